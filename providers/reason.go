@@ -1,0 +1,24 @@
+package providers
+
+// A Reason names why an attempt ended as it did, in the provider's own word
+// where it has one ("Unregistered", "QUOTA_EXCEEDED"). Each provider's package
+// lists its own; these are common to all.
+type Reason string
+
+// The reasons that do not come from a provider's answer.
+const (
+	// OK: delivered.
+	OK Reason = "ok"
+	// DialFailed: no connection could be made; nothing was sent.
+	DialFailed Reason = "dial_failed"
+	// TimedOut: no answer within the deadline.
+	TimedOut Reason = "timed_out"
+	// ConnectionLost: the connection broke before the answer came.
+	ConnectionLost Reason = "connection_lost"
+	// Unreadable: the answer is not one of the provider's, such as a proxy's page.
+	Unreadable Reason = "unreadable_answer"
+	// Unknown: the provider gave a reason that its documentation does not list.
+	Unknown Reason = "unknown_reason"
+	// Invalid: the notification cannot be rendered for this platform.
+	Invalid Reason = "invalid"
+)

@@ -1,0 +1,97 @@
+// Package providers says what it means to send a notification: the Sender that
+// each push service implements, and the Outcome it answers with.
+package providers
+
+import (
+	"context"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Sender hands notifications to one push service on behalf of one app. It is
+// safe for concurrent use.
+type Sender interface {
+	// Send renders n for the target t and makes one attempt. It returns within
+	// the context's deadline. It never retries by itself.
+	Send(ctx context.Context, n *push.Notification, t push.Target) Outcome
+	// Close releases the connections.
+	Close() error
+}
+
+// An Outcome is what became of one attempt to send to one target. The zero
+// value is not an outcome.
+type Outcome struct {
+	Kind Kind
+	// Reason is from a closed set, fit for a metric's label.
+	Reason Reason
+	// RetryAfter is the delay the provider asked for, or 0. For Retry only.
+	RetryAfter time.Duration
+	// Ambiguous says that the provider may have taken the notification although
+	// no answer says so. For Retry only.
+	Ambiguous bool
+	// Concerns says what the trouble is with; Delivered concerns nothing.
+	Concerns Concern
+	// ProviderID is the provider's name for the accepted notification: the
+	// apns-id, or FCM's message name.
+	ProviderID string
+	// Since is the instant at which APNs knew the token to be dead; zero if it
+	// did not say.
+	Since time.Time
+	// Err says more, for a person. It holds no token, key or body. It is nil
+	// when delivered.
+	Err error
+}
+
+// A Kind is the class of an Outcome: what to do next.
+type Kind uint8
+
+// The kinds of outcome.
+const (
+	// Delivered: the provider took it.
+	Delivered Kind = iota + 1
+	// DeadToken: the token will never work again; tell the producer.
+	DeadToken
+	// Retry: not now; the same request may succeed later.
+	Retry
+	// Rejected: the same request can never succeed.
+	Rejected
+	// Misconfigured: the app's configuration is wrong; nothing of this app will
+	// succeed until an operator mends it.
+	Misconfigured
+)
+
+// String returns the kind as it is written in logs and metrics.
+func (k Kind) String() string {
+	switch k {
+	case Delivered:
+		return "delivered"
+	case DeadToken:
+		return "dead_token"
+	case Retry:
+		return "retry"
+	case Rejected:
+		return "rejected"
+	case Misconfigured:
+		return "misconfigured"
+	}
+	return "unknown"
+}
+
+// A Concern is what an outcome's trouble is with.
+type Concern uint8
+
+// The concerns.
+const (
+	NoConcern Concern = iota
+	// ConcernsMessage: this notification only.
+	ConcernsMessage
+	// ConcernsToken: this device only.
+	ConcernsToken
+	// ConcernsCredential: everything sent with the same key or certificate.
+	ConcernsCredential
+	// ConcernsApp: everything of this app on this platform.
+	ConcernsApp
+	// ConcernsProvider: everything sent to this push service.
+	ConcernsProvider
+)

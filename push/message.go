@@ -1,0 +1,27 @@
+package push
+
+import "time"
+
+// An APNsMessage is what APNs receives for one target: the headers and the body.
+type APNsMessage struct {
+	// ID is the apns-id: the UUIDv5 of the notification's ID and its target, so
+	// that a retry carries the same one.
+	ID string
+	// PushType is the apns-push-type.
+	PushType string
+	// CollapseID is the apns-collapse-id, at most 64 bytes.
+	CollapseID string
+	// Priority is the apns-priority: 10, 5 or 1.
+	Priority int
+	// Expiration is the apns-expiration; zero leaves the header out.
+	Expiration time.Time
+	// Payload is the body, as it goes over the wire.
+	Payload []byte
+}
+
+// An FCMMessage is what FCM receives for one target.
+type FCMMessage struct {
+	// JSON is the value of "message" in the v1 API's send request, as it goes
+	// over the wire, target token included.
+	JSON []byte
+}

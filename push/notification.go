@@ -1,0 +1,103 @@
+// Package push holds the notification: its shape, its validation, its
+// rendering for each platform, its encoding on the queue, and the Producer
+// that enqueues it. It links no provider's SDK.
+package push
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// A Notification is one message to one user, delivered to each of its targets.
+// Its JSON form is the same in files, over HTTP and on the queue.
+type Notification struct {
+	// ID identifies the notification for 24 hours, whatever its queue and its
+	// fate: enqueueing the same ID again is the same notification. At most 128
+	// bytes of printable ASCII. The Producer generates a UUIDv7 when it is empty.
+	ID string `json:"id,omitempty"`
+	// App names an app of the configuration. 1 to 128 bytes.
+	App string `json:"app"`
+	// User is whose limits count. 1 to 128 bytes.
+	User string `json:"user"`
+	// Category selects the category's limits, if it has any. At most 128 bytes.
+	Category string `json:"category,omitempty"`
+	// Priority selects the queue. Empty means Default.
+	Priority Priority `json:"priority,omitempty"`
+	// Targets are the user's devices, 1 to 100.
+	Targets []Target `json:"targets"`
+
+	Title    string `json:"title,omitempty"`
+	Subtitle string `json:"subtitle,omitempty"`
+	Body     string `json:"body,omitempty"`
+	// Badge is the number on the app's icon; nil leaves it alone, 0 removes it.
+	Badge *int   `json:"badge,omitempty"`
+	Sound string `json:"sound,omitempty"`
+	// Image is an https URL.
+	Image string `json:"image,omitempty"`
+	// Thread groups notifications on Apple devices, Channel on Android.
+	Thread  string `json:"thread,omitempty"`
+	Channel string `json:"channel,omitempty"`
+	// Data is handed to the app.
+	Data map[string]string `json:"data,omitempty"`
+
+	// PushType is APNs' push type. Empty means "alert".
+	PushType string `json:"push_type,omitempty"`
+	// CollapseKey makes a newer notification replace an older one. At most 64 bytes.
+	CollapseKey string `json:"collapse_key,omitempty"`
+
+	// NotBefore is the earliest instant to send at; zero means at once.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// ExpiresAt is the instant after which it is worthless; zero means never.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// TTL is the alternative to ExpiresAt, counted from when it is accepted.
+	TTL Duration `json:"ttl,omitzero"`
+
+	// APNs and FCM are raw blocks laid over what is derived: for APNs the
+	// payload with "aps", for FCM the "message" of the v1 API.
+	APNs json.RawMessage `json:"apns,omitempty"`
+	FCM  json.RawMessage `json:"fcm,omitempty"`
+}
+
+// A Target is one device of a user.
+type Target struct {
+	Platform Platform `json:"platform"`
+	Token    string   `json:"token"`
+}
+
+// A Platform is a push service.
+type Platform string
+
+// The platforms.
+const (
+	APNs Platform = "apns"
+	FCM  Platform = "fcm"
+)
+
+// A Priority selects the queue, and with it how soon a notification is looked at.
+type Priority string
+
+// The priorities, most urgent first.
+const (
+	Critical Priority = "critical"
+	Default  Priority = "default"
+	Bulk     Priority = "bulk"
+)
+
+// A Duration is a time.Duration written as Go writes it: "2h", "90s".
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 2h or 90s", text)
+	}
+	*d = Duration(v)
+	return nil
+}
