@@ -1,0 +1,160 @@
+package throttle
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// MaxCount is the largest count a Rate may have.
+	MaxCount = 1_000_000
+	// MinPeriod is the shortest period a Rate may have.
+	MinPeriod = time.Millisecond
+	// MaxRates is the largest number of rates a Policy may have.
+	MaxRates = 8
+)
+
+// Rate admits at most Count notifications in any window of length Period.
+// The zero value is not a valid rate.
+type Rate struct {
+	Count  int           // 1 to MaxCount
+	Period time.Duration // at least MinPeriod, whole microseconds
+}
+
+// ParseRate reads a rate written COUNT/PERIOD, such as "10/1m" or "100/24h".
+// PERIOD is a Go duration.
+func ParseRate(s string) (Rate, error) {
+	count, period, found := strings.Cut(s, "/")
+	if !found {
+		return Rate{}, rateError(s, "there is no slash")
+	}
+	if count == "" || strings.Trim(count, "0123456789") != "" {
+		return Rate{}, rateError(s, "the count is not a whole number")
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil || n > MaxCount {
+		return Rate{}, rateError(s, "the count is too large")
+	}
+	d, err := time.ParseDuration(period)
+	if err != nil {
+		return Rate{}, rateError(s, "the period is not a duration")
+	}
+	r := Rate{Count: n, Period: d}
+	if fault := r.fault(); fault != "" {
+		return Rate{}, rateError(s, fault)
+	}
+	return r, nil
+}
+
+func rateError(s, fault string) error {
+	const longest = 40
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return fmt.Errorf("rate %q: %s; want COUNT/PERIOD such as 10/1m, "+
+		"COUNT from 1 to %d, PERIOD at least %s in whole microseconds", s, fault, MaxCount, MinPeriod)
+}
+
+// fault says what is wrong with r, or "".
+func (r Rate) fault() string {
+	switch {
+	case r.Count < 1:
+		return "the count is not positive"
+	case r.Count > MaxCount:
+		return "the count is too large"
+	case r.Period <= 0:
+		return "the period is not positive"
+	case r.Period < MinPeriod:
+		return "the period is too short"
+	case r.Period%time.Microsecond != 0:
+		return "the period is not in whole microseconds"
+	}
+	return ""
+}
+
+// String writes r as ParseRate reads it.
+func (r Rate) String() string {
+	return strconv.Itoa(r.Count) + "/" + formatPeriod(r.Period)
+}
+
+// formatPeriod writes d without the zero units that time.Duration appends:
+// 24h, not 24h0m0s.
+func formatPeriod(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText writes r as String does.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads r as ParseRate does.
+func (r *Rate) UnmarshalText(text []byte) error {
+	parsed, err := ParseRate(string(text))
+	if err != nil {
+		return err
+	}
+	*r = parsed
+	return nil
+}
+
+// Policy limits what one user receives in one scope: a minimum gap between any
+// two notifications, and any number of rates that all hold at once. The zero
+// value limits nothing.
+type Policy struct {
+	MinGap time.Duration `yaml:"min_gap"` // 0 for none; whole microseconds
+	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own
+	// Exempt takes a category out of every limit: its notifications are neither
+	// checked nor charged. It excludes MinGap and Rates.
+	Exempt bool `yaml:"exempt"`
+}
+
+// Unlimited reports whether p has neither a gap nor a rate.
+func (p Policy) Unlimited() bool { return p.MinGap == 0 && len(p.Rates) == 0 }
+
+// Validate reports all that is wrong with p. No gap or period may be longer
+// than horizon, which is how far back a timeline reaches.
+func (p Policy) Validate(horizon time.Duration) error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, args...))
+	}
+	if p.Exempt && !p.Unlimited() {
+		fault("exempt excludes min_gap and rates: remove one or the other")
+	}
+	switch {
+	case p.MinGap < 0:
+		fault("min_gap %s is negative; want 0 or a positive duration", formatPeriod(p.MinGap))
+	case p.MinGap%time.Microsecond != 0:
+		fault("min_gap %s is not in whole microseconds", formatPeriod(p.MinGap))
+	case p.MinGap > horizon:
+		fault("min_gap %s is longer than the horizon, %s", formatPeriod(p.MinGap), formatPeriod(horizon))
+	}
+	if len(p.Rates) > MaxRates {
+		fault("there are %d rates; at most %d are allowed", len(p.Rates), MaxRates)
+		return errors.Join(faults...)
+	}
+	seen := make(map[time.Duration]Rate, len(p.Rates))
+	for _, r := range p.Rates {
+		if what := r.fault(); what != "" {
+			faults = append(faults, rateError(r.String(), what))
+			continue
+		}
+		if r.Period > horizon {
+			fault("rate %s has a longer period than the horizon, %s", r, formatPeriod(horizon))
+		}
+		if first, ok := seen[r.Period]; ok {
+			fault("rates %s and %s have the same period: keep one", first, r)
+		}
+		seen[r.Period] = r
+	}
+	return errors.Join(faults...)
+}

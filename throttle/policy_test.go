@@ -1,0 +1,176 @@
+package throttle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseRate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text string
+		want Rate
+		back string
+	}{
+		{"10/1m", Rate{10, time.Minute}, "10/1m"},
+		{"100/24h", Rate{100, 24 * time.Hour}, "100/24h"},
+		{"1/1440m", Rate{1, 24 * time.Hour}, "1/24h"},
+		{"1/90m", Rate{1, 90 * time.Minute}, "1/1h30m"},
+		{"1/1h30s", Rate{1, time.Hour + 30*time.Second}, "1/1h0m30s"},
+		{"1/10s", Rate{1, 10 * time.Second}, "1/10s"},
+		{"1/10m", Rate{1, 10 * time.Minute}, "1/10m"},
+		{"1/10h", Rate{1, 10 * time.Hour}, "1/10h"},
+		{"1/1ms", Rate{1, time.Millisecond}, "1/1ms"},
+		{"1/1001us", Rate{1, 1001 * time.Microsecond}, "1/1.001ms"},
+		{"1000000/1s", Rate{1_000_000, time.Second}, "1000000/1s"},
+	} {
+		got, err := ParseRate(tt.text)
+		if err != nil || got != tt.want || got.String() != tt.back {
+			t.Errorf("ParseRate(%q) = %v, %v; want %v", tt.text, got, err, tt.back)
+		}
+	}
+}
+
+func TestParseRateRefuses(t *testing.T) {
+	t.Parallel()
+	for text, fault := range map[string]string{
+		"":                                      "no slash",
+		"10":                                    "no slash",
+		"/1m":                                   "count is not a whole number",
+		"ten/1m":                                "count is not a whole number",
+		"-1/1m":                                 "count is not a whole number",
+		"+1/1m":                                 "count is not a whole number",
+		"1.5/1m":                                "count is not a whole number",
+		" 1/1m":                                 "count is not a whole number",
+		"0/1m":                                  "count is not positive",
+		"1000001/1m":                            "count is too large",
+		"99999999999999999999/1m":               "count is too large",
+		"10/":                                   "period is not a duration",
+		"10/1m/2":                               "period is not a duration",
+		"10/m":                                  "period is not a duration",
+		"10/60":                                 "period is not a duration",
+		"10/1d":                                 "period is not a duration",
+		"10/ 1m":                                "period is not a duration",
+		"10/0s":                                 "period is not positive",
+		"10/-1m":                                "period is not positive",
+		"10/999us":                              "period is too short",
+		"10/1000500ns":                          "whole microseconds",
+		"x" + strings.Repeat("y", 1000) + "/1m": "count is not a whole number",
+	} {
+		_, err := ParseRate(text)
+		if err == nil {
+			t.Errorf("ParseRate(%q) is accepted", text)
+			continue
+		}
+		msg := err.Error()
+		if !strings.Contains(msg, fault) || !strings.Contains(msg, "want COUNT/PERIOD") {
+			t.Errorf("ParseRate(%q): %v; want %q", text, err, fault)
+		}
+		if len(msg) > 300 {
+			t.Errorf("ParseRate(%.20q…): the message is %d bytes long", text, len(msg))
+		}
+	}
+}
+
+func TestRateRoundTrip(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := Rate{
+			Count:  rapid.IntRange(1, MaxCount).Draw(t, "count"),
+			Period: time.Duration(rapid.Int64Range(1000, 366*86400*1e6).Draw(t, "period µs")) * time.Microsecond,
+		}
+		text, err := want.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Rate
+		if err := got.UnmarshalText(text); err != nil || got != want {
+			t.Fatalf("%s reads as %v, %v", text, got, err)
+		}
+	})
+}
+
+func FuzzParseRate(f *testing.F) {
+	for _, s := range []string{"10/1m", "1/24h", "10/0s", "-1/1m", "ten/1m", "10/", "/1m", "10/1m/2", "1/1h1ns"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := ParseRate(s)
+		if err != nil {
+			if r != (Rate{}) {
+				t.Errorf("ParseRate(%q) = %v with an error", s, r)
+			}
+			return
+		}
+		if err := (Policy{Rates: []Rate{r}}).Validate(r.Period); err != nil {
+			t.Errorf("ParseRate(%q) is accepted, Validate says %v", s, err)
+		}
+		if again, err := ParseRate(r.String()); err != nil || again != r {
+			t.Errorf("ParseRate(%q) = %v, which reads as %v, %v", s, r, again, err)
+		}
+	})
+}
+
+func TestPolicyValidate(t *testing.T) {
+	t.Parallel()
+	nine := make([]Rate, 9)
+	for i := range nine {
+		nine[i] = Rate{1, time.Duration(i+1) * time.Second}
+	}
+	for _, tt := range []struct {
+		name   string
+		policy Policy
+		want   []string // what the error says; none for a valid policy
+	}{
+		{"zero", Policy{}, nil},
+		{"exempt", Policy{Exempt: true}, nil},
+		{"gap and rates", Policy{MinGap: time.Second, Rates: []Rate{{10, time.Minute}, {100, 24 * time.Hour}}}, nil},
+		{"gap as long as the horizon", Policy{MinGap: 24 * time.Hour}, nil},
+		{"eight rates", Policy{Rates: nine[:8]}, nil},
+		{"exempt with a gap", Policy{Exempt: true, MinGap: 1000}, []string{"exempt excludes"}},
+		{"exempt with a rate", Policy{Exempt: true, Rates: []Rate{{1, time.Second}}}, []string{"exempt excludes"}},
+		{"negative gap", Policy{MinGap: -time.Second}, []string{"min_gap -1s is negative"}},
+		{"gap with nanoseconds", Policy{MinGap: 1500}, []string{"whole microseconds"}},
+		{"gap beyond the horizon", Policy{MinGap: 25 * time.Hour}, []string{"min_gap 25h is longer than the horizon, 24h"}},
+		{"nine rates", Policy{Rates: nine}, []string{"9 rates; at most 8"}},
+		{"period beyond the horizon", Policy{Rates: []Rate{{1, 48 * time.Hour}}}, []string{"1/48h has a longer period"}},
+		{"duplicate", Policy{Rates: []Rate{{1, time.Minute}, {1, time.Minute}}}, []string{"1/1m and 1/1m have the same period"}},
+		{"same period", Policy{Rates: []Rate{{1, time.Minute}, {2, time.Minute}}}, []string{"1/1m and 2/1m have the same period"}},
+		{"zero rate", Policy{Rates: []Rate{{}}}, []string{"count is not positive"}},
+		{"several", Policy{MinGap: -1000, Rates: []Rate{{0, time.Second}, {1, 48 * time.Hour}}},
+			[]string{"negative", "count is not positive", "1/48h has a longer period"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := tt.policy.Validate(24 * time.Hour)
+			if (err == nil) != (tt.want == nil) {
+				t.Fatalf("Validate: %v", err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("Validate: %v; want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestPolicyUnlimited(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		policy Policy
+		want   bool
+	}{
+		{Policy{}, true},
+		{Policy{Exempt: true}, true},
+		{Policy{MinGap: time.Second}, false},
+		{Policy{Rates: []Rate{{1, time.Second}}}, false},
+	} {
+		if got := tt.policy.Unlimited(); got != tt.want {
+			t.Errorf("%+v.Unlimited() = %v", tt.policy, got)
+		}
+	}
+}
