@@ -1,0 +1,52 @@
+package standin
+
+import "sync/atomic"
+
+// Counters count what a stand-in sees. The zero value is ready to use. They
+// are safe for concurrent use.
+type Counters struct {
+	connections, open, received, inFlight, peak atomic.Int64
+}
+
+// A Count is what the counters say at one instant.
+type Count struct {
+	// Connections were accepted in all; Open are still open.
+	Connections, Open int64
+	// Received are the pushes whose request came in, whatever became of them.
+	Received int64
+	// InFlight are the pushes that wait for their answer; Peak is the most
+	// there were at once.
+	InFlight, Peak int64
+}
+
+// Opened counts a new connection.
+func (c *Counters) Opened() { c.connections.Add(1); c.open.Add(1) }
+
+// Closed counts the end of a connection.
+func (c *Counters) Closed() { c.open.Add(-1) }
+
+// Begin counts a push that came in.
+func (c *Counters) Begin() {
+	c.received.Add(1)
+	n := c.inFlight.Add(1)
+	for {
+		peak := c.peak.Load()
+		if n <= peak || c.peak.CompareAndSwap(peak, n) {
+			return
+		}
+	}
+}
+
+// End counts a push that was answered, or never will be.
+func (c *Counters) End() { c.inFlight.Add(-1) }
+
+// Count reads the counters.
+func (c *Counters) Count() Count {
+	return Count{
+		Connections: c.connections.Load(),
+		Open:        c.open.Load(),
+		Received:    c.received.Load(),
+		InFlight:    c.inFlight.Load(),
+		Peak:        c.peak.Load(),
+	}
+}

@@ -1,0 +1,43 @@
+package standin
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A Latency draws how long each answer takes. The zero value answers at once.
+// It is safe for concurrent use once it is in use; do not copy it then.
+type Latency struct {
+	// Typical is what most answers take.
+	Typical time.Duration
+	// Tail is the most that the slow ones take: they are spread evenly between
+	// Typical and Tail.
+	Tail time.Duration
+	// TailShare is the share of slow answers, 0 to 1.
+	TailShare float64
+	// Seed makes the draws repeatable.
+	Seed uint64
+
+	drawn atomic.Uint64
+}
+
+// Next draws one latency.
+func (l *Latency) Next() time.Duration {
+	if l.TailShare <= 0 || l.Tail <= l.Typical {
+		return l.Typical
+	}
+	n := l.drawn.Add(2)
+	if unit(l.Seed+n) >= l.TailShare {
+		return l.Typical
+	}
+	return l.Typical + time.Duration(unit(l.Seed+n+1)*float64(l.Tail-l.Typical))
+}
+
+// unit turns n into a number in [0, 1) that looks random (splitmix64).
+func unit(n uint64) float64 {
+	n *= 0x9e3779b97f4a7c15
+	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
+	n = (n ^ n>>27) * 0x94d049bb133111eb
+	n ^= n >> 31
+	return float64(n>>11) / (1 << 53)
+}

@@ -1,0 +1,70 @@
+package standin
+
+import "sync"
+
+// A Script says how to answer each push. The zero value is ready to use, and
+// answers by the token alone. It is safe for concurrent use.
+type Script struct {
+	mu     sync.Mutex
+	tokens map[string][]Answer
+	always *Answer
+	once   map[string]bool
+}
+
+// Respond answers the next pushes to token with answers, one each, in order.
+// It takes the place of what was left of an earlier call.
+func (s *Script) Respond(token string, answers ...Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tokens == nil {
+		s.tokens = make(map[string][]Answer)
+	}
+	s.tokens[token] = answers
+	if len(answers) == 0 {
+		delete(s.tokens, token)
+	}
+}
+
+// RespondAlways answers every push that Respond says nothing of with a.
+func (s *Script) RespondAlways(a Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.always = &a
+}
+
+// Recover ends RespondAlways.
+func (s *Script) Recover() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.always = nil
+}
+
+// Next returns the answer to one push to token: what Respond says, else what
+// RespondAlways says, else what ByToken reads from the token, else acceptance.
+func (s *Script) Next(token string) Answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := s.tokens[token]; len(left) > 0 {
+		if len(left) == 1 {
+			delete(s.tokens, token)
+		} else {
+			s.tokens[token] = left[1:]
+		}
+		return left[0]
+	}
+	if s.always != nil {
+		return *s.always
+	}
+	a, once, ok := ByToken(token)
+	if !ok || !once {
+		return a
+	}
+	if s.once[token] {
+		return Answer{}
+	}
+	if s.once == nil {
+		s.once = make(map[string]bool)
+	}
+	s.once[token] = true
+	return a
+}
