@@ -15,6 +15,10 @@ const (
 	TimedOut Reason = "timed_out"
 	// ConnectionLost: the connection broke before the answer came.
 	ConnectionLost Reason = "connection_lost"
+	// Cancelled: the caller gave up before the answer came.
+	Cancelled Reason = "cancelled"
+	// TLSRefused: one side does not accept the other's certificate.
+	TLSRefused Reason = "tls_refused"
 	// Unreadable: the answer is not one of the provider's, such as a proxy's page.
 	Unreadable Reason = "unreadable_answer"
 	// Unknown: the provider gave a reason that its documentation does not list.
