@@ -1,0 +1,66 @@
+//go:build unix
+
+package redistest
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// databases is how many databases the shared server has.
+const databases = 4096
+
+var shared struct {
+	once     sync.Once
+	server   *Server
+	err      error
+	prefix   atomic.Int64
+	database atomic.Int64
+}
+
+// Shared is one server for all tests of a test binary, without persistence. It
+// ends with the binary. Tests keep apart by Prefix or Database; none may call
+// Kill, Restart, Pause or FLUSHALL.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	require(t)
+	shared.once.Do(func() {
+		// It writes no file, because nothing at the end of a test binary would
+		// remove it, and reads none.
+		s := &Server{dir: os.TempDir(), log: os.DevNull}
+		s.args = []string{"--databases", strconv.Itoa(databases), "--appendonly", "no", "--dbfilename", "redistest-none.rdb"}
+		shared.server, shared.err = s, s.launchAnywhere()
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.server
+}
+
+// Prefix is a key prefix that no other test of the binary has.
+func Prefix() string {
+	return "test-" + strconv.FormatInt(shared.prefix.Add(1), 10)
+}
+
+// Database is the number of a database of the shared server that no other test
+// of the binary has, for programs whose keys take no prefix.
+func Database(t testing.TB) int {
+	t.Helper()
+	n := shared.database.Add(1)
+	if n >= databases {
+		t.Fatalf("redistest: all %d databases are taken", databases)
+	}
+	return int(n)
+}
+
+// Miniredis runs an in-process Redis until the test ends. Its clock is the
+// real one; its keys expire only by FastForward.
+func Miniredis(t testing.TB) *miniredis.Miniredis {
+	t.Helper()
+	return miniredis.RunT(t)
+}
