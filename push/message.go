@@ -9,9 +9,13 @@ type APNsMessage struct {
 	ID string
 	// PushType is the apns-push-type.
 	PushType string
-	// CollapseID is the apns-collapse-id, at most 64 bytes.
+	// TopicSuffix is what the apns-topic has after the app's bundle ID, such as
+	// ".voip"; empty for most push types.
+	TopicSuffix string
+	// CollapseID is the apns-collapse-id, at most 64 bytes; empty leaves the
+	// header out.
 	CollapseID string
-	// Priority is the apns-priority: 10, 5 or 1.
+	// Priority is the apns-priority: 10 or 5.
 	Priority int
 	// Expiration is the apns-expiration; zero leaves the header out.
 	Expiration time.Time

@@ -15,6 +15,7 @@ type Notification struct {
 	// ID identifies the notification for 24 hours, whatever its queue and its
 	// fate: enqueueing the same ID again is the same notification. At most 128
 	// bytes of printable ASCII. The Producer generates a UUIDv7 when it is empty.
+	// It travels to the app in the data of both platforms, as "pushpace_id".
 	ID string `json:"id,omitempty"`
 	// App names an app of the configuration. 1 to 128 bytes.
 	App string `json:"app"`
@@ -27,34 +28,45 @@ type Notification struct {
 	// Targets are the user's devices, 1 to 100.
 	Targets []Target `json:"targets"`
 
+	// What is shown. Push type alert shows all of it, liveactivity Title, Body and
+	// Sound, the others none of it. Subtitle is for Apple devices only.
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
-	// Badge is the number on the app's icon; nil leaves it alone, 0 removes it.
-	Badge *int   `json:"badge,omitempty"`
+	// Badge is the number on the app's icon, at least 0; nil leaves it alone, 0
+	// removes it.
+	Badge *int `json:"badge,omitempty"`
+	// Sound is the name of a sound in the app, or "default".
 	Sound string `json:"sound,omitempty"`
-	// Image is an https URL.
+	// Image is an https URL. Apple devices receive it in the data as "image", for
+	// the app's notification service extension to fetch.
 	Image string `json:"image,omitempty"`
 	// Thread groups notifications on Apple devices, Channel on Android.
 	Thread  string `json:"thread,omitempty"`
 	Channel string `json:"channel,omitempty"`
-	// Data is handed to the app.
+	// Data is handed to the app. The key "pushpace_id" is taken, and so are "aps"
+	// on APNs, and on FCM "from", "notification", "message_type" and all that
+	// begins with "google" or "gcm".
 	Data map[string]string `json:"data,omitempty"`
 
 	// PushType is APNs' push type. Empty means "alert".
 	PushType string `json:"push_type,omitempty"`
-	// CollapseKey makes a newer notification replace an older one. At most 64 bytes.
+	// CollapseKey makes a newer notification replace an older one. At most 64
+	// bytes of UTF-8 without control characters.
 	CollapseKey string `json:"collapse_key,omitempty"`
 
 	// NotBefore is the earliest instant to send at; zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// ExpiresAt is the instant after which it is worthless; zero means never.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// TTL is the alternative to ExpiresAt, counted from when it is accepted.
+	// TTL is the alternative to ExpiresAt, counted from when it is accepted: the
+	// Producer turns it into ExpiresAt. Positive; zero means none.
 	TTL Duration `json:"ttl,omitzero"`
 
-	// APNs and FCM are raw blocks laid over what is derived: for APNs the
-	// payload with "aps", for FCM the "message" of the v1 API.
+	// APNs and FCM are raw blocks laid over what is derived: for APNs the payload
+	// with "aps", for FCM the "message" of the v1 API. Objects are merged, null
+	// removes a member, anything else replaces it (RFC 7396). A field that the
+	// platform does not have is a fault.
 	APNs json.RawMessage `json:"apns,omitempty"`
 	FCM  json.RawMessage `json:"fcm,omitempty"`
 }
@@ -62,7 +74,9 @@ type Notification struct {
 // A Target is one device of a user.
 type Target struct {
 	Platform Platform `json:"platform"`
-	Token    string   `json:"token"`
+	// Token is what the platform calls the device: hexadecimal for APNs, printable
+	// ASCII without spaces for FCM. At most 4096 bytes.
+	Token string `json:"token"`
 }
 
 // A Platform is a push service.

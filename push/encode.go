@@ -1,0 +1,168 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
+const MaxEncodedSize = 64 << 10
+
+// A Job is what travels on the queue: a notification that was accepted.
+type Job struct {
+	// Notification has an ID, and ExpiresAt in place of TTL.
+	Notification *Notification
+	// AcceptedAt is the instant at which the Producer accepted it. Required.
+	AcceptedAt time.Time
+	// Replay says that it comes back from the dead letters.
+	Replay bool
+}
+
+// A MalformedError says why a payload of the queue is no job. Such a payload
+// never becomes one: set it aside.
+type MalformedError struct {
+	Reason MalformedReason
+	// Err says more, without the payload's values; it may be of type Faults, whose
+	// pointers start at the payload. Nil if there is no more to say.
+	Err error
+}
+
+// A MalformedReason is from a closed set, fit for a metric's label.
+type MalformedReason string
+
+// The reasons why a payload is malformed.
+const (
+	// MalformedJSON: truncated, or not a JSON object.
+	MalformedJSON MalformedReason = "not_json"
+	// MalformedVersion: it names no version, or one that this build does not read.
+	MalformedVersion MalformedReason = "unknown_version"
+	// MalformedSize: larger than MaxEncodedSize.
+	MalformedSize MalformedReason = "too_large"
+	// MalformedNotification: what it holds does not fit or is not valid.
+	MalformedNotification MalformedReason = "invalid"
+)
+
+// Error names the reason, and more if there is.
+func (e *MalformedError) Error() string {
+	if e.Err == nil {
+		return "malformed job: " + string(e.Reason)
+	}
+	return fmt.Sprintf("malformed job: %s: %v", e.Reason, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *MalformedError) Unwrap() error { return e.Err }
+
+// encodingVersion is the version that Encode writes. Decode reads this one and
+// all older ones. A field added to the notification or the envelope is a new
+// version: older builds refuse unknown fields.
+const encodingVersion = 1
+
+// jobV1 is the envelope of version 1.
+type jobV1 struct {
+	Version      int           `json:"v"`
+	AcceptedAt   time.Time     `json:"accepted_at"`
+	Replay       bool          `json:"replay,omitempty"`
+	Notification *Notification `json:"notification"`
+}
+
+// Encode writes a job as a payload of the queue. It expects a notification that
+// Validate accepts; what Decode would refuse about the rest of the job, or about
+// its size, is an error of type Faults.
+func Encode(j *Job) ([]byte, error) {
+	if f := j.faults(); len(f) > 0 {
+		return nil, fmt.Errorf("encode a job: %w", f)
+	}
+	data, err := encodeJSON(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.Notification})
+	if err != nil {
+		return nil, fmt.Errorf("encode a job: %w", err)
+	}
+	if len(data) > MaxEncodedSize {
+		return nil, fmt.Errorf("encode a job: %w", Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}})
+	}
+	return data, nil
+}
+
+// Decode reads a payload of the queue, of any version up to this build's. It
+// trusts no producer: it is strict about fields and validates all but the
+// rendered sizes, which rendering checks. Its error is a *MalformedError.
+func Decode(data []byte) (*Job, error) {
+	if len(data) > MaxEncodedSize {
+		return nil, &MalformedError{Reason: MalformedSize}
+	}
+	version, err := versionOf(data)
+	if err != nil {
+		return nil, &MalformedError{MalformedJSON, err}
+	}
+	switch version {
+	case 1:
+		return decodeV1(data)
+	case 0:
+		return nil, &MalformedError{Reason: MalformedVersion}
+	}
+	return nil, &MalformedError{MalformedVersion, fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
+}
+
+// versionOf returns the version that a payload names, 0 when it names none. It
+// looks for the version where Encode writes it before it reads the whole.
+func versionOf(data []byte) (int, error) {
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && rest[0] == '1' && rest[1] == ',' {
+		return 1, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return 0, misfits(data, new(jobV1), err)
+	}
+	var version int
+	if err := json.Unmarshal(members["v"], &version); err != nil {
+		return 0, nil
+	}
+	return version, nil
+}
+
+func decodeV1(data []byte) (*Job, error) {
+	var v jobV1
+	if err := decodeJSON(data, &v); err != nil {
+		reason := MalformedNotification
+		if !json.Valid(data) {
+			reason = MalformedJSON
+		}
+		return nil, &MalformedError{reason, misfits(data, &v, err)}
+	}
+	if v.Version != 1 {
+		return nil, &MalformedError{Reason: MalformedVersion}
+	}
+	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
+	f := j.faults()
+	if j.Notification != nil {
+		for _, fault := range j.Notification.faults() {
+			f.add("/notification"+fault.Field, "%s", fault.Problem)
+		}
+	}
+	if len(f) > 0 {
+		return nil, &MalformedError{MalformedNotification, f}
+	}
+	return j, nil
+}
+
+// faults are those of the job around a valid notification.
+func (j *Job) faults() Faults {
+	var f Faults
+	if j.AcceptedAt.IsZero() {
+		f.add("/accepted_at", "is missing")
+	}
+	checkInstant(&f, "/accepted_at", j.AcceptedAt)
+	if j.Notification == nil {
+		f.add("/notification", "is missing")
+		return f
+	}
+	if j.Notification.ID == "" {
+		f.add("/notification/id", "is missing: the Producer generates one")
+	}
+	if j.Notification.TTL != 0 {
+		f.add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
+	}
+	return f
+}

@@ -1,0 +1,130 @@
+package push
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Parse reads one notification from its JSON form, as a line of NDJSON or a
+// request holds it. It is strict: an unknown field is a fault. It does not
+// validate what the fields hold. Its error is of type Faults and names every
+// field that does not fit.
+func Parse(data []byte) (*Notification, error) {
+	if len(data) > MaxEncodedSize {
+		return nil, Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}}
+	}
+	n := new(Notification)
+	if err := decodeJSON(data, n); err != nil {
+		return nil, misfits(data, n, err)
+	}
+	return n, nil
+}
+
+// misfits explains why data does not decode into what v points to, field by
+// field and without its values. err is what the decoder said.
+func misfits(data []byte, v any, err error) Faults {
+	var f Faults
+	if !json.Valid(data) {
+		problem := "is not complete JSON"
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+			problem = fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
+		} else if errors.Is(err, errTrailing) {
+			problem = "holds more than one JSON value"
+		}
+		return Faults{{"", problem}}
+	}
+	misfit(data, reflect.TypeOf(v).Elem(), nil, &f)
+	if len(f) == 0 {
+		f.add("", "does not have the form of a notification")
+	}
+	return f
+}
+
+var (
+	instantType  = reflect.TypeFor[time.Time]()
+	durationType = reflect.TypeFor[Duration]()
+)
+
+func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if string(data) == "null" {
+		return // leaves a field as it is
+	}
+	switch {
+	case t.Kind() == reflect.Struct && t != instantType:
+		var members map[string]json.RawMessage
+		if json.Unmarshal(data, &members) != nil {
+			f.add(pointer(path...), "must be an object")
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			at := append(path, name)
+			if field, ok := fieldNamed(t, name); ok {
+				misfit(members[name], field, at, f)
+			} else {
+				f.add(pointer(at...), "is not a known field")
+			}
+		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		var items []json.RawMessage
+		if json.Unmarshal(data, &items) != nil {
+			f.add(pointer(path...), "must be an array")
+			return
+		}
+		for i, item := range items {
+			misfit(item, t.Elem(), append(path, strconv.Itoa(i)), f)
+		}
+	case t.Kind() == reflect.Map:
+		var members map[string]json.RawMessage
+		if json.Unmarshal(data, &members) != nil {
+			f.add(pointer(path...), "must be an object")
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			misfit(members[name], t.Elem(), append(path, name), f)
+		}
+	default:
+		if json.Unmarshal(data, reflect.New(t).Interface()) != nil {
+			f.add(pointer(path...), "must be %s", expected(t))
+		}
+	}
+}
+
+// fieldNamed finds a struct's field as encoding/json does, whatever the case.
+func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
+	for i := range t.NumField() {
+		if strings.EqualFold(jsonName(t.Field(i)), name) {
+			return t.Field(i).Type, true
+		}
+	}
+	return nil, false
+}
+
+// jsonName returns the name that a struct's field has in JSON.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func expected(t reflect.Type) string {
+	switch {
+	case t == instantType:
+		return "an instant in RFC 3339, such as 2026-11-20T20:00:00Z"
+	case t == durationType:
+		return "a duration such as 2h or 90s"
+	case t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	}
+	return "an integer"
+}

@@ -1,0 +1,100 @@
+package push
+
+import "strconv"
+
+// apnsShape is the raw block apns: the payload. Beside "aps" its members are the
+// app's own.
+var apnsShape = &shape{
+	kind:   anObject,
+	fields: map[string]*shape{"aps": apsShape(apnsAlertShape)},
+	others: custom,
+	name: func(name string) string {
+		switch name {
+		case "headers":
+			return "is no part of the payload: the headers follow from push_type, priority, collapse_key and expires_at"
+		case IDKey:
+			return "is reserved for the notification's ID"
+		}
+		return ""
+	},
+}
+
+// apnsAlertShape is the dictionary aps.alert.
+// Sources: Apple, "Generating a remote notification", Table 2, and for the texts
+// as dictionaries and the sound "Starting and updating Live Activities with
+// ActivityKit push notifications". "action" is Safari's.
+var apnsAlertShape = &shape{
+	kind: aString | anObject,
+	fields: map[string]*shape{
+		"title":             localized,
+		"subtitle":          localized,
+		"body":              localized,
+		"launch-image":      text,
+		"title-loc-key":     text,
+		"title-loc-args":    texts,
+		"subtitle-loc-key":  text,
+		"subtitle-loc-args": texts,
+		"loc-key":           text,
+		"loc-args":          texts,
+		"action":            text,
+		"action-loc-key":    text,
+		"summary-arg":       text,
+		"summary-arg-count": integer,
+		"sound":             text,
+	},
+}
+
+// localized is a text, or in a Live Activity's alert its key and arguments.
+var localized = &shape{
+	kind:   aString | anObject,
+	fields: map[string]*shape{"loc-key": text, "loc-args": texts},
+}
+
+// apsShape is the dictionary aps around an alert.
+// Sources: Apple, "Generating a remote notification", Tables 1 and 3; "Starting
+// and updating Live Activities with ActivityKit push notifications"; "Updating
+// widgets with WidgetKit push notifications" (content-changed). "url-args" is
+// Safari's.
+func apsShape(alert *shape) *shape {
+	return &shape{
+		kind: anObject,
+		fields: map[string]*shape{
+			"alert": alert,
+			"badge": count,
+			"sound": {
+				kind: aString | anObject,
+				fields: map[string]*shape{
+					"critical": zeroOne,
+					"name":     text,
+					"volume":   {kind: aNumber, value: fraction},
+				},
+			},
+			"thread-id":          text,
+			"category":           text,
+			"content-available":  zeroOne,
+			"mutable-content":    zeroOne,
+			"target-content-id":  text,
+			"interruption-level": {kind: aString, oneOf: []string{"passive", "active", "time-sensitive", "critical"}},
+			"relevance-score":    {kind: aNumber},
+			"filter-criteria":    text,
+			"url-args":           texts,
+			"content-changed":    flag,
+			"event":              {kind: aString, oneOf: []string{"start", "update", "end"}},
+			"timestamp":          integer,
+			"content-state":      freeform,
+			"stale-date":         integer,
+			"dismissal-date":     integer,
+			"attributes-type":    text,
+			"attributes":         freeform,
+			"input-push-token":   zeroOne,
+			"input-push-channel": text,
+		},
+	}
+}
+
+func fraction(s string) string {
+	if f, err := strconv.ParseFloat(s, 64); err != nil || f < 0 || f > 1 {
+		return "must be between 0 and 1"
+	}
+	return ""
+}

@@ -1,0 +1,344 @@
+package push
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of a notification.
+const (
+	// MaxIDBytes bounds the ID.
+	MaxIDBytes = 128
+	// MaxNameBytes bounds the app, the user and the category.
+	MaxNameBytes = 128
+	// MaxTargets bounds the number of targets.
+	MaxTargets = 100
+	// MaxTokenBytes bounds a target's token. Neither platform fixes its length.
+	MaxTokenBytes = 4096
+	// MaxCollapseKeyBytes bounds the collapse key.
+	// Source: Apple, "Sending notification requests to APNs", apns-collapse-id.
+	MaxCollapseKeyBytes = 64
+)
+
+// Validate reports everything that is wrong with the notification at once, as
+// Faults, and nil when nothing is. It renders for each platform that has a
+// target, and so knows that the platforms' size limits hold. A TTL or ExpiresAt
+// beyond what a platform stores is no fault: rendering cuts it for FCM, APNs does
+// so itself.
+func (n *Notification) Validate() error {
+	f := n.faults()
+	if n.leastSize() <= MaxEncodedSize {
+		f = append(f, n.sizeFaults(len(f) == 0)...)
+	}
+	return f.err()
+}
+
+// faults are all but those of the rendered sizes.
+func (n *Notification) faults() Faults {
+	var f Faults
+	if size := n.leastSize(); size > MaxEncodedSize {
+		f.add("", "is more than %d bytes, at most %d are taken", size, MaxEncodedSize)
+		return f
+	}
+	n.checkNames(&f)
+	n.checkTargets(&f)
+	n.checkContent(&f)
+	n.checkData(&f)
+	n.checkTimes(&f)
+	n.checkRaw(&f)
+	return f
+}
+
+// leastSize is a lower bound of the encoded size that costs next to nothing. It
+// bounds what the other checks look at.
+func (n *Notification) leastSize() int {
+	size := len(n.ID) + len(n.App) + len(n.User) + len(n.Category) +
+		len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
+		len(n.Thread) + len(n.Channel) + len(n.PushType) + len(n.CollapseKey)
+	for _, t := range n.Targets {
+		size += len(t.Token) + len(`{"platform":"fcm","token":""}`)
+	}
+	for key, value := range n.Data {
+		size += len(key) + len(value) + len(`"":""`)
+	}
+	for _, raw := range [][]byte{n.APNs, n.FCM} {
+		for _, c := range raw {
+			if c > ' ' { // the encoding leaves white space out
+				size++
+			}
+		}
+	}
+	return size
+}
+
+func (n *Notification) checkNames(f *Faults) {
+	if len(n.ID) > MaxIDBytes || !isPrintable(n.ID, ' ') {
+		f.add("/id", "must be printable ASCII of at most %d bytes", MaxIDBytes)
+	}
+	for _, name := range []struct {
+		field, value string
+		least        int
+	}{
+		{"/app", n.App, 1}, {"/user", n.User, 1}, {"/category", n.Category, 0},
+	} {
+		if len(name.value) < name.least {
+			f.add(name.field, "is missing")
+		} else if len(name.value) > MaxNameBytes || !isPlain(name.value) {
+			f.add(name.field, "must be UTF-8 without control characters, of at most %d bytes", MaxNameBytes)
+		}
+	}
+	switch n.Priority {
+	case "", Critical, Default, Bulk:
+	default:
+		f.add("/priority", "must be %s, %s or %s", Critical, Default, Bulk)
+	}
+	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
+		f.add("/collapse_key", "must be UTF-8 without control characters, of at most %d bytes", MaxCollapseKeyBytes)
+	}
+}
+
+func (n *Notification) checkTargets(f *Faults) {
+	switch {
+	case len(n.Targets) == 0:
+		f.add("/targets", "is missing: at least one is needed")
+	case len(n.Targets) > MaxTargets:
+		f.add("/targets", "has %d targets, at most %d are taken", len(n.Targets), MaxTargets)
+		return
+	}
+	var seen map[Target]int
+	if len(n.Targets) > 1 {
+		seen = make(map[Target]int, len(n.Targets))
+	}
+	for i, t := range n.Targets {
+		// Pointers are built only where there is a fault: most have none.
+		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
+		if t.Platform != APNs && t.Platform != FCM {
+			f.add(at("/platform"), "must be %s or %s", APNs, FCM)
+		}
+		switch {
+		case t.Token == "":
+			f.add(at("/token"), "is missing")
+		case len(t.Token) > MaxTokenBytes:
+			f.add(at("/token"), "is %d bytes, at most %d are taken", len(t.Token), MaxTokenBytes)
+		case t.Platform == APNs && !isHex(t.Token):
+			f.add(at("/token"), "must be hexadecimal: it is an APNs device token")
+		case !isPrintable(t.Token, '!'):
+			f.add(at("/token"), "must be printable ASCII without spaces")
+		}
+		if seen == nil {
+			continue
+		}
+		if t.Platform == APNs {
+			t.Token = strings.ToLower(t.Token)
+		}
+		if first, ok := seen[t]; ok {
+			f.add(at(""), "is the same as /targets/%d", first)
+		} else {
+			seen[t] = i
+		}
+	}
+}
+
+func (n *Notification) checkContent(f *Faults) {
+	_, known := topicSuffixes[n.pushType()]
+	if !known {
+		f.add("/push_type", "is not one of APNs' push types, such as %s or %s", PushAlert, PushBackground)
+	}
+	type content struct {
+		field string
+		set   bool
+		value string
+		// live says that a Live Activity can have it too.
+		live bool
+	}
+	for _, c := range [...]content{
+		{"/title", n.Title != "", n.Title, true},
+		{"/subtitle", n.Subtitle != "", n.Subtitle, false},
+		{"/body", n.Body != "", n.Body, true},
+		{"/badge", n.Badge != nil, "", false},
+		{"/sound", n.Sound != "", n.Sound, true},
+		{"/image", n.Image != "", n.Image, false},
+		{"/thread", n.Thread != "", n.Thread, false},
+		{"/channel", n.Channel != "", n.Channel, false},
+	} {
+		if !utf8.ValidString(c.value) {
+			f.add(c.field, "must be UTF-8")
+		}
+		shows := n.pushType() == PushAlert || n.pushType() == PushLiveActivity && c.live
+		if c.set && known && !shows {
+			f.add(c.field, "must be left out: push type %q shows none", n.PushType)
+		}
+	}
+	if n.Badge != nil && *n.Badge < 0 {
+		f.add("/badge", "must not be negative")
+	}
+	if n.Image != "" {
+		if problem := isHTTPS(n.Image); problem != "" {
+			f.add("/image", "%s", problem)
+		}
+	}
+}
+
+func (n *Notification) checkData(f *Faults) {
+	if len(n.Data) == 0 {
+		return
+	}
+	toAPNs, toFCM := n.has(APNs), n.has(FCM)
+	before := len(*f)
+	for key, value := range n.Data {
+		problem := ""
+		switch {
+		case key == "":
+			problem = "must have a name"
+		case key == IDKey:
+			problem = "is reserved for the notification's ID"
+		case toAPNs && key == "aps":
+			problem = "is reserved by APNs: the block apns holds it"
+		case toAPNs && key == apnsImageKey && n.Image != "":
+			problem = "is where the image's URL travels: leave out one of the two"
+		case toFCM:
+			problem = reservedByFCM(key)
+		}
+		if problem == "" && !(utf8.ValidString(key) && utf8.ValidString(value)) {
+			problem = "must be UTF-8"
+		}
+		if problem != "" {
+			f.add(pointer("data", key), "%s", problem)
+		}
+	}
+	slices.SortFunc((*f)[before:], func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
+}
+
+// has reports whether a target is on the platform.
+func (n *Notification) has(p Platform) bool {
+	return slices.ContainsFunc(n.Targets, func(t Target) bool { return t.Platform == p })
+}
+
+func (n *Notification) checkTimes(f *Faults) {
+	checkInstant(f, "/not_before", n.NotBefore)
+	checkInstant(f, "/expires_at", n.ExpiresAt)
+	if n.TTL < 0 {
+		f.add("/ttl", "must be positive")
+	}
+	if n.TTL != 0 && !n.ExpiresAt.IsZero() {
+		f.add("/ttl", "must be left out beside expires_at: either says when the notification expires")
+	}
+	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.NotBefore) {
+		f.add("/expires_at", "must be after not_before")
+	}
+}
+
+// checkInstant refuses what RFC 3339 cannot write.
+func checkInstant(f *Faults, field string, t time.Time) {
+	if _, err := t.UTC().MarshalText(); err != nil {
+		f.add(field, "must be in the years 0 to 9999")
+	} else if _, err := t.MarshalText(); err != nil {
+		f.add(field, "must be less than a day away from UTC")
+	}
+}
+
+func (n *Notification) checkRaw(f *Faults) {
+	checkRawBlock(f, "fcm", n.FCM, fcmShape)
+	block := checkRawBlock(f, "apns", n.APNs, apnsShape)
+	aps, _ := block["aps"].(map[string]any)
+	switch {
+	case n.PushType == PushBackground:
+		for _, name := range []string{"alert", "badge", "sound"} {
+			if aps[name] != nil {
+				f.add(pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
+			}
+		}
+	case n.PushType == PushLiveActivity && n.has(APNs):
+		needed := []string{"event", "timestamp", "content-state"}
+		if aps["event"] == "start" {
+			needed = append(needed, "attributes-type", "attributes")
+		}
+		for _, name := range needed {
+			if aps[name] == nil {
+				f.add(pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
+			}
+		}
+	}
+}
+
+// checkRawBlock returns the block decoded, nil when it is absent or no object.
+func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any {
+	if absent(raw) {
+		return nil
+	}
+	var block map[string]any
+	if err := decodeJSON(raw, &block); err != nil {
+		f.add("/"+name, "must be one JSON object")
+		return nil
+	}
+	s.check(block, []string{name}, f)
+	return block
+}
+
+// sizeFaults renders for each platform that has a target. What keeps a block from
+// being laid over is a fault only if no other says so.
+func (n *Notification) sizeFaults(only bool) Faults {
+	var f Faults
+	id := n.ID
+	if id == "" {
+		id = "00000000-0000-0000-0000-000000000000" // as long as the one to be generated
+	}
+	note := func(p Platform, err error) {
+		var tooLarge Faults
+		if errors.As(err, &tooLarge) {
+			f = append(f, tooLarge...)
+		} else if err != nil && only {
+			f.add("", "cannot be rendered for %s: %v", p, err)
+		}
+	}
+	if n.has(APNs) {
+		_, err := n.apnsPayload(id)
+		note(APNs, err)
+	}
+	if n.has(FCM) {
+		ttl := ""
+		if n.TTL != 0 || !n.ExpiresAt.IsZero() {
+			ttl = fcmTTL(MaxFCMTTL) // none is longer
+		}
+		_, err := n.fcmMessage(id, ttl)
+		note(FCM, err)
+	}
+	return f
+}
+
+// isPrintable reports whether s is ASCII from the character least to the tilde.
+func isPrintable(s string, least byte) bool {
+	for i := range len(s) {
+		if s[i] < least || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlain reports whether s is UTF-8 without control characters.
+func isPlain(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i] | 0x20; (s[i] < '0' || s[i] > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func isHTTPS(s string) string {
+	if u, err := url.Parse(s); err != nil || u.Scheme != "https" || u.Host == "" {
+		return "must be an https URL"
+	}
+	return ""
+}
