@@ -1,0 +1,208 @@
+package push
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func job() *Job {
+	n := sample()
+	n.NotBefore, n.ExpiresAt = time.Time{}, noon
+	return &Job{Notification: n, AcceptedAt: noon.Add(-time.Minute + time.Microsecond)}
+}
+
+// The bytes of version 1 are on queues: they stay readable, and stay what is
+// written as long as the version does.
+const jobV1Golden = `{"v":1,"accepted_at":"2026-11-20T11:59:00.000001Z","notification":{"id":"order-4711-shipped","app":"shop","user":"u1","category":"orders","priority":"default","targets":[{"platform":"apns","token":"00fc13adff785122"},{"platform":"fcm","token":"dGVzdA:APA91b"}],"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there","badge":3,"sound":"default","image":"https://example.com/a.png","thread":"orders","channel":"orders","data":{"order":"4711"},"collapse_key":"order-4711","expires_at":"2026-11-20T12:00:00Z"}}`
+
+func TestEncodeGolden(t *testing.T) {
+	t.Parallel()
+	got, err := Encode(job())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != jobV1Golden {
+		t.Errorf("encoded\n%s, want\n%s", got, jobV1Golden)
+	}
+	back, err := Decode([]byte(jobV1Golden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back, job()) {
+		t.Errorf("decoded %+v", back.Notification)
+	}
+}
+
+func TestEncodeKeepsReplayAndBlocks(t *testing.T) {
+	t.Parallel()
+	j := job()
+	j.Replay = true
+	j.Notification.APNs = json.RawMessage(`{"aps":{"category":"C"}}`)
+	j.Notification.FCM = json.RawMessage(`{"data":{"k":"<v>"}}`)
+	j.Notification.PushType = PushAlert
+	data, err := Encode(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back, j) {
+		t.Errorf("decoded %+v, want %+v", back, j)
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*Job)
+		field  string
+	}{
+		"no notification":   {func(j *Job) { j.Notification = nil }, "/notification"},
+		"no acceptance":     {func(j *Job) { j.AcceptedAt = time.Time{} }, "/accepted_at"},
+		"accepted in 10000": {func(j *Job) { j.AcceptedAt = noon.AddDate(8000, 0, 0) }, "/accepted_at"},
+		"no ID":             {func(j *Job) { j.Notification.ID = "" }, "/notification/id"},
+		"a TTL":             {func(j *Job) { j.Notification.TTL = 1 }, "/notification/ttl"},
+		"more than fits":    {func(j *Job) { j.Notification.Body = strings.Repeat("a", MaxEncodedSize) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job()
+			test.change(j)
+			_, err := Encode(j)
+			if got := fields(faultsOf(t, err)); !slices.Equal(got, []string{test.field}) {
+				t.Errorf("faults at %q, want one at %q: %v", got, test.field, err)
+			}
+		})
+	}
+}
+
+func TestDecodeMalformed(t *testing.T) {
+	t.Parallel()
+	edit := func(old, new string) string {
+		edited := strings.Replace(jobV1Golden, old, new, 1)
+		if edited == jobV1Golden {
+			t.Fatalf("%s is not in the job", old)
+		}
+		return edited
+	}
+	for name, test := range map[string]struct {
+		data   string
+		reason MalformedReason
+		fields []string
+	}{
+		"empty":                {"", MalformedJSON, []string{""}},
+		"no JSON":              {"\x00\xff", MalformedJSON, []string{""}},
+		"truncated":            {jobV1Golden[:100], MalformedJSON, []string{""}},
+		"followed by another":  {jobV1Golden + "{}", MalformedJSON, []string{""}},
+		"an array":             {"[1]", MalformedJSON, []string{""}},
+		"no version":           {`{"notification":{}}`, MalformedVersion, nil},
+		"version 0":            {edit(`"v":1`, `"v":0`), MalformedVersion, nil},
+		"version 2":            {edit(`"v":1`, `"v":2`), MalformedVersion, nil},
+		"version 10":           {edit(`"v":1`, `"v":10`), MalformedVersion, nil},
+		"version as text":      {edit(`"v":1`, `"v":"1"`), MalformedVersion, nil},
+		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), MalformedVersion, nil},
+		"too large":            {edit(`{"v":1`, strings.Repeat(" ", MaxEncodedSize)+`{"v":1`), MalformedSize, nil},
+		"no notification":      {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z"}`, MalformedNotification, []string{"/notification"}},
+		"notification null":    {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z","notification":null}`, MalformedNotification, []string{"/notification"}},
+		"no acceptance":        {edit(`"accepted_at":"2026-11-20T11:59:00.000001Z",`, ``), MalformedNotification, []string{"/accepted_at"}},
+		"unknown in envelope":  {edit(`"v":1`, `"v":1,"extra":1`), MalformedNotification, []string{"/extra"}},
+		"unknown field":        {edit(`"user"`, `"usr":"x","user"`), MalformedNotification, []string{"/notification/usr"}},
+		"unknown in a target":  {edit(`"token":"dGVzdA`, `"topic":"x","token":"dGVzdA`), MalformedNotification, []string{"/notification/targets/1/topic"}},
+		"types":                {edit(`"badge":3`, `"badge":"3","thread":4`), MalformedNotification, []string{"/notification/badge"}},
+		"instant":              {edit(`"2026-11-20T12:00:00Z"`, `"noon"`), MalformedNotification, []string{"/notification/expires_at"}},
+		"targets":              {edit(`[{"platform":"apns"`, `["x",{"platform":"apns"`), MalformedNotification, []string{"/notification/targets/0"}},
+		"data":                 {edit(`"4711"}`, `4711}`), MalformedNotification, []string{"/notification/data/order"}},
+		"invalid notification": {edit(`"user":"u1"`, `"user":""`), MalformedNotification, []string{"/notification/user"}},
+		"invalid raw block":    {edit(`"title"`, `"apns":{"aps":{"sond":1}},"title"`), MalformedNotification, []string{"/notification/apns/aps/sond"}},
+		"no ID":                {edit(`"id":"order-4711-shipped",`, ``), MalformedNotification, []string{"/notification/id"}},
+		"a TTL":                {edit(`"expires_at":"2026-11-20T12:00:00Z"`, `"ttl":"2h"`), MalformedNotification, []string{"/notification/ttl"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Decode([]byte(test.data))
+			var malformed *MalformedError
+			if !errors.As(err, &malformed) {
+				t.Fatalf("the error is %v, want a MalformedError", err)
+			}
+			if malformed.Reason != test.reason {
+				t.Errorf("reason %q, want %q: %v", malformed.Reason, test.reason, err)
+			}
+			var f Faults
+			if errors.As(err, &f); !slices.Equal(fields(f), test.fields) {
+				t.Errorf("faults at %q, want %q: %v", fields(f), test.fields, err)
+			}
+		})
+	}
+}
+
+// Envelopes are read whatever the order of their fields.
+func TestDecodeAnyOrder(t *testing.T) {
+	t.Parallel()
+	data := strings.Replace(jobV1Golden, `{"v":1,`, `{`, 1)
+	data = strings.TrimSuffix(data, "}") + `, "v": 1 }`
+	if _, err := Decode([]byte(data)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	n, err := Parse([]byte(`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"ttl":"90m","badge":null}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Notification{App: "a", User: "u", Targets: []Target{{FCM, "t"}}, TTL: Duration(90 * time.Minute)}
+	if !reflect.DeepEqual(n, want) {
+		t.Errorf("parsed %+v, want %+v", n, want)
+	}
+	for name, test := range map[string]struct {
+		data   string
+		fields []string
+	}{
+		"no JSON":    {`{`, []string{""}},
+		"no object":  {`3`, []string{""}},
+		"two values": {`{} {}`, []string{""}},
+		"too large":  {strings.Repeat(" ", MaxEncodedSize+1), []string{""}},
+		"several": {
+			`{"ap":"x","badge":1.5,"targets":[{},{"token":1}],"ttl":"soon","not_before":5,"data":[]}`,
+			[]string{"/ap", "/badge", "/data", "/not_before", "/targets/1/token", "/ttl"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse([]byte(test.data))
+			if got := fields(faultsOf(t, err)); !slices.Equal(got, test.fields) {
+				t.Errorf("faults at %q, want %q: %v", got, test.fields, err)
+			}
+		})
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode([]byte(jobV1Golden)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkValidateAndEncode(b *testing.B) {
+	b.ReportAllocs()
+	j := job()
+	for b.Loop() {
+		if err := j.Notification.Validate(); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := Encode(j); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,345 @@
+package push
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+func TestRenderAPNs(t *testing.T) {
+	t.Parallel()
+	minimal := func(n *Notification) {
+		*n = Notification{ID: "i", App: "a", User: "u", Targets: n.Targets, Body: "b"}
+	}
+	for name, test := range map[string]struct {
+		change func(*Notification)
+		want   APNsMessage
+		json   string
+	}{
+		"every common field": {
+			func(*Notification) {},
+			APNsMessage{PushType: "alert", CollapseID: "order-4711", Priority: 10, Expiration: noon.Add(2 * time.Hour)},
+			`{"aps":{"alert":{"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there"},"badge":3,"sound":"default","thread-id":"orders","mutable-content":1},"image":"https://example.com/a.png","pushpace_id":"order-4711-shipped","order":"4711"}`,
+		},
+		"the least": {
+			minimal,
+			APNsMessage{PushType: "alert", Priority: 10},
+			`{"aps":{"alert":{"body":"b"}},"pushpace_id":"i"}`,
+		},
+		"badge removed": {
+			func(n *Notification) { minimal(n); n.Body = ""; n.Badge = new(int) },
+			APNsMessage{PushType: "alert", Priority: 10},
+			`{"aps":{"badge":0},"pushpace_id":"i"}`,
+		},
+		"bulk": {
+			func(n *Notification) { minimal(n); n.Priority = Bulk },
+			APNsMessage{PushType: "alert", Priority: 5},
+			`{"aps":{"alert":{"body":"b"}},"pushpace_id":"i"}`,
+		},
+		"critical in the background": {
+			func(n *Notification) { minimal(n); silent(PushBackground)(n); n.Priority = Critical },
+			APNsMessage{PushType: "background", Priority: 5},
+			`{"aps":{"content-available":1},"pushpace_id":"i"}`,
+		},
+		"voip": {
+			func(n *Notification) { minimal(n); silent(PushVoIP)(n); n.Data = map[string]string{"call": "1"} },
+			APNsMessage{PushType: "voip", TopicSuffix: ".voip", Priority: 10},
+			`{"pushpace_id":"i","call":"1"}`,
+		},
+		"widgets": {
+			func(n *Notification) { minimal(n); silent(PushWidgets)(n) },
+			APNsMessage{PushType: "widgets", TopicSuffix: ".push-type.widgets", Priority: 10},
+			`{"aps":{"content-changed":true},"pushpace_id":"i"}`,
+		},
+		"Live Activity": {
+			func(n *Notification) {
+				minimal(n)
+				silent(PushLiveActivity)(n)
+				n.Title, n.Sound = "Goal", "goal.aif"
+				n.APNs = json.RawMessage(`{"aps":{"event":"update","timestamp":1700000000,"content-state":{"score":1.50}}}`)
+			},
+			APNsMessage{PushType: "liveactivity", TopicSuffix: ".push-type.liveactivity", Priority: 10},
+			`{"aps":{"alert":{"sound":"goal.aif","title":"Goal"},"content-state":{"score":1.50},"event":"update","timestamp":1700000000},"pushpace_id":"i"}`,
+		},
+		"raw block": {
+			func(n *Notification) {
+				minimal(n)
+				n.Title, n.Sound = "t", "s"
+				n.APNs = json.RawMessage(`{"aps":{"alert":{"body":"<raw>","title":null},"sound":{"name":"n","critical":1},"category":"C"},"deep":{"a":{"gone":null,"big":12345678901234567890}},"list":[1,null]}`)
+			},
+			APNsMessage{PushType: "alert", Priority: 10},
+			`{"aps":{"alert":{"body":"<raw>"},"category":"C","sound":{"critical":1,"name":"n"}},"deep":{"a":{"big":12345678901234567890}},"list":[1,null],"pushpace_id":"i"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := sample()
+			test.change(n)
+			if err := n.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := n.RenderAPNs(n.Targets[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Payload) != test.json {
+				t.Errorf("payload\n%s, want\n%s", got.Payload, test.json)
+			}
+			got.Payload, got.ID = nil, ""
+			if !reflect.DeepEqual(got, test.want) {
+				t.Errorf("headers\n%+v, want\n%+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTopicSuffixes(t *testing.T) {
+	t.Parallel()
+	for pushType, want := range map[string]string{
+		"": "", "alert": "", "background": "", "mdm": "",
+		"location": ".location-query", "voip": ".voip", "complication": ".complication",
+		"fileprovider": ".pushkit.fileprovider", "pushtotalk": ".voip-ptt",
+		"liveactivity": ".push-type.liveactivity", "widgets": ".push-type.widgets", "controls": ".push-type.controls",
+	} {
+		n := sample()
+		silent(pushType)(n)
+		m, err := n.RenderAPNs(n.Targets[0])
+		if err != nil || m.TopicSuffix != want {
+			t.Errorf("push type %q: suffix %q, want %q (%v)", pushType, m.TopicSuffix, want, err)
+		}
+	}
+}
+
+func TestAPNsIDIsStable(t *testing.T) {
+	t.Parallel()
+	n := sample()
+	id := func(change func(*Notification)) string {
+		m := sample()
+		change(m)
+		got, err := m.RenderAPNs(m.Targets[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.ID
+	}
+	const want = "e5736669-51ae-5bb8-b36a-0562e2767e9a"
+	if got := id(func(*Notification) {}); got != want {
+		t.Errorf("apns-id is %s, want %s", got, want)
+	}
+	if got := id(func(n *Notification) { n.Body = "another" }); got != want {
+		t.Error("apns-id depends on the body")
+	}
+	if id(func(n *Notification) { n.ID += "2" }) == want || id(func(n *Notification) { n.Targets[0].Token = "ab" }) == want {
+		t.Error("apns-id does not depend on the ID and the target")
+	}
+	if u := uuid.MustParse(apnsID(n.ID, n.Targets[0])); u.Version() != 5 {
+		t.Errorf("apns-id is a UUID of version %d, want 5", u.Version())
+	}
+}
+
+func TestRenderFCM(t *testing.T) {
+	t.Parallel()
+	minimal := func(n *Notification) {
+		*n = Notification{ID: "i", App: "a", User: "u", Targets: []Target{{FCM, "tok"}}, Body: "b"}
+	}
+	raw := func(block string) func(*Notification) {
+		return func(n *Notification) { minimal(n); n.FCM = json.RawMessage(block) }
+	}
+	for name, test := range map[string]struct {
+		change func(*Notification)
+		want   string
+	}{
+		"every common field": {
+			only(FCM),
+			`{"token":"dGVzdA:APA91b","data":{"order":"4711","pushpace_id":"order-4711-shipped"},"notification":{"title":"Shipped","body":"It is <on> its way & \"soon\" there","image":"https://example.com/a.png"},"android":{"collapse_key":"order-4711","priority":"high","ttl":"7200s","notification":{"sound":"default","channel_id":"orders","tag":"order-4711","notification_count":3}}}`,
+		},
+		"the least": {
+			minimal,
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high"}}`,
+		},
+		"bulk": {
+			func(n *Notification) { minimal(n); n.Priority = Bulk },
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"normal"}}`,
+		},
+		"background": {
+			func(n *Notification) {
+				minimal(n)
+				silent(PushBackground)(n)
+				n.Priority, n.CollapseKey = Critical, "c"
+			},
+			`{"token":"tok","data":{"pushpace_id":"i"},"android":{"collapse_key":"c","priority":"normal"}}`,
+		},
+		"fraction of a second left": {
+			func(n *Notification) { minimal(n); n.ExpiresAt = noon.Add(3900 * time.Millisecond) },
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"3s"}}`,
+		},
+		"longer than 28 days": {
+			func(n *Notification) { minimal(n); n.ExpiresAt = noon.AddDate(400, 0, 0) },
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"2419200s"}}`,
+		},
+		"expired": {
+			func(n *Notification) { minimal(n); n.ExpiresAt = noon.Add(-time.Hour) },
+			`{"token":"tok","data":{"pushpace_id":"i"},"notification":{"body":"b"},"android":{"priority":"high","ttl":"0s"}}`,
+		},
+		"raw block": {
+			raw(`{"notification":null,"data":{"k":"v"},"android":{"priority":null,"direct_boot_ok":true}}`),
+			`{"token":"tok","android":{"direct_boot_ok":true},"data":{"k":"v","pushpace_id":"i"}}`,
+		},
+		"raw block keeps the ID": {
+			raw(`{"data":null,"android":{"data":{"k":"v"}},"webpush":{"data":{}}}`),
+			`{"token":"tok","android":{"data":{"k":"v","pushpace_id":"i"},"priority":"high"},"data":{"pushpace_id":"i"},"notification":{"body":"b"},"webpush":{"data":{"pushpace_id":"i"}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := sample()
+			test.change(n)
+			if err := n.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			got, err := n.RenderFCM(n.Targets[0], noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.JSON) != test.want {
+				t.Errorf("message\n%s, want\n%s", got.JSON, test.want)
+			}
+		})
+	}
+}
+
+// The last byte that fits is taken by Validate and by rendering, one more by
+// neither; the ID that is yet to be generated counts.
+func TestSizeLimits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		limit  int
+		change func(*Notification)
+		size   func(*Notification) (int, error)
+	}{
+		"APNs":      {4096, only(APNs), apnsSize},
+		"APNs VoIP": {5120, func(n *Notification) { only(APNs)(n); silent(PushVoIP)(n) }, apnsSize},
+		"APNs, raw": {4096, func(n *Notification) { only(APNs)(n); n.APNs = json.RawMessage(`{"a":"<>&"}`) }, apnsSize},
+		"FCM":       {4096, func(n *Notification) { only(FCM)(n); n.ExpiresAt = noon.AddDate(1, 0, 0) }, fcmSize},
+		"FCM, raw":  {4096, func(n *Notification) { only(FCM)(n); n.FCM = json.RawMessage(`{"android":{"ttl":"2419200s"}}`) }, fcmSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := sample()
+			test.change(n)
+			n.ID = strings.Repeat("i", 36)
+			n.Data["fill"] = ""
+			empty, err := test.size(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.Data["fill"] = strings.Repeat("x", test.limit-empty)
+			if got, err := test.size(n); err != nil || got != test.limit {
+				t.Errorf("%d bytes rendered, want %d: %v", got, test.limit, err)
+			}
+			without := *n
+			without.ID = ""
+			for _, n := range []*Notification{n, &without} {
+				if err := n.Validate(); err != nil {
+					t.Error(err)
+				}
+			}
+			n.Data["fill"] += "x"
+			without.Data = n.Data
+			if _, err := test.size(n); len(faultsOf(t, err)) != 1 {
+				t.Errorf("one byte more is rendered: %v", err)
+			}
+			for _, n := range []*Notification{n, &without} {
+				if f := faultsOf(t, n.Validate()); len(f) != 1 {
+					t.Errorf("one byte more: %v", f)
+				}
+			}
+		})
+	}
+}
+
+func apnsSize(n *Notification) (int, error) {
+	m, err := n.RenderAPNs(n.Targets[0])
+	return len(m.Payload), err
+}
+
+func fcmSize(n *Notification) (int, error) {
+	m, err := n.RenderFCM(n.Targets[0], noon)
+	return len(m.JSON) - len(`"token":"",`) - len(n.Targets[0].Token), err
+}
+
+func TestRenderRefuses(t *testing.T) {
+	t.Parallel()
+	n := sample()
+	if _, err := n.RenderAPNs(n.Targets[1]); err == nil {
+		t.Error("an FCM target is rendered for APNs")
+	}
+	if _, err := n.RenderFCM(n.Targets[0], noon); err == nil {
+		t.Error("an APNs target is rendered for FCM")
+	}
+	n.ID = ""
+	if _, err := n.RenderAPNs(n.Targets[0]); err == nil {
+		t.Error("rendered for APNs without an ID")
+	}
+	if _, err := n.RenderFCM(n.Targets[1], noon); err == nil {
+		t.Error("rendered for FCM without an ID")
+	}
+	n = sample()
+	n.APNs, n.FCM = json.RawMessage(`[]`), json.RawMessage(`{`)
+	if _, err := n.RenderAPNs(n.Targets[0]); err == nil {
+		t.Error("rendered for APNs with a block that is no object")
+	}
+	if _, err := n.RenderFCM(n.Targets[1], noon); err == nil {
+		t.Error("rendered for FCM with a block that is no object")
+	}
+}
+
+func TestRenderLeavesTheNotificationAlone(t *testing.T) {
+	t.Parallel()
+	n, want := sample(), sample()
+	n.APNs, n.FCM = json.RawMessage(`{"a":{"b":1}}`), json.RawMessage(`{"data":{"k":"v"}}`)
+	want.APNs, want.FCM = json.RawMessage(`{"a":{"b":1}}`), json.RawMessage(`{"data":{"k":"v"}}`)
+	if _, err := n.RenderAPNs(n.Targets[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.RenderFCM(n.Targets[1], noon); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(n, want) {
+		t.Errorf("rendering changed it to %+v", n)
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	n := sample()
+	rawed := sample()
+	rawed.APNs = json.RawMessage(`{"aps":{"category":"C"}}`)
+	b.Run("APNs", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := n.RenderAPNs(n.Targets[0]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("APNs raw", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := rawed.RenderAPNs(n.Targets[0]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("FCM", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := n.RenderFCM(n.Targets[1], noon); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package push
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// sample is a valid notification for both platforms that uses every common field.
+func sample() *Notification {
+	badge := 3
+	return &Notification{
+		ID: "order-4711-shipped", App: "shop", User: "u1", Category: "orders", Priority: Default,
+		Targets: []Target{{APNs, "00fc13adff785122"}, {FCM, "dGVzdA:APA91b"}},
+		Title:   "Shipped", Subtitle: "Order 4711", Body: "It is <on> its way & \"soon\" there", Badge: &badge,
+		Sound: "default", Image: "https://example.com/a.png", Thread: "orders", Channel: "orders",
+		Data: map[string]string{"order": "4711"}, CollapseKey: "order-4711",
+		NotBefore: noon, ExpiresAt: noon.Add(2 * time.Hour),
+	}
+}
+
+// only leaves the sample one platform's target.
+func only(p Platform) func(*Notification) {
+	return func(n *Notification) {
+		n.Targets = slices.DeleteFunc(n.Targets, func(t Target) bool { return t.Platform != p })
+	}
+}
+
+// silent leaves the sample nothing to show.
+func silent(pushType string) func(*Notification) {
+	return func(n *Notification) {
+		n.PushType = pushType
+		n.Title, n.Subtitle, n.Body, n.Badge, n.Sound, n.Image, n.Thread, n.Channel = "", "", "", nil, "", "", "", ""
+	}
+}
+
+func faultsOf(t *testing.T, err error) Faults {
+	t.Helper()
+	var f Faults
+	if err != nil && !errors.As(err, &f) {
+		t.Fatalf("the error is a %T, want Faults: %v", err, err)
+	}
+	return f
+}
+
+func fields(f Faults) []string {
+	var names []string
+	for _, fault := range f {
+		names = append(names, fault.Field)
+	}
+	return names
+}
+
+func TestValidateAccepts(t *testing.T) {
+	t.Parallel()
+	live := `{"aps":{"event":"update","timestamp":1700000000,"content-state":{"score":1}}}`
+	for name, change := range map[string]func(*Notification){
+		"every common field":         func(*Notification) {},
+		"no ID, generated later":     func(n *Notification) { n.ID = "" },
+		"the least":                  func(n *Notification) { *n = Notification{App: "a", User: "u", Targets: n.Targets} },
+		"longest names":              func(n *Notification) { n.App, n.User = strings.Repeat("é", 64), strings.Repeat("u", 128) },
+		"longest ID":                 func(n *Notification) { n.ID = strings.Repeat("~", 128) },
+		"100 targets":                func(n *Notification) { n.Targets = targets(100) },
+		"badge removed":              func(n *Notification) { *n.Badge = 0 },
+		"ttl":                        func(n *Notification) { n.ExpiresAt, n.TTL = time.Time{}, Duration(time.Hour) },
+		"ttl beyond FCM's":           func(n *Notification) { n.ExpiresAt, n.TTL = time.Time{}, Duration(9000*time.Hour) },
+		"short token":                func(n *Notification) { n.Targets[0].Token = "Ab" },
+		"FCM's names without FCM":    func(n *Notification) { only(APNs)(n); n.Data["from"] = "x" },
+		"APNs' name without APNs":    func(n *Notification) { only(FCM)(n); n.Data["aps"] = "x" },
+		"background":                 silent(PushBackground),
+		"controls":                   silent(PushControls),
+		"Live Activity":              func(n *Notification) { silent(PushLiveActivity)(n); n.Title = "t"; n.APNs = json.RawMessage(live) },
+		"Live Activity, FCM only":    func(n *Notification) { silent(PushLiveActivity)(n); only(FCM)(n) },
+		"null blocks":                func(n *Notification) { n.APNs, n.FCM = json.RawMessage("null"), json.RawMessage(" null ") },
+		"custom APNs keys":           func(n *Notification) { n.APNs = json.RawMessage(`{"mine":{"a":[1,null,{"b":null}]},"gone":null}`) },
+		"nulls remove":               func(n *Notification) { n.APNs = json.RawMessage(`{"aps":{"sound":null}}`) },
+		"alert as text":              func(n *Notification) { n.APNs = json.RawMessage(`{"aps":{"alert":"hi"}}`) },
+		"every aps key":              func(n *Notification) { n.APNs = json.RawMessage(everyAPS) },
+		"every FCM field":            func(n *Notification) { n.FCM = json.RawMessage(everyFCM) },
+		"white space is not counted": func(n *Notification) { n.FCM = json.RawMessage("{" + strings.Repeat(" ", MaxEncodedSize) + "}") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := sample()
+			change(n)
+			if err := n.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestValidateNamesTheFault(t *testing.T) {
+	t.Parallel()
+	apns := func(raw string) func(*Notification) {
+		return func(n *Notification) { n.APNs = json.RawMessage(raw) }
+	}
+	fcm := func(raw string) func(*Notification) {
+		return func(n *Notification) { n.FCM = json.RawMessage(raw) }
+	}
+	live := func(raw string) func(*Notification) {
+		return func(n *Notification) { silent(PushLiveActivity)(n); n.APNs = json.RawMessage(raw) }
+	}
+	for name, test := range map[string]struct {
+		change func(*Notification)
+		field  string
+	}{
+		"long ID":                {func(n *Notification) { n.ID = strings.Repeat("a", 129) }, "/id"},
+		"ID not ASCII":           {func(n *Notification) { n.ID = "é" }, "/id"},
+		"ID not printable":       {func(n *Notification) { n.ID = "a\x7f" }, "/id"},
+		"no app":                 {func(n *Notification) { n.App = "" }, "/app"},
+		"long app":               {func(n *Notification) { n.App = strings.Repeat("a", 129) }, "/app"},
+		"no user":                {func(n *Notification) { n.User = "" }, "/user"},
+		"user not UTF-8":         {func(n *Notification) { n.User = "\xff" }, "/user"},
+		"user with a control":    {func(n *Notification) { n.User = "a\nb" }, "/user"},
+		"long category":          {func(n *Notification) { n.Category = strings.Repeat("a", 129) }, "/category"},
+		"unknown priority":       {func(n *Notification) { n.Priority = "urgent" }, "/priority"},
+		"no target":              {func(n *Notification) { n.Targets = nil }, "/targets"},
+		"101 targets":            {func(n *Notification) { n.Targets = targets(101) }, "/targets"},
+		"unknown platform":       {func(n *Notification) { n.Targets[1].Platform = "wns" }, "/targets/1/platform"},
+		"no token":               {func(n *Notification) { n.Targets[1].Token = "" }, "/targets/1/token"},
+		"long token":             {func(n *Notification) { n.Targets[1].Token = strings.Repeat("a", 4097) }, "/targets/1/token"},
+		"token with a space":     {func(n *Notification) { n.Targets[1].Token = "a b" }, "/targets/1/token"},
+		"APNs token not hex":     {func(n *Notification) { n.Targets[0].Token = "xyz" }, "/targets/0/token"},
+		"APNs token with @":      {func(n *Notification) { n.Targets[0].Token = "ab@1" }, "/targets/0/token"},
+		"APNs token with DLE":    {func(n *Notification) { n.Targets[0].Token = "ab\x10" }, "/targets/0/token"},
+		"duplicate FCM":          {func(n *Notification) { n.Targets = append(n.Targets, n.Targets[1]) }, "/targets/2"},
+		"duplicate APNs, case":   {func(n *Notification) { n.Targets = append(n.Targets, Target{APNs, "00FC13ADFF785122"}) }, "/targets/2"},
+		"unknown push type":      {func(n *Notification) { n.PushType = "silent" }, "/push_type"},
+		"background with title":  {func(n *Notification) { silent(PushBackground)(n); n.Title = "t" }, "/title"},
+		"background with badge":  {func(n *Notification) { silent(PushBackground)(n); n.Badge = new(int) }, "/badge"},
+		"background with alert":  {func(n *Notification) { silent(PushBackground)(n); apns(`{"aps":{"alert":"a"}}`)(n) }, "/apns/aps/alert"},
+		"voip with sound":        {func(n *Notification) { silent(PushVoIP)(n); n.Sound = "s" }, "/sound"},
+		"activity with subtitle": {func(n *Notification) { live(everyAPS)(n); n.Subtitle = "s" }, "/subtitle"},
+		"long collapse key":      {func(n *Notification) { n.CollapseKey = strings.Repeat("a", 65) }, "/collapse_key"},
+		"collapse key, control":  {func(n *Notification) { n.CollapseKey = "a\rb" }, "/collapse_key"},
+		"negative ttl":           {func(n *Notification) { n.ExpiresAt, n.TTL = time.Time{}, -1 }, "/ttl"},
+		"ttl and expires_at":     {func(n *Notification) { n.TTL = 1 }, "/ttl"},
+		"expires at not_before":  {func(n *Notification) { n.ExpiresAt = n.NotBefore }, "/expires_at"},
+		"expires in year 10000":  {func(n *Notification) { n.ExpiresAt = noon.AddDate(8000, 0, 0) }, "/expires_at"},
+		"image over http":        {func(n *Notification) { n.Image = "http://example.com/a.png" }, "/image"},
+		"image without host":     {func(n *Notification) { n.Image = "https:///a.png" }, "/image"},
+		"negative badge":         {func(n *Notification) { *n.Badge = -1 }, "/badge"},
+		"body not UTF-8":         {func(n *Notification) { n.Body = "\xff" }, "/body"},
+		"data: from":             {func(n *Notification) { n.Data["from"] = "x" }, "/data/from"},
+		"data: notification":     {func(n *Notification) { n.Data["notification"] = "x" }, "/data/notification"},
+		"data: message_type":     {func(n *Notification) { n.Data["message_type"] = "x" }, "/data/message_type"},
+		"data: google.":          {func(n *Notification) { n.Data["google.c"] = "x" }, "/data/google.c"},
+		"data: gcm/":             {func(n *Notification) { n.Data["gcm/~x"] = "x" }, "/data/gcm~1~0x"},
+		"data: aps":              {func(n *Notification) { n.Data["aps"] = "x" }, "/data/aps"},
+		"data: image twice":      {func(n *Notification) { n.Data["image"] = "x" }, "/data/image"},
+		"data: the ID's key":     {func(n *Notification) { n.Data[IDKey] = "x" }, "/data/pushpace_id"},
+		"data: no name":          {func(n *Notification) { n.Data[""] = "x" }, "/data/"},
+		"data: not UTF-8":        {func(n *Notification) { n.Data["a"] = "\xff" }, "/data/a"},
+
+		"apns is no object":          {apns(`[]`), "/apns"},
+		"apns is two values":         {apns(`{}{}`), "/apns"},
+		"apns: headers":              {apns(`{"headers":{"apns-priority":"10"}}`), "/apns/headers"},
+		"apns: the ID's key":         {apns(`{"pushpace_id":null}`), "/apns/pushpace_id"},
+		"apns: aps is no object":     {apns(`{"aps":1}`), "/apns/aps"},
+		"apns: unknown aps key":      {apns(`{"aps":{"sond":"x"}}`), "/apns/aps/sond"},
+		"apns: unknown, null":        {apns(`{"aps":{"sond":null}}`), "/apns/aps/sond"},
+		"apns: unknown alert key":    {apns(`{"aps":{"alert":{"tilte":"x"}}}`), "/apns/aps/alert/tilte"},
+		"apns: unknown sound key":    {apns(`{"aps":{"sound":{"loud":1}}}`), "/apns/aps/sound/loud"},
+		"apns: volume":               {apns(`{"aps":{"sound":{"volume":1.5}}}`), "/apns/aps/sound/volume"},
+		"apns: badge as text":        {apns(`{"aps":{"badge":"3"}}`), "/apns/aps/badge"},
+		"apns: badge below 0":        {apns(`{"aps":{"badge":-3}}`), "/apns/aps/badge"},
+		"apns: mutable-content":      {apns(`{"aps":{"mutable-content":true}}`), "/apns/aps/mutable-content"},
+		"apns: interruption-level":   {apns(`{"aps":{"interruption-level":"loud"}}`), "/apns/aps/interruption-level"},
+		"apns: item of loc-args":     {apns(`{"aps":{"alert":{"loc-args":["a",1]}}}`), "/apns/aps/alert/loc-args/1"},
+		"activity without event":     {live(`{"aps":{"timestamp":1,"content-state":{}}}`), "/apns/aps/event"},
+		"activity without timestamp": {live(`{"aps":{"event":"end","content-state":{}}}`), "/apns/aps/timestamp"},
+		"activity without state":     {live(`{"aps":{"event":"end","timestamp":1}}`), "/apns/aps/content-state"},
+		"activity: fraction":         {live(`{"aps":{"event":"end","timestamp":1.5,"content-state":{}}}`), "/apns/aps/timestamp"},
+		"start without attributes":   {live(`{"aps":{"event":"start","timestamp":1,"content-state":{},"attributes-type":"A"}}`), "/apns/aps/attributes"},
+		"start without their type":   {live(`{"aps":{"event":"start","timestamp":1,"content-state":{},"attributes":{}}}`), "/apns/aps/attributes-type"},
+
+		"fcm is no object":           {fcm(`"x"`), "/fcm"},
+		"fcm: token":                 {fcm(`{"token":"x"}`), "/fcm/token"},
+		"fcm: topic":                 {fcm(`{"topic":"x"}`), "/fcm/topic"},
+		"fcm: condition":             {fcm(`{"condition":"x"}`), "/fcm/condition"},
+		"fcm: unknown field":         {fcm(`{"android":{"prority":"high"}}`), "/fcm/android/prority"},
+		"fcm: camel case":            {fcm(`{"android":{"collapseKey":"x"}}`), "/fcm/android/collapseKey"},
+		"fcm: not in the SDK":        {fcm(`{"android":{"restricted_satellite_ok":true}}`), "/fcm/android/restricted_satellite_ok"},
+		"fcm: priority in capitals":  {fcm(`{"android":{"priority":"HIGH"}}`), "/fcm/android/priority"},
+		"fcm: ttl with a fraction":   {fcm(`{"android":{"ttl":"3.5s"}}`), "/fcm/android/ttl"},
+		"fcm: ttl as a number":       {fcm(`{"android":{"ttl":3}}`), "/fcm/android/ttl"},
+		"fcm: ttl beyond 28 days":    {fcm(`{"android":{"ttl":"2419201s"}}`), "/fcm/android/ttl"},
+		"fcm: data as a number":      {fcm(`{"data":{"a":1}}`), "/fcm/data/a"},
+		"fcm: data reserved":         {fcm(`{"android":{"data":{"from":"x"}}}`), "/fcm/android/data/from"},
+		"fcm: the ID's key":          {fcm(`{"webpush":{"data":{"pushpace_id":"x"}}}`), "/fcm/webpush/data/pushpace_id"},
+		"fcm: color":                 {fcm(`{"android":{"notification":{"color":"red"}}}`), "/fcm/android/notification/color"},
+		"fcm: event_time":            {fcm(`{"android":{"notification":{"event_time":"2026-11-20T20:00:00Z"}}}`), "/fcm/android/notification/event_time"},
+		"fcm: vibrate_timings":       {fcm(`{"android":{"notification":{"vibrate_timings":["1s","0.5s"]}}}`), "/fcm/android/notification/vibrate_timings/1"},
+		"fcm: zeros of a second":     {fcm(`{"android":{"notification":{"vibrate_timings":["1.000000000s"]}}}`), "/fcm/android/notification/vibrate_timings/0"},
+		"fcm: lights without colour": {fcm(`{"android":{"notification":{"light_settings":{"light_on_duration":"1s","light_off_duration":"1s"}}}}`), "/fcm/android/notification/light_settings/color"},
+		"fcm: too dark":              {fcm(`{"android":{"notification":{"light_settings":{"color":{"red":0,"green":1,"blue":1,"alpha":1},"light_on_duration":"1s","light_off_duration":"1s"}}}}`), "/fcm/android/notification/light_settings/color/red"},
+		"fcm: alert key not in SDK":  {fcm(`{"apns":{"payload":{"aps":{"alert":{"summary-arg":"x"}}}}}`), "/fcm/apns/payload/aps/alert/summary-arg"},
+		"fcm: aps key":               {fcm(`{"apns":{"payload":{"aps":{"sond":"x"}}}}`), "/fcm/apns/payload/aps/sond"},
+		"fcm: link over http":        {fcm(`{"webpush":{"fcm_options":{"link":"http://a"}}}`), "/fcm/webpush/fcm_options/link"},
+
+		"too large in all":   {func(n *Notification) { n.Body = strings.Repeat("a", MaxEncodedSize) }, ""},
+		"too large for APNs": {func(n *Notification) { only(APNs)(n); n.Body = strings.Repeat("a", 4096) }, ""},
+		"too large for FCM":  {func(n *Notification) { only(FCM)(n); n.Body = strings.Repeat("a", 4096) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := sample()
+			test.change(n)
+			got := faultsOf(t, n.Validate())
+			if len(got) != 1 || got[0].Field != test.field {
+				t.Errorf("faults at %q, want one at %q: %v", fields(got), test.field, got)
+			}
+		})
+	}
+}
+
+func TestValidateReportsAllFaultsAtOnce(t *testing.T) {
+	t.Parallel()
+	n := sample()
+	n.App, n.Priority, n.Targets[0].Token = "", "urgent", "xyz"
+	n.Body = strings.Repeat("a", 5000)
+	n.APNs = json.RawMessage(`{"headers":{},"aps":{"sond":"x","alert":{"b":1,"a":1}}}`)
+	n.FCM = json.RawMessage(`{"token":"x"}`)
+	want := []string{
+		"/app", "/priority", "/targets/0/token", "/fcm/token",
+		"/apns/aps/alert/a", "/apns/aps/alert/b", "/apns/aps/sond", "/apns/headers", "", "",
+	}
+	if got := fields(faultsOf(t, n.Validate())); !slices.Equal(got, want) {
+		t.Errorf("faults at %q, want %q", got, want)
+	}
+}
+
+func TestFaultsAreBounded(t *testing.T) {
+	t.Parallel()
+	n := sample()
+	var raw strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&raw, `,"k%d":1`, i)
+	}
+	n.APNs = json.RawMessage(`{"aps":{` + raw.String()[1:] + `}}`)
+	f := n.faults()
+	if len(f) != maxFaults {
+		t.Errorf("%d faults, want %d", len(f), maxFaults)
+	}
+	if text := f.Error(); !strings.HasSuffix(text, "; and 92 more") {
+		t.Errorf("the error's text ends otherwise: %s", text)
+	}
+}
+
+// No fault repeats a token or a text.
+func TestFaultsHoldNoSecret(t *testing.T) {
+	t.Parallel()
+	n := sample()
+	n.Targets = []Target{{APNs, "secret-token"}, {FCM, "secret token"}, {"secret-x", "secret"}}
+	n.Title, n.Image, n.PushType, n.Priority = "secret\xff", "secret:", "secret", "secret"
+	n.Data = map[string]string{"from": "secret"}
+	n.APNs = json.RawMessage(`{"aps":{"badge":"secret","interruption-level":"secret"}}`)
+	n.FCM = json.RawMessage(`{"android":{"ttl":"secret"},"token":"secret"}`)
+	err := n.Validate()
+	if f := faultsOf(t, err); len(f) < 10 {
+		t.Fatalf("only %d faults: %v", len(f), f)
+	}
+	for _, fault := range faultsOf(t, err) {
+		if strings.Contains(fault.Field+fault.Problem, "secret") {
+			t.Errorf("a fault repeats a value: %v", fault)
+		}
+	}
+}
+
+// targets are n different ones on FCM.
+func targets(n int) []Target {
+	ts := make([]Target, n)
+	for i := range ts {
+		ts[i] = Target{FCM, fmt.Sprint("token-", i)}
+	}
+	return ts
+}
+
+const everyAPS = `{"aps":{
+	"alert":{"title":{"loc-key":"k","loc-args":["a"]},"subtitle":"s","body":"b","launch-image":"l",
+		"title-loc-key":"k","title-loc-args":["a"],"subtitle-loc-key":"k","subtitle-loc-args":["a"],
+		"loc-key":"k","loc-args":["a"],"action":"a","action-loc-key":"k","summary-arg":"a","summary-arg-count":2,"sound":"s"},
+	"badge":0,"sound":{"critical":1,"name":"n","volume":0.5},"thread-id":"t","category":"c",
+	"content-available":1,"mutable-content":0,"target-content-id":"i","interruption-level":"time-sensitive",
+	"relevance-score":0.3,"filter-criteria":"f","url-args":["a"],"content-changed":true,
+	"event":"start","timestamp":1700000000,"content-state":{"a":[1]},"stale-date":1700000001,"dismissal-date":1700000002,
+	"attributes-type":"T","attributes":{"b":{}},"input-push-token":1,"input-push-channel":"ch"}}`
+
+const everyFCM = `{
+	"data":{"k":"v"},"notification":{"title":"t","body":"b","image":"https://example.com/i"},"fcm_options":{"analytics_label":"l"},
+	"android":{"collapse_key":"c","priority":"normal","ttl":"3600s","restricted_package_name":"p","data":{"k":"v"},
+		"fcm_options":{"analytics_label":"l"},"direct_boot_ok":true,
+		"notification":{"title":"t","body":"b","icon":"i","color":"#00aaFF","sound":"s","tag":"t","click_action":"c",
+			"body_loc_key":"k","body_loc_args":["a"],"title_loc_key":"k","title_loc_args":["a"],"channel_id":"c",
+			"image":"https://example.com/i","ticker":"t","sticky":true,"event_time":"2026-11-20T20:00:00.000000000Z",
+			"local_only":true,"notification_priority":"PRIORITY_HIGH","vibrate_timings":["1s","0.050000000s"],
+			"default_vibrate_timings":true,"default_sound":true,
+			"light_settings":{"color":{"red":0.2,"green":0.4,"blue":0.6,"alpha":1},"light_on_duration":"1s","light_off_duration":"0.500000000s"},
+			"default_light_settings":true,"visibility":"PUBLIC","notification_count":3,"proxy":"DENY"}},
+	"webpush":{"headers":{"TTL":"5"},"data":{"k":"v"},"fcm_options":{"link":"https://example.com/"},
+		"notification":{"actions":[{"action":"a","title":"t","icon":"i"}],"title":"t","body":"b","icon":"i","badge":"b",
+			"dir":"auto","data":{"a":1},"image":"i","lang":"en","renotify":true,"requireInteraction":true,"silent":true,
+			"tag":"t","timestamp":1700000000000,"vibrate":[100,50],"custom":[1]}},
+	"apns":{"headers":{"apns-priority":"5"},"live_activity_token":"l","fcm_options":{"analytics_label":"l","image":"https://example.com/i"},
+		"payload":{"aps":{"alert":{"title":"t","subtitle":"s","body":"b","loc-key":"k","loc-args":["a"],"title-loc-key":"k",
+			"title-loc-args":["a"],"subtitle-loc-key":"k","subtitle-loc-args":["a"],"action-loc-key":"k","launch-image":"l"},
+			"badge":1,"sound":"s","interruption-level":"passive"},"custom":{"a":1}}}}`
