@@ -1,0 +1,327 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A claim is a first visit: one MULTI that reads the clock, whether anybody
+// waits, and the n-th newest admission for each rule, and then enters the
+// notification. The reads come first, so that the claim does not shift them.
+//
+// It is built from commands whose arguments point into it and whose replies
+// land in one buffer, so that a recycled claim allocates nothing.
+type claim struct {
+	keys      *keys
+	member    string
+	scopes    []Scope
+	views     []view
+	report    bool
+	housekeep bool // trim, and set the expiry
+	keep      int64
+	life      int64
+
+	// set by the lane just before the claim is sent: the process's time, and
+	// what it predicts the server's to be, which is the claim's score
+	sent, stamp int64
+
+	commands []redis.Cmder
+	spares   []*command
+	used     int
+	reply    []byte
+	err      error
+
+	done  chan struct{}
+	state atomic.Int32
+	timer *time.Timer
+}
+
+// A claim in a lane belongs to the lane until it is done, and to nobody but the
+// lane once its caller has left.
+const (
+	claimPending int32 = iota
+	claimDone
+	claimAbandoned
+)
+
+func newClaim() *claim {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &claim{done: make(chan struct{}, 1), timer: timer}
+}
+
+// A command is one command of a claim, with room for its arguments.
+type command struct {
+	cmd  *redis.RawWriteToCmd
+	args [6]string
+	refs []any // the array behind cmd's arguments: pointers to args
+}
+
+// Write implements io.Writer: the replies of all the commands, in order.
+func (c *claim) Write(p []byte) (int, error) {
+	c.reply = append(c.reply, p...)
+	return len(p), nil
+}
+
+func (c *claim) add(args ...string) {
+	if c.used == len(c.spares) {
+		c.spares = append(c.spares, nil)
+	}
+	spare := c.spares[c.used]
+	if spare == nil || len(spare.refs) != len(args) {
+		spare = &command{refs: make([]any, len(args))}
+		for i := range spare.refs {
+			spare.refs[i] = &spare.args[i]
+		}
+		spare.cmd = redis.NewRawWriteToCmd(context.Background(), c, spare.refs...)
+		c.spares[c.used] = spare
+	}
+	copy(spare.args[:], args)
+	spare.cmd.SetErr(nil)
+	c.commands = append(c.commands, spare.cmd)
+	c.used++
+}
+
+// build lays out the commands once the stamp is known.
+func (c *claim) build(stamp int64) {
+	c.stamp, c.used = stamp, 0
+	c.commands, c.reply = c.commands[:0], c.reply[:0]
+	c.add("multi")
+	c.add("time")
+	switch {
+	case c.keys.line == "":
+		c.add("exists", c.keys.booked)
+	case len(c.scopes) == 1:
+		c.add("exists", c.keys.line)
+	default:
+		c.add("exists", c.keys.booked, c.keys.line)
+	}
+	for i := range c.views {
+		set := c.set(i)
+		for _, r := range c.views[i].rules {
+			c.add("zrange", set, rank(r.n), rank(r.n), "withscores")
+		}
+		if c.report {
+			for _, r := range c.views[i].rules[1:] {
+				c.add("zcount", set, "("+strconv.FormatInt(stamp-r.period, 10), "+inf")
+			}
+		}
+	}
+	score := strconv.FormatInt(stamp, 10)
+	for i := range c.views {
+		set := c.set(i)
+		c.add("zadd", set, "nx", score, c.member)
+		if c.housekeep {
+			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(stamp-c.keep, 10))
+			c.add("pexpire", set, strconv.FormatInt((c.life+999)/1000, 10))
+		}
+	}
+	c.add("exec")
+}
+
+// set answers the key of the i-th scope's admissions.
+func (c *claim) set(i int) string {
+	if c.scopes[i].Name == General {
+		return c.keys.sent
+	}
+	return c.keys.catSent
+}
+
+var ranks = func() (ranks [129]string) {
+	for n := range ranks {
+		ranks[n] = strconv.Itoa(-n)
+	}
+	return ranks
+}()
+
+func rank(n int) string {
+	if n < len(ranks) {
+		return ranks[n]
+	}
+	return strconv.Itoa(-n)
+}
+
+// A claimed is what a claim's transaction answered.
+type claimed struct {
+	now     int64
+	waiting bool  // somebody waits
+	entered bool  // the claim is in every set, and was in none before
+	empty   bool  // a set had no entry before
+	counts  []int // admissions in each rate's window, when reported
+}
+
+// errNotHere means that the transaction was not executed: the slot has moved
+// to another node of the cluster, or the server cannot run it now.
+var errNotHere = errors.New("the transaction was not executed")
+
+// parse reads the replies of the claim's commands.
+func (c *claim) parse() (claimed, error) {
+	var got claimed
+	p := resp{buf: c.reply}
+	if err := p.status(); err != nil { // MULTI
+		return got, err
+	}
+	queued := c.used - 2
+	for range queued {
+		if err := p.status(); err != nil {
+			return got, err
+		}
+	}
+	if n := p.array(); n != queued {
+		return got, p.fail()
+	}
+	if n := p.array(); n != 2 {
+		return got, p.fail()
+	}
+	seconds, micros := p.integer(), p.integer()
+	got.now = seconds*1_000_000 + micros
+	got.waiting = p.integer() > 0
+	for i := range c.views {
+		v := &c.views[i]
+		for j := range v.rules {
+			v.nth[j] = p.score()
+		}
+		got.empty = got.empty || v.nth[0] == none
+		if c.report {
+			for range v.rules[1:] {
+				got.counts = append(got.counts, int(p.integer()))
+			}
+		}
+	}
+	got.entered = true
+	for range c.views {
+		got.entered = p.integer() == 1 && got.entered
+		if c.housekeep {
+			p.integer()
+			p.integer()
+		}
+	}
+	return got, p.err
+}
+
+// resp reads RESP2 and RESP3 replies of known shapes from a buffer. The first
+// fault sticks.
+type resp struct {
+	buf []byte
+	err error
+}
+
+func (p *resp) fail() error {
+	if p.err == nil {
+		p.err = errors.New("throttle: Redis gave a reply of another shape than asked for")
+	}
+	return p.err
+}
+
+// line takes the next line, without its end.
+func (p *resp) line() []byte {
+	for i := 0; i+1 < len(p.buf); i++ {
+		if p.buf[i] == '\r' && p.buf[i+1] == '\n' {
+			line := p.buf[:i]
+			p.buf = p.buf[i+2:]
+			return line
+		}
+	}
+	p.fail()
+	return nil
+}
+
+// status takes +OK or +QUEUED.
+func (p *resp) status() error {
+	line := p.line()
+	switch {
+	case len(line) > 0 && line[0] == '+':
+		return nil
+	case len(line) > 0 && line[0] == '-':
+		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
+	default:
+		p.fail()
+	}
+	return p.err
+}
+
+// array takes the head of an array, and answers its length.
+func (p *resp) array() int {
+	line := p.line()
+	if len(line) > 1 && line[0] == '*' {
+		if n, err := strconv.Atoi(string(line[1:])); err == nil {
+			return n
+		}
+	}
+	if len(line) > 0 && line[0] == '-' {
+		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
+	}
+	p.fail()
+	return -1
+}
+
+// text takes a scalar.
+func (p *resp) text() []byte {
+	line := p.line()
+	if len(line) == 0 {
+		p.fail()
+		return nil
+	}
+	if line[0] != '$' {
+		return line[1:]
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	if err != nil || n < 0 || n+2 > len(p.buf) {
+		p.fail()
+		return nil
+	}
+	text := p.buf[:n]
+	p.buf = p.buf[n+2:]
+	return text
+}
+
+func (p *resp) integer() int64 {
+	if p.err != nil {
+		return 0
+	}
+	return p.number(p.text())
+}
+
+// number reads digits, or a double as Redis prints a score.
+func (p *resp) number(text []byte) int64 {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.Abs(f) > 1<<62 {
+		p.fail()
+		return 0
+	}
+	return int64(f)
+}
+
+// score takes a ZRANGE … WITHSCORES of at most one entry: a flat pair in RESP2,
+// a pair inside an array in RESP3.
+func (p *resp) score() entry {
+	if p.err != nil {
+		return none
+	}
+	switch p.array() {
+	case 0:
+		return none
+	case 1:
+		if p.array() != 2 {
+			p.fail()
+		}
+	case 2:
+	default:
+		p.fail()
+	}
+	if p.err != nil {
+		return none
+	}
+	p.text()
+	return p.number(p.text())
+}

@@ -1,0 +1,238 @@
+// Package throttle paces what each user receives. A Limiter admits a
+// notification when all of its user's limits allow it at that instant, and
+// gives each one that it denies a slot of its own to come back at.
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// General is the name of the scope that carries a user's general limits.
+const General = "all"
+
+// A Limiter keeps the timelines of users. It is safe for concurrent use, and
+// its answers are the same whichever process asks.
+//
+// In any order of calls, any N+1 admissions of a user and scope span at least
+// the rate's period, and any two at least the gap, to within a millisecond.
+type Limiter interface {
+	// Acquire asks for an admission, or a slot to wait for. The same
+	// notification holds one slot, however often it asks: after a Deferred, the
+	// caller asks again at Decision.At. An error means that nothing is known; it
+	// is safe to ask again.
+	Acquire(context.Context, Request) (Decision, error)
+	// Peek answers what Acquire would, and changes nothing.
+	Peek(context.Context, Request) (Decision, error)
+	// Cancel gives back what the notification holds, admission or slot, and
+	// moves those who wait behind it forward. Cancelling twice, or what holds
+	// nothing, does nothing. It answers the bookings that now have an earlier slot.
+	Cancel(context.Context, Request) ([]Booking, error)
+	// Reschedule gives those who wait the earliest slots that the request's
+	// policies allow, in the order they have; ID is not used. It answers the
+	// bookings that now have an earlier slot: a caller that put them to sleep
+	// has to wake them.
+	Reschedule(context.Context, Request) ([]Booking, error)
+	// Timeline answers what is known of the user in the request's scopes.
+	Timeline(context.Context, Request) (Timeline, error)
+}
+
+// A Scope is a set of limits with a timeline of its own: the user's general
+// limits, or a category's.
+type Scope struct {
+	Name   string // General, or the category
+	Policy Policy
+}
+
+// A Request asks for the admission of one notification.
+type Request struct {
+	// App and User say whose timeline it is. App may be empty.
+	App, User string
+	// ID of the notification.
+	ID string
+	// Scopes whose limits must all agree, at most two: the general one first,
+	// then the category's. A scope with an unlimited policy still keeps its
+	// timeline; a request without scopes is granted at once and leaves no trace.
+	Scopes []Scope
+	// Horizon is how far ahead a slot may lie. A denied request whose slot would
+	// be further is Refused and holds nothing; with 0 every denied one is.
+	Horizon time.Duration
+	// Wait is how long the caller is ready to wait before it sends. A slot no
+	// further away than this is Granted at once, with At in the future.
+	Wait time.Duration
+	// Report asks for Decision.Remaining. It costs a ZCOUNT for each rate.
+	Report bool
+}
+
+var errScopes = errors.New("throttle: a request takes at most two scopes, the general one first")
+
+func (r *Request) validate() error {
+	switch {
+	case len(r.Scopes) > 2,
+		len(r.Scopes) == 2 && (r.Scopes[0].Name != General || r.Scopes[1].Name == General):
+		return errScopes
+	case r.User == "":
+		return errors.New("throttle: the request names no user")
+	case r.Horizon < 0 || r.Wait < 0:
+		return errors.New("throttle: the request's horizon or wait is negative")
+	}
+	for _, s := range r.Scopes {
+		if len(s.Policy.Rates) > MaxRates {
+			return fmt.Errorf("throttle: scope %q has %d rates; at most %d are allowed", s.Name, len(s.Policy.Rates), MaxRates)
+		}
+	}
+	return nil
+}
+
+// validateID is validate for the calls that concern one notification.
+func (r *Request) validateID() error {
+	if r.ID == "" {
+		return errors.New("throttle: the request names no notification ID")
+	}
+	return r.validate()
+}
+
+// general and category answer the scope of that kind, or nil.
+func (r *Request) general() *Scope {
+	if len(r.Scopes) > 0 && r.Scopes[0].Name == General {
+		return &r.Scopes[0]
+	}
+	return nil
+}
+
+func (r *Request) category() *Scope {
+	if n := len(r.Scopes); n > 0 && r.Scopes[n-1].Name != General {
+		return &r.Scopes[n-1]
+	}
+	return nil
+}
+
+// A Status is what became of a request.
+type Status uint8
+
+// The statuses. The zero Status is none of them.
+const (
+	// Granted: send at Decision.At.
+	Granted Status = iota + 1
+	// Deferred: ask again at Decision.At.
+	Deferred
+	// Refused: the slot, Decision.At, lies beyond the request's horizon.
+	Refused
+)
+
+// String returns the status as it is written in logs.
+func (s Status) String() string {
+	switch s {
+	case Granted:
+		return "granted"
+	case Deferred:
+		return "deferred"
+	case Refused:
+		return "refused"
+	}
+	return "unknown"
+}
+
+// A Decision is the answer to a request.
+type Decision struct {
+	Status Status
+	// At is the instant to send at (Granted), to ask again at (Deferred), or
+	// that was too late (Refused), on the limiter's clock, which for Redis is
+	// the server's.
+	At time.Time
+	// Left is how far At lies ahead, at least 0, in whole microseconds. It needs
+	// no clock that agrees with the limiter's.
+	Left time.Duration
+	// Scope and Rule name the limit that sets At when it is in the future: Rule
+	// is "gap", or a rate as it is written ("10/1m").
+	Scope string
+	Rule  string
+	// Remaining is what each rate still admits at the instant of the decision,
+	// this admission taken off, when the request asked for a report.
+	Remaining []Remaining
+	// Moved lists bookings that this call gave an earlier slot.
+	Moved []Booking
+}
+
+// Remaining is what one rate still admits.
+type Remaining struct {
+	Scope string
+	Rate  Rate
+	Count int
+}
+
+// A Booking is the slot of a notification that waits.
+type Booking struct {
+	ID    string    `json:"id"`
+	Scope string    `json:"scope"` // the scope whose limits it waits for
+	Slot  time.Time `json:"slot"`
+}
+
+// An Admission is a notification that was let through.
+type Admission struct {
+	// ID of the notification; an ID longer than 26 bytes that is not a UUID
+	// appears as a digest.
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+// A Timeline is what is known of a user, oldest first, at most
+// TimelineEntries of each kind (the newest admissions, the nearest bookings).
+type Timeline struct {
+	Now        time.Time              `json:"now"`
+	Admissions map[string][]Admission `json:"admissions"` // by scope
+	Bookings   []Booking              `json:"bookings"`
+}
+
+// TimelineEntries bounds the entries of a Timeline.
+const TimelineEntries = 1000
+
+// gapRule is Decision.Rule when the minimum gap decides.
+const gapRule = "gap"
+
+// A rule is a policy's limit as arithmetic sees it: n admissions in any window
+// of the period. The minimum gap is the rule of 1 in its length.
+type rule struct {
+	n      int
+	period int64 // µs
+}
+
+// appendRules appends the policy's rules, the gap first even when it is 0.
+func (p Policy) appendRules(rules []rule) []rule {
+	rules = append(rules, rule{1, p.MinGap.Microseconds()})
+	for _, r := range p.Rates {
+		rules = append(rules, rule{r.Count, r.Period.Microseconds()})
+	}
+	return rules
+}
+
+// ruleName names the i-th of the policy's rules.
+func (p Policy) ruleName(i int) string {
+	if i == 0 {
+		return gapRule
+	}
+	return p.Rates[i-1].String()
+}
+
+// margin is what lies between two booked slots beyond what the policy asks
+// for, in µs, so that a job that comes a hair late does not deny its successor:
+// a fiftieth of the mean distance the policy allows, at most 3 ms.
+func (p Policy) margin() int64 {
+	const most = 3000
+	mean := p.MinGap.Microseconds()
+	for _, r := range p.Rates {
+		mean = max(mean, r.Period.Microseconds()/int64(r.Count))
+	}
+	return max(1, min(most, mean/50))
+}
+
+// ErrUnavailable is wrapped by the errors of a limiter whose store does not answer.
+var ErrUnavailable = errors.New("throttle: the limits' store does not answer")
+
+// sortBookings orders bookings by slot.
+func sortBookings(bookings []Booking) {
+	slices.SortFunc(bookings, func(a, b Booking) int { return a.Slot.Compare(b.Slot) })
+}

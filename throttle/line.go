@@ -1,0 +1,113 @@
+package throttle
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The waiting of a user's notifications is one script, because it has to branch.
+//
+// A job that is denied gets a slot of its own. One that waits for the general
+// limits stands in "booked", whatever its category; one that waits for its
+// category's limits stands in that category's "line", and holds nobody else
+// back. A newcomer goes behind all who wait in its scopes. A job that comes back
+// for its slot has only to fit among those sent; when it does not (it is late, a
+// limit was lowered) its whole line moves back in the order it has, and when
+// the head of a line stands later than it needs to (a limit was raised, somebody
+// gave up), the line moves forward.
+//
+//go:embed line.lua
+var lineSource string
+
+var lineScript = redis.NewScript(lineSource)
+
+// The operations of the script.
+const (
+	opAcquire    = "acquire"
+	opPeek       = "peek"
+	opCancel     = "cancel"
+	opReschedule = "reschedule"
+)
+
+// slack is how much later than it needs a line may stand before it is moved, in µs.
+const slack = 20_000
+
+// visit runs the script. stamp is the score of the claim that was denied, or 0.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, stamp int64) (Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	names := make([]string, 0, 5)
+	args := make([]any, 0, 32)
+	args = append(args, op, member(r.ID), r.ID, stamp, r.Wait.Microseconds(), r.Horizon.Microseconds(),
+		l.keep, l.life(), int64(slack))
+	if g := r.general(); g != nil {
+		names = append(names, k.sent, k.booked)
+		args = g.Policy.appendArgs(args)
+	} else {
+		args = append(args, 0)
+	}
+	if c := r.category(); c != nil {
+		names = append(names, k.catSent, k.catBooked, k.line)
+		args = c.Policy.appendArgs(args)
+	} else {
+		args = append(args, 0)
+	}
+	l.trips.Add(1)
+	reply, err := lineScript.Run(ctx, l.client, names, args...).Slice()
+	if err != nil {
+		return Decision{}, l.fail(op, err)
+	}
+	return readVisit(r, reply)
+}
+
+func (p Policy) appendArgs(args []any) []any {
+	rules := p.appendRules(nil)
+	args = append(args, 1, p.margin(), len(rules))
+	for _, r := range rules {
+		args = append(args, r.n, r.period)
+	}
+	return args
+}
+
+// readVisit makes a Decision of the script's reply: status, now, instant, scope
+// (1 the general, 2 the category's) and rule (from 1), then who came forward.
+func readVisit(r *Request, reply []any) (Decision, error) {
+	var head [5]int64
+	if len(reply) < len(head) {
+		return Decision{}, fmt.Errorf("throttle: the script answered %d fields", len(reply))
+	}
+	for i := range head {
+		n, ok := reply[i].(int64)
+		if !ok {
+			return Decision{}, fmt.Errorf("throttle: the script answered a %T as field %d", reply[i], i)
+		}
+		head[i] = n
+	}
+	now, instant := head[1], head[2]
+	d := Decision{Status: Status(head[0]), At: time.UnixMicro(instant)}
+	if instant > now {
+		d.Left = time.Duration(instant-now) * time.Microsecond
+		scope := r.general()
+		if head[3] == 2 {
+			scope = r.category()
+		}
+		if scope != nil && head[4] > 0 {
+			d.Scope, d.Rule = scope.Name, scope.Policy.ruleName(int(head[4])-1)
+		}
+	}
+	for i := len(head); i+1 < len(reply); i += 2 {
+		id, _ := reply[i].(string)
+		at, _ := reply[i+1].(string)
+		slot, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return Decision{}, fmt.Errorf("throttle: the script answered a slot that is no number: %w", err)
+		}
+		d.Moved = append(d.Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
+	}
+	return d, nil
+}

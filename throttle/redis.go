@@ -1,0 +1,501 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Options configure a Redis limiter. The zero value is ready for use.
+type Options struct {
+	// Prefix of all keys. Empty means "pushpace".
+	Prefix string
+	// Horizon is how far back a timeline reaches: at least the longest period
+	// of any policy, for as long as it is remembered. 0 means 24 hours.
+	Horizon time.Duration
+	// Timeout bounds a call, also when Redis accepts and never answers. 0 means
+	// one second.
+	Timeout time.Duration
+	// Now is the process's clock, nil for time.Now. Only its progress counts,
+	// not what it says: the instants that decide are Redis's.
+	Now func() time.Time
+}
+
+// Redis is the Limiter whose timelines are sorted sets on Redis. Its instants
+// are those of Redis's clock. See keys.go for the keys, claim.go for the first
+// visit of a notification and line.go for what follows when it is denied.
+type Redis struct {
+	client  redis.UniversalClient
+	prefix  string
+	keep    int64 // µs
+	timeout time.Duration
+	clock   *clock
+
+	users *lru.Cache[userKey, *userState]
+	spare sync.Pool // *claim
+
+	mu     sync.RWMutex // guards nodes and closed
+	nodes  map[*redis.Client]*lanes
+	closed bool
+
+	trips atomic.Int64
+}
+
+type userKey struct{ app, user, category string }
+
+// A userState is what this process remembers of a user that it has seen
+// lately. It saves work, and is never needed.
+type userState struct {
+	keys keys
+	// waits is until when somebody is thought to wait, so that a first visit
+	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
+	// the process's clock.
+	waits, kept atomic.Int64
+	// claiming says that this process has a claim of the user under way. A second
+	// one would see it, whatever becomes of it, and count it.
+	claiming atomic.Bool
+}
+
+const (
+	usersRemembered = 16384
+	waitsHint       = 3_000_000 // µs
+)
+
+var errClosed = errors.New("throttle: the limiter is closed")
+
+// NewRedis returns a limiter on the client, which stays the caller's to close
+// after the limiter. The client should have ContextTimeoutEnabled, or
+// time-outs of its own below Options.Timeout.
+func NewRedis(client redis.UniversalClient, o Options) *Redis {
+	if o.Prefix == "" {
+		o.Prefix = "pushpace"
+	}
+	if o.Horizon <= 0 {
+		o.Horizon = 24 * time.Hour
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	users, err := lru.New[userKey, *userState](usersRemembered)
+	if err != nil {
+		panic(err) // the size is a constant above 0
+	}
+	l := &Redis{
+		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
+		clock: newClock(o.Now), users: users, nodes: map[*redis.Client]*lanes{},
+	}
+	l.spare.New = func() any { return newClaim() }
+	return l
+}
+
+// Close waits for the calls under way and ends the limiter's goroutines.
+func (l *Redis) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.mu.Unlock()
+	for _, lanes := range l.nodes {
+		lanes.close()
+	}
+	return nil
+}
+
+// RoundTrips answers how many round trips the limiter has made.
+func (l *Redis) RoundTrips() int64 { return l.trips.Load() }
+
+// ClockOffset answers how far Redis's clock is ahead of this machine's, as
+// learned on the way; 0 before the first admission.
+func (l *Redis) ClockOffset() time.Duration {
+	return time.Duration(l.clock.wall.Load()) * time.Microsecond
+}
+
+// life is how long a set lives after its last entry: what is kept, and as much
+// again as the claims of a process may leave the expiry alone.
+func (l *Redis) life() int64 { return l.keep + l.keep/4 }
+
+// Acquire implements Limiter.
+func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
+	if err := r.validateID(); err != nil {
+		return Decision{}, err
+	}
+	if len(r.Scopes) == 0 {
+		return Decision{Status: Granted, At: l.now()}, nil
+	}
+	user := l.user(&r)
+	if l.clock.elapsed() < user.waits.Load() || !user.claiming.CompareAndSwap(false, true) {
+		return l.wait(ctx, &r, user, 0)
+	}
+	return l.arrive(ctx, &r, user)
+}
+
+// arrive is a first visit: claim, decide, and when that fails go to the line.
+func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
+	c := l.newClaim(r, user)
+	err := l.run(ctx, c)
+	user.claiming.Store(false)
+	if err != nil {
+		return Decision{}, err
+	}
+	got, err := c.parse()
+	if err != nil {
+		l.recycle(c)
+		if errors.Is(err, errNotHere) {
+			return l.wait(ctx, r, user, 0)
+		}
+		return Decision{}, err
+	}
+	l.clock.observe(c.sent, got.now)
+	stamp, housekept := c.stamp, c.housekeep
+	at, _, _ := decide(c.views, min(stamp, got.now))
+	granted := at <= min(stamp, got.now) && got.entered && !got.waiting && stampHolds(stamp, got.now)
+	d := Decision{Status: Granted, At: time.UnixMicro(stamp)}
+	if r.Report {
+		d.Remaining = remaining(c, got.counts)
+	}
+	l.recycle(c)
+	if !granted {
+		if !got.entered {
+			stamp = 0 // an earlier admission stands there
+		}
+		return l.wait(ctx, r, user, stamp)
+	}
+	if housekept {
+		user.kept.Store(l.clock.elapsed() + 1)
+	} else if got.empty {
+		// the set is new, and has no expiry yet
+		if err := l.expire(ctx, r, user); err != nil {
+			user.kept.Store(0)
+		}
+	}
+	return d, nil
+}
+
+// wait is a visit to the line.
+func (l *Redis) wait(ctx context.Context, r *Request, user *userState, stamp int64) (Decision, error) {
+	d, err := l.visit(ctx, opAcquire, r, &user.keys, stamp)
+	if err != nil {
+		return d, err
+	}
+	hint := int64(0)
+	if d.Left > 0 {
+		hint = l.clock.elapsed() + min(waitsHint, d.Left.Microseconds())
+	}
+	user.waits.Store(hint)
+	if r.Report {
+		d.Remaining, err = l.report(ctx, r, &user.keys, d.At.Add(-d.Left).UnixMicro())
+	}
+	return d, err
+}
+
+// Peek implements Limiter.
+func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
+	if err := r.validateID(); err != nil {
+		return Decision{}, err
+	}
+	if len(r.Scopes) == 0 {
+		return Decision{Status: Granted, At: l.now()}, nil
+	}
+	user := l.user(&r)
+	d, err := l.visit(ctx, opPeek, &r, &user.keys, 0)
+	if err == nil && r.Report {
+		d.Remaining, err = l.report(ctx, &r, &user.keys, d.At.Add(-d.Left).UnixMicro())
+	}
+	return d, err
+}
+
+// Cancel implements Limiter.
+func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
+	if err := r.validateID(); err != nil {
+		return nil, err
+	}
+	return l.move(ctx, opCancel, r)
+}
+
+// Reschedule implements Limiter.
+func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
+	r.ID = ""
+	if err := r.validate(); err != nil {
+		return nil, err
+	}
+	return l.move(ctx, opReschedule, r)
+}
+
+func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, error) {
+	if len(r.Scopes) == 0 {
+		return nil, nil
+	}
+	user := l.user(&r)
+	d, err := l.visit(ctx, op, &r, &user.keys, 0)
+	if err == nil {
+		user.waits.Store(0)
+	}
+	return d.Moved, err
+}
+
+// Timeline implements Limiter.
+func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
+	t := Timeline{Admissions: map[string][]Admission{}}
+	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
+		return t, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	k := &l.user(&r).keys
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	sent := map[string]*redis.ZSliceCmd{}
+	waiting := map[string]*redis.ZSliceCmd{}
+	for _, s := range r.Scopes {
+		set, line := k.sent, k.booked
+		if s.Name != General {
+			set, line = k.catSent, k.line
+		}
+		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, set, 0, TimelineEntries-1)
+		waiting[s.Name] = pipe.ZRangeWithScores(ctx, line, 0, TimelineEntries-1)
+	}
+	l.trips.Add(1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return t, l.fail("timeline", err)
+	}
+	t.Now = clock.Val()
+	for scope, cmd := range sent {
+		entries := cmd.Val()
+		admissions := make([]Admission, len(entries))
+		for i, e := range entries {
+			admissions[len(entries)-1-i] = Admission{ID: memberID(e.Member.(string)), At: time.UnixMicro(int64(e.Score))}
+		}
+		t.Admissions[scope] = admissions
+	}
+	for scope, cmd := range waiting {
+		for _, e := range cmd.Val() {
+			t.Bookings = append(t.Bookings, Booking{ID: e.Member.(string), Scope: scope, Slot: time.UnixMicro(int64(e.Score))})
+		}
+	}
+	sortBookings(t.Bookings)
+	return t, nil
+}
+
+// user answers what is remembered of the request's user.
+func (l *Redis) user(r *Request) *userState {
+	key := userKey{app: r.App, user: r.User}
+	if c := r.category(); c != nil {
+		key.category = c.Name
+	}
+	if u, ok := l.users.Get(key); ok {
+		return u
+	}
+	u := &userState{keys: userKeys(l.prefix, r)}
+	l.users.Add(key, u)
+	return u
+}
+
+func (l *Redis) newClaim(r *Request, user *userState) *claim {
+	c := l.spare.Get().(*claim)
+	c.keys, c.scopes, c.member = &user.keys, r.Scopes, member(r.ID)
+	c.report, c.keep, c.life = r.Report, l.keep, l.life()
+	kept := user.kept.Load()
+	c.housekeep = kept == 0 || l.clock.elapsed()-kept > l.keep/4
+	for len(c.views) < len(r.Scopes) {
+		c.views = append(c.views, view{})
+	}
+	c.views = c.views[:len(r.Scopes)]
+	for i := range r.Scopes {
+		v := &c.views[i]
+		v.policy = &r.Scopes[i].Policy
+		v.rules = v.policy.appendRules(v.rules[:0])
+		for len(v.nth) < len(v.rules) {
+			v.nth = append(v.nth, none)
+		}
+		v.nth = v.nth[:len(v.rules)]
+	}
+	c.err = nil
+	c.state.Store(claimPending)
+	return c
+}
+
+func (l *Redis) recycle(c *claim) { l.spare.Put(c) }
+
+// run sends the claim through the lanes of its node and waits for the reply.
+// When it returns an error the claim is no longer the caller's.
+func (l *Redis) run(ctx context.Context, c *claim) error {
+	c.timer.Reset(l.timeout)
+	defer c.timer.Stop()
+	if err := l.enqueue(ctx, c); err != nil {
+		return err
+	}
+	l.trips.Add(1)
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return l.abandon(c, ctx.Err())
+	case <-c.timer.C:
+		return l.abandon(c, context.DeadlineExceeded)
+	}
+	if c.err != nil {
+		err := c.err
+		l.recycle(c)
+		return l.fail(opAcquire, err)
+	}
+	return nil
+}
+
+// abandon leaves the claim to its lane. Whether it was executed is not known:
+// the next acquire of the same notification finds out.
+func (l *Redis) abandon(c *claim, cause error) error {
+	if !c.state.CompareAndSwap(claimPending, claimAbandoned) {
+		<-c.done // it was done at this very moment
+		l.recycle(c)
+	}
+	return l.fail(opAcquire, cause)
+}
+
+// enqueue hands the claim to the lanes of the node that holds the user.
+func (l *Redis) enqueue(ctx context.Context, c *claim) error {
+	node, err := l.node(ctx, c.keys.sent)
+	if err != nil {
+		return l.fail(opAcquire, err)
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return errClosed
+	}
+	lanes := l.nodes[node]
+	if lanes == nil {
+		l.mu.RUnlock()
+		lanes = l.open(node)
+		l.mu.RLock()
+		if lanes == nil || l.closed {
+			return errClosed
+		}
+	}
+	select {
+	case lanes.queue <- c:
+		return nil
+	case <-ctx.Done():
+		return l.fail(opAcquire, ctx.Err())
+	case <-c.timer.C:
+		return l.fail(opAcquire, context.DeadlineExceeded)
+	}
+}
+
+func (l *Redis) open(node *redis.Client) *lanes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	if l.nodes[node] == nil {
+		l.nodes[node] = newLanes(node, l.timeout, l.clock, l.recycle)
+	}
+	return l.nodes[node]
+}
+
+func (l *Redis) node(ctx context.Context, key string) (*redis.Client, error) {
+	switch client := l.client.(type) {
+	case *redis.Client:
+		return client, nil
+	case *redis.ClusterClient:
+		return client.MasterForKey(ctx, key)
+	default:
+		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", client)
+	}
+}
+
+// expire sets the expiry of the user's sets of admissions.
+func (l *Redis) expire(ctx context.Context, r *Request, user *userState) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	life := time.Duration(l.life()) * time.Microsecond
+	pipe := l.client.Pipeline()
+	for _, s := range r.Scopes {
+		set := user.keys.sent
+		if s.Name != General {
+			set = user.keys.catSent
+		}
+		pipe.PExpire(ctx, set, life)
+	}
+	l.trips.Add(1)
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// report counts what each rate still admits at the instant.
+func (l *Redis) report(ctx context.Context, r *Request, k *keys, now int64) ([]Remaining, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	pipe := l.client.Pipeline()
+	var counts []*redis.IntCmd
+	var left []Remaining
+	for _, s := range r.Scopes {
+		set := k.sent
+		if s.Name != General {
+			set = k.catSent
+		}
+		for _, rate := range s.Policy.Rates {
+			from := "(" + strconv.FormatInt(now-rate.Period.Microseconds(), 10)
+			counts = append(counts, pipe.ZCount(ctx, set, from, "+inf"))
+			left = append(left, Remaining{Scope: s.Name, Rate: rate})
+		}
+	}
+	if len(counts) == 0 {
+		return nil, nil
+	}
+	l.trips.Add(1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, l.fail("report", err)
+	}
+	for i, n := range counts {
+		left[i].Count = max(0, left[i].Rate.Count-int(n.Val()))
+	}
+	return left, nil
+}
+
+// remaining makes a report of the counts that a granted claim has read before
+// it entered.
+func remaining(c *claim, counts []int) []Remaining {
+	left := make([]Remaining, 0, len(counts))
+	for _, s := range c.scopes {
+		for _, rate := range s.Policy.Rates {
+			left = append(left, Remaining{s.Name, rate, max(0, rate.Count-counts[len(left)]-1)})
+		}
+	}
+	return left
+}
+
+// now predicts Redis's clock.
+func (l *Redis) now() time.Time {
+	return time.UnixMicro(l.clock.now().UnixMicro() + l.clock.wall.Load())
+}
+
+// fail tells a store that does not answer from one that answers an error.
+func (l *Redis) fail(op string, err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) && !unavailable(reply) {
+		return fmt.Errorf("throttle: %s: Redis answered: %w", op, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
+}
+
+// unavailable tells the answers of a Redis that cannot serve now.
+func unavailable(reply redis.Error) bool {
+	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "OOM", "BUSY"} {
+		if redis.HasErrorPrefix(reply, prefix) {
+			return true
+		}
+	}
+	return false
+}
