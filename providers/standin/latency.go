@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A Latency draws how long each answer takes. The zero value answers at once.
-// It is safe for concurrent use once it is in use; do not copy it then.
+// A Latency says how long answers take. The zero value answers at once.
 type Latency struct {
 	// Typical is what most answers take.
 	Typical time.Duration
@@ -17,20 +16,22 @@ type Latency struct {
 	TailShare float64
 	// Seed makes the draws repeatable.
 	Seed uint64
-
-	drawn atomic.Uint64
 }
 
-// Next draws one latency.
-func (l *Latency) Next() time.Duration {
+// Draws returns a function that draws one latency after the other. It is safe
+// for concurrent use.
+func (l Latency) Draws() func() time.Duration {
 	if l.TailShare <= 0 || l.Tail <= l.Typical {
-		return l.Typical
+		return func() time.Duration { return l.Typical }
 	}
-	n := l.drawn.Add(2)
-	if unit(l.Seed+n) >= l.TailShare {
-		return l.Typical
+	var drawn atomic.Uint64
+	return func() time.Duration {
+		n := l.Seed + drawn.Add(2)
+		if unit(n) >= l.TailShare {
+			return l.Typical
+		}
+		return l.Typical + time.Duration(unit(n+1)*float64(l.Tail-l.Typical))
 	}
-	return l.Typical + time.Duration(unit(l.Seed+n+1)*float64(l.Tail-l.Typical))
 }
 
 // unit turns n into a number in [0, 1) that looks random (splitmix64).

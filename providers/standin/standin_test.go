@@ -1,0 +1,193 @@
+package standin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestByToken(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		token string
+		want  Answer
+		once  bool
+		ok    bool
+	}{
+		{"deaddead01", Answer{Status: 410}, false, true},
+		{"baddbadd01", Answer{Status: 400}, false, true},
+		{"fade050301", Answer{Status: 503}, false, true},
+		{"fade150301", Answer{Status: 503}, true, true},
+		{"fade250301", Answer{Status: 503, RetryAfter: TokenRetryAfter}, false, true},
+		{"fade350301", Answer{Status: 503, RetryAfter: TokenRetryAfter}, true, true},
+		{"fade0502", Answer{Status: 502, Fault: Page}, false, true},
+		{"fade00ef", Answer{Fault: Close}, false, true},
+		{"fade190a", Answer{Fault: GoAway}, true, true},
+		{"fade090b", Answer{Fault: GoAwayUnprocessed}, false, true},
+		{"fade0b1a", Answer{Fault: BlackHole}, false, true},
+		{"fade0200", Answer{}, false, false},
+		{"fade4503", Answer{}, false, false},
+		{"fade0", Answer{}, false, false},
+		{"00deaddead", Answer{}, false, false},
+	} {
+		got, once, ok := ByToken(c.token)
+		if got != c.want || once != c.once || ok != c.ok {
+			t.Errorf("ByToken(%q) = %+v, %v, %v", c.token, got, once, ok)
+		}
+	}
+}
+
+func TestScriptOrder(t *testing.T) {
+	t.Parallel()
+	var s Script
+	next := func(token string, want int) {
+		t.Helper()
+		if got := s.Next(token).Status; got != want {
+			t.Errorf("status %d, want %d", got, want)
+		}
+	}
+	s.Respond("fade1503", Answer{Status: 429}, Answer{Status: 500})
+	next("fade1503", 429)
+	next("fade1503", 500)
+	next("fade1503", 503)
+	next("fade1503", 0)
+	s.RespondAlways(Answer{Status: 403})
+	next("aa", 403)
+	s.Recover()
+	next("aa", 0)
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		answer Answer
+		want   string
+	}{
+		{Answer{}, ""},
+		{Answer{RetryAfter: 1200 * time.Millisecond}, "2"},
+		{Answer{RetryAfter: time.Minute, RetryAfterDate: true}, "Fri, 20 Nov 2026 20:01:00 GMT"},
+	} {
+		if got := c.answer.RetryAfterHeader(now); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.answer, got, c.want)
+		}
+	}
+}
+
+func TestNotificationID(t *testing.T) {
+	t.Parallel()
+	for payload, want := range map[string]string{
+		`{"aps":{},"pushpace_id":"n1"}`:                          "n1",
+		`{"message":{"data":{"pushpace_id" : "n\"2"}}}`:          `n"2`,
+		`{"aps":{"alert":"\"pushpace_id\":\"no\""}}`:             "",
+		`{"aps":{"alert":"\"pushpace_id\":"},"pushpace_id":"y"}`: "y",
+		`{"pushpace_id":7}`:                                      "",
+		`{"pushpace_id":"`:                                       "",
+		`{"pushpace_id"`:                                         "",
+	} {
+		if got := NotificationID([]byte(payload)); got != want {
+			t.Errorf("NotificationID(%s) = %q, want %q", payload, got, want)
+		}
+	}
+}
+
+func TestLinesReadBack(t *testing.T) {
+	t.Parallel()
+	var buf bytes.Buffer
+	ledger := NewLedger(Lines(&buf))
+	want := []Entry{
+		{At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Platform: "apns", App: "com.example", Token: "aa", APNsID: "id", Notification: "n\"ü", PayloadBytes: 12},
+		{At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Platform: "fcm", App: "p", Token: "t:1", Name: "projects/p/messages/1"},
+	}
+	for _, e := range want {
+		ledger.Add(e)
+	}
+	lines := strings.Split(strings.TrimSpace(buf.String()), "\n")
+	if len(lines) != len(want) || ledger.Len() != len(want) {
+		t.Fatalf("%d lines, %d counted: %s", len(lines), ledger.Len(), buf.String())
+	}
+	if !strings.HasPrefix(lines[1], `{"at":"2026-01-02T03:04:05.000000Z"`) {
+		t.Errorf("the instant has no microseconds: %s", lines[1])
+	}
+	for i, line := range lines {
+		var got Entry
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if !reflect.DeepEqual(got, want[i]) {
+			t.Errorf("got %+v, want %+v", got, want[i])
+		}
+	}
+}
+
+func TestLedgerKeepsFirstError(t *testing.T) {
+	t.Parallel()
+	full := errors.New("full")
+	ledger := NewLedger(func(Entry) error { return full })
+	ledger.Add(Entry{})
+	if !errors.Is(ledger.Err(), full) {
+		t.Errorf("Err() = %v", ledger.Err())
+	}
+}
+
+func TestLatencyIsRepeatable(t *testing.T) {
+	t.Parallel()
+	l := Latency{Typical: 10 * time.Millisecond, Tail: time.Second, TailShare: 0.1, Seed: 7}
+	a, b := l.Draws(), l.Draws()
+	slow := 0
+	for range 1000 {
+		x, y := a(), b()
+		if x != y || x < l.Typical || x > l.Tail {
+			t.Fatalf("drew %v and %v", x, y)
+		}
+		if x > l.Typical {
+			slow++
+		}
+	}
+	if slow < 50 || slow > 200 {
+		t.Errorf("%d of 1000 are slow, want about 100", slow)
+	}
+}
+
+func TestCountersPeak(t *testing.T) {
+	t.Parallel()
+	var c Counters
+	var all sync.WaitGroup
+	for range 8 {
+		c.Begin()
+	}
+	for range 8 {
+		all.Go(c.End)
+	}
+	all.Wait()
+	if got := c.Count(); got.Received != 8 || got.InFlight != 0 || got.Peak != 8 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		answer Answer
+		want   bool
+	}{
+		{Answer{}, true},
+		{Answer{Status: http.StatusOK}, true},
+		{Answer{Status: 503}, false},
+		{Answer{Fault: Close}, true},
+		{Answer{Fault: GoAway}, true},
+		{Answer{Fault: BlackHole}, true},
+		{Answer{Fault: GoAwayUnprocessed}, false},
+		{Answer{Fault: Page}, false},
+	} {
+		if got := c.answer.Accepts(); got != c.want {
+			t.Errorf("%+v: %v", c.answer, got)
+		}
+	}
+}
