@@ -1,0 +1,239 @@
+package fcm
+
+import (
+	"bytes"
+	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/google"
+	"golang.org/x/oauth2/jwt"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// scope lets an access token send messages, and nothing else.
+const scope = "https://www.googleapis.com/auth/firebase.messaging"
+
+// readCredentials reads a service account's key file. Its errors hold nothing
+// of the key.
+func readCredentials(file string) (account *jwt.Config, project string, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, "", fmt.Errorf("credentials_file: %w", err)
+	}
+	if account, err = google.JWTConfigFromJSON(data, scope); err != nil {
+		return nil, "", fmt.Errorf("credentials_file: %s is not the JSON key file of a service account", file)
+	}
+	if err := checkKey(account.PrivateKey); err != nil {
+		return nil, "", fmt.Errorf("credentials_file: %s: private_key %w", file, err)
+	}
+	if account.Email == "" {
+		return nil, "", fmt.Errorf("credentials_file: %s: client_email is missing", file)
+	}
+	if err := checkURL(account.TokenURL); err != nil {
+		return nil, "", fmt.Errorf("credentials_file: %s: token_uri %w", file, err)
+	}
+	var named struct {
+		ProjectID string `json:"project_id"`
+	}
+	_ = json.Unmarshal(data, &named) // it was read as JSON above
+	return account, named.ProjectID, nil
+}
+
+func checkKey(text []byte) error {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return errors.New("is not in PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+	}
+	if _, ok := key.(*rsa.PrivateKey); err != nil || !ok {
+		return errors.New("is not an RSA key")
+	}
+	return nil
+}
+
+// An accessToken is a bearer token for FCM.
+type accessToken struct {
+	value string
+	// renew is when the next one is fetched ahead of need; it is usable until
+	// expires.
+	renew, expires time.Time
+	// worked is set once FCM has accepted it.
+	worked atomic.Bool
+}
+
+// accessTokens fetches and keeps the current access token. All who need one
+// while there is none wait for the same fetch, each within its own context.
+type accessTokens struct {
+	account *jwt.Config
+	base    http.RoundTripper
+	timeout time.Duration
+	life    context.Context
+
+	mu      sync.Mutex
+	current *accessToken
+	fetch   *fetch // nil when none is under way
+	fetches sync.WaitGroup
+}
+
+// A fetch is one request for an access token. Its result may be read once done
+// is closed.
+type fetch struct {
+	done  chan struct{}
+	token *accessToken
+	// failed says what a failure means.
+	failed providers.Outcome
+}
+
+// get returns a usable access token, or the outcome of not having one.
+func (s *accessTokens) get(ctx context.Context) (*accessToken, *providers.Outcome) {
+	now := time.Now()
+	s.mu.Lock()
+	token := s.current
+	usable := token != nil && now.Before(token.expires)
+	if s.fetch == nil && (!usable || now.After(token.renew)) {
+		s.fetch = &fetch{done: make(chan struct{})}
+		s.fetches.Add(1)
+		go s.run(s.fetch)
+	}
+	f := s.fetch
+	s.mu.Unlock()
+	if usable {
+		return token, nil
+	}
+	select {
+	case <-f.done:
+		if f.token == nil {
+			return nil, &f.failed
+		}
+		return f.token, nil
+	case <-ctx.Done():
+		o := notSent(ctx.Err())
+		return nil, &o
+	}
+}
+
+// drop forgets token, unless a newer one has taken its place.
+func (s *accessTokens) drop(token *accessToken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == token {
+		s.current = nil
+	}
+}
+
+func (s *accessTokens) run(f *fetch) {
+	defer s.fetches.Done()
+	token, failed := s.ask()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.token, f.failed = token, failed
+	if token != nil {
+		s.current = token
+	}
+	s.fetch = nil
+	close(f.done)
+}
+
+// ask requests one access token.
+func (s *accessTokens) ask() (*accessToken, providers.Outcome) {
+	ctx, cancel := context.WithTimeout(s.life, s.timeout)
+	defer cancel()
+	// Package jwt takes no context and keeps no type of an error of the
+	// transport, so the transport knows the one and keeps the other.
+	transport := &tokenTransport{ctx: ctx, next: s.base}
+	client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
+	asked := time.Now()
+	t, err := s.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	if transport.err != nil {
+		return nil, notSent(cause(ctx, transport.err))
+	}
+	if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) {
+		return nil, tokenRefused(refused.Response.StatusCode, providers.RetryAfter(refused.Response.Header, asked), refused.Body)
+	}
+	if err != nil || t.AccessToken == "" {
+		o := tokenTrouble(0)
+		o.Err = errors.New("the token endpoint's answer holds no access token")
+		return nil, o
+	}
+	if t.Expiry.IsZero() {
+		t.Expiry = asked.Add(time.Hour)
+	}
+	// Ask for the next in the last tenth of its life: an hour's token is good
+	// for six minutes of trouble at the token endpoint.
+	life := t.Expiry.Sub(asked)
+	return &accessToken{value: t.AccessToken, renew: t.Expiry.Add(-life / 10), expires: t.Expiry}, providers.Outcome{}
+}
+
+// tokenRefused says what an error status of the token endpoint means.
+func tokenRefused(status int, retryAfter time.Duration, body []byte) providers.Outcome {
+	if status >= 500 || status == http.StatusTooManyRequests {
+		o := tokenTrouble(retryAfter)
+		o.Err = fmt.Errorf("the token endpoint answered %d", status)
+		return o
+	}
+	var b struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal(body, &b) // whatever it is, it is a refusal
+	switch b.Error {
+	case "invalid_grant", "invalid_client", "invalid_request", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "access_denied":
+		b.Error = " " + b.Error
+	default:
+		b.Error = ""
+	}
+	o := misconfigured(CredentialsRefused, providers.ConcernsCredential)
+	o.Err = fmt.Errorf("the token endpoint answered %d%s: the service account's key is revoked or wrong, or this machine's clock is off; check credentials_file", status, b.Error)
+	return o
+}
+
+func tokenTrouble(retryAfter time.Duration) providers.Outcome {
+	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpoint, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential}
+}
+
+// notSent says what a transport's error means when no push was on its way.
+func notSent(err error) providers.Outcome {
+	o := providers.TransportOutcome(err)
+	o.Ambiguous = false
+	return o
+}
+
+// tokenTransport performs the one request of a fetch.
+type tokenTransport struct {
+	ctx  context.Context
+	next http.RoundTripper
+	err  error
+}
+
+func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(r.WithContext(t.ctx))
+	if err != nil {
+		t.err = err
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	_ = response.Body.Close()
+	if err != nil {
+		t.err = err
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

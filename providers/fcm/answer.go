@@ -1,0 +1,92 @@
+package fcm
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// An answer is what one of FCM's answers says, as far as it matters.
+type answer struct {
+	// HTTP is the status code.
+	HTTP int
+	// Status is google.rpc's name of the error: INVALID_ARGUMENT, NOT_FOUND.
+	Status string
+	// Code is the errorCode of the FcmError detail; empty when there is none.
+	Code string
+	// Page says that there is a body, but not one of Google's: a proxy's page.
+	Page bool
+	// RetryAfter is the delay asked for, or 0.
+	RetryAfter time.Duration
+	// Fields are the arguments found invalid: message.android.ttl.
+	Fields []string
+	// BadToken says that the token is the invalid argument.
+	BadToken bool
+	// Device says that the quota used up is the device's, not the project's.
+	Device bool
+	// TokenWorked says that FCM has accepted the access token before.
+	TokenWorked bool
+	// Name is the accepted message's name.
+	Name string
+}
+
+// The types of the details that are read.
+const (
+	typeFcmError     = "type.googleapis.com/google.firebase.fcm.v1.FcmError"
+	typeBadRequest   = "type.googleapis.com/google.rpc.BadRequest"
+	typeQuotaFailure = "type.googleapis.com/google.rpc.QuotaFailure"
+)
+
+// notAToken is how FCM tells a malformed token from other invalid arguments;
+// there is no code for it. Source: "FCM error codes", example 2.
+const notAToken = "not a valid FCM registration token"
+
+// readAnswer reads an answer. Whatever it cannot read it leaves out.
+func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
+	a := answer{HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
+	var b struct {
+		Name  string `json:"name"`
+		Error *struct {
+			Status  string `json:"status"`
+			Message string `json:"message"`
+			Details []struct {
+				Type       string `json:"@type"`
+				ErrorCode  string `json:"errorCode"`
+				Violations []struct {
+					Subject     string `json:"subject"`
+					Description string `json:"description"`
+				} `json:"violations"`
+				FieldViolations []struct {
+					Field string `json:"field"`
+				} `json:"fieldViolations"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal(body, &b)
+	a.Name = b.Name
+	if b.Error == nil {
+		a.Page = err != nil && len(body) > 0
+		return a
+	}
+	a.Status = b.Error.Status
+	a.BadToken = strings.Contains(b.Error.Message, notAToken)
+	for _, d := range b.Error.Details {
+		switch d.Type {
+		case typeFcmError:
+			a.Code = d.ErrorCode
+		case typeBadRequest:
+			for _, v := range d.FieldViolations {
+				a.Fields = append(a.Fields, v.Field)
+				a.BadToken = a.BadToken || v.Field == "message.token"
+			}
+		case typeQuotaFailure:
+			for _, v := range d.Violations {
+				a.Device = a.Device || strings.Contains(strings.ToLower(v.Subject+" "+v.Description), "device")
+			}
+		}
+	}
+	return a
+}

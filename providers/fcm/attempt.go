@@ -1,0 +1,138 @@
+package fcm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// An attempt is one request on its way through the SDK: what to put on the
+// wire, and what came back. It travels in the request's context.
+//
+// The SDK is kept to what it does well (the URL, its headers) and away from
+// what would harm:
+//
+//   - It repeats a request up to four times, after a network error or a 503.
+//     So it sees neither: the attempt keeps them, and the SDK gets a status that
+//     it does not repeat.
+//   - Its message types lose unknown fields and digits of large numbers, turn
+//     "3.5s" into "3.000000005s", and panic on light_settings without a color.
+//     So they carry the token only, and the body is put in here, as package
+//     push rendered it.
+type attempt struct {
+	bearer string
+	body   []byte
+	// connected is called once there is a connection to write to.
+	connected func()
+
+	sent   bool // the SDK made its request
+	wrote  bool // a connection was had: something may have been written
+	status int
+	header http.Header
+	reply  []byte
+	err    error
+}
+
+type attemptKey struct{}
+
+// statusSpent is a status that the SDK takes for a failure and never repeats.
+const statusSpent = 599
+
+// maxAnswer bounds how much of an answer is read; FCM's have a few hundred bytes.
+const maxAnswer = 64 << 10
+
+// roundTripper performs the attempts.
+type roundTripper struct{ next http.RoundTripper }
+
+var errNoAttempt = errors.New("fcm: a request without an attempt")
+
+// RoundTrip makes the one request of the context's attempt, and answers with
+// 599 in place of an error or of a 503.
+func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, ok := r.Context().Value(attemptKey{}).(*attempt)
+	if r.Body != nil {
+		_ = r.Body.Close() // the SDK's, in memory
+	}
+	if !ok {
+		return nil, errNoAttempt
+	}
+	if a.sent {
+		// The SDK repeats after all, or follows something: once is all it gets.
+		return spent(r, nil), nil
+	}
+	a.sent = true
+	response, err := rt.next.RoundTrip(a.request(r))
+	if err != nil {
+		a.err = err
+		return spent(r, nil), nil
+	}
+	// Read here: the SDK would repeat the request if its own reading failed.
+	a.status, a.header = response.StatusCode, response.Header
+	a.reply, a.err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	_ = response.Body.Close()
+	if a.err != nil {
+		return spent(r, nil), nil
+	}
+	if a.status == http.StatusServiceUnavailable {
+		return spent(r, a.reply), nil
+	}
+	response.Body = io.NopCloser(bytes.NewReader(a.reply))
+	return response, nil
+}
+
+// request returns r with the attempt's body and bearer.
+func (a *attempt) request(r *http.Request) *http.Request {
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			a.wrote = true
+			a.connected()
+		},
+	})
+	r = r.Clone(ctx)
+	r.Header.Set("Authorization", "Bearer "+a.bearer)
+	r.ContentLength = int64(len(a.body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a.body)), nil }
+	r.Body, _ = r.GetBody()
+	return r
+}
+
+func spent(r *http.Request, body []byte) *http.Response {
+	return &http.Response{
+		Status: "599 Spent", StatusCode: statusSpent,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+	}
+}
+
+// outcome says what became of the attempt.
+func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) providers.Outcome {
+	switch {
+	case !a.sent:
+		o := rejected(providers.Invalid)
+		o.Err = errors.New("the firebase SDK refuses to send: the target has no token")
+		return o
+	case a.err != nil && (a.status < 200 || a.status > 299):
+		// With a status but half a body it is refused, and only the reason lost.
+		o := providers.TransportOutcome(cause(ctx, a.err))
+		o.Ambiguous = o.Ambiguous && a.wrote && a.status == 0
+		return o
+	}
+	said := readAnswer(a.status, a.header, a.reply, now)
+	said.TokenWorked = tokenWorked
+	return classify(said)
+}
+
+// cause returns why ctx ended when it ended, since a transport may report that
+// in words of its own, and err otherwise.
+func cause(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package fcm
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// What Google asks senders to wait at least ("Best practices when sending FCM
+// messages at scale").
+const (
+	// quotaWait is for a 429 without a Retry-After.
+	quotaWait = time.Minute
+	// failureWait is the least before the first retry after a 5xx.
+	failureWait = 10 * time.Second
+)
+
+// classify says what an answer means. It is pure.
+func classify(a answer) providers.Outcome {
+	if a.HTTP >= 200 && a.HTTP < 300 {
+		// The status is what counts: a body that cannot be read does not unsend it.
+		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.Name}
+	}
+	o, ok := byCode(a)
+	if !ok {
+		o = byStatus(a)
+	}
+	o.Err = describe(a, o)
+	return o
+}
+
+// byCode goes by the FcmError detail, where it says what is wrong.
+func byCode(a answer) (providers.Outcome, bool) {
+	switch reason := providers.Reason(a.Code); reason {
+	case Unregistered, SenderIDMismatch:
+		return providers.Outcome{Kind: providers.DeadToken, Reason: reason, Concerns: providers.ConcernsToken}, true
+	case InvalidArgument:
+		return invalidArgument(a), true
+	case QuotaExceeded:
+		return quota(a, reason), true
+	case Unavailable, Internal:
+		return failure(a, reason), true
+	case ThirdPartyAuthError, "APNS_AUTH_ERROR": // the second is its former name
+		return misconfigured(ThirdPartyAuthError, providers.ConcernsApp), true
+	}
+	return providers.Outcome{}, false
+}
+
+// byStatus goes by the HTTP status, when there is no FcmError or an unknown one.
+func byStatus(a answer) providers.Outcome {
+	switch {
+	case a.HTTP == http.StatusTooManyRequests:
+		return quota(a, named(a, ResourceExhausted))
+	case a.HTTP == http.StatusInternalServerError:
+		return failure(a, named(a, Internal))
+	case a.HTTP == http.StatusServiceUnavailable:
+		return failure(a, named(a, Unavailable))
+	case a.HTTP == http.StatusGatewayTimeout:
+		return failure(a, named(a, DeadlineExceeded))
+	case a.HTTP >= 500:
+		return failure(a, named(a, providers.Unknown))
+	case a.HTTP < 400:
+		// A redirect, which is not followed: FCM does not answer so.
+		return misconfigured(providers.Unreadable, providers.ConcernsApp)
+	case a.Code != "":
+		return rejected(named(a, providers.Unknown))
+	}
+	switch a.HTTP {
+	case http.StatusBadRequest:
+		if a.Status == string(InvalidArgument) {
+			return invalidArgument(a)
+		}
+	case http.StatusUnauthorized:
+		if a.TokenWorked {
+			// The access token ran out before its time; the next one will do.
+			return providers.Outcome{Kind: providers.Retry, Reason: named(a, Unauthenticated), Concerns: providers.ConcernsCredential}
+		}
+		return misconfigured(named(a, Unauthenticated), providers.ConcernsCredential)
+	case http.StatusForbidden:
+		return misconfigured(named(a, PermissionDenied), providers.ConcernsCredential)
+	case http.StatusNotFound:
+		// Without FcmError it is the project or the URL that is not found.
+		return misconfigured(named(a, NotFound), providers.ConcernsApp)
+	case http.StatusRequestEntityTooLarge:
+	default:
+		if a.Page {
+			// Not FCM's word: what stands in between lets no message through.
+			return misconfigured(providers.Unreadable, providers.ConcernsApp)
+		}
+	}
+	return rejected(named(a, providers.Unknown))
+}
+
+// named returns the reason of an answer that byStatus would call reason.
+func named(a answer, reason providers.Reason) providers.Reason {
+	switch a.Code {
+	case "":
+		if a.Page {
+			return providers.Unreadable
+		}
+		return reason
+	case string(UnspecifiedError):
+		return UnspecifiedError
+	}
+	return providers.Unknown
+}
+
+func invalidArgument(a answer) providers.Outcome {
+	if a.BadToken {
+		return providers.Outcome{Kind: providers.DeadToken, Reason: InvalidToken, Concerns: providers.ConcernsToken}
+	}
+	return rejected(InvalidArgument)
+}
+
+func quota(a answer, reason providers.Reason) providers.Outcome {
+	o := providers.Outcome{Kind: providers.Retry, Reason: reason, RetryAfter: a.RetryAfter, Concerns: providers.ConcernsApp}
+	if a.Device {
+		o.Concerns = providers.ConcernsToken
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = quotaWait
+	}
+	return o
+}
+
+// failure is the provider's trouble. When a gateway speaks for FCM (502, 504,
+// a page), nobody knows what became of the request behind it.
+func failure(a answer, reason providers.Reason) providers.Outcome {
+	return providers.Outcome{
+		Kind: providers.Retry, Reason: reason, Concerns: providers.ConcernsProvider,
+		RetryAfter: max(a.RetryAfter, failureWait),
+		Ambiguous:  a.Page || a.HTTP == http.StatusBadGateway || a.HTTP == http.StatusGatewayTimeout,
+	}
+}
+
+func rejected(reason providers.Reason) providers.Outcome {
+	return providers.Outcome{Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage}
+}
+
+func misconfigured(reason providers.Reason, concerns providers.Concern) providers.Outcome {
+	return providers.Outcome{Kind: providers.Misconfigured, Reason: reason, Concerns: concerns}
+}
+
+// describe says what was answered and what to do. It repeats nothing of the
+// answer that could hold a token or a part of the message: Google's own text
+// quotes both.
+func describe(a answer, o providers.Outcome) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "FCM answered %d", a.HTTP)
+	for _, word := range []string{a.Status, a.Code} {
+		if isWord(word) {
+			b.WriteString(" " + word)
+		}
+	}
+	if a.Page {
+		b.WriteString(" with a page that is not FCM's")
+	}
+	for i, field := range a.Fields {
+		if i < maxFields && isPath(field) {
+			b.WriteString(", " + field)
+		}
+	}
+	if hint := hints[o.Reason]; hint != "" && o.Kind != providers.Retry {
+		b.WriteString(": " + hint)
+	}
+	return fmt.Errorf("%s", b.String())
+}
+
+const maxFields = 5
+
+var hints = map[providers.Reason]string{
+	Unregistered:         "the app instance is gone; drop the token",
+	SenderIDMismatch:     "the token belongs to another Firebase project",
+	InvalidToken:         "the token is malformed; drop it",
+	InvalidArgument:      "the message is invalid",
+	ThirdPartyAuthError:  "the APNs key or the web push key in the Firebase project is missing or wrong",
+	Unauthenticated:      "FCM does not accept the service account's access token",
+	PermissionDenied:     "the service account may not send for this project, or the FCM API is off; check project_id and its roles",
+	NotFound:             "there is no such project; check project_id and endpoint",
+	providers.Unreadable: "check endpoint and what stands between here and FCM",
+}
+
+// isWord reports whether s is one of Google's names in capitals.
+func isWord(s string) bool {
+	return s != "" && len(s) <= 40 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+}
+
+// isPath reports whether s is a path of fields, such as message.data[0].value.
+func isPath(s string) bool {
+	if !strings.HasPrefix(s, "message") {
+		return false
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]"
+	return len(s) <= 80 && strings.Trim(s, letters) == ""
+}

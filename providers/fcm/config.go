@@ -1,0 +1,80 @@
+package fcm
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"time"
+)
+
+// DefaultTimeout is how long one attempt may take when Config.Timeout is zero.
+// Google asks for at least 10 s (docs: "Best practices when sending FCM
+// messages at scale").
+const DefaultTimeout = 10 * time.Second
+
+// MaxTimeout is the longest Config.Timeout.
+const MaxTimeout = time.Minute
+
+const defaultEndpoint = "https://fcm.googleapis.com"
+
+// Config says how to reach FCM on behalf of one Firebase project.
+type Config struct {
+	// CredentialsFile is a service account's key in Google's JSON format. Its
+	// token_uri is where access tokens come from.
+	CredentialsFile string `yaml:"credentials_file"`
+	// ProjectID is the Firebase project. Empty means the one that the
+	// credentials name.
+	ProjectID string `yaml:"project_id"`
+	// Endpoint is the https URL that takes the place of
+	// https://fcm.googleapis.com, without the version.
+	Endpoint string `yaml:"endpoint"`
+	// RootCAFile holds the PEM certificates to trust instead of the system's,
+	// for the endpoint and for the credentials' token_uri.
+	RootCAFile string `yaml:"root_ca_file"`
+	// Timeout bounds one attempt, the fetch of an access token included. Zero
+	// means DefaultTimeout; at most MaxTimeout.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// A project ID is part of the URL. Domain-scoped ones hold a dot and a colon.
+var projectID = regexp.MustCompile(`^[a-z0-9.:-]{1,100}$`)
+
+// Validate returns every fault of the configuration, each with its key. It
+// reads no file.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	if c.CredentialsFile == "" {
+		fault("credentials_file", "is missing: name the JSON key file of a service account that may send messages")
+	}
+	if c.ProjectID != "" && !projectID.MatchString(c.ProjectID) {
+		fault("project_id", "%q is not a project ID: it has lower-case letters, digits and hyphens", c.ProjectID)
+	}
+	if c.Endpoint != "" {
+		if err := checkURL(c.Endpoint); err != nil {
+			fault("endpoint", "%v", err)
+		}
+	}
+	if c.Timeout < 0 || c.Timeout > MaxTimeout {
+		fault("timeout", "%v is not between 0 and %v", c.Timeout, MaxTimeout)
+	}
+	return errors.Join(faults...)
+}
+
+// checkURL accepts https only: the requests hold credentials. Its errors do
+// not repeat the URL, which could hold some itself.
+func checkURL(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL")
+	case u.Scheme != "https" || u.Host == "":
+		return errors.New("is not an https URL such as https://127.0.0.1:8443")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must have no user, query or fragment")
+	}
+	return nil
+}

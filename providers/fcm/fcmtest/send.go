@@ -1,0 +1,144 @@
+package fcmtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// maxRequest is the longest request that is read.
+const maxRequest = 64 << 10
+
+// serveSend is the method projects.messages.send.
+func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("method") != "messages:send" {
+		writePage(w, http.StatusNotFound)
+		return
+	}
+	s.counters.Begin()
+	defer s.counters.End()
+	now := time.Now()
+	project := r.PathValue("project")
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		writePage(w, http.StatusRequestEntityTooLarge)
+		return
+	}
+	if !s.access.valid(r.Header.Get("Authorization"), now) {
+		writeError(w, unauthenticated)
+		return
+	}
+	if !slices.Contains(s.projects, project) {
+		writeError(w, permissionDenied(project))
+		return
+	}
+	if wait, ok := s.project.take(project, now); !ok {
+		s.refuse(w, now, wait, projectQuotaExceeded(project), false)
+		return
+	}
+	request, problem := readRequest(body)
+	if problem != nil {
+		writeError(w, *problem)
+		return
+	}
+	if wait, ok := s.device.take(request.token, now); !ok {
+		s.refuse(w, now, wait, refusals[DeviceQuota], false)
+		return
+	}
+	s.answer(w, r, project, request)
+}
+
+// answer does with a valid message what the script says.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, request request) {
+	answer := s.Script.Next(request.token)
+	name := fmt.Sprintf("projects/%s/messages/fake_message_id", project)
+	if answer.Accepts() && !request.validateOnly {
+		name = fmt.Sprintf("projects/%s/messages/0:%016x", project, s.names.Add(1))
+		s.ledger.Add(standin.Entry{
+			At: time.Now(), Platform: "fcm", App: project, Token: request.token, Name: name,
+			Notification: request.notification, PayloadBytes: request.payloadBytes,
+		})
+	}
+	s.pause(r, s.latency()+answer.Delay)
+	switch answer.Fault {
+	case standin.NoFault:
+	case standin.Page:
+		writePage(w, statusOf(answer))
+		return
+	default:
+		s.fail(r, answer.Fault)
+		return
+	}
+	if answer.Accepts() {
+		w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+		_, _ = fmt.Fprintf(w, "{\n  \"name\": %q\n}\n", name)
+		return
+	}
+	s.refuse(w, time.Now(), answer.RetryAfter, refusalFor(answer), answer.RetryAfterDate)
+}
+
+// refuse writes e, with a Retry-After when there is something to wait for.
+func (s *Server) refuse(w http.ResponseWriter, now time.Time, wait time.Duration, e refusal, date bool) {
+	a := standin.Answer{RetryAfter: wait, RetryAfterDate: date}
+	if v := a.RetryAfterHeader(now); v != "" {
+		w.Header().Set("Retry-After", v)
+	}
+	writeError(w, e)
+}
+
+// pause waits for d. It ends the handler when the client or the server is gone.
+func (s *Server) pause(r *http.Request, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler) // no answer, not even an empty one
+	case <-s.closing:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// fail breaks the connection, or never answers. net/http gives no say over the
+// streams of HTTP/2, so both kinds of GOAWAY are a broken connection here; what
+// was taken and what not is as standin says.
+func (s *Server) fail(r *http.Request, fault standin.Fault) {
+	if fault == standin.BlackHole {
+		select {
+		case <-r.Context().Done():
+		case <-s.closing:
+		}
+	} else if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
+		_ = c.Close()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+func statusOf(a standin.Answer) int {
+	if a.Status == 0 {
+		return http.StatusBadGateway
+	}
+	return a.Status
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}
+
+// writePage writes a proxy's page.
+func writePage(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/html; charset=UTF-8")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<html><head><title>%d %s</title></head><body><h1>%[2]s</h1></body></html>\n", status, http.StatusText(status))
+}

@@ -1,0 +1,188 @@
+// Package fcmtest is a stand-in for Firebase Cloud Messaging, as httptest is
+// for a server: the OAuth token endpoint and the v1 API's send method, over
+// TLS, with HTTP/2 and HTTP/1.1, on a free port of the loopback.
+//
+// It verifies what FCM verifies (the assertion, the access token, the message)
+// and answers as FCM does. Trouble is scripted with Respond, or chosen by the
+// token alone, as standin.ByToken says.
+package fcmtest
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// DefaultProject is the project that a server serves unless Options say
+// otherwise.
+const DefaultProject = "pushpace-test"
+
+// streams is how many requests Google lets a connection carry at once.
+const streams = 100
+
+// Options are what a server may be told at its start. The zero value is ready
+// to use.
+type Options struct {
+	// Addr is the address to listen on. Empty means a free port of 127.0.0.1.
+	Addr string
+	// Projects are the IDs of the projects it serves, the first being the
+	// service account's. Empty means DefaultProject alone.
+	Projects []string
+	// Ledger records what is accepted. Nil means a new one that keeps it.
+	Ledger *standin.Ledger
+	// Latency is how long each answer takes.
+	Latency standin.Latency
+	// TokenLifetime is how long an access token is valid, in whole seconds. Zero
+	// means an hour, as with Google.
+	TokenLifetime time.Duration
+	// ProjectQuota bounds the messages of each project, DeviceQuota those to
+	// each token. The zero value is no bound.
+	ProjectQuota, DeviceQuota Quota
+	// HTTP1 leaves HTTP/2 out.
+	HTTP1 bool
+}
+
+// A Server is a running stand-in. It is safe for concurrent use.
+type Server struct {
+	// Script says how messages are answered, TokenScript how requests for an
+	// access token are (under the empty token).
+	Script, TokenScript standin.Script
+
+	url      string
+	ca       []byte
+	key      *rsa.PrivateKey
+	projects []string
+	ledger   *standin.Ledger
+	latency  func() time.Duration
+	http     *http.Server
+	served   chan struct{}
+	closing  chan struct{}
+	closed   sync.Once
+	counters standin.Counters
+	names    atomic.Uint64
+
+	access  accessTokens
+	project quotas
+	device  quotas
+}
+
+// Start starts a server. The caller closes it.
+func Start(o Options) (*Server, error) {
+	certificate, ca, err := standin.NewCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("fcmtest: make a certificate: %w", err)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, fmt.Errorf("fcmtest: make the service account's key: %w", err)
+	}
+	listener, err := net.Listen("tcp", cmp.Or(o.Addr, "127.0.0.1:0"))
+	if err != nil {
+		return nil, fmt.Errorf("fcmtest: %w", err)
+	}
+	s := &Server{
+		url:      "https://" + listener.Addr().String(),
+		ca:       ca,
+		key:      key,
+		projects: slices.Clone(o.Projects),
+		ledger:   cmp.Or(o.Ledger, standin.NewLedger(nil)),
+		latency:  o.Latency.Draws(),
+		served:   make(chan struct{}),
+		closing:  make(chan struct{}),
+		access:   accessTokens{lifetime: cmp.Or(o.TokenLifetime, time.Hour)},
+		project:  quotas{quota: o.ProjectQuota},
+		device:   quotas{quota: o.DeviceQuota},
+	}
+	if len(s.projects) == 0 {
+		s.projects = []string{DefaultProject}
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(!o.HTTP1)
+	s.http = &http.Server{
+		Handler:           s.routes(),
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streams},
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // clients that do not trust it are no news
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnState:         s.connState,
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.http.ServeTLS(listener, "", "") // ends with Close
+	}()
+	return s, nil
+}
+
+type connKey struct{}
+
+func (s *Server) connState(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.counters.Opened()
+	case http.StateClosed:
+		s.counters.Closed()
+	}
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /token", s.serveToken)
+	mux.HandleFunc("POST /v1/projects/{project}/{method}", s.serveSend)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writePage(w, http.StatusNotFound) // as Google's front end does
+	})
+	return mux
+}
+
+// URL returns where the server is: https, address and port. It is the value of
+// fcm.Config.Endpoint.
+func (s *Server) URL() string { return s.url }
+
+// Project returns the service account's project.
+func (s *Server) Project() string { return s.projects[0] }
+
+// Ledger returns the record of what was accepted.
+func (s *Server) Ledger() *standin.Ledger { return s.ledger }
+
+// Count reads the counters. Requests for access tokens are not among the pushes.
+func (s *Server) Count() standin.Count { return s.counters.Count() }
+
+// Respond answers the next messages to token with answers, one each, in order.
+func (s *Server) Respond(token string, answers ...standin.Answer) {
+	s.Script.Respond(token, answers...)
+}
+
+// ExpireTokens makes every access token that was issued invalid.
+func (s *Server) ExpireTokens() { s.access.expire() }
+
+// TokensIssued returns how many access tokens were issued.
+func (s *Server) TokensIssued() int64 { return s.access.issued.Load() }
+
+// Close breaks every connection and ends the server. It returns the ledger's
+// error, if it has one.
+func (s *Server) Close() error {
+	var err error
+	s.closed.Do(func() {
+		close(s.closing)
+		err = s.http.Close()
+		<-s.served
+	})
+	return errors.Join(err, s.ledger.Err())
+}

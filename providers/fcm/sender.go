@@ -1,0 +1,155 @@
+// Package fcm sends notifications through Firebase Cloud Messaging, with the
+// v1 API and the firebase SDK. Package fcmtest is its stand-in for tests.
+package fcm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	firebase "firebase.google.com/go/v4"
+	"firebase.google.com/go/v4/messaging"
+	"google.golang.org/api/option"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Sender sends for one Firebase project. It implements providers.Sender.
+type Sender struct {
+	client    *messaging.Client
+	transport *http.Transport
+	tokens    *accessTokens
+	line      *line
+	timeout   time.Duration
+	end       context.CancelFunc
+
+	mu     sync.RWMutex
+	closed bool
+	sends  sync.WaitGroup
+}
+
+var _ providers.Sender = (*Sender)(nil)
+
+// New returns a sender for cfg. It reads the files that cfg names and connects
+// to nothing: FCM and the token endpoint may be down. Its error names the key
+// of cfg to mend. The context bounds New only.
+func New(ctx context.Context, cfg Config) (*Sender, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	roots, err := readRoots(cfg.RootCAFile)
+	if err != nil {
+		return nil, err
+	}
+	account, project, err := readCredentials(cfg.CredentialsFile)
+	if err != nil {
+		return nil, err
+	}
+	if project = cmp.Or(cfg.ProjectID, project); !projectID.MatchString(project) {
+		return nil, errors.New("project_id: is missing, and credentials_file names no project either")
+	}
+	life, end := context.WithCancel(context.Background())
+	transport := newTransport(life, roots)
+	client, err := newClient(ctx, project, cmp.Or(cfg.Endpoint, defaultEndpoint), transport)
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("firebase: %w", err)
+	}
+	timeout := cmp.Or(cfg.Timeout, DefaultTimeout)
+	return &Sender{
+		client: client, transport: transport, line: newLine(), timeout: timeout, end: end,
+		tokens: &accessTokens{account: account, base: transport, timeout: timeout, life: life},
+	}, nil
+}
+
+func newClient(ctx context.Context, project, endpoint string, transport http.RoundTripper) (*messaging.Client, error) {
+	app, err := firebase.NewApp(ctx, &firebase.Config{ProjectID: project},
+		option.WithEndpoint(strings.TrimRight(endpoint, "/")+"/v1"),
+		option.WithHTTPClient(&http.Client{Transport: roundTripper{transport}, CheckRedirect: noRedirect}))
+	if err != nil {
+		return nil, err
+	}
+	return app.Messaging(ctx)
+}
+
+// Send makes one attempt, as providers.Sender says. It ends with the context or
+// after Config.Timeout, whichever comes first.
+func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+	message, err := n.RenderFCM(t, time.Now())
+	if err != nil {
+		o := rejected(providers.Invalid)
+		o.Err = err
+		return o
+	}
+	if !s.begin() {
+		return providers.Outcome{Kind: providers.Retry, Reason: providers.Cancelled, Err: errors.New("the sender is closed")}
+	}
+	defer s.sends.Done()
+
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	leave, err := s.line.enter(ctx)
+	if err != nil {
+		return notSent(err)
+	}
+	defer leave()
+	token, failed := s.tokens.get(ctx)
+	if failed != nil {
+		return *failed
+	}
+	return s.attempt(ctx, token, message, t)
+}
+
+func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target) providers.Outcome {
+	a := &attempt{bearer: token.value, body: sendRequest(message), connected: s.line.connected}
+	// What the SDK returns says less than what the attempt saw.
+	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
+	worked := token.worked.Load()
+	switch {
+	case a.status == http.StatusUnauthorized:
+		s.tokens.drop(token)
+	case a.status >= 200 && a.status < 300 && !worked:
+		token.worked.Store(true)
+	}
+	return a.outcome(ctx, worked, time.Now())
+}
+
+// sendRequest returns the body of the v1 API's send request.
+func sendRequest(message push.FCMMessage) []byte {
+	const before, after = `{"message":`, `}`
+	body := make([]byte, 0, len(before)+len(message.JSON)+len(after))
+	body = append(body, before...)
+	body = append(body, message.JSON...)
+	return append(body, after...)
+}
+
+// begin counts a push in, unless the sender is closed.
+func (s *Sender) begin() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return false
+	}
+	s.sends.Add(1)
+	return true
+}
+
+// Close waits for the pushes under way, which their deadlines bound, and then
+// closes the connections. It returns nil. Later pushes are not sent: their
+// outcome is Retry.
+func (s *Sender) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.sends.Wait()
+	s.end()
+	s.tokens.fetches.Wait()
+	s.transport.CloseIdleConnections()
+	return nil
+}
