@@ -236,6 +236,9 @@ func (n *Notification) checkTimes(f *Faults) {
 
 // checkInstant refuses what RFC 3339 cannot write.
 func checkInstant(f *Faults, field string, t time.Time) {
+	if t.IsZero() {
+		return
+	}
 	if _, err := t.UTC().MarshalText(); err != nil {
 		f.add(field, "must be in the years 0 to 9999")
 	} else if _, err := t.MarshalText(); err != nil {

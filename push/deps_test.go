@@ -1,0 +1,30 @@
+package push
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A producer links neither a provider's SDK nor another package of this module.
+func TestLinksNoSDK(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	const self = "github.com/pushpace/pushpace/push"
+	packages := strings.Fields(string(out))
+	if packages[len(packages)-1] != self {
+		t.Fatalf("go list ends with %q, want %q", packages[len(packages)-1], self)
+	}
+	for _, p := range packages {
+		for _, foreign := range []string{
+			"github.com/pushpace/pushpace/", "github.com/sideshow/apns2", "firebase.google.com/", "cloud.google.com/", "google.golang.org/api", "google.golang.org/grpc",
+		} {
+			if p != self && strings.HasPrefix(p, foreign) {
+				t.Errorf("push links %s", p)
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// Whatever decodes is encoded again without loss, and nothing panics.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(jobV1Golden))
+	f.Add([]byte(`{"notification":null,"v":1}`))
+	f.Add([]byte(`{"v":1,"accepted_at":"9999-12-31T23:59:59-23:00","replay":true,"notification":{"id":"i","app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"apns": {"aps": {"badge": 1.0}},"fcm":null,"data":{}}}`))
+	f.Add([]byte(`{"v":1,"accepted_at":"2026-11-20T12:00:00+01:00","notification":{"ID":"i","app":"a","user":"\ud800","targets":[{"platform":"apns","token":"Ab"}],"push_type":"background","apns":{"a":{"b":[null,1e5]}},"not_before":"2026-11-20T12:00:00+01:00"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j, err := Decode(data)
+		if err != nil {
+			if malformed := new(MalformedError); !errors.As(err, &malformed) || err.Error() == "" {
+				t.Fatalf("the error is a %T: %v", err, err)
+			}
+			return
+		}
+		encoded, err := Encode(j)
+		if err != nil {
+			t.Fatalf("what was decoded is not encoded: %v", err)
+		}
+		again, err := Decode(encoded)
+		if err != nil {
+			t.Fatalf("what was encoded is not decoded: %v\n%s", err, encoded)
+		}
+		if !reflect.DeepEqual(plain(t, again), plain(t, j)) {
+			t.Errorf("decoded again\n%+v, want\n%+v", again.Notification, j.Notification)
+		}
+	})
+}
+
+// plain returns the job with its instants in UTC and its blocks compact, so that
+// only differences that mean something are left.
+func plain(t *testing.T, j *Job) Job {
+	n := *j.Notification
+	n.NotBefore, n.ExpiresAt = n.NotBefore.UTC(), n.ExpiresAt.UTC()
+	for _, raw := range []*json.RawMessage{&n.APNs, &n.FCM} {
+		var compact bytes.Buffer
+		if len(*raw) > 0 {
+			if err := json.Compact(&compact, *raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		*raw = compact.Bytes()
+	}
+	if len(n.Data) == 0 {
+		n.Data = nil
+	}
+	return Job{&n, j.AcceptedAt, j.Replay}
+}
+
+// What Validate accepts is encoded, decoded and rendered within the limits, and
+// what is rendered holds the ID.
+func FuzzValidateAndRender(f *testing.F) {
+	f.Add("Shipped", "<b>&\u2028", "k", "v", "", "collapse", uint8(0), `{"aps":{"category":"C"}}`, `{"data":null}`)
+	f.Add("", "", "k", "", PushLiveActivity, "", uint8(2), everyAPS, everyFCM)
+	f.Add("", "", "k", "", PushVoIP, "é", uint8(1), `{"a":[null,{"b":null}]}`, `{"android":{"data":{}}}`)
+	f.Add("\xff", "x", "", "", PushBackground, "\n", uint8(3), `null`, `{"webpush":{"data":{"a":"b"}},"android":null}`)
+	f.Fuzz(func(t *testing.T, title, body, key, value, pushType, collapse string, priority uint8, apns, fcm string) {
+		n := &Notification{
+			ID: "fuzz", App: "a", User: "u", Title: title, Body: body, PushType: pushType, CollapseKey: collapse,
+			Priority:  []Priority{"", Critical, Default, Bulk}[priority%4],
+			Targets:   []Target{{APNs, "ab"}, {FCM, `quoted"\`}},
+			Data:      map[string]string{key: value},
+			ExpiresAt: noon.Add(time.Hour),
+			APNs:      json.RawMessage(apns), FCM: json.RawMessage(fcm),
+		}
+		if err := n.Validate(); err != nil {
+			if len(faultsOf(t, err)) == 0 {
+				t.Fatalf("an error without faults: %v", err)
+			}
+			return
+		}
+		encoded, err := Encode(&Job{Notification: n, AcceptedAt: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := Decode(encoded)
+		if err != nil {
+			t.Fatalf("a valid notification is not decoded: %v", err)
+		}
+		a, err := decoded.Notification.RenderAPNs(n.Targets[0])
+		if err != nil || len(a.Payload) > MaxAPNsVoIPPayload || len(a.CollapseID) > 64 {
+			t.Fatalf("%d bytes for APNs: %v", len(a.Payload), err)
+		}
+		b, err := decoded.Notification.RenderFCM(n.Targets[1], noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var payload struct {
+			ID string `json:"pushpace_id"`
+		}
+		var message struct {
+			Token string            `json:"token"`
+			Data  map[string]string `json:"data"`
+		}
+		if err := json.Unmarshal(a.Payload, &payload); err != nil || payload.ID != n.ID {
+			t.Errorf("APNs' payload holds the ID %q: %v\n%s", payload.ID, err, a.Payload)
+		}
+		if err := json.Unmarshal(b.JSON, &message); err != nil || message.Data[IDKey] != n.ID || message.Token != n.Targets[1].Token {
+			t.Errorf("FCM's message holds the ID %q: %v\n%s", message.Data[IDKey], err, b.JSON)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package push
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+type schema struct {
+	Type                 any                `json:"type"`
+	Required             []string           `json:"required"`
+	Properties           map[string]*schema `json:"properties"`
+	AdditionalProperties any                `json:"additionalProperties"`
+	Enum                 []string           `json:"enum"`
+	MinLength            int                `json:"minLength"`
+	MaxLength            int                `json:"maxLength"`
+	MinItems             int                `json:"minItems"`
+	MaxItems             int                `json:"maxItems"`
+	Minimum              *int               `json:"minimum"`
+	Format               string             `json:"format"`
+	Defs                 map[string]*schema `json:"$defs"`
+}
+
+func readSchema(t *testing.T) *schema {
+	t.Helper()
+	data, err := os.ReadFile("notification.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(schema)
+	if err := json.Unmarshal(data, s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSchemaHasTheFieldsOfTheCode(t *testing.T) {
+	t.Parallel()
+	s := readSchema(t)
+	for name, test := range map[string]struct {
+		schema *schema
+		of     reflect.Type
+	}{
+		"notification": {s, reflect.TypeFor[Notification]()},
+		"target":       {s.Defs["target"], reflect.TypeFor[Target]()},
+	} {
+		var names []string
+		for i := range test.of.NumField() {
+			field := test.of.Field(i)
+			names = append(names, jsonName(field))
+			property := test.schema.Properties[jsonName(field)]
+			if property == nil {
+				t.Errorf("%s: the schema has no %s", name, jsonName(field))
+				continue
+			}
+			if want := schemaType(field.Type); property.Enum == nil && !reflect.DeepEqual(property.Type, want) {
+				t.Errorf("%s: %s is %v in the schema, want %v", name, jsonName(field), property.Type, want)
+			}
+			if isInstant := field.Type == reflect.TypeFor[time.Time](); isInstant != (property.Format == "date-time") {
+				t.Errorf("%s: %s has the format %q", name, jsonName(field), property.Format)
+			}
+		}
+		for property := range test.schema.Properties {
+			if !slices.Contains(names, property) {
+				t.Errorf("%s: the code has no %s", name, property)
+			}
+		}
+		if test.schema.AdditionalProperties != false {
+			t.Errorf("%s: the schema allows unknown fields", name)
+		}
+	}
+}
+
+// schemaType is the type that the schema gives a field of type t.
+func schemaType(t reflect.Type) any {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return []any{"integer", "null"}
+	case t.Kind() == reflect.Map, t == reflect.TypeFor[json.RawMessage]():
+		return []any{"object", "null"}
+	case t.Kind() == reflect.Slice:
+		return "array"
+	}
+	return "string"
+}
+
+func TestSchemaHasTheBoundsOfTheCode(t *testing.T) {
+	t.Parallel()
+	s := readSchema(t)
+	p := s.Properties
+	target := s.Defs["target"].Properties
+	for name, bound := range map[string]struct{ got, want int }{
+		"id":           {p["id"].MaxLength, MaxIDBytes},
+		"app":          {p["app"].MaxLength, MaxNameBytes},
+		"user":         {p["user"].MaxLength, MaxNameBytes},
+		"category":     {p["category"].MaxLength, MaxNameBytes},
+		"collapse_key": {p["collapse_key"].MaxLength, MaxCollapseKeyBytes},
+		"targets":      {p["targets"].MaxItems, MaxTargets},
+		"token":        {target["token"].MaxLength, MaxTokenBytes},
+		"least app":    {p["app"].MinLength, 1},
+		"least user":   {p["user"].MinLength, 1},
+		"least target": {p["targets"].MinItems, 1},
+		"least token":  {target["token"].MinLength, 1},
+	} {
+		if bound.got != bound.want {
+			t.Errorf("%s: the schema's bound is %d, the code's %d", name, bound.got, bound.want)
+		}
+	}
+	if least := p["badge"].Minimum; least == nil || *least != 0 {
+		t.Error("badge: the schema's minimum is not 0")
+	}
+	pushTypes := append(slices.Sorted(maps.Keys(topicSuffixes)), "")
+	for name, enum := range map[string]struct{ got, want []string }{
+		"priority":  {p["priority"].Enum, []string{"", string(Critical), string(Default), string(Bulk)}},
+		"push_type": {p["push_type"].Enum, pushTypes},
+		"platform":  {target["platform"].Enum, []string{string(APNs), string(FCM)}},
+	} {
+		slices.Sort(enum.got)
+		slices.Sort(enum.want)
+		if !slices.Equal(enum.got, enum.want) {
+			t.Errorf("%s: the schema has %q, the code %q", name, enum.got, enum.want)
+		}
+	}
+	// What the code reports as missing in an empty notification and target.
+	var missing []string
+	for _, f := range (&Notification{}).faults() {
+		missing = append(missing, f.Field[1:])
+	}
+	if !slices.Equal(missing, s.Required) {
+		t.Errorf("the schema requires %q, the code %q", s.Required, missing)
+	}
+}
