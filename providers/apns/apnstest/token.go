@@ -1,0 +1,119 @@
+package apnstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+)
+
+const (
+	// A provider token is valid for an hour, and a connection, or with OneToken
+	// the key, may change it every 20 minutes.
+	// Source: Apple, "Establishing a token-based connection to APNs".
+	tokenLife     = time.Hour
+	tokenInterval = 20 * time.Minute
+)
+
+// A tokenChecker verifies provider tokens, each one once. It is safe for
+// concurrent use.
+type tokenChecker struct {
+	keys     map[string]*ecdsa.PublicKey
+	oneToken bool
+
+	mu       sync.Mutex
+	verified map[string]int64 // bearer to its iat, in seconds
+	latest   updates
+}
+
+// updates is when the tokens were issued that a connection, or a key, has used.
+type updates struct{ issued int64 }
+
+// check returns why APNs refuses bearer, or "". conn is what the connection has
+// used so far.
+func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) providers.Reason {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	issued, known := t.verified[bearer]
+	if !known {
+		var ok bool
+		if issued, ok = t.verify(bearer); !ok {
+			return apns.InvalidProviderToken
+		}
+	}
+	switch age := now.Sub(time.Unix(issued, 0)); {
+	case age > tokenLife:
+		return apns.ExpiredProviderToken
+	case age < -time.Minute:
+		return apns.InvalidProviderToken
+	}
+	if !conn.allow(issued) || (t.oneToken && !t.latest.allow(issued)) {
+		return apns.TooManyProviderTokenUpdates
+	}
+	if !known {
+		if t.verified == nil || len(t.verified) > 1000 {
+			t.verified = make(map[string]int64)
+		}
+		t.verified[bearer] = issued
+	}
+	return ""
+}
+
+// allow reports whether a token issued then may be used now, and notes it. An
+// older token than the newest is still good: it was on its way.
+func (u *updates) allow(issued int64) bool {
+	if u.issued != 0 && issued > u.issued && issued-u.issued < int64(tokenInterval/time.Second) {
+		return false
+	}
+	u.issued = max(u.issued, issued)
+	return true
+}
+
+// verify checks the signature, the key and the team, and returns when the token
+// was issued.
+func (t *tokenChecker) verify(bearer string) (issued int64, ok bool) {
+	signed, signature, ok := cutLast(bearer)
+	if !ok {
+		return 0, false
+	}
+	head, body, ok := strings.Cut(signed, ".")
+	if !ok {
+		return 0, false
+	}
+	var header struct{ Alg, Kid string }
+	var claims struct {
+		Iss string
+		Iat int64
+	}
+	if !decode(head, &header) || !decode(body, &claims) {
+		return 0, false
+	}
+	key := t.keys[header.Kid]
+	sig, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil || key == nil || header.Alg != "ES256" || claims.Iss != TeamID || len(sig) != 64 {
+		return 0, false
+	}
+	digest := sha256.Sum256([]byte(signed))
+	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
+	return claims.Iat, ecdsa.Verify(key, digest[:], r, s)
+}
+
+func cutLast(bearer string) (signed, signature string, ok bool) {
+	i := strings.LastIndexByte(bearer, '.')
+	if i < 0 {
+		return "", "", false
+	}
+	return bearer[:i], bearer[i+1:], true
+}
+
+func decode(part string, v any) bool {
+	b, err := base64.RawURLEncoding.DecodeString(part)
+	return err == nil && json.Unmarshal(b, v) == nil
+}

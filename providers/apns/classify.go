@@ -1,0 +1,153 @@
+package apns
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+const (
+	// tokenUpdateInterval is how often APNs lets a provider token be replaced.
+	// Source: Apple, "Establishing a token-based connection to APNs".
+	tokenUpdateInterval = 20 * time.Minute
+	// sameTokenInterval is how long one device is left alone when APNs says that
+	// it gets too much and does not say for how long.
+	sameTokenInterval = 30 * time.Second
+)
+
+// An answer is what came back from APNs, or from something in its place.
+type answer struct {
+	status int
+	// readable says that the body was empty or JSON, as APNs' are.
+	readable bool
+	// reason is the body's; empty if it has none.
+	reason string
+	// id is the apns-id header.
+	id string
+	// since is the body's timestamp.
+	since time.Time
+	// retryAfter is the Retry-After header, within bounds; 0 if it has none.
+	retryAfter time.Duration
+}
+
+// A verdict is what a reason of APNs means, whatever its status.
+type verdict struct {
+	kind     providers.Kind
+	concerns providers.Concern
+	// after is the delay when APNs names none.
+	after time.Duration
+	// what says for a person what is wrong and what to do.
+	what string
+}
+
+const (
+	badMessage     = "the notification is malformed: mend it at the producer"
+	badTopic       = "check topic and that the key or certificate is allowed to push to it"
+	badKey         = "check key_file, key_id and team_id"
+	badCertificate = "check certificate_file and environment"
+	badRequest     = "APNs does not know the request: check endpoint"
+	deadToken      = "the device token is no longer valid"
+	newConnection  = "a new connection may help"
+)
+
+var verdicts = map[providers.Reason]verdict{
+	Unregistered:   {kind: providers.DeadToken, concerns: providers.ConcernsToken, what: deadToken},
+	ExpiredToken:   {kind: providers.DeadToken, concerns: providers.ConcernsToken, what: deadToken},
+	BadDeviceToken: {kind: providers.DeadToken, concerns: providers.ConcernsToken, what: "the device token is malformed or from the other environment"},
+
+	DeviceTokenNotForTopic: {kind: providers.Rejected, concerns: providers.ConcernsToken, what: "the device token belongs to another app: check topic if this is not the only one"},
+
+	BadTopic:                   {kind: providers.Misconfigured, concerns: providers.ConcernsApp, what: badTopic},
+	MissingTopic:               {kind: providers.Misconfigured, concerns: providers.ConcernsApp, what: badTopic},
+	TopicDisallowed:            {kind: providers.Misconfigured, concerns: providers.ConcernsApp, what: badTopic},
+	InvalidProviderToken:       {kind: providers.Misconfigured, concerns: providers.ConcernsCredential, what: badKey},
+	MissingProviderToken:       {kind: providers.Misconfigured, concerns: providers.ConcernsCredential, what: badKey},
+	BadEnvironmentKeyIDInToken: {kind: providers.Misconfigured, concerns: providers.ConcernsCredential, what: "the key is for the other environment: check environment"},
+	BadCertificate:             {kind: providers.Misconfigured, concerns: providers.ConcernsCredential, what: badCertificate},
+	BadCertificateEnvironment:  {kind: providers.Misconfigured, concerns: providers.ConcernsCredential, what: badCertificate},
+
+	BadCollapseID:      {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	BadExpirationDate:  {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	BadMessageID:       {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	BadPriority:        {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	InvalidPushType:    {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	DuplicateHeaders:   {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	MissingDeviceToken: {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	PayloadEmpty:       {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	PayloadTooLarge:    {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+
+	BadPath:          {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
+	MethodNotAllowed: {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
+	Forbidden:        {kind: providers.Rejected, concerns: providers.ConcernsApp, what: "APNs does not allow this"},
+
+	ExpiredProviderToken:        {kind: providers.Retry, concerns: providers.ConcernsCredential, what: "the provider token is stale: check this machine's clock if it goes on"},
+	UnrelatedKeyIDInToken:       {kind: providers.Retry, concerns: providers.ConcernsCredential, what: newConnection},
+	IdleTimeout:                 {kind: providers.Retry, concerns: providers.ConcernsProvider, what: newConnection},
+	Shutdown:                    {kind: providers.Retry, concerns: providers.ConcernsProvider, what: newConnection},
+	TooManyRequests:             {kind: providers.Retry, concerns: providers.ConcernsToken, after: sameTokenInterval, what: "too many notifications to one device"},
+	TooManyProviderTokenUpdates: {kind: providers.Retry, concerns: providers.ConcernsCredential, after: tokenUpdateInterval, what: "too many processes make tokens of one key"},
+	InternalServerError:         {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
+	ServiceUnavailable:          {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
+}
+
+// classify says what an answer means. An answer whose reason is not documented
+// is judged by its status.
+func classify(a answer) providers.Outcome {
+	if a.status == http.StatusOK && (a.readable || a.id != "") {
+		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.id}
+	}
+	if !a.readable {
+		return unreadable(a)
+	}
+	reason := providers.Reason(a.reason)
+	v, known := verdicts[reason]
+	if !known {
+		reason, v = providers.Unknown, byStatus(a.status)
+	}
+	o := providers.Outcome{
+		Kind:     v.kind,
+		Reason:   reason,
+		Concerns: v.concerns,
+		Err:      fmt.Errorf("APNs answers %d %s: %s", a.status, reason, v.what),
+	}
+	switch o.Kind {
+	case providers.Retry:
+		o.RetryAfter = a.retryAfter
+		if o.RetryAfter == 0 || reason == TooManyProviderTokenUpdates {
+			o.RetryAfter = max(v.after, a.retryAfter)
+		}
+	case providers.DeadToken:
+		o.Since = a.since
+	}
+	return o
+}
+
+// byStatus judges an answer of APNs whose reason says nothing.
+func byStatus(status int) verdict {
+	switch {
+	case status == http.StatusGone:
+		return verdicts[Unregistered]
+	case status == http.StatusRequestEntityTooLarge:
+		return verdicts[PayloadTooLarge]
+	case status == http.StatusTooManyRequests:
+		return verdicts[TooManyRequests]
+	case status >= 400 && status < 500:
+		return verdict{kind: providers.Rejected, concerns: providers.ConcernsApp, what: "this version does not know what it means"}
+	}
+	return verdict{kind: providers.Retry, concerns: providers.ConcernsProvider, what: "this version does not know what it means"}
+}
+
+// unreadable judges an answer that is not from APNs. A proxy that refuses with
+// 4xx has not passed the request on; any other may have.
+func unreadable(a answer) providers.Outcome {
+	return providers.Outcome{
+		Kind:       providers.Retry,
+		Reason:     providers.Unreadable,
+		RetryAfter: a.retryAfter,
+		Ambiguous:  a.status < 400 || a.status >= 500,
+		Concerns:   providers.ConcernsProvider,
+		Err:        fmt.Errorf("the answer, status %d, is not one of APNs: check for a proxy in between", a.status),
+	}
+}

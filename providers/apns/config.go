@@ -1,0 +1,120 @@
+package apns
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/sideshow/apns2"
+)
+
+// The environments.
+const (
+	Production = "production"
+	Sandbox    = "sandbox"
+)
+
+// DefaultTimeout bounds one attempt when Config.Timeout is 0.
+const DefaultTimeout = 10 * time.Second
+
+// A Config says how one app reaches APNs. It authenticates either with a key
+// (KeyFile, KeyID, TeamID) or with a certificate (CertificateFile).
+type Config struct {
+	// Topic is the app's bundle ID. What a push type adds to it is added here.
+	Topic string `yaml:"topic"`
+	// Environment is Production or Sandbox. Empty means Production.
+	Environment string `yaml:"environment"`
+
+	// KeyFile is the .p8 file that Apple issues; with a certificate it is the
+	// PEM file of its private key, if CertificateFile does not hold that.
+	KeyFile string `yaml:"key_file"`
+	// KeyID and TeamID have 10 characters each.
+	KeyID  string `yaml:"key_id"`
+	TeamID string `yaml:"team_id"`
+
+	// CertificateFile is a .p12 or .pfx file, or else PEM.
+	CertificateFile string `yaml:"certificate_file"`
+	// PasswordFile holds the password of the certificate's private key.
+	PasswordFile string `yaml:"password_file"`
+
+	// Endpoint takes the place of the environment's URL: https, host and port.
+	Endpoint string `yaml:"endpoint"`
+	// RootCAFile holds the PEM certificates to trust instead of the system's.
+	RootCAFile string `yaml:"root_ca_file"`
+	// Timeout bounds one attempt, connecting included. 0 means DefaultTimeout.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// Validate returns every fault of the configuration, joined, each with its key.
+// It opens no file.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(key, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
+	}
+	if c.Topic == "" {
+		fault("topic", "must be the app's bundle ID")
+	}
+	switch c.Environment {
+	case "", Production, Sandbox:
+	default:
+		fault("environment", "%q is neither %s nor %s", c.Environment, Production, Sandbox)
+	}
+	switch {
+	case c.CertificateFile != "":
+		const both = "belongs to a .p8 key, but certificate_file is set: use one of them"
+		if c.KeyID != "" {
+			fault("key_id", both)
+		}
+		if c.TeamID != "" {
+			fault("team_id", both)
+		}
+	case c.KeyFile == "" && c.KeyID == "" && c.TeamID == "":
+		fault("key_file", "must be set, with key_id and team_id, or else certificate_file")
+	default:
+		if c.KeyFile == "" {
+			fault("key_file", "must be the .p8 file of the key")
+		}
+		if len(c.KeyID) != 10 {
+			fault("key_id", "must be the 10 characters that Apple shows for the key")
+		}
+		if len(c.TeamID) != 10 {
+			fault("team_id", "must be the 10 characters that Apple shows for the team")
+		}
+		if c.PasswordFile != "" {
+			fault("password_file", "is for certificate_file: a .p8 key has no password")
+		}
+	}
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
+			(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+			fault("endpoint", "must be https://host or https://host:port")
+		}
+	}
+	if c.Timeout < 0 {
+		fault("timeout", "%v is negative", c.Timeout)
+	}
+	return errors.Join(faults...)
+}
+
+// host returns the URL that requests start with, without a final slash.
+func (c Config) host() string {
+	switch {
+	case c.Endpoint != "":
+		u, _ := url.Parse(c.Endpoint) // Validate has parsed it
+		return u.Scheme + "://" + u.Host
+	case c.Environment == Sandbox:
+		return apns2.HostDevelopment
+	}
+	return apns2.HostProduction
+}
+
+// timeout returns the bound of one attempt.
+func (c Config) timeout() time.Duration {
+	if c.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return c.Timeout
+}

@@ -1,0 +1,105 @@
+package apns
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/sideshow/apns2"
+)
+
+func TestConfigValidate(t *testing.T) {
+	t.Parallel()
+	key := Config{Topic: "com.example.shop", KeyFile: "k.p8", KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
+	cert := Config{Topic: "com.example.shop", CertificateFile: "c.p12", PasswordFile: "p"}
+	with := func(c Config, change func(*Config)) Config { change(&c); return c }
+	for _, c := range []struct {
+		name   string
+		config Config
+		keys   []string // at fault, in order
+	}{
+		{"key", key, nil},
+		{"certificate", cert, nil},
+		{"certificate with its key apart", with(cert, func(c *Config) { c.KeyFile = "k.pem" }), nil},
+		{"zero", Config{}, []string{"topic", "key_file"}},
+		{"half a key", Config{Topic: "t", KeyID: "short"}, []string{"key_file", "key_id", "team_id"}},
+		{"both", with(key, func(c *Config) { c.CertificateFile = "c.pem" }), []string{"key_id", "team_id"}},
+		{"password without certificate", with(key, func(c *Config) { c.PasswordFile = "p" }), []string{"password_file"}},
+		{"environment", with(key, func(c *Config) { c.Environment = "staging" }), []string{"environment"}},
+		{"plain endpoint", with(key, func(c *Config) { c.Endpoint = "http://localhost:1" }), []string{"endpoint"}},
+		{"endpoint with a path", with(key, func(c *Config) { c.Endpoint = "https://localhost/3" }), []string{"endpoint"}},
+		{"endpoint", with(key, func(c *Config) { c.Endpoint = "https://localhost:2197/" }), nil},
+		{"timeout", with(key, func(c *Config) { c.Timeout = -1 }), []string{"timeout"}},
+	} {
+		err := c.config.Validate()
+		var keys []string
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				key, _, _ := strings.Cut(line, ":")
+				keys = append(keys, key)
+			}
+		}
+		if strings.Join(keys, " ") != strings.Join(c.keys, " ") {
+			t.Errorf("%s: faults %v, want %v: %v", c.name, keys, c.keys, err)
+		}
+	}
+}
+
+func TestConfigHost(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]Config{
+		apns2.HostProduction:     {},
+		apns2.HostDevelopment:    {Environment: Sandbox},
+		"https://localhost:2197": {Endpoint: "https://localhost:2197/"},
+	} {
+		if got := c.host(); got != want {
+			t.Errorf("host() = %s, want %s", got, want)
+		}
+	}
+}
+
+func TestConfigYAML(t *testing.T) {
+	t.Parallel()
+	const text = `
+topic: com.example.shop
+environment: sandbox
+key_file: k.p8
+key_id: ABCDEFGHIJ
+team_id: "0123456789"
+certificate_file: c.p12
+password_file: p.txt
+endpoint: https://localhost:2197
+root_ca_file: ca.pem
+timeout: 3s
+`
+	want := Config{"com.example.shop", Sandbox, "k.p8", "ABCDEFGHIJ", "0123456789", "c.p12", "p.txt", "https://localhost:2197", "ca.pem", 3 * time.Second}
+	var got Config
+	if err := yaml.UnmarshalWithOptions([]byte(text), &got, yaml.Strict()); err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestNewNamesTheKeyAtFault(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk.pem")
+	if err := os.WriteFile(junk, []byte("hunter2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key := Config{Topic: "t", KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
+	for want, c := range map[string]Config{
+		"topic":            {},
+		"key_file":         {Topic: "t", KeyFile: junk, KeyID: key.KeyID, TeamID: key.TeamID},
+		"certificate_file": {Topic: "t", CertificateFile: junk},
+		"password_file":    {Topic: "t", CertificateFile: junk, PasswordFile: filepath.Join(dir, "none")},
+		"root_ca_file":     {Topic: "t", CertificateFile: junk, RootCAFile: junk},
+	} {
+		_, err := New(c)
+		if err == nil || !strings.HasPrefix(err.Error(), want+":") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

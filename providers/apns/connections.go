@@ -1,0 +1,303 @@
+package apns
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	// maxConnections bounds the connections of one Sender. APNs lets one carry
+	// about a thousand pushes at once, and fewer for a while after it refused
+	// some.
+	maxConnections = 4
+	// connectTimeout bounds dialling and the TLS handshake.
+	connectTimeout = 5 * time.Second
+	// firstAnswerWait is how long the others wait for a new connection's first
+	// answer before they use it too.
+	firstAnswerWait = time.Second
+	// idleTimeout closes a connection that carries nothing. Apple asks to keep
+	// them for hours to days.
+	idleTimeout = time.Hour
+	// pingInterval and pingTimeout find a connection that broke silently.
+	pingInterval = 15 * time.Second
+	pingTimeout  = 5 * time.Second
+	// maxRefusals is how often a request that the server did not process is
+	// put on another connection.
+	maxRefusals = 2
+)
+
+// connections is the round tripper to APNs: a few HTTP/2 connections, of which
+// a new one carries a single request until that is answered. APNs opens a
+// connection with one stream and raises the number once it knows the sender; a
+// burst would open a connection for each push and have most of them refused.
+//
+// It puts a request on another connection only when the server says that it has
+// not processed it. Its errors are an unsentError when nothing was sent.
+type connections struct {
+	transport *http.Transport
+	address   string
+
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+	dials  sync.WaitGroup
+	// changed wakes one of those who wait for a connection. Who is woken wakes
+	// the next.
+	changed chan struct{}
+
+	mu      sync.Mutex
+	open    []*http.ClientConn
+	opening *opening // nil when none is being opened
+}
+
+// An opening is a connection from the start of the dial to its first answer.
+// Guarded by connections.mu.
+type opening struct {
+	conn    *http.ClientConn // nil while dialling
+	claimed bool             // the first request is on its way
+	err     error            // why the dial failed
+	waiting *time.Timer      // ends the wait for the first answer
+}
+
+// An unsentError is why a request was not processed by the server: certainly.
+type unsentError struct{ cause error }
+
+func (e *unsentError) Error() string { return "not sent: " + e.cause.Error() }
+func (e *unsentError) Unwrap() error { return e.cause }
+
+var errSenderClosed = fmt.Errorf("the sender is closed: %w", context.Canceled)
+
+// newConnections returns the round tripper to host, an https URL. It dials when
+// the first request needs it.
+func newConnections(host string, config *tls.Config) (*connections, error) {
+	u, err := url.Parse(host)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(true)
+	c := &connections{
+		transport: &http.Transport{
+			TLSClientConfig:        config,
+			Protocols:              protocols,
+			TLSHandshakeTimeout:    connectTimeout,
+			IdleConnTimeout:        idleTimeout,
+			MaxResponseHeaderBytes: 16 << 10,
+			DisableCompression:     true,
+			HTTP2: &http.HTTP2Config{
+				SendPingTimeout:  pingInterval,
+				PingTimeout:      pingTimeout,
+				WriteByteTimeout: connectTimeout,
+			},
+		},
+		address: net.JoinHostPort(u.Hostname(), port),
+		changed: make(chan struct{}, 1),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	for refusals := 0; ; refusals++ {
+		conn, o, err := c.take(r.Context())
+		if err != nil {
+			return nil, &unsentError{err}
+		}
+		if x := exchangeOf(r); x != nil {
+			x.conn = conn
+		}
+		response, err := conn.RoundTrip(r)
+		if o != nil {
+			c.settle(o)
+		}
+		if err == nil {
+			return response, nil
+		}
+		unprocessed, again := notProcessed(err)
+		if !unprocessed {
+			return nil, err
+		}
+		if !again || refusals == maxRefusals || r.GetBody == nil {
+			return nil, &unsentError{err}
+		}
+		body, bodyErr := r.GetBody()
+		if bodyErr != nil {
+			return nil, &unsentError{bodyErr}
+		}
+		r = r.WithContext(r.Context())
+		r.Body = body
+	}
+}
+
+// CloseIdleConnections is what apns2.Client expects of its transport.
+func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// take reserves a stream, and opens a connection if that is needed. It returns
+// an opening to whoever carries its first request.
+func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, error) {
+	var seen *opening
+	for {
+		conn, o, err := c.tryTake(seen)
+		if conn != nil || err != nil {
+			c.wake()
+			return conn, o, err
+		}
+		seen = o
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+			c.wake()
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// tryTake is take without the wait: with neither connection nor error it
+// returns the opening to wait for, if there is one. seen is the opening that the
+// caller waited for; its failure is the caller's.
+func (c *connections) tryTake(seen *opening) (*http.ClientConn, *opening, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, nil, errSenderClosed
+	}
+	c.open = slices.DeleteFunc(c.open, func(conn *http.ClientConn) bool { return conn.Err() != nil })
+	for _, conn := range c.open {
+		if conn.Reserve() == nil {
+			return conn, nil, nil
+		}
+	}
+	if o := c.opening; o != nil && o.conn != nil && !o.claimed {
+		if o.conn.Reserve() == nil {
+			o.claimed = true
+			o.waiting = time.AfterFunc(firstAnswerWait, func() { c.settle(o) })
+			return o.conn, o, nil
+		}
+		// It broke before it was used.
+		c.opening = nil
+	}
+	if seen != nil && seen.err != nil {
+		return nil, nil, seen.err
+	}
+	if c.opening == nil && len(c.open) < maxConnections {
+		o := &opening{}
+		c.opening = o
+		c.dials.Go(func() { c.dial(o) })
+	}
+	return nil, c.opening, nil
+}
+
+// dial makes the connection of o. It goes on when the request that asked for it
+// has given up: the next one needs it as well.
+func (c *connections) dial(o *opening) {
+	ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
+	defer cancel()
+	conn, err := c.transport.NewClientConn(ctx, "https", c.address)
+	if err == nil {
+		conn.SetStateHook(func(*http.ClientConn) { c.wake() })
+	}
+	c.mu.Lock()
+	switch {
+	case err != nil:
+		o.err, c.opening = err, nil
+	case c.ctx.Err() != nil:
+		o.err, c.opening = errSenderClosed, nil
+		defer func() { _ = conn.Close() }()
+	default:
+		o.conn = conn
+	}
+	c.mu.Unlock()
+	c.wake()
+}
+
+// settle lets everyone use the connection of o.
+func (c *connections) settle(o *opening) {
+	c.mu.Lock()
+	if c.opening == o {
+		c.opening = nil
+		c.open = append(c.open, o.conn)
+	}
+	o.waiting.Stop()
+	c.mu.Unlock()
+	c.wake()
+}
+
+// wake wakes one of those who wait for a connection.
+func (c *connections) wake() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// retire takes conn out of use: it closes when its last answer is in.
+func (c *connections) retire(conn *http.ClientConn) {
+	c.mu.Lock()
+	c.open = slices.DeleteFunc(c.open, func(other *http.ClientConn) bool { return other == conn })
+	c.mu.Unlock()
+	closeWhenIdle := func(conn *http.ClientConn) {
+		if conn.InFlight() == 0 {
+			_ = conn.Close()
+		}
+	}
+	conn.SetStateHook(closeWhenIdle)
+	closeWhenIdle(conn)
+	c.wake()
+}
+
+// close breaks the connections. What is in flight fails.
+func (c *connections) close() {
+	c.mu.Lock()
+	c.cancel()
+	conns := c.open
+	c.open = nil
+	if o := c.opening; o != nil && o.conn != nil {
+		conns = append(conns, o.conn)
+	}
+	c.mu.Unlock()
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	c.dials.Wait()
+	c.wake()
+}
+
+// notProcessed reports whether err says that the server has not processed the
+// request, and whether another connection may take it.
+func notProcessed(err error) (unprocessed, again bool) {
+	var stream http2.StreamError
+	if errors.As(err, &stream) {
+		refused := stream.Code == http2.ErrCodeRefusedStream
+		return refused, refused
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, false
+	}
+	// net/http keeps these to itself.
+	switch text := err.Error(); text {
+	case "http2: Transport received Server's graceful shutdown GOAWAY",
+		"http2: client conn not usable",
+		"http2: client conn could not be established":
+		return true, true
+	default:
+		// GOAWAY with an error below a connection's first stream: another
+		// connection would get the same.
+		const first = "http2: Transport received GOAWAY from server"
+		return len(text) >= len(first) && text[:len(first)] == first, false
+	}
+}

@@ -1,0 +1,77 @@
+package apns
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// maxAnswer bounds the body of an answer; APNs' have about 60 bytes.
+const maxAnswer = 4 << 10
+
+// An exchange carries to the transport what apns2 does not, and back what it
+// hides.
+type exchange struct {
+	// payload is the body as it is rendered: apns2 would escape <, > and & in it.
+	payload []byte
+
+	conn *http.ClientConn
+	// authorization is the header that was sent.
+	authorization string
+	// status is 0 as long as there is no answer.
+	status     int
+	id         string
+	retryAfter time.Duration
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that the request belongs to, or nil.
+func exchangeOf(r *http.Request) *exchange {
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// with returns a context that carries x.
+func (x *exchange) with(ctx context.Context) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+// observed is a round tripper that fills in the exchange.
+type observed struct{ next *connections }
+
+// RoundTrip implements http.RoundTripper.
+func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r)
+	if x == nil {
+		return o.next.RoundTrip(r)
+	}
+	sent := r.WithContext(r.Context())
+	sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.payload)), nil }
+	sent.Body, _ = sent.GetBody()
+	sent.ContentLength = int64(len(x.payload))
+	x.authorization = r.Header.Get("Authorization")
+
+	response, err := o.next.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	x.status = response.StatusCode
+	x.id = response.Header.Get("Apns-Id")
+	x.retryAfter = providers.RetryAfter(response.Header, time.Now())
+	response.Body = bounded{io.LimitReader(response.Body, maxAnswer), response.Body}
+	return response, nil
+}
+
+// CloseIdleConnections is what apns2.Client expects of its transport.
+func (o observed) CloseIdleConnections() { o.next.CloseIdleConnections() }
+
+// bounded is the beginning of a body.
+type bounded struct {
+	io.Reader
+	io.Closer
+}
