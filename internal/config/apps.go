@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
+)
+
+// App says how to send on behalf of one app: through at least one provider, or
+// through stand-ins.
+type App struct {
+	APNs *apns.Config `yaml:"apns"`
+	FCM  *fcm.Config  `yaml:"fcm"`
+	// Simulated sends to stand-ins of both providers inside the process, and so
+	// to no device. It excludes APNs and FCM.
+	Simulated bool `yaml:"simulated"`
+}
+
+func (a App) check(k *check, key string, w Worker) {
+	switch {
+	case a.Simulated && (a.APNs != nil || a.FCM != nil):
+		k.fault(join(key, "simulated"), "excludes apns and fcm: remove one or the other")
+	case !a.Simulated && a.APNs == nil && a.FCM == nil:
+		k.fault(key, "has no provider: want apns, fcm, or simulated: true")
+	}
+	if a.APNs != nil {
+		checkProvider(k, join(key, "apns"), a.APNs.Validate(), orDefault(a.APNs.Timeout, apns.DefaultTimeout), w)
+	}
+	if a.FCM != nil {
+		checkProvider(k, join(key, "fcm"), a.FCM.Validate(), orDefault(a.FCM.Timeout, fcm.DefaultTimeout), w)
+	}
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// checkProvider takes over a provider's own faults, each of which begins with
+// its key. A send that outlasts the shutdown would be cut off, and sent again.
+func checkProvider(k *check, key string, err error, timeout time.Duration, w Worker) {
+	for _, err := range each(err) {
+		field, message, found := strings.Cut(err.Error(), ": ")
+		if !found || !plainName(field) {
+			k.fault(key, err.Error())
+			continue
+		}
+		k.fault(join(key, field), message)
+	}
+	if timeout >= w.ShutdownTimeout {
+		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", timeout, w.ShutdownTimeout))
+	}
+}
+
+// providers names what the app sends through.
+func (a App) providers() []string {
+	var names []string
+	if a.APNs != nil {
+		names = append(names, "apns")
+	}
+	if a.FCM != nil {
+		names = append(names, "fcm")
+	}
+	if a.Simulated {
+		names = append(names, "simulated")
+	}
+	return names
+}

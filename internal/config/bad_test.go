@@ -1,0 +1,58 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the errors of testdata/bad anew")
+
+// canary is the secret that stands in testdata/bad beside the faults.
+const canary = "canary-4f1c"
+
+// TestBadFiles loads each testdata/bad/*.yaml; the whole error stands in the
+// *.want beside it.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found %d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			_, err := Load(file, nil)
+			var faults Faults
+			if !errors.As(err, &faults) {
+				t.Fatalf("Load: %v; want Faults", err)
+			}
+			// The separator of paths is the only thing that is the system's own.
+			got := filepath.ToSlash(err.Error()) + "\n"
+			if strings.Contains(got, canary) {
+				t.Errorf("the error shows a secret:\n%s", got)
+			}
+			for _, f := range faults {
+				if !strings.HasPrefix(f.Error(), file) {
+					t.Errorf("a fault does not name the file: %s", f.Error())
+				}
+			}
+			wantFile := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(wantFile, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(wantFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got:\n%swant:\n%s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+// Package config loads the configuration: defaults, then a YAML file, then the
+// environment, then checks across fields. An error names the file, line, column
+// and key, or the variable, and never shows a value that may be secret or any
+// other part of the file.
+package config
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// Config is the whole configuration. Load and Parse return only valid ones.
+type Config struct {
+	Redis  Redis          `yaml:"redis"`
+	Worker Worker         `yaml:"worker"`
+	Limits Limits         `yaml:"limits"`
+	Apps   map[string]App `yaml:"apps"` // by the name that notifications carry
+	Log    Log            `yaml:"log"`
+}
+
+// SetDefaults sets every field to its default. There is none for Redis.Address:
+// it has to be given.
+func (c *Config) SetDefaults() {
+	*c = Config{}
+	c.Redis.SetDefaults()
+	c.Redis.Prefix = defaultPrefix
+	c.Worker.SetDefaults()
+	c.Limits.SetDefaults()
+	c.Log.SetDefaults()
+}
+
+// Validate reports every fault as Faults, by key. Load and Parse call it.
+func (c *Config) Validate() error {
+	k := new(check)
+	c.check(k)
+	return k.faults.orNil()
+}
+
+func (c *Config) check(k *check) {
+	c.Redis.check(k, "redis")
+	c.Worker.check(k, "worker")
+	c.Limits.check(k, "limits")
+	for name, app := range c.Apps {
+		app.check(k, join("apps", name), c.Worker)
+	}
+	c.Log.check(k, "log")
+}
+
+// String describes c for a person. It holds no secret.
+func (c *Config) String() string { return c.LogValue().String() }
+
+// LogValue describes c for a log. It holds no secret.
+func (c *Config) LogValue() slog.Value {
+	apps := make([]string, 0, len(c.Apps))
+	for name, app := range c.Apps {
+		apps = append(apps, name+" ("+strings.Join(app.providers(), ", ")+")")
+	}
+	slices.Sort(apps)
+	return slog.GroupValue(
+		slog.Any("redis", c.Redis.LogValue()),
+		slog.Any("worker", c.Worker.LogValue()),
+		slog.Any("limits", c.Limits.LogValue()),
+		slog.Any("apps", apps),
+	)
+}
+
+// check collects faults by key.
+type check struct{ faults Faults }
+
+func (k *check) fault(key, message string) {
+	k.faults = append(k.faults, Fault{Key: key, Message: message})
+}

@@ -1,0 +1,177 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func TestDefaultsAreValidButForTheAddress(t *testing.T) {
+	t.Parallel()
+	var c Config
+	c.SetDefaults()
+	err := c.Validate()
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "redis.address: is missing") {
+		t.Errorf("defaults: %v", err)
+	}
+	c.Redis.Address = Address{Mode: Embedded}
+	if err := c.Validate(); err != nil {
+		t.Errorf("defaults with an address: %v", err)
+	}
+}
+
+func TestParseEverything(t *testing.T) {
+	t.Parallel()
+	got, err := Load("testdata/full.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Redis: Redis{
+			Address:  Address{Mode: Sentinel, Master: "main", Hosts: []string{"10.0.0.1:26379", "[::1]:26379"}},
+			Username: "pushpace", Password: "0123", SentinelPassword: "hunter2",
+			SentinelPasswordFile: "testdata/secret", DB: 3,
+			TLS: TLS{Enabled: true, CAFile: "testdata/secret", ServerName: "redis.example.com",
+				CertFile: "testdata/secret", KeyFile: "testdata/secret"},
+			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
+		},
+		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
+			RetryTime: time.Hour, MaxWait: 2 * time.Second, IDRetention: 48 * time.Hour},
+		Limits: Limits{
+			Horizon: 48 * time.Hour, OnOutage: Open,
+			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
+				{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}},
+			Categories: map[string]throttle.Policy{
+				"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}},
+				"security":  {Exempt: true},
+				"free":      {},
+			},
+			Redis: &Redis{Address: Address{Mode: Cluster, Hosts: []string{"a:7000", "b:7000"}},
+				Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second},
+		},
+		Apps: map[string]App{
+			"demo":      {Simulated: true},
+			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
+		},
+		Log: Log{Level: Level(slog.LevelWarn), Format: JSON},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%#v\nwant\n%#v", got, want)
+	}
+}
+
+func TestRelativePathsStartAtTheFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("from the folder\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"secret", secret} {
+		c, err := Parse(filepath.Join(dir, "config.yaml"),
+			[]byte("redis: {address: 'localhost:6379', password_file: '"+path+"'}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Redis.Password != "from the folder" {
+			t.Errorf("password_file %s: %q", path, string(c.Redis.Password))
+		}
+	}
+}
+
+func TestSecretFileIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		content []byte
+		want    string
+	}{
+		{bytes.Repeat([]byte("x"), maxSecretFile+1), "larger than 65536 bytes"},
+		{[]byte("\n"), "is empty"},
+	} {
+		file := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(file, tt.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Parse("c.yaml", []byte("redis: {address: 'h:1', password_file: '"+file+"'}"), nil)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%d bytes: %v; want %q", len(tt.content), err, tt.want)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	t.Parallel()
+	large := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(large, bytes.Repeat([]byte("#"), maxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"no-such-file.yaml": "no-such-file.yaml: the file cannot be read: no such file or directory",
+		"testdata":          "testdata: is not a regular file",
+		large:               large + ": the file is larger than 1048576 bytes",
+	} {
+		if _, err := Load(file, nil); err == nil || err.Error() != want {
+			t.Errorf("Load(%s): %v; want %s", file, err, want)
+		}
+	}
+}
+
+func TestNothingShowsASecret(t *testing.T) {
+	t.Parallel()
+	c, err := Parse("c.yaml", []byte(`
+redis:
+  address: {master: m, sentinels: ["h:1"]}
+  password: `+canary+`
+  sentinel_password: `+canary+`
+limits: {redis: {address: "h:2", password: `+canary+`}}
+apps: {demo: {simulated: true}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("start", "config", c, "redis", c.Redis, "password", c.Redis.Password)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("start", "config", *c, "password", &c.Redis.Password)
+	for _, text := range []string{
+		log.String(), c.String(), c.Redis.String(),
+		fmt.Sprintf("%v %+v %#v %s %q", c.Redis, c.Redis, c.Redis, c.Redis, c.Redis.Password),
+		fmt.Sprintf("%v %+v %#v", *c, *c, *c),
+	} {
+		if strings.Contains(text, canary) {
+			t.Errorf("a secret shows in %s", text)
+		}
+	}
+	if !strings.Contains(log.String(), "master m of sentinels h:1") || !strings.Contains(log.String(), "demo (simulated)") {
+		t.Errorf("the log does not describe the configuration: %s", log.String())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/bad/*.yaml")
+	for _, file := range append(files, "testdata/full.yaml") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data), "PUSHPACE_REDIS__DB=3")
+	}
+	f.Add("redis: {address: embedded}", "PUSHPACE_APPS__A_B__FCM__TIMEOUT=1s")
+	f.Fuzz(func(t *testing.T, data, entry string) {
+		c, err := Parse("testdata/c.yaml", []byte(data), []string{entry})
+		if (c == nil) == (err == nil) {
+			t.Fatalf("Parse: %v, %v", c, err)
+		}
+		if c != nil && c.Validate() != nil {
+			t.Fatalf("Parse returns what Validate refuses: %v", c.Validate())
+		}
+	})
+}

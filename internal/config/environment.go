@@ -1,0 +1,159 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// variablePrefix begins the variables that set a key.
+const variablePrefix = "PUSHPACE_"
+
+// separator stands between the parts of a key's path.
+const separator = "__"
+
+// environment lays the variables over a Config.
+//
+// A variable is PUSHPACE_ and the key's path in capitals, joined by "__":
+// PUSHPACE_LIMITS__DEFAULT__MIN_GAP. The name of an app or a category is written
+// in capitals too, with "_" for every byte but a letter or a digit. It stands
+// for the name in the file that is written so; without one, for itself in small
+// letters: PUSHPACE_APPS__SHOP__APNS__KEY_FILE. A list is separated by commas,
+// and replaces the file's. A relative path starts at the working directory.
+//
+// A variable that has "__", or is a top-level key, and names no key is a fault.
+// Others that begin with PUSHPACE_ are left alone.
+func (d *decoder) environment(environ []string, into *Config) {
+	environ = slices.Sorted(slices.Values(environ))
+	root := reflect.ValueOf(into).Elem()
+	for _, entry := range environ {
+		variable, text, _ := strings.Cut(entry, "=")
+		path, ours := strings.CutPrefix(variable, variablePrefix)
+		if !ours {
+			continue
+		}
+		parts := strings.Split(path, separator)
+		if len(parts) == 1 && !slices.Contains(fieldTags(root), strings.ToLower(path)) {
+			continue
+		}
+		d.variable(assignment{variable, text}, "", parts, root)
+	}
+}
+
+// assignment is one variable of the environment.
+type assignment struct{ variable, text string }
+
+// variable sets what parts lead to from v, which stands at key.
+func (d *decoder) variable(a assignment, key string, parts []string, v reflect.Value) {
+	fault := func(message string) {
+		d.faults = append(d.faults, Fault{Variable: a.variable, Key: key, Message: message})
+	}
+	if v.Kind() == reflect.Pointer {
+		d.variable(a, key, parts, allocate(v))
+		return
+	}
+	if address, ok := v.Addr().Interface().(*Address); ok {
+		d.addressVariable(a, key, parts, address)
+		return
+	}
+	group := !isText(v) && (v.Kind() == reflect.Struct || v.Kind() == reflect.Map)
+	switch {
+	case group && len(parts) == 0:
+		fault("is not one value: go on with " + separator + " and a key below it")
+	case group && v.Kind() == reflect.Struct:
+		name := strings.ToLower(parts[0])
+		field, ok := fieldByTag(v, name)
+		if !ok || parts[0] != strings.ToUpper(name) {
+			fault(unknownKey(fieldTags(v)))
+			return
+		}
+		d.variable(a, join(key, name), parts[1:], field)
+		d.pathOf(join(key, name), name, ".", field)
+	case group:
+		name, err := elementName(v, parts[0])
+		if err != nil {
+			fault(err.Error())
+			return
+		}
+		if _, known := d.origin[join(key, name)]; !known {
+			d.origin[join(key, name)] = Fault{Variable: a.variable}
+		}
+		setElement(v, name, func(element reflect.Value) { d.variable(a, join(key, name), parts[1:], element) })
+	case len(parts) > 0:
+		fault("is one value, with no key below it")
+	default:
+		d.origin[key] = Fault{Variable: a.variable}
+		d.value(key, a.text, v)
+	}
+}
+
+// value sets a scalar or a list of scalars.
+func (d *decoder) value(key, text string, v reflect.Value) {
+	if v.Kind() != reflect.Slice {
+		d.text(key, text, v)
+		return
+	}
+	parts := splitList(text)
+	list := reflect.MakeSlice(v.Type(), len(parts), len(parts))
+	for i, part := range parts {
+		d.text(index(key, i), part, list.Index(i))
+	}
+	v.Set(list)
+}
+
+// addressVariable sets an address from its one-line form, or one part of an
+// address by Sentinels.
+func (d *decoder) addressVariable(a assignment, key string, parts []string, into *Address) {
+	d.origin[key] = Fault{Variable: a.variable}
+	if len(parts) == 0 {
+		d.addressText(key, a.text, into)
+		return
+	}
+	var form sentinelForm
+	if into.Mode == Sentinel {
+		form = sentinelForm{into.Master, into.Hosts}
+	}
+	d.variable(a, key, parts, reflect.ValueOf(&form).Elem())
+	*into = form.address()
+}
+
+// elementName finds the name in a map that part stands for.
+func elementName(m reflect.Value, part string) (string, error) {
+	if part == "" {
+		return "", errors.New("a name is empty")
+	}
+	var names []string
+	for _, name := range m.MapKeys() {
+		if variablePart(name.String()) == part {
+			names = append(names, name.String())
+		}
+	}
+	switch len(names) {
+	case 0:
+		if part != variablePart(part) {
+			return "", errors.New("want the name in capitals, with _ for what is no letter or digit")
+		}
+		name := strings.ToLower(part)
+		if message := nameFault(name); message != "" {
+			return "", errors.New(message)
+		}
+		return name, nil
+	case 1:
+		return names[0], nil
+	}
+	slices.Sort(names)
+	return "", fmt.Errorf("stands for each of %q: set it in the file", names)
+}
+
+// variablePart writes a name as it stands in a variable.
+func variablePart(name string) string {
+	b := []byte(strings.ToUpper(name))
+	for i, c := range b {
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}

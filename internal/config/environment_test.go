@@ -1,0 +1,135 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+const environmentBase = `
+redis: {address: embedded}
+limits:
+  default: {min_gap: 1s, rates: [10/1m]}
+  categories:
+    flash-sale: {rates: [1/24h]}
+apps:
+  Shop.EU: {simulated: true}
+`
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name    string
+		environ []string
+		get     func(*Config) any
+		want    any
+	}{
+		{"text", []string{"PUSHPACE_REDIS__ADDRESS=10.0.0.1:6379"},
+			func(c *Config) any { return c.Redis.Address }, Address{Mode: Single, Hosts: []string{"10.0.0.1:6379"}}},
+		{"cluster", []string{"PUSHPACE_REDIS__ADDRESS=a:1, b:2"},
+			func(c *Config) any { return c.Redis.Address }, Address{Mode: Cluster, Hosts: []string{"a:1", "b:2"}}},
+		{"sentinels", []string{"PUSHPACE_REDIS__ADDRESS__SENTINELS=a:1,b:2", "PUSHPACE_REDIS__ADDRESS__MASTER=main"},
+			func(c *Config) any { return c.Redis.Address }, Address{Mode: Sentinel, Master: "main", Hosts: []string{"a:1", "b:2"}}},
+		{"duration", []string{"PUSHPACE_LIMITS__DEFAULT__MIN_GAP=250ms"},
+			func(c *Config) any { return c.Limits.Default.MinGap }, 250 * time.Millisecond},
+		{"list", []string{"PUSHPACE_LIMITS__DEFAULT__RATES=5/1s, 6/1m"},
+			func(c *Config) any { return c.Limits.Default.Rates }, []throttle.Rate{{Count: 5, Period: time.Second}, {Count: 6, Period: time.Minute}}},
+		{"empty list", []string{"PUSHPACE_LIMITS__DEFAULT__RATES="},
+			func(c *Config) any { return len(c.Limits.Default.Rates) }, 0},
+		{"number and boolean", []string{"PUSHPACE_WORKER__LANES=2", "PUSHPACE_REDIS__STRICT=true"},
+			func(c *Config) any { return []any{c.Worker.Lanes, c.Redis.Strict} }, []any{2, true}},
+		{"enumerated", []string{"PUSHPACE_LIMITS__ON_OUTAGE=open"},
+			func(c *Config) any { return c.Limits.OnOutage }, Open},
+		{"value with an equals sign", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD=a=b"},
+			func(c *Config) any { return c.Redis.Password }, Secret("a=b")},
+		{"secret from a file", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=" + filepath.Join(wd, "testdata/secret")},
+			func(c *Config) any { return c.Redis.Password }, Secret("hunter2")},
+		{"path from the working directory", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=testdata/secret"},
+			func(c *Config) any { return c.Redis.Password }, Secret("hunter2")},
+		{"name in the file", []string{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__MIN_GAP=1h"},
+			func(c *Config) any { return c.Limits.Categories["flash-sale"] },
+			throttle.Policy{MinGap: time.Hour, Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}},
+		{"name with capitals in the file", []string{"PUSHPACE_APPS__SHOP_EU__SIMULATED=false",
+			"PUSHPACE_APPS__SHOP_EU__FCM__CREDENTIALS_FILE=testdata/secret"},
+			func(c *Config) any { return c.Apps["Shop.EU"].FCM.CredentialsFile }, "testdata/secret"},
+		{"new name", []string{"PUSHPACE_APPS__NEWS_APP__FCM__CREDENTIALS_FILE=testdata/secret"},
+			func(c *Config) any { return c.Apps["news_app"].FCM.CredentialsFile }, "testdata/secret"},
+		{"new Redis for the limits has its defaults", []string{"PUSHPACE_LIMITS__REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PREFIX=acme"},
+			func(c *Config) any { return *c.Limits.Redis },
+			Redis{Address: Address{Mode: Single, Hosts: []string{"h:1"}}, Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second}},
+		{"not ours", []string{"PUSHPACE_REQUIRE_REDIS=1", "PUSHPACE_CONFIG=x", "PUSHPACE_SERVICE_PORT=80", "PUSHPACE_REDIS_PORT=tcp://1.2.3.4:6379", "REDIS__DB=9", "no equals sign"},
+			func(c *Config) any { return c.Redis.DB }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c, err := Parse("c.yaml", []byte(environmentBase), tt.environ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tt.get(c); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %#v, want %#v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEnvironmentFaults(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		entry string
+		want  string // how the error begins
+	}{
+		{"PUSHPACE_REDIS=h:1", "PUSHPACE_REDIS: redis: is not one value"},
+		{"PUSHPACE_REDIS__=h:1", "PUSHPACE_REDIS__: redis: unknown key"},
+		{"PUSHPACE_REDIS__HOST=h:1", "PUSHPACE_REDIS__HOST: redis: unknown key; want one of address"},
+		{"PUSHPACE_REDIS__Db=1", "PUSHPACE_REDIS__Db: redis: unknown key"},
+		{"PUSHPACE_RDIS__DB=1", "PUSHPACE_RDIS__DB: unknown key; want one of redis"},
+		{"PUSHPACE_HTTP__ADDRESS=:80", "PUSHPACE_HTTP__ADDRESS: unknown key"},
+		{"PUSHPACE_REDIS__DB=" + canary, "PUSHPACE_REDIS__DB: redis.db: want a whole number"},
+		{"PUSHPACE_REDIS__DB=-1", "PUSHPACE_REDIS__DB: redis.db: want 0 to 65535"},
+		{"PUSHPACE_REDIS__DB__X=1", "PUSHPACE_REDIS__DB__X: redis.db: is one value"},
+		{"PUSHPACE_REDIS__ADDRESS=redis://u:" + canary + "@h:1", "PUSHPACE_REDIS__ADDRESS: redis.address: a URL is not supported"},
+		{"PUSHPACE_REDIS__ADDRESS=embeded", "PUSHPACE_REDIS__ADDRESS: redis.address: want embedded"},
+		{"PUSHPACE_REDIS__ADDRESS__HOST=h:1", "PUSHPACE_REDIS__ADDRESS__HOST: redis.address: unknown key; want one of master, sentinels"},
+		{"PUSHPACE_REDIS__ADDRESS__MASTER=main", "PUSHPACE_REDIS__ADDRESS__MASTER: redis.address.sentinels: is missing"},
+		{"PUSHPACE_REDIS__PASSWORD=" + canary, "PUSHPACE_REDIS__PASSWORD: redis.password: the embedded Redis takes no credentials"},
+		{"PUSHPACE_REDIS__PASSWORD_FILE=no-such-file", "PUSHPACE_REDIS__PASSWORD_FILE: redis.password_file: the file cannot be read"},
+		{"PUSHPACE_LIMITS__DEFAULT__RATES=1/1s,ten/1m", `PUSHPACE_LIMITS__DEFAULT__RATES: limits.default.rates[1]: rate "ten/1m"`},
+		{"PUSHPACE_LIMITS__DEFAULT__MIN_GAP=48h", "PUSHPACE_LIMITS__DEFAULT__MIN_GAP: limits.default.min_gap: min_gap 48h is longer"},
+		{"PUSHPACE_LIMITS__DEFAULT__RATES__0=1/1s", "PUSHPACE_LIMITS__DEFAULT__RATES__0: limits.default.rates: is one value"},
+		{"PUSHPACE_LIMITS__HORIZON=", "PUSHPACE_LIMITS__HORIZON: limits.horizon: want a duration"},
+		{"PUSHPACE_APPS__shop__SIMULATED=true", "PUSHPACE_APPS__shop__SIMULATED: apps: want the name in capitals"},
+		{"PUSHPACE_APPS____SIMULATED=true", "PUSHPACE_APPS____SIMULATED: apps: a name is empty"},
+		{"PUSHPACE_APPS__NEWS__SIMULATED=false", "PUSHPACE_APPS__NEWS__SIMULATED: apps.news: has no provider"},
+		{"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=x.json", "PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE: apps.news.fcm.credentials_file: x.json: the file cannot be read"},
+	} {
+		t.Run(tt.entry, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("c.yaml", []byte(environmentBase), []string{tt.entry})
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestEnvironmentNameThatStandsForTwo(t *testing.T) {
+	t.Parallel()
+	file := "redis: {address: embedded}\napps: {a-b: {simulated: true}, a_b: {simulated: true}}"
+	_, err := Parse("c.yaml", []byte(file), []string{"PUSHPACE_APPS__A_B__SIMULATED=false"})
+	if want := `PUSHPACE_APPS__A_B__SIMULATED: apps: stands for each of ["a-b" "a_b"]: set it in the file`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Limits are what a user may receive. Every app's users have them, each app a
+// timeline of its own.
+type Limits struct {
+	// Horizon is how far back a timeline reaches, and so the longest gap or
+	// period. 24 h by default, 1 s to 366 days.
+	Horizon time.Duration `yaml:"horizon"`
+	// OnOutage is what happens while the limits' Redis is away. Closed by default.
+	OnOutage Outage `yaml:"on_outage"`
+	// Default is the general policy. The zero value limits nothing.
+	Default throttle.Policy `yaml:"default"`
+	// Categories have policies of their own, besides the general one.
+	Categories map[string]throttle.Policy `yaml:"categories"`
+	// Redis holds the timelines; nil for the same Redis as everything else.
+	Redis *Redis `yaml:"redis"`
+}
+
+// Outage is what happens while the limits' Redis is away.
+type Outage string
+
+// The choices.
+const (
+	Closed Outage = "closed" // wait until it is back
+	Open   Outage = "open"   // send unthrottled
+)
+
+// UnmarshalText accepts closed and open.
+func (o *Outage) UnmarshalText(text []byte) error { return oneOf(o, string(text), Closed, Open) }
+
+// SetDefaults sets every field to its default.
+func (l *Limits) SetDefaults() {
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed}
+}
+
+func (l Limits) check(k *check, key string) {
+	k.duration(join(key, "horizon"), l.Horizon, time.Second, 366*24*time.Hour)
+	if l.OnOutage != Closed && l.OnOutage != Open {
+		k.fault(join(key, "on_outage"), "want closed or open")
+	}
+	if l.Default.Exempt {
+		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
+	}
+	checkPolicy(k, join(key, "default"), l.Default, l.Horizon)
+	for name, policy := range l.Categories {
+		checkPolicy(k, join(key, "categories", name), policy, l.Horizon)
+	}
+	if l.Redis != nil {
+		l.Redis.check(k, join(key, "redis"))
+	}
+}
+
+func checkPolicy(k *check, key string, p throttle.Policy, horizon time.Duration) {
+	for _, err := range each(p.Validate(horizon)) {
+		k.fault(join(key, policyField(err.Error())...), err.Error())
+	}
+}
+
+// policyField is the field that a fault of a policy is about: its message
+// begins with the field or is about a rate.
+func policyField(message string) []string {
+	for start, field := range map[string]string{"min_gap": "min_gap", "rate": "rates", "exempt": "exempt"} {
+		if strings.HasPrefix(message, start) {
+			return []string{field}
+		}
+	}
+	return nil
+}
+
+// LogValue describes l for a log.
+func (l Limits) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Duration("horizon", l.Horizon),
+		slog.String("on_outage", string(l.OnOutage)),
+		slog.Int("categories", len(l.Categories)),
+	}
+	if l.Redis != nil {
+		attrs = append(attrs, slog.Any("redis", l.Redis.LogValue()))
+	}
+	return slog.GroupValue(attrs...)
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxFile is the largest configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Load reads the configuration from a file and from environ, whose form is that
+// of os.Environ. The error is Faults, or says why the file cannot be read.
+func Load(file string, environ []string) (*Config, error) {
+	f, err := openRegular(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, errors.New(reason(err)))
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: the file is larger than %d bytes", file, maxFile)
+	}
+	return Parse(file, data, environ)
+}
+
+// Parse is Load for the text of a file, whose name serves for errors and as the
+// place where relative paths start.
+func Parse(file string, data []byte, environ []string) (*Config, error) {
+	c := new(Config)
+	c.SetDefaults()
+	d := &decoder{file: file, origin: make(map[string]Fault), files: make(map[string]string)}
+	if !d.yaml(data, c) {
+		return nil, d.faults.orNil()
+	}
+	d.environment(environ, c)
+	if c.Limits.Redis != nil && c.Limits.Redis.Prefix == "" {
+		c.Limits.Redis.Prefix = c.Redis.Prefix
+	}
+	d.secrets("redis", &c.Redis)
+	if c.Limits.Redis != nil {
+		d.secrets("limits.redis", c.Limits.Redis)
+	}
+	d.present()
+	d.validate(c)
+	if err := d.faults.orNil(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// secrets reads the passwords of a Redis that are in files.
+func (d *decoder) secrets(key string, r *Redis) {
+	for _, s := range []struct {
+		name   string
+		secret *Secret
+	}{
+		{"password", &r.Password},
+		{"sentinel_password", &r.SentinelPassword},
+	} {
+		at := join(key, s.name+"_file")
+		path, given := d.files[at]
+		if !given {
+			continue
+		}
+		delete(d.files, at)
+		if *s.secret != "" {
+			d.fault(at, "excludes "+s.name+": remove one or the other")
+			continue
+		}
+		text, err := readSecret(path)
+		if err != nil {
+			d.fault(at, err.Error())
+			continue
+		}
+		*s.secret = text
+	}
+}
+
+// present checks that the files that the configuration names can be read.
+func (d *decoder) present() {
+	for key, path := range d.files {
+		f, err := openRegular(path)
+		if err != nil {
+			d.fault(key, fmt.Sprintf("%s: %v", path, err))
+			continue
+		}
+		_ = f.Close()
+	}
+}
+
+// validate adds the faults of c, except where decoding has found one already:
+// what did not decode is not what is checked.
+func (d *decoder) validate(c *Config) {
+	k := new(check)
+	c.check(k)
+	decoded := slices.Clone(d.faults)
+	for _, f := range k.faults {
+		if !slices.ContainsFunc(decoded, func(first Fault) bool { return within(f.Key, first.Key) || within(first.Key, f.Key) }) {
+			d.fault(f.Key, f.Message)
+		}
+	}
+}
+
+// within reports whether a key is another or below it; all are below "".
+func within(key, other string) bool {
+	if other == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(key, other)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

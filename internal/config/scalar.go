@@ -1,0 +1,119 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is the longest name of an app or a category, in bytes.
+const maxName = 128
+
+// isText reports whether v reads itself from a text.
+func isText(v reflect.Value) bool {
+	_, ok := v.Addr().Interface().(encoding.TextUnmarshaler)
+	return ok
+}
+
+// setText sets a scalar from its text. The error says what is expected and does
+// not repeat the text, which may be a secret in the wrong place.
+func setText(v reflect.Value, text string) error {
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return errors.New("want a duration such as 250ms, 10s or 24h")
+		}
+		v.SetInt(int64(d))
+		return nil
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		switch text {
+		case "true":
+			v.SetBool(true)
+		case "false":
+			v.SetBool(false)
+		default:
+			return errors.New("want true or false")
+		}
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return errors.New("want a whole number")
+		}
+		v.SetInt(int64(n))
+	default:
+		panic("config: a field has the type " + v.Type().String())
+	}
+	return nil
+}
+
+// fieldByTag finds the field of a struct with a yaml tag.
+func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
+	for i := range v.NumField() {
+		if tag := tagOf(v.Type().Field(i)); tag != "" && tag == name {
+			return v.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// fieldTags are the yaml tags of a struct.
+func fieldTags(v reflect.Value) []string {
+	var tags []string
+	for i := range v.NumField() {
+		if tag := tagOf(v.Type().Field(i)); tag != "" {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// tagOf is a field's name in a file; "" for a field that no file sets.
+func tagOf(f reflect.StructField) string {
+	tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	if tag == "-" {
+		return ""
+	}
+	return tag
+}
+
+func unknownKey(known []string) string {
+	return "unknown key; want one of " + strings.Join(known, ", ")
+}
+
+// nameFault says what is wrong with the name of an app or a category, or "".
+func nameFault(name string) string {
+	switch {
+	case name == "":
+		return "the name is empty"
+	case len(name) > maxName:
+		return "the name is longer than " + strconv.Itoa(maxName) + " bytes"
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return "the name has a control character"
+	}
+	return ""
+}
+
+// oneOf reads an enumerated value.
+func oneOf[T ~string](into *T, text string, values ...T) error {
+	names := make([]string, len(values))
+	for i, value := range values {
+		if text == string(value) {
+			*into = value
+			return nil
+		}
+		names[i] = string(value)
+	}
+	return errors.New("want " + strings.Join(names, " or "))
+}

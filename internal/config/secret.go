@@ -1,0 +1,89 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+)
+
+// maxSecretFile is the largest file a secret is read from, in bytes.
+const maxSecretFile = 64 << 10
+
+// Secret is a text that no log or error shows. string(s) is the text itself.
+type Secret string
+
+const hidden = "[hidden]"
+
+// String hides the secret; the empty one is "".
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the secret.
+func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
+
+// MarshalText hides the secret.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes the text as it is.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = Secret(text)
+	return nil
+}
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// readSecret reads a secret from a file, without the newline at its end.
+func readSecret(path string) (Secret, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	switch {
+	case err != nil:
+		return "", errors.New("the file cannot be read: " + reason(err))
+	case len(data) > maxSecretFile:
+		return "", fmt.Errorf("the file is larger than %d bytes", maxSecretFile)
+	}
+	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	if text == "" {
+		return "", errors.New("the file is empty")
+	}
+	return Secret(text), nil
+}
+
+// openRegular opens a file, and refuses a folder, a device or a pipe, which
+// might never end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, errors.New("the file cannot be read: " + reason(err))
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.New("the file cannot be read: " + reason(err))
+	}
+	return f, nil
+}
+
+// reason is an error without the path: a secret in the place of a path stays
+// out of the message.
+func reason(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Worker says how one process works.
+type Worker struct {
+	// Lanes is how many asynq servers pull jobs side by side. 4 by default, 1 to 64.
+	Lanes int `yaml:"lanes"`
+	// Concurrency is how many notifications are handled at once, over all
+	// lanes. 256 by default, Lanes to 100,000.
+	Concurrency int `yaml:"concurrency"`
+	// ShutdownTimeout is how long what is under way may take to end when the
+	// process is told to stop. 20 s by default, 1 s to 10 min.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+	// Attempts is how often a notification is sent before it is exhausted.
+	// Deferrals do not count. 10 by default, 1 to 1,000.
+	Attempts int `yaml:"attempts"`
+	// RetryTime is how long after the first attempt the last may be. 6 h by
+	// default, 1 s to 30 days.
+	RetryTime time.Duration `yaml:"retry_time"`
+	// MaxWait is the longest time left that a notification waits for in the
+	// process; one with more goes back to the queue, whose times are whole
+	// seconds. 1.2 s by default, 1 s to 10 s.
+	MaxWait time.Duration `yaml:"max_wait"`
+	// IDRetention is how long an ID is known. 24 h by default, 1 min to 30 days.
+	IDRetention time.Duration `yaml:"id_retention"`
+}
+
+const month = 30 * 24 * time.Hour
+
+// SetDefaults sets every field to its default.
+func (w *Worker) SetDefaults() {
+	*w = Worker{
+		Lanes:           4,
+		Concurrency:     256,
+		ShutdownTimeout: 20 * time.Second,
+		Attempts:        10,
+		RetryTime:       6 * time.Hour,
+		MaxWait:         1200 * time.Millisecond,
+		IDRetention:     24 * time.Hour,
+	}
+}
+
+func (w Worker) check(k *check, key string) {
+	k.integer(join(key, "lanes"), w.Lanes, 1, 64)
+	k.integer(join(key, "concurrency"), w.Concurrency, 1, 100_000)
+	k.integer(join(key, "attempts"), w.Attempts, 1, 1000)
+	k.duration(join(key, "shutdown_timeout"), w.ShutdownTimeout, time.Second, 10*time.Minute)
+	k.duration(join(key, "retry_time"), w.RetryTime, time.Second, month)
+	k.duration(join(key, "max_wait"), w.MaxWait, time.Second, 10*time.Second)
+	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
+	if w.Concurrency >= 1 && w.Concurrency < w.Lanes {
+		k.fault(join(key, "concurrency"), fmt.Sprintf("is below lanes, %d: each lane needs one", w.Lanes))
+	}
+}
+
+// LogValue describes w for a log.
+func (w Worker) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Int("lanes", w.Lanes),
+		slog.Int("concurrency", w.Concurrency),
+		slog.Int("attempts", w.Attempts),
+		slog.Duration("retry_time", w.RetryTime),
+		slog.Duration("shutdown_timeout", w.ShutdownTimeout),
+	)
+}
+
+func (k *check) integer(key string, n, least, most int) {
+	if n < least || n > most {
+		k.fault(key, fmt.Sprintf("is %d; want %d to %d", n, least, most))
+	}
+}
+
+func (k *check) duration(key string, d, least, most time.Duration) {
+	if d < least || d > most {
+		k.fault(key, fmt.Sprintf("is %s; want %s to %s", d, least, most))
+	}
+}
