@@ -21,8 +21,8 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusNotFound)
 		return
 	}
-	s.counters.Begin()
-	defer s.counters.End()
+	s.Begin()
+	defer s.End()
 	now := time.Now()
 	project := r.PathValue("project")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -56,7 +56,7 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 
 // answer does with a valid message what the script says.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, request request) {
-	answer := s.Script.Next(request.token)
+	answer := s.Next(request.token)
 	name := fmt.Sprintf("projects/%s/messages/fake_message_id", project)
 	if answer.Accepts() && !request.validateOnly {
 		name = fmt.Sprintf("projects/%s/messages/0:%016x", project, s.names.Add(1))

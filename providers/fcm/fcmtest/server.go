@@ -37,8 +37,8 @@ const streams = 100
 // Options are what a server may be told at its start. The zero value is ready
 // to use.
 type Options struct {
-	// Addr is the address to listen on. Empty means a free port of 127.0.0.1.
-	Addr string
+	// Address to listen on. Empty means a free port of 127.0.0.1.
+	Address string
 	// Projects are the IDs of the projects it serves, the first being the
 	// service account's. Empty means DefaultProject alone.
 	Projects []string
@@ -56,11 +56,18 @@ type Options struct {
 	HTTP1 bool
 }
 
-// A Server is a running stand-in. It is safe for concurrent use.
+// serviceKey is the service account's key. It takes a while to make, so the
+// servers of one process share it.
+var serviceKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
+// A Server is a running stand-in. Its Script says how it answers messages, and
+// its Counters count them. It is safe for concurrent use.
 type Server struct {
-	// Script says how messages are answered, TokenScript how requests for an
-	// access token are (under the empty token).
-	Script, TokenScript standin.Script
+	standin.Script
+	standin.Counters
+	// TokenScript says how requests for an access token are answered, under the
+	// empty token.
+	TokenScript standin.Script
 
 	url      string
 	ca       []byte
@@ -72,7 +79,6 @@ type Server struct {
 	served   chan struct{}
 	closing  chan struct{}
 	closed   sync.Once
-	counters standin.Counters
 	names    atomic.Uint64
 
 	access  accessTokens
@@ -80,17 +86,18 @@ type Server struct {
 	device  quotas
 }
 
-// Start starts a server. The caller closes it.
-func Start(o Options) (*Server, error) {
+// NewServer starts a server with a certificate authority and a service account
+// of its own. Close it.
+func NewServer(o Options) (*Server, error) {
 	certificate, ca, err := standin.NewCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("fcmtest: make a certificate: %w", err)
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := serviceKey()
 	if err != nil {
 		return nil, fmt.Errorf("fcmtest: make the service account's key: %w", err)
 	}
-	listener, err := net.Listen("tcp", cmp.Or(o.Addr, "127.0.0.1:0"))
+	listener, err := net.Listen("tcp", cmp.Or(o.Address, "127.0.0.1:0"))
 	if err != nil {
 		return nil, fmt.Errorf("fcmtest: %w", err)
 	}
@@ -135,9 +142,9 @@ type connKey struct{}
 func (s *Server) connState(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		s.counters.Opened()
+		s.Opened()
 	case http.StateClosed:
-		s.counters.Closed()
+		s.Closed()
 	}
 }
 
@@ -160,14 +167,6 @@ func (s *Server) Project() string { return s.projects[0] }
 
 // Ledger returns the record of what was accepted.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
-
-// Count reads the counters. Requests for access tokens are not among the pushes.
-func (s *Server) Count() standin.Count { return s.counters.Count() }
-
-// Respond answers the next messages to token with answers, one each, in order.
-func (s *Server) Respond(token string, answers ...standin.Answer) {
-	s.Script.Respond(token, answers...)
-}
 
 // ExpireTokens makes every access token that was issued invalid.
 func (s *Server) ExpireTokens() { s.access.expire() }

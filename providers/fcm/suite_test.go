@@ -1,0 +1,94 @@
+package fcm_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/providertest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSuite(t *testing.T) {
+	for _, protocol := range []struct {
+		name  string
+		http1 bool
+	}{{"HTTP2", false}, {"HTTP1", true}} {
+		t.Run(protocol.name, func(t *testing.T) {
+			providertest.Test(t, func(t *testing.T) providertest.Harness {
+				return harness(t, fcmtest.Options{HTTP1: protocol.http1})
+			})
+		})
+	}
+}
+
+func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
+	server, cfg := start(t, options)
+	return providertest.Harness{
+		Platform: push.FCM,
+		StandIn:  server,
+		New: func(t *testing.T, timeout time.Duration) providers.Sender {
+			cfg := cfg
+			cfg.Timeout = timeout
+			return newSender(t, cfg)
+		},
+		Unreachable: func(t *testing.T) providers.Sender {
+			cfg := cfg
+			cfg.Endpoint = "https://127.0.0.1:1"
+			return newSender(t, cfg)
+		},
+		Token:         func(i int) string { return fmt.Sprintf("token-of-device-%d:APA91b", i) },
+		Reasons:       fcm.Reasons(),
+		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: fcmtest.Bare},
+		Rejected:      standin.Answer{Status: http.StatusBadRequest, Reason: "INVALID_ARGUMENT"},
+		Secrets:       []string{"ya29.", "PRIVATE KEY", "eyJ", keyText(t, cfg)},
+	}
+}
+
+// start starts a stand-in, which the test closes, and returns how to reach it.
+func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) {
+	t.Helper()
+	server, err := fcmtest.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := server.WriteCredentials(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, fcm.Config{CredentialsFile: files.Credentials, RootCAFile: files.RootCA, Endpoint: server.URL()}
+}
+
+// keyText returns a line of the private key.
+func keyText(t *testing.T, cfg fcm.Config) string {
+	t.Helper()
+	text, err := os.ReadFile(cfg.CredentialsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), `\n`)
+	if len(lines) < 3 {
+		t.Fatal("the credentials hold no key")
+	}
+	return lines[1]
+}
+
+func newSender(t *testing.T, cfg fcm.Config) *fcm.Sender {
+	t.Helper()
+	sender, err := fcm.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sender
+}

@@ -1,0 +1,293 @@
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// brief is the time-out of cases in which no answer comes; enough for a
+// connection to be made on a busy machine.
+const brief = 500 * time.Millisecond
+
+type testCase struct {
+	name string
+	run  func(*bench)
+}
+
+// retryAfter is what a case scripts as Retry-After; every provider's own floor
+// is below it.
+const retryAfter = 90 * time.Second
+
+var cases = []testCase{
+	{"delivered", testDelivered},
+	{"dead token", refused(standin.Answer{Status: http.StatusGone}, func(b *bench, o providers.Outcome) {
+		b.want(o, providers.DeadToken)
+		b.wantConcern(o, providers.ConcernsToken)
+	})},
+	{"Retry-After in seconds", refused(
+		standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: retryAfter}, wantRetryAfter)},
+	{"Retry-After as a date", refused(
+		standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: retryAfter, RetryAfterDate: true}, wantRetryAfter)},
+	{"503 with Retry-After", refused(
+		standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter}, wantRetryAfter)},
+	{"500", refused(standin.Answer{Status: http.StatusInternalServerError}, wantProviderTrouble)},
+	{"503", refused(standin.Answer{Status: http.StatusServiceUnavailable}, wantProviderTrouble)},
+	{"page of a proxy", refused(standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page}, func(b *bench, o providers.Outcome) {
+		b.want(o, providers.Retry, providers.Unreadable)
+	})},
+	{"misconfigured", func(b *bench) {
+		refused(b.Misconfigured, func(b *bench, o providers.Outcome) { b.want(o, providers.Misconfigured) })(b)
+	}},
+	{"rejected", func(b *bench) {
+		refused(b.Rejected, func(b *bench, o providers.Outcome) {
+			b.want(o, providers.Rejected)
+			b.wantConcern(o, providers.ConcernsMessage)
+		})(b)
+	}},
+	{"cannot be rendered", testCannotBeRendered},
+	{"black hole", testBlackHole},
+	{"black hole within the context", testBlackHoleWithinContext},
+	{"abrupt close", broken(standin.Close)},
+	{"GOAWAY after taking it", broken(standin.GoAway)},
+	{"dial failure", testDialFailure},
+	{"cancelled before", testCancelledBefore},
+	{"cancelled under way", testCancelledUnderWay},
+	{"64 at once", testConcurrent},
+	{"after Close", testAfterClose},
+}
+
+func testDelivered(b *bench) {
+	s := b.sender(0)
+	o := b.send(b.Context(), s, 0)
+	b.want(o, providers.Delivered, providers.OK)
+	b.wantCounts(1, 1)
+	entries := b.StandIn.Ledger().Entries()
+	if len(entries) != 1 {
+		b.Fatalf("the ledger keeps %d entries, want 1", len(entries))
+	}
+	e := entries[0]
+	if e.Token != b.Token(0) || e.Notification != "id" || e.Platform != string(b.Platform) {
+		b.Errorf("accepted %+v", e)
+	}
+	if o.ProviderID == "" || o.ProviderID != e.Name && o.ProviderID != e.APNsID {
+		b.Errorf("provider's ID %q, the stand-in gave %q", o.ProviderID, e.Name+e.APNsID)
+	}
+}
+
+// refused returns a case in which one push is refused with answer, and the next
+// is delivered through the same sender.
+func refused(answer standin.Answer, check func(*bench, providers.Outcome)) func(*bench) {
+	return func(b *bench) {
+		s := b.sender(0)
+		b.StandIn.Respond(b.Token(0), answer)
+		o := b.send(b.Context(), s, 0)
+		check(b, o)
+		b.wantCounts(1, 0)
+		b.want(b.send(b.Context(), s, 1), providers.Delivered)
+		b.wantCounts(2, 1)
+	}
+}
+
+func wantRetryAfter(b *bench, o providers.Outcome) {
+	b.want(o, providers.Retry)
+	// A date has whole seconds, and the way takes time.
+	if o.RetryAfter > retryAfter+time.Second || o.RetryAfter < retryAfter-10*time.Second {
+		b.Errorf("Retry-After is %v, want about %v", o.RetryAfter, retryAfter)
+	}
+	if o.Ambiguous {
+		b.Error("ambiguous, though the provider refused it")
+	}
+}
+
+func wantProviderTrouble(b *bench, o providers.Outcome) {
+	b.want(o, providers.Retry)
+	b.wantConcern(o, providers.ConcernsProvider)
+}
+
+func (b *bench) wantConcern(o providers.Outcome, want providers.Concern) {
+	b.Helper()
+	if o.Concerns != want {
+		b.Errorf("concerns %d, want %d", o.Concerns, want)
+	}
+}
+
+func testCannotBeRendered(b *bench) {
+	s := b.sender(0)
+	n := notification("id")
+	n.Body = strings.Repeat("x", 6000) // more than any platform takes
+	b.want(b.sendThis(b.Context(), s, 0, n), providers.Rejected, providers.Invalid)
+	b.wantCounts(0, 0)
+}
+
+func testBlackHole(b *bench) {
+	s := b.sender(brief)
+	b.StandIn.Respond(b.Token(0), standin.Answer{Fault: standin.BlackHole})
+	began := time.Now()
+	o := b.send(b.Context(), s, 0)
+	b.wantWithin(began, brief)
+	b.want(o, providers.Retry, providers.TimedOut)
+	b.wantAmbiguous(o, true)
+	b.wantCounts(1, 1)
+	b.want(b.send(b.Context(), s, 1), providers.Delivered)
+}
+
+func testBlackHoleWithinContext(b *bench) {
+	s := b.sender(0)
+	b.StandIn.Respond(b.Token(0), standin.Answer{Fault: standin.BlackHole})
+	ctx, cancel := context.WithTimeout(b.Context(), brief)
+	defer cancel()
+	began := time.Now()
+	o := b.send(ctx, s, 0)
+	b.wantWithin(began, brief)
+	b.want(o, providers.Retry, providers.TimedOut)
+	b.wantAmbiguous(o, true)
+	b.wantCounts(1, 1)
+}
+
+// wantWithin checks that Send came back at its deadline; the slack is for a busy
+// machine, and below every default time-out.
+func (b *bench) wantWithin(began time.Time, deadline time.Duration) {
+	b.Helper()
+	if took := time.Since(began); took > deadline+3*time.Second {
+		b.Errorf("took %v, the deadline is %v", took, deadline)
+	}
+}
+
+func (b *bench) wantAmbiguous(o providers.Outcome, want bool) {
+	b.Helper()
+	if o.Ambiguous != want {
+		b.Errorf("ambiguous is %v, want %v (%s: %v)", o.Ambiguous, want, o.Reason, o.Err)
+	}
+}
+
+// broken returns a case in which the connection breaks after the push was taken.
+func broken(fault standin.Fault) func(*bench) {
+	return func(b *bench) {
+		s := b.sender(0)
+		b.want(b.send(b.Context(), s, 1), providers.Delivered) // on a warm connection
+		b.StandIn.Respond(b.Token(0), standin.Answer{Fault: fault})
+		o := b.send(b.Context(), s, 0)
+		b.want(o, providers.Retry, providers.ConnectionLost)
+		b.wantAmbiguous(o, true)
+		b.wantCounts(2, 2)
+		b.want(b.send(b.Context(), s, 2), providers.Delivered)
+		b.wantCounts(3, 3)
+	}
+}
+
+func testDialFailure(b *bench) {
+	s := b.Unreachable(b.T)
+	b.Cleanup(func() { _ = s.Close() })
+	o := b.send(b.Context(), s, 0)
+	b.want(o, providers.Retry, providers.DialFailed)
+	b.wantConcern(o, providers.ConcernsProvider)
+	b.wantAmbiguous(o, false)
+	b.wantCounts(0, 0)
+}
+
+func testCancelledBefore(b *bench) {
+	s := b.sender(0)
+	ctx, cancel := context.WithCancel(b.Context())
+	cancel()
+	o := b.send(ctx, s, 0)
+	b.want(o, providers.Retry, providers.Cancelled)
+	b.wantAmbiguous(o, false)
+	b.wantCounts(0, 0)
+}
+
+func testCancelledUnderWay(b *bench) {
+	s := b.sender(0)
+	b.StandIn.Respond(b.Token(0), standin.Answer{Fault: standin.BlackHole})
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	outcome := make(chan providers.Outcome, 1)
+	go func() { outcome <- b.send(ctx, s, 0) }()
+	b.eventually("the push is taken", func() bool { return b.StandIn.Ledger().Len() == 1 })
+	cancel()
+	o := <-outcome
+	b.want(o, providers.Retry, providers.Cancelled)
+	b.wantAmbiguous(o, true)
+	b.wantCounts(1, 1)
+}
+
+func testConcurrent(b *bench) {
+	const n = 64
+	s := b.sender(0)
+	outcomes := make([]providers.Outcome, n)
+	var sends sync.WaitGroup
+	for i := range n {
+		sends.Go(func() {
+			outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i)))
+		})
+	}
+	sends.Wait()
+	for i, o := range outcomes {
+		if o.Kind != providers.Delivered {
+			b.Errorf("push %d: %v (%s: %v)", i, o.Kind, o.Reason, o.Err)
+		}
+	}
+	b.wantCounts(n, n)
+	seen := make(map[string]string)
+	for _, e := range b.StandIn.Ledger().Entries() {
+		seen[e.Token] = e.Notification
+	}
+	for i := range n {
+		if want := fmt.Sprint("id-", i); seen[b.Token(i)] != want {
+			b.Errorf("token %d got %q, want %q", i, seen[b.Token(i)], want)
+		}
+	}
+}
+
+func testAfterClose(b *bench) {
+	s := b.New(b.T, 0)
+	b.want(b.send(b.Context(), s, 0), providers.Delivered)
+	if err := s.Close(); err != nil {
+		b.Fatalf("Close: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		b.Errorf("Close again: %v", err)
+	}
+	o := b.send(b.Context(), s, 1)
+	b.want(o, providers.Retry)
+	b.wantAmbiguous(o, false)
+	b.wantCounts(1, 1)
+}
+
+// testLeaks closes a sender that has been through trouble.
+func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
+	before := goleak.IgnoreCurrent()
+	h := start(t)
+	b := &bench{T: t, Harness: h}
+	s := h.New(t, brief)
+	h.StandIn.Respond(h.Token(1), standin.Answer{Fault: standin.BlackHole})
+	h.StandIn.Respond(h.Token(2), standin.Answer{Fault: standin.Close})
+	for i := range 4 {
+		b.send(t.Context(), s, i)
+	}
+	unreachable := h.Unreachable(t)
+	unreachable.Send(t.Context(), notification("id"), push.Target{Platform: h.Platform, Token: h.Token(0)})
+	for _, s := range []providers.Sender{s, unreachable} {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	// The stand-in still runs: a connection that is left open is the sender's.
+	b.eventually("every connection is closed", func() bool { return h.StandIn.Count().Open == 0 })
+	if err := h.StandIn.Close(); err != nil {
+		t.Errorf("close the stand-in: %v", err)
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,180 @@
+// Package providertest is the suite that every providers.Sender passes: a real
+// sender, with its real client, against the provider's stand-in.
+package providertest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A StandIn is a provider's stand-in, as the suite sees it.
+type StandIn interface {
+	// Respond scripts the answers to the next pushes to token.
+	Respond(token string, answers ...standin.Answer)
+	// Count counts the pushes that came in.
+	Count() standin.Count
+	// Ledger records the pushes that were accepted.
+	Ledger() *standin.Ledger
+	Close() error
+}
+
+// A Harness is what the suite needs to know of one provider. Each of its cases
+// gets a harness of its own.
+type Harness struct {
+	Platform push.Platform
+	StandIn  StandIn
+	// New returns a sender to the stand-in. Its attempts take at most timeout,
+	// or the provider's default when that is 0. The suite closes it.
+	New func(t *testing.T, timeout time.Duration) providers.Sender
+	// Unreachable returns a sender to an address that accepts no connection.
+	Unreachable func(t *testing.T) providers.Sender
+	// Token returns the i-th of any number of valid device tokens.
+	Token func(i int) string
+	// Reasons are the provider's own.
+	Reasons []providers.Reason
+	// Misconfigured is an answer that says that the app's configuration is
+	// wrong, Rejected one that refuses the notification for good.
+	Misconfigured, Rejected standin.Answer
+	// Secrets are what no error may hold besides tokens and bodies: parts of
+	// the credentials.
+	Secrets []string
+	// Cannot names the cases that this provider cannot be put through, each with
+	// the reason.
+	Cannot map[string]string
+}
+
+// common are the reasons that any sender may give.
+var common = []providers.Reason{
+	providers.OK, providers.DialFailed, providers.TimedOut, providers.ConnectionLost,
+	providers.Cancelled, providers.TLSRefused, providers.Unreadable, providers.Unknown, providers.Invalid,
+}
+
+// Test runs the suite. The harnesses that start returns are closed by it.
+func Test(t *testing.T, start func(t *testing.T) Harness) {
+	t.Helper()
+	declared := start(t)
+	if err := declared.StandIn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name := range declared.Cannot {
+		if !slices.ContainsFunc(cases, func(c testCase) bool { return c.name == name }) {
+			t.Fatalf("Cannot names %q, which is no case", name)
+		}
+	}
+	t.Run("cases", func(t *testing.T) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				h := start(t)
+				t.Cleanup(func() { _ = h.StandIn.Close() })
+				if why, cannot := h.Cannot[c.name]; cannot {
+					t.Skip("declared: " + why)
+				}
+				c.run(&bench{T: t, Harness: h})
+			})
+		}
+	})
+	// Last and alone, for other tests' goroutines would count.
+	t.Run("Close leaves no goroutine", func(t *testing.T) { testLeaks(t, start) })
+}
+
+// A bench is one case at work.
+type bench struct {
+	*testing.T
+	Harness
+}
+
+// sender returns a sender that is closed with the case.
+func (b *bench) sender(timeout time.Duration) providers.Sender {
+	b.Helper()
+	s := b.New(b.T, timeout)
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// marker is in the body of every notification, and in no error.
+const marker = "marker-of-a-body"
+
+func notification(id string) *push.Notification {
+	return &push.Notification{
+		ID: id, App: "app", User: "user", Title: "title " + marker, Body: "body " + marker,
+		Data: map[string]string{"key": marker},
+	}
+}
+
+// send sends to the i-th token and checks what holds for every outcome.
+func (b *bench) send(ctx context.Context, s providers.Sender, i int) providers.Outcome {
+	b.Helper()
+	return b.sendThis(ctx, s, i, notification("id"))
+}
+
+func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push.Notification) providers.Outcome {
+	b.Helper()
+	token := b.Token(i)
+	o := s.Send(ctx, n, push.Target{Platform: b.Platform, Token: token})
+	if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured {
+		b.Errorf("kind %d is none", o.Kind)
+	}
+	if !slices.Contains(common, o.Reason) && !slices.Contains(b.Reasons, o.Reason) {
+		b.Errorf("reason %q is not among the provider's", o.Reason)
+	}
+	if (o.Err == nil) != (o.Kind == providers.Delivered) {
+		b.Errorf("%v with error %v", o.Kind, o.Err)
+	}
+	if o.Kind != providers.Retry && (o.Ambiguous || o.RetryAfter != 0) {
+		b.Errorf("%v is ambiguous (%v) or has a Retry-After (%v)", o.Kind, o.Ambiguous, o.RetryAfter)
+	}
+	if o.Err != nil {
+		for _, secret := range append([]string{token, marker}, b.Secrets...) {
+			if strings.Contains(o.Err.Error(), secret) {
+				b.Errorf("the error holds a token, a body or a key: %v", o.Err)
+			}
+		}
+	}
+	return o
+}
+
+// want checks the kind and the reasons that are allowed (any if none).
+func (b *bench) want(o providers.Outcome, kind providers.Kind, reasons ...providers.Reason) {
+	b.Helper()
+	if o.Kind != kind || len(reasons) > 0 && !slices.Contains(reasons, o.Reason) {
+		b.Fatalf("outcome is %v (%s: %v), want %v %v", o.Kind, o.Reason, o.Err, kind, reasons)
+	}
+}
+
+// eventually waits until what holds; it fails the case when that takes too long.
+func (b *bench) eventually(what string, holds func() bool) {
+	b.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	timeout := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-timeout:
+			b.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// wantCounts checks how many pushes came in, and how many were accepted.
+func (b *bench) wantCounts(received, accepted int) {
+	b.Helper()
+	if n := b.StandIn.Count().Received; n != int64(received) {
+		b.Errorf("%d pushes came in, want %d", n, received)
+	}
+	if n := b.StandIn.Ledger().Len(); n != accepted {
+		b.Errorf("%d pushes were accepted, want %d", n, accepted)
+	}
+}
