@@ -1,0 +1,86 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Producer hands notifications over. Once Enqueue has returned without an
+// error, the notification is safe on the queue and the caller may forget it.
+// It is safe for concurrent use.
+type Producer struct {
+	tasks   *asynq.Client
+	records *Records
+}
+
+// NewProducer returns a producer on the client, which stays the caller's to
+// close. prefix and retention are the workers': see NewRecords.
+func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
+	return &Producer{asynq.NewClientFromRedisClient(client), NewRecords(client, prefix, retention)}
+}
+
+// A Receipt says what became of an Enqueue.
+type Receipt struct {
+	// ID of the notification, generated if it had none.
+	ID string
+	// Known says that the ID was accepted before, whatever has become of it:
+	// nothing was enqueued.
+	Known bool
+}
+
+// Enqueue validates the notification and puts it on its priority's queue. A
+// notification that is not valid is an error of type Faults. Any other error
+// leaves open whether it was taken: enqueue it again with the same ID, the
+// receipt's, and it is delivered once.
+//
+// The ID is known for the retention. The record comes before the job, so that a
+// second Enqueue of the same ID finds it, and is confirmed after it, so that a
+// crash in between leaves nothing that counts. A job that may be there twice is
+// marked as a replay: the worker then looks at the record before it sends.
+func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
+	now := time.Now()
+	accepted := *n
+	if accepted.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return Receipt{}, fmt.Errorf("enqueue: generate an ID: %w", err)
+		}
+		accepted.ID = id.String()
+	}
+	if err := accepted.Validate(); err != nil {
+		return Receipt{ID: accepted.ID}, err
+	}
+	if accepted.TTL > 0 {
+		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
+	}
+	receipt := Receipt{ID: accepted.ID}
+	state, queue, err := p.records.accept(ctx, accepted.ID, accepted.Priority.Queue())
+	if err != nil {
+		return receipt, fmt.Errorf("enqueue: %w", err)
+	}
+	if state != "" && state != accepting {
+		receipt.Known = true
+		return receipt, nil
+	}
+	payload, err := Encode(&Job{Notification: &accepted, AcceptedAt: now, Replay: state == accepting})
+	if err != nil {
+		return receipt, err
+	}
+	_, err = p.tasks.EnqueueContext(ctx, asynq.NewTask(TaskType, payload),
+		asynq.TaskID(accepted.ID), asynq.Queue(queue), asynq.MaxRetry(MaxRetry), asynq.ProcessAt(accepted.NotBefore))
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		receipt.Known = true
+	} else if err != nil {
+		return receipt, fmt.Errorf("enqueue: %w", err)
+	}
+	if err := p.records.confirm(ctx, accepted.ID); err != nil {
+		return receipt, fmt.Errorf("enqueue: %w", err)
+	}
+	return receipt, nil
+}

@@ -1,0 +1,312 @@
+package push
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Records keep what became of each notification, and the sums. A record and
+// the sums it counts in share a hash tag, so that both change in one step:
+//
+//	PREFIX:{records-NN}:id:ID     hash: a Record
+//	PREFIX:{records-NN}:counts    hash: a count by name
+//	PREFIX:{records-NN}:letters   hash: a Letter by ID, in JSON
+//
+// NN is the ID's shard. Nothing trims the letters.
+type Records struct {
+	client    redis.UniversalClient
+	prefix    string
+	retention time.Duration
+}
+
+// recordShards spreads the records over the nodes of a Redis Cluster. It is
+// part of the data's layout.
+const recordShards = 16
+
+// DefaultRetention is how long an ID is known when nothing else is said.
+const DefaultRetention = 24 * time.Hour
+
+// NewRecords returns the records under the prefix, "pushpace" when it is
+// empty. An ID is known for the retention after its acceptance; 0 means
+// DefaultRetention.
+func NewRecords(client redis.UniversalClient, prefix string, retention time.Duration) *Records {
+	if prefix == "" {
+		prefix = "pushpace"
+	}
+	if retention <= 0 {
+		retention = DefaultRetention
+	}
+	return &Records{client, prefix, retention}
+}
+
+// A Record is what is known of one notification.
+type Record struct {
+	State    State     `json:"state"`
+	Queue    string    `json:"queue"`
+	Accepted time.Time `json:"accepted_at"`
+	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
+	// last time.
+	Deferrals int       `json:"deferrals"`
+	Until     time.Time `json:"until,omitzero"`
+	Scope     string    `json:"scope,omitempty"`
+	Rule      string    `json:"rule,omitempty"`
+	// Attempts is how often it was sent and has to be sent again.
+	Attempts int `json:"attempts"`
+	// FirstAttempt is the instant of the first of them.
+	FirstAttempt time.Time `json:"first_attempt,omitzero"`
+	// Outcomes are the last ones of each target, in the order of the targets.
+	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
+	// Error is the last attempt's.
+	Error string    `json:"error,omitempty"`
+	Ended time.Time `json:"ended_at,omitzero"`
+}
+
+// A TargetOutcome is what became of one target: the outcome's kind and reason.
+type TargetOutcome struct {
+	Kind   string `json:"kind"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// A Letter is a dead letter: a notification that was rejected or exhausted, or
+// a job that is not one.
+type Letter struct {
+	ID       string    `json:"id"`
+	State    State     `json:"state"` // Malformed for what is no notification
+	Reason   string    `json:"reason"`
+	Attempts int       `json:"attempts"`
+	Error    string    `json:"error,omitempty"`
+	At       time.Time `json:"at"`
+	Queue    string    `json:"queue"`
+	// Job is the queue's payload.
+	Job []byte `json:"job"`
+}
+
+// Malformed is the state of a Letter whose job could not be read. It is no
+// notification's: it counts apart.
+const Malformed State = "malformed"
+
+// ErrUnknownID means that no notification has that ID, or that it was
+// forgotten since.
+var ErrUnknownID = errors.New("the ID is not known")
+
+//go:embed records.lua
+var recordsSource string
+
+var recordsScript = redis.NewScript(recordsSource)
+
+func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
+	tag := r.tag(shardOf(id))
+	keys := []string{tag + "id:" + id, tag + "counts", tag + "letters"}
+	now := time.Now()
+	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
+	reply, err := recordsScript.Run(ctx, r.client, keys, argv...).Slice()
+	if err != nil {
+		return nil, fmt.Errorf("record of a notification: %s: %w", op, err)
+	}
+	return reply, nil
+}
+
+func (r *Records) tag(shard int) string {
+	return r.prefix + ":{records-" + strconv.Itoa(shard) + "}:"
+}
+
+func shardOf(id string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id))
+	return int(h.Sum32() % recordShards)
+}
+
+// accept makes a record that is not confirmed yet, or answers the state and
+// the queue of the one that stands there.
+func (r *Records) accept(ctx context.Context, id, queue string) (State, string, error) {
+	reply, err := r.run(ctx, "accept", id, queue)
+	if err != nil {
+		return "", "", err
+	}
+	state, _ := reply[0].(string)
+	queue, _ = reply[1].(string)
+	return State(state), queue, nil
+}
+
+// confirm counts the notification as accepted, once.
+func (r *Records) confirm(ctx context.Context, id string) error {
+	_, err := r.run(ctx, "confirm", id)
+	return err
+}
+
+// Defer notes that the notification waits until that instant, and by which
+// scope and rule.
+func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, rule string) error {
+	_, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
+	return err
+}
+
+// Attempt notes an attempt after which some targets have to be sent to again.
+// It answers how many there were, and when the first was.
+func (r *Records) Attempt(ctx context.Context, id string, outcomes []TargetOutcome, problem string) (int, time.Time, error) {
+	text, err := json.Marshal(outcomes)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	reply, err := r.run(ctx, "attempt", id, text, problem)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	n, _ := reply[0].(int64)
+	first, _ := reply[1].(int64)
+	return int(n), time.UnixMilli(first), nil
+}
+
+// An End is how a notification ends.
+type End struct {
+	State    State
+	Outcomes []TargetOutcome
+	Error    string
+	// DeadTokens is how many of the outcomes are dead tokens.
+	DeadTokens int
+	// Letter is kept when the State is dead.
+	Letter *Letter
+}
+
+// Settle ends the notification, and counts it. A second call for the same one
+// changes nothing, and answers false.
+func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
+	outcomes, err := json.Marshal(e.Outcomes)
+	if err != nil {
+		return false, err
+	}
+	letter := []byte{}
+	if e.State.Dead() && e.Letter != nil {
+		if letter, err = json.Marshal(e.Letter); err != nil {
+			return false, err
+		}
+	}
+	reply, err := r.run(ctx, "settle", id, string(e.State), outcomes, e.Error, e.DeadTokens, letter)
+	if err != nil {
+		return false, err
+	}
+	return reply[0] == int64(1), nil
+}
+
+// SetAside keeps a job that is no notification, and counts it as malformed,
+// once for each ID of a letter.
+func (r *Records) SetAside(ctx context.Context, l *Letter) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = r.run(ctx, "malformed", l.ID, text)
+	return err
+}
+
+// Lookup answers the notification's record, or ErrUnknownID.
+func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
+	fields, err := r.client.HGetAll(ctx, r.tag(shardOf(id))+"id:"+id).Result()
+	if err != nil {
+		return nil, fmt.Errorf("record of a notification: %w", err)
+	}
+	if len(fields) == 0 {
+		return nil, ErrUnknownID
+	}
+	rec := &Record{
+		State: State(fields["state"]), Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
+		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
+		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
+	}
+	if rec.State == accepting {
+		rec.State = Waiting
+	}
+	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
+	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
+	if text := fields["outcomes"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &rec.Outcomes); err != nil {
+			return nil, fmt.Errorf("record of a notification: outcomes: %w", err)
+		}
+	}
+	return rec, nil
+}
+
+func instant(ms string) time.Time {
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
+
+// Counts are sums over all notifications.
+type Counts struct {
+	Accepted   int64
+	Ended      map[State]int64
+	Malformed  int64
+	Deferred   int64 // deferrals
+	DeadTokens int64
+}
+
+// Waiting is what was accepted and has not ended.
+func (c Counts) Waiting() int64 {
+	n := c.Accepted
+	for _, ended := range c.Ended {
+		n -= ended
+	}
+	return n
+}
+
+// Counts answers the sums. They are exact while nothing moves.
+func (r *Records) Counts(ctx context.Context) (Counts, error) {
+	c := Counts{Ended: make(map[State]int64, len(EndStates))}
+	pipe := r.client.Pipeline()
+	shards := make([]*redis.MapStringStringCmd, recordShards)
+	for i := range shards {
+		shards[i] = pipe.HGetAll(ctx, r.tag(i)+"counts")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return c, fmt.Errorf("counts of notifications: %w", err)
+	}
+	sum := map[string]int64{}
+	for _, shard := range shards {
+		for name, text := range shard.Val() {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return c, fmt.Errorf("counts of notifications: %s: %w", name, err)
+			}
+			sum[name] += n
+		}
+	}
+	c.Accepted, c.Malformed, c.Deferred, c.DeadTokens = sum["accepted"], sum["malformed"], sum["deferred"], sum["dead_tokens"]
+	for _, s := range EndStates {
+		c.Ended[s] = sum[string(s)]
+	}
+	return c, nil
+}
+
+// Letters calls f with each dead letter, in no order, until f answers false.
+func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
+	for shard := range recordShards {
+		it := r.client.HScan(ctx, r.tag(shard)+"letters", 0, "", 100).Iterator()
+		for it.Next(ctx) { // the field
+			if !it.Next(ctx) { // its value
+				break
+			}
+			var l Letter
+			if err := json.Unmarshal([]byte(it.Val()), &l); err != nil {
+				return fmt.Errorf("a dead letter does not decode: %w", err)
+			}
+			if !f(&l) {
+				return nil
+			}
+		}
+		if err := it.Err(); err != nil {
+			return fmt.Errorf("dead letters: %w", err)
+		}
+	}
+	return nil
+}

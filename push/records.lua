@@ -1,0 +1,54 @@
+-- One step of a notification's record, with the sums it changes.
+-- KEYS  record, counts, letters
+-- ARGV  op, ID, now (ms), retention (ms), then the operation's own
+local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
+local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local state = redis.call('HGET', record, 'state')
+local open = not state or state == 'waiting' or state == 'accepting'
+
+local function count(name, n) redis.call('HINCRBY', counts, name, n or 1) end
+
+-- accepted counts the notification as accepted, once, whoever comes first: the
+-- producer that has enqueued it, or the worker that got it from the queue.
+local function accepted()
+  if state and state ~= 'accepting' then return end
+  count('accepted')
+  redis.call('HSETNX', record, 'accepted', string.format('%.0f', now))
+  redis.call('HSET', record, 'state', 'waiting')
+  redis.call('PERSIST', record) -- what waits is not forgotten
+end
+
+if op == 'accept' then
+  if state then return {state, redis.call('HGET', record, 'queue') or ''} end
+  redis.call('HSET', record, 'state', 'accepting', 'queue', ARGV[5], 'accepted', string.format('%.0f', now))
+  redis.call('PEXPIRE', record, retention)
+  return {'', ARGV[5]}
+elseif op == 'confirm' then
+  if state == 'accepting' then accepted() end
+elseif op == 'defer' then
+  if not open then return {} end
+  accepted()
+  count('deferred')
+  redis.call('HINCRBY', record, 'deferrals', 1)
+  redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])
+elseif op == 'attempt' then
+  accepted()
+  redis.call('HSETNX', record, 'first', string.format('%.0f', now))
+  redis.call('HSET', record, 'outcomes', ARGV[5], 'error', ARGV[6])
+  return {redis.call('HINCRBY', record, 'attempts', 1), tonumber(redis.call('HGET', record, 'first'))}
+elseif op == 'settle' then
+  if not open then return {0} end
+  accepted()
+  count(ARGV[5])
+  if tonumber(ARGV[8]) > 0 then count('dead_tokens', ARGV[8]) end
+  redis.call('HSET', record, 'state', ARGV[5], 'outcomes', ARGV[6], 'error', ARGV[7], 'ended', string.format('%.0f', now))
+  redis.call('HDEL', record, 'until', 'scope', 'rule')
+  if ARGV[9] ~= '' then redis.call('HSET', letters, id, ARGV[9]) end
+  -- known for the retention since it was accepted, and for a while in any case
+  local since = now - tonumber(redis.call('HGET', record, 'accepted'))
+  redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
+  return {1}
+elseif op == 'malformed' then
+  if redis.call('HSETNX', letters, id, ARGV[5]) == 1 then count('malformed') end
+end
+return {}

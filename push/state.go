@@ -1,0 +1,29 @@
+package push
+
+// A State says where a notification is.
+type State string
+
+// The states. Every notification that was accepted is Waiting until it has
+// ended in exactly one of the others.
+const (
+	Waiting       State = "waiting"
+	Delivered     State = "delivered"     // at least one target's provider took it
+	Undeliverable State = "undeliverable" // every target's token is dead
+	Rejected      State = "rejected"      // refused for good: payload, app or configuration
+	Exhausted     State = "exhausted"     // attempts or retry time used up
+	Expired       State = "expired"
+	Cancelled     State = "cancelled"
+	Superseded    State = "superseded"
+
+	// accepting is a record whose notification may not be on the queue yet.
+	accepting State = "accepting"
+)
+
+// EndStates are the states in which a notification can end.
+var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded}
+
+// Ended reports whether s is one of EndStates.
+func (s State) Ended() bool { return s != "" && s != Waiting && s != accepting }
+
+// Dead reports whether a notification that ended so is kept as a dead letter.
+func (s State) Dead() bool { return s == Rejected || s == Exhausted }
