@@ -25,4 +25,8 @@ const (
 	Unknown Reason = "unknown_reason"
 	// Invalid: the notification cannot be rendered for this platform.
 	Invalid Reason = "invalid"
+	// UnknownApp: the notification's app is not configured.
+	UnknownApp Reason = "unknown_app"
+	// NoProvider: the app has no provider for the target's platform.
+	NoProvider Reason = "no_provider"
 )

@@ -73,6 +73,8 @@ type Record struct {
 type TargetOutcome struct {
 	Kind   string `json:"kind"`
 	Reason string `json:"reason,omitempty"`
+	// Ambiguous says that the provider may have taken it.
+	Ambiguous bool `json:"ambiguous,omitempty"`
 }
 
 // A Letter is a dead letter: a notification that was rejected or exhausted, or

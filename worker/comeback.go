@@ -1,0 +1,54 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// A comeback is the error by which a job returns to asynq's queue. This file
+// alone knows what asynq makes of it.
+type comeback struct {
+	why   string
+	after time.Duration
+	// failed counts on asynq's side, which tells the next visit to look at the
+	// notification's record. A deferral is no failure: it spends nothing.
+	failed bool
+}
+
+func (c *comeback) Error() string { return fmt.Sprintf("%s, back in %s", c.why, c.after) }
+
+// earliness is how much before its slot a deferred job is due on the queue:
+// asynq looks for delayed jobs only so often, and the rest is waited for in
+// the process. asynq floors the instant to whole seconds on top of it.
+const earliness = pollDelayed + 50*time.Millisecond
+
+// putOff is a deferral until the time left is over.
+func putOff(left time.Duration) *comeback {
+	return &comeback{why: "deferred", after: max(0, left-earliness)}
+}
+
+// again is a new attempt after the delay.
+func again(delay time.Duration) *comeback {
+	return &comeback{why: "to be sent again", after: delay, failed: true}
+}
+
+// later is a new visit because something of ours is away.
+func later(cause error) *comeback {
+	return &comeback{why: cause.Error(), after: 2 * time.Second}
+}
+
+func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
+	var c *comeback
+	if errors.As(err, &c) {
+		return c.after
+	}
+	return 2 * time.Second // a crashed worker's job, or a panic of ours
+}
+
+func isFailure(err error) bool {
+	var c *comeback
+	return !errors.As(err, &c) || c.failed
+}

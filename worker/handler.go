@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A handler takes each notification along the pipeline.
+type handler struct{ *Options }
+
+func newHandler(o *Options) *handler { return &handler{o} }
+
+// ProcessTask implements asynq.Handler. A nil error ends the job; a comeback
+// returns it to the queue.
+func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	d, err := h.decode(ctx, task)
+	if err != nil {
+		return h.setAside(ctx, task, err)
+	}
+	if ended, err := h.resume(ctx, d); ended || err != nil {
+		return orLater(err)
+	}
+	if !h.route(d) {
+		return h.finish(ctx, d, h.conclude(d))
+	}
+	if d.expired(time.Now()) {
+		return h.end(ctx, d, push.Expired, "expired in the queue")
+	}
+	if left := time.Until(d.NotBefore); left > h.MaxWait {
+		return putOff(left)
+	} else if err := sleep(ctx, left); err != nil {
+		return later(err)
+	}
+	decision, err := h.acquire(ctx, d)
+	if err != nil {
+		return later(err)
+	}
+	switch decision.Status {
+	case throttle.Refused:
+		return h.end(ctx, d, push.Expired, "would expire before its slot")
+	case throttle.Deferred:
+		return h.deferUntil(ctx, d, decision)
+	}
+	if err := h.waitOut(ctx, decision); err != nil {
+		return later(err)
+	}
+	h.send(ctx, d)
+	return h.settle(ctx, d)
+}
+
+// A delivery is a notification on its way.
+type delivery struct {
+	*push.Notification
+	job   []byte
+	queue string
+	// visits is how often asynq has counted a failure of the job: an attempt that
+	// is to be repeated, or a worker that crashed with it.
+	visits int
+	replay bool
+	// attempts and first are what the record tells of earlier attempts.
+	attempts int
+	first    time.Time
+	senders  []providers.Sender // of each target; nil where there is none
+	outcomes []outcome          // of each target
+}
+
+func (d *delivery) expired(now time.Time) bool {
+	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
+}
+
+// request asks for the delivery's admission.
+func (h *handler) request(d *delivery) throttle.Request {
+	horizon := time.Duration(forever)
+	if !d.ExpiresAt.IsZero() {
+		horizon = max(0, time.Until(d.ExpiresAt))
+	}
+	return throttle.Request{
+		App: d.App, User: d.User, ID: d.ID,
+		Scopes: h.Limits.Scopes(d.Category), Horizon: horizon, Wait: min(h.MaxWait, horizon),
+	}
+}
+
+// forever is further ahead than any notification waits.
+const forever = 10 * 365 * 24 * time.Hour

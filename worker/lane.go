@@ -1,0 +1,57 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+const (
+	// pollFresh is how often an idle lane looks for a job, on average.
+	pollFresh = 200 * time.Millisecond
+	// pollDelayed is how often the first lane looks for delayed jobs that are
+	// due. It has to be well below a second: see earliness.
+	pollDelayed = 200 * time.Millisecond
+	// never keeps the other lanes' pollers quiet.
+	never = 24 * time.Hour
+)
+
+// newLane returns one asynq server. A server pulls one job a round trip, so
+// several of them pull side by side; the first one alone looks after the
+// delayed jobs.
+func newLane(o *Options, i int) *asynq.Server {
+	delayed := time.Duration(never)
+	if i == 0 {
+		delayed = pollDelayed
+	}
+	return asynq.NewServerFromRedisClient(o.Queue, asynq.Config{
+		Concurrency:              max(1, o.Concurrency/o.Lanes),
+		Queues:                   push.Queues(),
+		TaskCheckInterval:        pollFresh,
+		DelayedTaskCheckInterval: delayed,
+		ShutdownTimeout:          o.ShutdownTimeout,
+		RetryDelayFunc:           retryDelay,
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{o.Log.With("lane", i)},
+		LogLevel:                 asynq.WarnLevel,
+	})
+}
+
+// asynqLog hands asynq's words to slog. What it has to say of a job is ours to
+// say, so it is heard only when something is wrong with the lane itself.
+type asynqLog struct{ log *slog.Logger }
+
+func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
+func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
+func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
+
+func (l asynqLog) write(level slog.Level, args []any) {
+	l.log.Log(context.Background(), level, "queue: "+fmt.Sprint(args...))
+}

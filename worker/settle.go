@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An outcome is what is known of one target.
+type outcome struct {
+	providers.Outcome
+	// told is the outcome as the record keeps it.
+	told push.TargetOutcome
+}
+
+// open reports whether the target is still to be sent to.
+func (o *outcome) open() bool {
+	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
+}
+
+// resumed is an outcome as an earlier visit has recorded it.
+func resumed(o push.TargetOutcome) outcome {
+	for _, kind := range []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured} {
+		if kind.String() == o.Kind {
+			return outcome{providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, o}
+		}
+	}
+	return outcome{}
+}
+
+func tell(o providers.Outcome) outcome {
+	return outcome{o, push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous}}
+}
+
+// A conclusion is what follows from the outcomes: an end, or another attempt
+// after a delay.
+type conclusion struct {
+	state   push.State // push.Waiting for another attempt
+	delay   time.Duration
+	reason  string
+	problem string
+	// taken says that a provider has taken the notification, or may have: its
+	// slot is used.
+	taken bool
+	dead  int // targets whose token is dead
+}
+
+// A budget is what a notification may spend on attempts.
+type budget struct {
+	attempts int
+	time     time.Duration
+}
+
+// conclude decides what follows from the outcomes of all targets, after the
+// given number of attempts, the first of them that long ago.
+func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) conclusion {
+	var c conclusion
+	var delivered, retry, misconfigured, rejected bool
+	for i := range outcomes {
+		o := &outcomes[i]
+		c.taken = c.taken || o.Ambiguous
+		switch o.Kind {
+		case providers.Delivered:
+			delivered, c.taken = true, true
+			continue
+		case providers.DeadToken:
+			c.dead++
+			continue
+		case providers.Retry:
+			retry = true
+		case providers.Misconfigured:
+			misconfigured = true
+		case providers.Rejected:
+			rejected = true
+		}
+		c.delay = max(c.delay, o.RetryAfter)
+		c.reason = string(o.Reason)
+		if o.Err != nil {
+			c.problem = o.Err.Error()
+		}
+	}
+	spent := since > b.time || retry && attempts >= b.attempts
+	switch {
+	case (retry || misconfigured) && !spent:
+		c.state = push.Waiting
+		c.delay = max(c.delay, backoff)
+		if misconfigured {
+			c.delay = max(c.delay, misconfiguredDelay)
+		}
+	case delivered:
+		c.state = push.Delivered
+	case retry || misconfigured:
+		c.state = push.Exhausted
+	case rejected:
+		c.state = push.Rejected
+	default:
+		c.state = push.Undeliverable
+	}
+	return c
+}
+
+func (h *handler) conclude(d *delivery) conclusion {
+	since := time.Duration(0)
+	if !d.first.IsZero() {
+		since = time.Since(d.first)
+	}
+	return conclude(d.outcomes, d.attempts, since, budget{h.Attempts, h.RetryTime}, pause(d.attempts))
+}
+
+// misconfiguredDelay is how long a notification waits for an operator to mend
+// its app's configuration before it is tried again.
+const misconfiguredDelay = 30 * time.Second
+
+// pause is the jittered exponential wait before the next attempt.
+func pause(attempts int) time.Duration {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = time.Second, 10*time.Minute, 2
+	var d time.Duration
+	for range min(attempts, 20) {
+		d = b.NextBackOff()
+	}
+	return d
+}
+
+// settle ends the delivery after an attempt, or has it come back for another.
+func (h *handler) settle(ctx context.Context, d *delivery) error {
+	d.attempts++
+	if d.first.IsZero() {
+		d.first = time.Now()
+	}
+	c := h.conclude(d)
+	if c.state != push.Waiting {
+		return h.finish(ctx, d, c)
+	}
+	_, err := persist(ctx, func() (struct{}, error) {
+		_, _, err := h.Records.Attempt(ctx, d.ID, d.told(), c.problem)
+		return struct{}{}, err
+	})
+	if err != nil {
+		return later(settleError(err))
+	}
+	h.giveBack(ctx, d, c)
+	return again(c.delay)
+}
+
+// finish settles the notification, once.
+func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
+	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, DeadTokens: c.dead}
+	if c.state.Dead() {
+		end.Letter = d.letter(c, d.attempts)
+	}
+	first, err := persist(ctx, func() (bool, error) { return h.Records.Settle(ctx, d.ID, end) })
+	if err != nil {
+		return later(settleError(err))
+	}
+	h.giveBack(ctx, d, c)
+	if first {
+		h.Observer.Ended(c.state)
+	}
+	if c.state.Dead() {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "notification "+string(c.state), slog.String("id", d.ID), slog.String("app", d.App),
+			slog.String("reason", c.reason), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
+	}
+	return nil
+}
+
+// giveBack returns the slot of a notification that certainly no provider took.
+func (h *handler) giveBack(ctx context.Context, d *delivery, c conclusion) {
+	request := h.request(d)
+	if c.taken || len(request.Scopes) == 0 {
+		return
+	}
+	if _, err := h.Limiter.Cancel(ctx, request); err != nil {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
+	}
+}
+
+// told is the outcomes as the record keeps them.
+func (d *delivery) told() []push.TargetOutcome {
+	told := make([]push.TargetOutcome, len(d.outcomes))
+	for i := range d.outcomes {
+		told[i] = d.outcomes[i].told
+	}
+	return told
+}
+
+// persist repeats a write for a while: what was sent and is not recorded would
+// be sent again.
+func persist[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, time.Second
+	return backoff.Retry(ctx, f, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(10*time.Second))
+}

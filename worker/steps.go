@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// decode reads the job.
+func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, error) {
+	if task.Type() != push.TaskType {
+		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
+	}
+	job, err := push.Decode(task.Payload())
+	if err != nil {
+		return nil, err
+	}
+	visits, _ := asynq.GetRetryCount(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	return &delivery{
+		Notification: job.Notification, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
+		outcomes: make([]outcome, len(job.Notification.Targets)),
+	}, nil
+}
+
+// setAside keeps a job that is no notification as a dead letter.
+func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) error {
+	reason := string(push.MalformedNotification)
+	var malformed *push.MalformedError
+	if errors.As(cause, &malformed) {
+		reason = string(malformed.Reason)
+	}
+	id, _ := asynq.GetTaskID(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	err := h.Records.SetAside(ctx, &push.Letter{
+		ID: id, State: push.Malformed, Reason: reason, Error: cause.Error(),
+		At: time.Now().UTC(), Queue: queue, Job: task.Payload(),
+	})
+	if err != nil {
+		return later(err)
+	}
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue), slog.String("reason", reason))
+	h.Observer.Ended(push.Malformed)
+	return nil
+}
+
+// resume takes up what earlier visits have left, and answers whether the
+// notification has ended already. A first visit has nothing to look up.
+func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err error) {
+	if d.visits == 0 && !d.replay {
+		return false, nil
+	}
+	record, err := h.Records.Lookup(ctx, d.ID)
+	if errors.Is(err, push.ErrUnknownID) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	d.attempts, d.first = record.Attempts, record.FirstAttempt
+	for i, o := range record.Outcomes {
+		if i < len(d.outcomes) {
+			d.outcomes[i] = resumed(o)
+		}
+	}
+	return record.State.Ended(), nil
+}
+
+// acquire asks the throttle.
+func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	request := h.request(d)
+	if len(request.Scopes) > 0 {
+		h.Observer.Checked()
+	}
+	return h.Limiter.Acquire(ctx, request)
+}
+
+// deferUntil returns the job to the queue until its slot.
+func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle.Decision) error {
+	h.Observer.Deferred(decision)
+	if err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule); err != nil {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
+	}
+	return putOff(decision.Left)
+}
+
+// waitOut waits for the instant at which the notification was admitted.
+func (h *handler) waitOut(ctx context.Context, decision throttle.Decision) error {
+	if decision.Left == 0 {
+		return nil
+	}
+	due := time.Now().Add(decision.Left)
+	if err := sleep(ctx, decision.Left); err != nil {
+		return err
+	}
+	h.Observer.Paced(time.Since(due))
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// orLater is the error as a reason to come back.
+func orLater(err error) error {
+	if err == nil {
+		return nil
+	}
+	return later(err)
+}
+
+// end ends the notification without sending it.
+func (h *handler) end(ctx context.Context, d *delivery, state push.State, why string) error {
+	return h.finish(ctx, d, conclusion{state: state, problem: why})
+}
+
+// letter is what the dead letters keep of the delivery.
+func (d *delivery) letter(c conclusion, attempts int) *push.Letter {
+	return &push.Letter{
+		ID: d.ID, State: c.state, Reason: c.reason, Attempts: attempts, Error: c.problem,
+		At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
+	}
+}
+
+var errSettle = errors.New("the notification's end is not recorded")
+
+func settleError(err error) error { return fmt.Errorf("%w: %w", errSettle, err) }

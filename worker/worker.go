@@ -1,0 +1,118 @@
+// Package worker takes notifications from the queue, asks the throttle, sends
+// what is allowed and puts off the rest.
+package worker
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Options say what a Worker works with. Queue, Limiter, Limits, Senders and
+// Records are required.
+type Options struct {
+	// Queue is the Redis that asynq's queues are on.
+	Queue   redis.UniversalClient
+	Limiter throttle.Limiter
+	Limits  *throttle.Limits
+	// Senders by app and platform.
+	Senders map[string]map[push.Platform]providers.Sender
+	Records *push.Records
+	// Observer is told what happens; nil for nobody.
+	Observer Observer
+	Log      *slog.Logger // nil for slog.Default
+
+	// Lanes is how many asynq servers pull side by side. 0 means 4.
+	Lanes int
+	// Concurrency is how many notifications are handled at once. 0 means 256.
+	Concurrency int
+	// Attempts is how often a notification is sent before it is exhausted, and
+	// RetryTime how long after the first attempt the last may be. 0 means 10 and 6 h.
+	Attempts  int
+	RetryTime time.Duration
+	// MaxWait is the longest time left that is waited for in the process. 0
+	// means 1.2 s; less than a second loses precision, as the queue's times are
+	// whole seconds.
+	MaxWait time.Duration
+	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
+	ShutdownTimeout time.Duration
+}
+
+func (o *Options) setDefaults() {
+	orDefault(&o.Lanes, 4)
+	orDefault(&o.Concurrency, 256)
+	orDefault(&o.Attempts, 10)
+	orDefault(&o.RetryTime, 6*time.Hour)
+	orDefault(&o.MaxWait, 1200*time.Millisecond)
+	orDefault(&o.ShutdownTimeout, 20*time.Second)
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}
+
+func orDefault[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// A Worker works off the queues.
+type Worker struct {
+	lanes []*asynq.Server
+	h     *handler
+}
+
+// New returns a worker that has not started yet.
+func New(o Options) (*Worker, error) {
+	if o.Queue == nil || o.Limiter == nil || o.Limits == nil || o.Records == nil {
+		return nil, errors.New("worker: Queue, Limiter, Limits and Records are required")
+	}
+	o.setDefaults()
+	w := &Worker{h: newHandler(&o)}
+	for i := range o.Lanes {
+		w.lanes = append(w.lanes, newLane(&o, i))
+	}
+	return w, nil
+}
+
+// Start begins to pull. It returns once every lane runs.
+func (w *Worker) Start() error {
+	for i, lane := range w.lanes {
+		if err := lane.Start(w.h); err != nil {
+			for _, started := range w.lanes[:i] {
+				started.Shutdown()
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
+// and puts the rest back on the queue.
+func (w *Worker) Shutdown() {
+	for _, lane := range w.lanes {
+		lane.Stop()
+	}
+	done := make(chan struct{}, len(w.lanes))
+	for _, lane := range w.lanes {
+		go func() {
+			lane.Shutdown()
+			done <- struct{}{}
+		}()
+	}
+	for range w.lanes {
+		<-done
+	}
+}
