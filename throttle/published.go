@@ -1,0 +1,301 @@
+package throttle
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Published is the rolling window as rolling-rate-limiter (npm, 0.4.2)
+// publishes it: one rate and one minimum gap for each ID, under which denied
+// attempts count. It suits requests, whose sender is to calm down; a job that
+// retries under it keeps itself out for ever. It is safe for concurrent use.
+//
+// Its answers are that package's, in four points to be known:
+//   - An attempt exactly Interval old has expired, and with it the gap to it: a
+//     gap longer than Interval is not enforced.
+//   - The gap is measured from the last attempt, denied or not.
+//   - The clock of the process decides, not the server's: those of all
+//     processes that share a Redis should agree.
+//   - Left and Remaining are of the instant after the attempt, also when it was
+//     allowed.
+//
+// It differs in what it costs: the package stores every attempt and reads all
+// of them each time, this keeps about Max of an ID and reads three. No
+// answer depends on the others.
+type Published struct {
+	o     PublishedOptions
+	store attemptStore
+}
+
+// PublishedOptions configure a Published limiter.
+type PublishedOptions struct {
+	// Interval is the length of the window: positive, in whole microseconds.
+	Interval time.Duration
+	// Max is how many attempts a window allows: 1 to MaxCount.
+	Max int
+	// MinGap between two attempts: 0 for none; whole microseconds.
+	MinGap time.Duration
+	// Now is the clock, nil for time.Now.
+	Now func() time.Time
+
+	// Prefix of the keys on Redis. Empty means "pushpace". Limiters with the
+	// same prefix count each other's attempts.
+	Prefix string
+	// Timeout bounds a call to Redis. 0 means one second.
+	Timeout time.Duration
+}
+
+// A PublishedResult is the answer to an attempt.
+type PublishedResult struct {
+	Blocked bool
+	ByCount bool // the window holds more than Max attempts, this one included
+	ByGap   bool // the attempt before is less than MinGap ago
+	// Left is how long to wait before the next attempt, in whole milliseconds,
+	// rounded up.
+	Left time.Duration
+	// Remaining is how many attempts the window still allows, at least 0.
+	Remaining int
+}
+
+// NewPublished returns a limiter whose attempts are on Redis, in a sorted set
+// of instants in µs for each ID, PREFIX:{ID}:published. The client stays the
+// caller's to close; it should have ContextTimeoutEnabled, or time-outs of its
+// own below PublishedOptions.Timeout.
+func NewPublished(client redis.UniversalClient, o PublishedOptions) (*Published, error) {
+	if o.Prefix == "" {
+		o.Prefix = "pushpace"
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Second
+	}
+	return newPublished(o, &attemptsOnRedis{client: client, o: o})
+}
+
+// NewPublishedMemory returns a limiter whose attempts are in this process.
+func NewPublishedMemory(o PublishedOptions) (*Published, error) {
+	return newPublished(o, &attemptsInMemory{o: o, ids: map[string][]int64{}, sweepAt: minSweep})
+}
+
+func newPublished(o PublishedOptions, store attemptStore) (*Published, error) {
+	switch {
+	case o.Interval <= 0 || o.Interval%time.Microsecond != 0:
+		return nil, fmt.Errorf("throttle: published: interval %s: want a positive one in whole microseconds", o.Interval)
+	case o.Max < 1 || o.Max > MaxCount:
+		return nil, fmt.Errorf("throttle: published: max %d: want 1 to %d", o.Max, MaxCount)
+	case o.MinGap < 0 || o.MinGap%time.Microsecond != 0:
+		return nil, fmt.Errorf("throttle: published: min gap %s: want 0 or a positive one in whole microseconds", o.MinGap)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Published{o: o, store: store}, nil
+}
+
+// Limit makes an attempt. It counts, whatever the answer.
+func (p *Published) Limit(ctx context.Context, id string) (PublishedResult, error) {
+	return p.ask(ctx, id, true)
+}
+
+// WouldLimit answers what Limit would, and counts nothing.
+func (p *Published) WouldLimit(ctx context.Context, id string) (PublishedResult, error) {
+	return p.ask(ctx, id, false)
+}
+
+// Clear forgets the attempts of the ID.
+func (p *Published) Clear(ctx context.Context, id string) error {
+	return p.store.clear(ctx, id)
+}
+
+func (p *Published) ask(ctx context.Context, id string, record bool) (PublishedResult, error) {
+	a, err := p.store.attempt(ctx, id, p.o.Now().UnixMicro(), record)
+	if err != nil {
+		return PublishedResult{}, err
+	}
+	return p.o.decide(a), nil
+}
+
+// attempts is what a decision needs to know of an ID's attempts, the one in
+// question included, those that have expired left out. Instants are in µs.
+type attempts struct {
+	count    int
+	current  int64
+	previous int64 // when count is at least 2
+	nth      int64 // the Max-th newest, when count is at least Max
+}
+
+// decide is the published decision.
+func (o *PublishedOptions) decide(a attempts) PublishedResult {
+	gap := o.MinGap.Microseconds()
+	left := gap
+	if a.count >= o.Max {
+		left = max(left, a.nth+o.Interval.Microseconds()-a.current)
+	}
+	r := PublishedResult{
+		ByCount:   a.count > o.Max,
+		ByGap:     a.count > 1 && gap > 0 && a.current-a.previous < gap,
+		Left:      time.Duration((left+999)/1000) * time.Millisecond,
+		Remaining: max(0, o.Max-a.count),
+	}
+	r.Blocked = r.ByCount || r.ByGap
+	return r
+}
+
+// kept is how many of the attempts before say all there is to say: the Max-th
+// newest, and the newest two should the clock have stepped back.
+func (o *PublishedOptions) kept() int64 { return int64(max(2, o.Max)) }
+
+// An attemptStore keeps the newest attempts of each ID.
+type attemptStore interface {
+	// attempt drops what has expired and answers what an attempt now sees. With
+	// record it counts.
+	attempt(ctx context.Context, id string, now int64, record bool) (attempts, error)
+	clear(ctx context.Context, id string) error
+}
+
+type attemptsOnRedis struct {
+	client redis.UniversalClient
+	o      PublishedOptions
+}
+
+func (s *attemptsOnRedis) key(id string) string {
+	return s.o.Prefix + ":{" + escape(id) + "}:published"
+}
+
+// clockSlack is how much longer than needed a set lives: its expiry follows the
+// server's clock, its entries those of the clients.
+const clockSlack = time.Minute
+
+// attempt is one MULTI. The entry's member is chosen before it is sent, so that
+// a repetition by the client, after a lost reply, does not count twice.
+func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, record bool) (attempts, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	key, nth := s.key(id), int64(s.o.Max)
+	pipe := s.client.TxPipeline()
+	pipe.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now-s.o.Interval.Microseconds(), 10))
+	if record {
+		pipe.ZRemRangeByRank(ctx, key, 0, -s.o.kept()-1)
+		pipe.ZAdd(ctx, key, redis.Z{Score: float64(now), Member: rand.Text()})
+		pipe.PExpire(ctx, key, s.o.Interval+time.Millisecond+clockSlack)
+	} else {
+		nth-- // the current one is not in the set
+	}
+	count := pipe.ZCard(ctx, key)
+	newest := pipe.ZRangeWithScores(ctx, key, -2, -1)
+	var first *redis.ZSliceCmd
+	if nth > 0 {
+		first = pipe.ZRangeWithScores(ctx, key, -nth, -nth)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return attempts{}, publishedError("attempt", err)
+	}
+	a := attempts{count: int(count.Val()), current: now, nth: now}
+	last := newest.Val()
+	if record { // the newest entry stands for the current one, as published
+		a.current = int64(last[len(last)-1].Score)
+		last = last[:len(last)-1]
+	} else {
+		a.count++
+	}
+	if len(last) > 0 {
+		a.previous = int64(last[len(last)-1].Score)
+	}
+	if first != nil && len(first.Val()) > 0 {
+		a.nth = int64(first.Val()[0].Score)
+	}
+	return a, nil
+}
+
+func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	if err := s.client.Del(ctx, s.key(id)).Err(); err != nil {
+		return publishedError("clear", err)
+	}
+	return nil
+}
+
+func publishedError(op string, err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) && !unavailable(reply) {
+		return fmt.Errorf("throttle: published: %s: Redis answered: %w", op, err)
+	}
+	return fmt.Errorf("%w: published: %s: %w", ErrUnavailable, op, err)
+}
+
+// minSweep is the number of IDs below which memory is not swept.
+const minSweep = 1024
+
+type attemptsInMemory struct {
+	o PublishedOptions
+
+	mu      sync.Mutex
+	ids     map[string][]int64 // in order of time
+	sweepAt int                // the number of IDs at which to forget idle ones
+}
+
+func (s *attemptsInMemory) attempt(_ context.Context, id string, now int64, record bool) (attempts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.live(s.ids[id], now)
+	kept := len(all)
+	if record {
+		all = all[max(0, kept-int(s.o.kept())):]
+		at, _ := slices.BinarySearch(all, now+1)
+		all = slices.Insert(all, at, now)
+	} else {
+		all = append(all[:kept:kept], now)
+	}
+	a := attempts{count: len(all), current: all[len(all)-1]}
+	if a.count > 1 {
+		a.previous = all[a.count-2]
+	}
+	if a.count >= s.o.Max {
+		a.nth = all[a.count-s.o.Max]
+	}
+	switch {
+	case record:
+		s.ids[id] = all
+	case kept == 0:
+		delete(s.ids, id)
+	default:
+		s.ids[id] = all[:kept]
+	}
+	s.sweep(now)
+	return a, nil
+}
+
+// live answers what has not expired.
+func (s *attemptsInMemory) live(all []int64, now int64) []int64 {
+	from, _ := slices.BinarySearch(all, now-s.o.Interval.Microseconds()+1)
+	return all[from:]
+}
+
+// sweep forgets the IDs without a live attempt each time their number may have
+// doubled.
+func (s *attemptsInMemory) sweep(now int64) {
+	if len(s.ids) < s.sweepAt {
+		return
+	}
+	for id, all := range s.ids {
+		if len(s.live(all, now)) == 0 {
+			delete(s.ids, id)
+		}
+	}
+	s.sweepAt = max(minSweep, 2*len(s.ids))
+}
+
+func (s *attemptsInMemory) clear(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ids, id)
+	return nil
+}

@@ -1,0 +1,342 @@
+package throttle
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// A virtual is a clock that is set, in µs.
+type virtual struct{ us int64 }
+
+func (v *virtual) now() time.Time { return time.UnixMicro(v.us) }
+
+// publishedBackends makes the same limiter on each backend.
+var publishedBackends = map[string]func(testing.TB, PublishedOptions) *Published{
+	"memory": func(t testing.TB, o PublishedOptions) *Published {
+		p, err := NewPublishedMemory(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	},
+	"redis": func(t testing.TB, o PublishedOptions) *Published {
+		o.Prefix = redistest.Prefix()
+		o.Timeout = 10 * time.Second
+		p, err := NewPublished(redistest.Shared(t).Client(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	},
+}
+
+// A traceLine is a line of a trace, and with a result of its output.
+type traceLine struct {
+	I  *int        `json:"i,omitempty"`
+	T  json.Number `json:"t"`
+	ID string      `json:"id"`
+	Op string      `json:"op"`
+	*traceResult
+}
+
+type traceResult struct {
+	Blocked bool  `json:"blocked"`
+	Count   bool  `json:"count"`
+	Gap     bool  `json:"gap"`
+	Left    int64 `json:"left"`
+	Rem     int   `json:"rem"`
+}
+
+// replay runs a trace and answers its output.
+func replay(ctx context.Context, p *Published, clock *virtual, trace []byte) ([]byte, error) {
+	var out bytes.Buffer
+	lines := bufio.NewScanner(bytes.NewReader(trace))
+	for i := 0; lines.Scan(); i++ {
+		var line traceLine
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		ms, err := line.T.Float64()
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		clock.us = int64(math.Round(ms * 1000))
+		line.I = &i
+		var r PublishedResult
+		switch line.Op {
+		case "limit":
+			r, err = p.Limit(ctx, line.ID)
+		case "would":
+			r, err = p.WouldLimit(ctx, line.ID)
+		case "clear":
+			err = p.Clear(ctx, line.ID)
+		default:
+			err = fmt.Errorf("unknown operation %q", line.Op)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+		if line.Op != "clear" {
+			line.traceResult = &traceResult{r.Blocked, r.ByCount, r.ByGap, r.Left.Milliseconds(), r.Remaining}
+		}
+		text, err := json.Marshal(line)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(append(text, '\n'))
+	}
+	return out.Bytes(), lines.Err()
+}
+
+var outName = regexp.MustCompile(`^(.+)\.interval([0-9.]+)\.max([0-9]+)\.gap([0-9.]+)\.out$`)
+
+// traceOptions reads the name of a trace's output.
+func traceOptions(t testing.TB, path string) (input string, o PublishedOptions) {
+	t.Helper()
+	m := outName.FindStringSubmatch(filepath.Base(path))
+	if m == nil {
+		t.Fatalf("%s: want NAME.intervalI.maxM.gapG.out", path)
+	}
+	ms := func(text string) time.Duration {
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		return time.Duration(math.Round(f*1000)) * time.Microsecond
+	}
+	n, err := strconv.Atoi(m[3])
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return filepath.Join(filepath.Dir(path), m[1]+".jsonl"), PublishedOptions{Interval: ms(m[2]), Max: n, MinGap: ms(m[4])}
+}
+
+func TestPublishedReplaysTheLibrary(t *testing.T) {
+	t.Parallel()
+	outputs, err := filepath.Glob("testdata/*.out")
+	if err != nil || len(outputs) == 0 {
+		t.Fatalf("found %d traces: %v", len(outputs), err)
+	}
+	for _, path := range outputs {
+		for backend, open := range publishedBackends {
+			t.Run(backend+"/"+filepath.Base(path), func(t *testing.T) {
+				t.Parallel()
+				input, o := traceOptions(t, path)
+				trace, err := os.ReadFile(input)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				clock := &virtual{}
+				o.Now = clock.now
+				got, err := replay(t.Context(), open(t, o), clock, trace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+				if len(gotLines) != len(wantLines) {
+					t.Fatalf("%d lines; want %d", len(gotLines), len(wantLines))
+				}
+				for i := range wantLines {
+					if gotLines[i] != wantLines[i] {
+						t.Fatalf("line %d\n got %s\nwant %s", i+1, gotLines[i], wantLines[i])
+					}
+				}
+			})
+		}
+	}
+}
+
+// wholeWindow is the published algorithm as it is written: every attempt is
+// stored, and all are read.
+type wholeWindow struct {
+	o   PublishedOptions
+	all []int64
+}
+
+func (w *wholeWindow) ask(now int64, record bool) PublishedResult {
+	w.all = slices.DeleteFunc(w.all, func(at int64) bool { return at <= now-w.o.Interval.Microseconds() })
+	seen := slices.Clone(w.all)
+	if record {
+		w.all = append(w.all, now)
+		slices.Sort(w.all)
+		seen = slices.Clone(w.all)
+	} else {
+		seen = append(seen, now)
+	}
+	n := len(seen)
+	a := attempts{count: n, current: seen[n-1]}
+	if n > 1 {
+		a.previous = seen[n-2]
+	}
+	if n >= w.o.Max {
+		a.nth = seen[n-w.o.Max]
+	}
+	return w.o.decide(a)
+}
+
+// TestPublishedKeepsOnlyTheNewest checks that what is not kept changes nothing,
+// whatever the clock does.
+func TestPublishedKeepsOnlyTheNewest(t *testing.T) {
+	t.Parallel()
+	for backend, open := range publishedBackends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(rt *rapid.T) {
+				clock := &virtual{us: 1_000_000}
+				o := PublishedOptions{
+					Interval: time.Duration(rapid.IntRange(1, 30).Draw(rt, "interval")) * time.Microsecond,
+					Max:      rapid.IntRange(1, 5).Draw(rt, "max"),
+					MinGap:   time.Duration(rapid.IntRange(0, 40).Draw(rt, "gap")) * time.Microsecond,
+					Now:      clock.now,
+				}
+				p, model := open(t, o), &wholeWindow{o: o}
+				for range rapid.IntRange(1, 30).Draw(rt, "attempts") {
+					clock.us += rapid.Int64Range(-3, 12).Draw(rt, "step")
+					record := rapid.Bool().Draw(rt, "record")
+					got, err := p.ask(t.Context(), "u", record)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					if want := model.ask(clock.us, record); got != want {
+						rt.Fatalf("at %d, record %t: %+v; want %+v", clock.us, record, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestPublishedIsBounded(t *testing.T) {
+	t.Parallel()
+	o := PublishedOptions{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
+	client := redistest.Shared(t).Client(t)
+	p, err := NewPublished(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		if _, err := p.Limit(t.Context(), "a b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := o.Prefix + ":{a%20b}:published"
+	if n := client.ZCard(t.Context(), key).Val(); n != 4 {
+		t.Errorf("%d entries are kept; want 4", n)
+	}
+	if ttl := client.PTTL(t.Context(), key).Val(); ttl < time.Hour || ttl > time.Hour+2*clockSlack {
+		t.Errorf("the set lives for %s", ttl)
+	}
+
+	clock := &virtual{us: 1}
+	o.Now = clock.now
+	m, err := NewPublishedMemory(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := m.store.(*attemptsInMemory)
+	for i := range 10 * minSweep {
+		clock.us += time.Minute.Microseconds()
+		if _, err := m.Limit(t.Context(), strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(store.ids) > minSweep {
+		t.Errorf("%d IDs are kept; want at most %d", len(store.ids), minSweep)
+	}
+}
+
+func TestPublishedUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	for backend, open := range publishedBackends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, PublishedOptions{Interval: time.Hour, Max: 7})
+			var allowed atomic.Int64
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for range 10 {
+						r, err := p.Limit(t.Context(), "u")
+						if err != nil {
+							t.Error(err)
+						} else if !r.Blocked {
+							allowed.Add(1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if n := allowed.Load(); n != 7 {
+				t.Errorf("%d allowed; want 7", n)
+			}
+		})
+	}
+}
+
+func TestPublishedRefusesBadOptions(t *testing.T) {
+	t.Parallel()
+	good := PublishedOptions{Interval: time.Second, Max: 1}
+	for name, change := range map[string]func(*PublishedOptions){
+		"no interval":    func(o *PublishedOptions) { o.Interval = 0 },
+		"nanoseconds":    func(o *PublishedOptions) { o.Interval++ },
+		"no max":         func(o *PublishedOptions) { o.Max = 0 },
+		"huge max":       func(o *PublishedOptions) { o.Max = MaxCount + 1 },
+		"negative gap":   func(o *PublishedOptions) { o.MinGap = -time.Second },
+		"nanosecond gap": func(o *PublishedOptions) { o.MinGap = 1 },
+	} {
+		o := good
+		change(&o)
+		if _, err := NewPublishedMemory(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := NewPublishedMemory(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPublishedWithoutRedis(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer client.Close()
+	p, err := NewPublished(client, PublishedOptions{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("limit: %v; want ErrUnavailable", err)
+	}
+	if err := p.Clear(t.Context(), "u"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("clear: %v; want ErrUnavailable", err)
+	}
+}
