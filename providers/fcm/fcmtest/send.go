@@ -30,6 +30,9 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusRequestEntityTooLarge)
 		return
 	}
+	if s.seen != nil {
+		s.seen(body)
+	}
 	if !s.access.valid(r.Header.Get("Authorization"), now) {
 		writeError(w, unauthenticated)
 		return

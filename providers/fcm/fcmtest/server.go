@@ -54,6 +54,9 @@ type Options struct {
 	ProjectQuota, DeviceQuota Quota
 	// HTTP1 leaves HTTP/2 out.
 	HTTP1 bool
+	// Seen is called with the body of every send request, as it came in, before
+	// it is answered. It may be called by several goroutines at once.
+	Seen func(body []byte)
 }
 
 // serviceKey is the service account's key. It takes a while to make, so the
@@ -75,6 +78,7 @@ type Server struct {
 	projects []string
 	ledger   *standin.Ledger
 	latency  func() time.Duration
+	seen     func(body []byte)
 	http     *http.Server
 	served   chan struct{}
 	closing  chan struct{}
@@ -108,6 +112,7 @@ func NewServer(o Options) (*Server, error) {
 		projects: slices.Clone(o.Projects),
 		ledger:   cmp.Or(o.Ledger, standin.NewLedger(nil)),
 		latency:  o.Latency.Draws(),
+		seen:     o.Seen,
 		served:   make(chan struct{}),
 		closing:  make(chan struct{}),
 		access:   accessTokens{lifetime: cmp.Or(o.TokenLifetime, time.Hour)},

@@ -1,0 +1,392 @@
+package fcm_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// started returns a stand-in and a sender to it that are closed with the test.
+func started(t *testing.T, options fcmtest.Options) (*fcmtest.Server, *fcm.Sender) {
+	t.Helper()
+	server, cfg := start(t, options)
+	sender := newSender(t, cfg)
+	t.Cleanup(func() {
+		if err := sender.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, sender
+}
+
+func note() *push.Notification {
+	return &push.Notification{ID: "id", App: "app", User: "user", Title: "title"}
+}
+
+func target(token string) push.Target { return push.Target{Platform: push.FCM, Token: token} }
+
+func want(t *testing.T, o providers.Outcome, kind providers.Kind, reason providers.Reason, concerns providers.Concern) {
+	t.Helper()
+	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
+		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
+	}
+}
+
+// What arrives is what push rendered, byte for byte: the SDK's types would lose
+// or change much of this.
+func TestMessageArrivesAsRendered(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan []byte, 1)
+	_, sender := started(t, fcmtest.Options{Seen: func(body []byte) { arrived <- body }})
+	badge := 3
+	for name, n := range map[string]*push.Notification{
+		"bare": note(),
+		"all that is derived": {
+			ID: "id", App: "app", User: "user", Title: "<1 & 2>", Body: "\u2028 é 👍", Badge: &badge, Sound: "ping",
+			Image: "https://example.com/i.png", Channel: "channel", CollapseKey: "key", Data: map[string]string{"a": "<b>", "c": ""},
+			ExpiresAt: time.Now().Add(time.Hour),
+		},
+		"whole seconds": {ID: "id", App: "app", User: "user", Title: "t", FCM: json.RawMessage(`{"android":{"ttl":"3600s"}}`)},
+		"what the SDK's types do not hold": {ID: "id", App: "app", User: "user", Title: "t", FCM: json.RawMessage(`{
+			"android":{"direct_boot_ok":false,"notification":{"sticky":false,"event_time":"2026-11-20T20:00:00.000000000Z","vibrate_timings":["0.500000000s"]}},
+			"apns":{"headers":{"apns-priority":"5"},"payload":{"aps":{"content-available":1,"alert":{"title":"t"}},"large":9007199254740993,"float":1.10}},
+			"webpush":{"headers":{"Urgency":"high"},"notification":{"title":"t","silent":false,"custom":{"n":9007199254740993}},"fcm_options":{"link":"https://example.com"}}}`)},
+	} {
+		n.Targets = []push.Target{target("token")}
+		if err := n.Validate(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		before := time.Now()
+		want(t, sender.Send(t.Context(), n, target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+		got := string(<-arrived)
+		// A time to live is what is left at some instant between the two.
+		if !isRendering(t, n, before, got) && !isRendering(t, n, time.Now(), got) {
+			t.Errorf("%s: %s arrived", name, got)
+		}
+	}
+}
+
+func isRendering(t *testing.T, n *push.Notification, at time.Time, got string) bool {
+	t.Helper()
+	m, err := n.RenderFCM(target("token"), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got == `{"message":`+string(m.JSON)+`}`
+}
+
+func TestConnectionsStayFew(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 20 * time.Millisecond}})
+	const n = 300
+	var sends sync.WaitGroup
+	var failed atomic.Int64
+	for i := range n {
+		sends.Go(func() {
+			if o := sender.Send(t.Context(), note(), target(fmt.Sprint("token-", i))); o.Kind != providers.Delivered {
+				failed.Add(1)
+			}
+		})
+	}
+	sends.Wait()
+	c := server.Count()
+	if failed.Load() > 0 || server.Ledger().Len() != n {
+		t.Errorf("%d failed, %d were accepted", failed.Load(), server.Ledger().Len())
+	}
+	// net/http dials further connections when the first's streams are taken, and
+	// closes what it turns out not to need.
+	if c.Open > 4 || c.Connections > 32 {
+		t.Errorf("%d connections open, %d in all; want at most 4 open", c.Open, c.Connections)
+	}
+	if c.Peak > 256 {
+		t.Errorf("%d pushes in flight, want at most 256", c.Peak)
+	}
+	if server.TokensIssued() != 1 {
+		t.Errorf("%d access tokens, want 1", server.TokensIssued())
+	}
+}
+
+func TestAccessTokenThatRanOut(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, fcmtest.Options{})
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+	server.ExpireTokens()
+	o := sender.Send(t.Context(), note(), target("token"))
+	want(t, o, providers.Retry, fcm.Unauthenticated, providers.ConcernsCredential)
+	if o.Ambiguous {
+		t.Error("ambiguous, though it was refused")
+	}
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+	if n := server.TokensIssued(); n != 2 {
+		t.Errorf("%d access tokens, want 2", n)
+	}
+}
+
+func TestAccessTokenThatNeverWorked(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, fcmtest.Options{})
+	server.Respond("token", standin.Answer{Status: http.StatusUnauthorized}, standin.Answer{Status: http.StatusUnauthorized})
+	for range 2 {
+		want(t, sender.Send(t.Context(), note(), target("token")), providers.Misconfigured, fcm.Unauthenticated, providers.ConcernsCredential)
+	}
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+}
+
+func TestTokenEndpoint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		answer   standin.Answer
+		kind     providers.Kind
+		reason   providers.Reason
+		concerns providers.Concern
+		wait     time.Duration
+	}{
+		{"503", standin.Answer{Status: 503}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
+		{"429", standin.Answer{Status: 429, RetryAfter: time.Minute}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, time.Minute},
+		{"page", standin.Answer{Fault: standin.Page}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
+		{"page for JSON", standin.Answer{Fault: standin.Page, Status: 200}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
+		{"refused", standin.Answer{Status: 400}, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential, 0},
+		{"redirected", standin.Answer{Status: 302}, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential, 0},
+		{"broken", standin.Answer{Fault: standin.Close}, providers.Retry, providers.ConnectionLost, providers.ConcernsProvider, 0},
+		{"black hole", standin.Answer{Fault: standin.BlackHole}, providers.Retry, providers.TimedOut, providers.ConcernsProvider, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server, cfg := start(t, fcmtest.Options{})
+			defer func() { _ = server.Close() }()
+			cfg.Timeout = 500 * time.Millisecond
+			sender := newSender(t, cfg)
+			defer func() { _ = sender.Close() }()
+			server.TokenScript.Respond("", c.answer)
+			o := sender.Send(t.Context(), note(), target("token"))
+			want(t, o, c.kind, c.reason, c.concerns)
+			if o.Ambiguous || o.RetryAfter != c.wait || o.Err == nil {
+				t.Errorf("ambiguous %v, wait %v, error %v", o.Ambiguous, o.RetryAfter, o.Err)
+			}
+			if n := server.Count().Received; n != 0 {
+				t.Errorf("%d pushes came in", n)
+			}
+			if o := sender.Send(t.Context(), note(), target("token")); o.Kind != providers.Delivered && o.Reason != providers.TimedOut {
+				t.Errorf("then %v (%v)", o.Kind, o.Err)
+			}
+		})
+	}
+}
+
+func TestWrongSurroundings(t *testing.T) {
+	t.Parallel()
+	server, good := start(t, fcmtest.Options{})
+	defer func() { _ = server.Close() }()
+	other, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // small is fast, and it is refused
+	if err != nil {
+		t.Skip("this build makes no small keys")
+	}
+	for _, c := range []struct {
+		name     string
+		change   func(*fcm.Config)
+		kind     providers.Kind
+		reason   providers.Reason
+		concerns providers.Concern
+	}{
+		{"another key", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "private_key", pkcs8(t, other)) }, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential},
+		{"another account", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "client_email", "x@example.com") }, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential},
+		{"no token endpoint", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "token_uri", "https://127.0.0.1:1/token") }, providers.Retry, providers.DialFailed, providers.ConcernsProvider},
+		{"another project", func(c *fcm.Config) { c.ProjectID = "other" }, providers.Misconfigured, fcm.PermissionDenied, providers.ConcernsCredential},
+		{"another path", func(c *fcm.Config) { c.Endpoint += "/x" }, providers.Misconfigured, providers.Unreadable, providers.ConcernsApp},
+		{"the system's roots", func(c *fcm.Config) { c.RootCAFile = "" }, providers.Misconfigured, providers.TLSRefused, providers.ConcernsApp},
+	} {
+		cfg := good
+		c.change(&cfg)
+		sender := newSender(t, cfg)
+		o := sender.Send(t.Context(), note(), target("token"))
+		if err := sender.Close(); err != nil {
+			t.Error(err)
+		}
+		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concerns || o.Ambiguous {
+			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
+		}
+	}
+	if n := server.Ledger().Len(); n != 0 {
+		t.Errorf("%d were accepted", n)
+	}
+}
+
+// edit writes a copy of the credentials with another value of key.
+func edit(t *testing.T, cfg fcm.Config, key, value string) string {
+	t.Helper()
+	text, err := os.ReadFile(cfg.CredentialsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]string
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	fields[key] = value
+	if text, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func pkcs8(t *testing.T, key *rsa.PrivateKey) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// Answers that only a broken server gives: the SDK would repeat the request
+// after most of them.
+func TestBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	half := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(status)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	for _, c := range []struct {
+		name      string
+		handler   http.HandlerFunc
+		kind      providers.Kind
+		reason    providers.Reason
+		ambiguous bool
+	}{
+		{"200 and half a body", half(http.StatusOK), providers.Delivered, providers.OK, false},
+		{"404 and half a body", half(http.StatusNotFound), providers.Retry, providers.ConnectionLost, false},
+		{"200 without JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "accepted") }, providers.Delivered, providers.OK, false},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, providers.Misconfigured, providers.Unreadable, false},
+		{"endless body", func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := io.WriteString(w, strings.Repeat(" ", 4096)); err != nil {
+					return
+				}
+			}
+		}, providers.Delivered, providers.OK, false},
+	} {
+		for _, http1 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, HTTP1 %v", c.name, http1), func(t *testing.T) {
+				t.Parallel()
+				tokens, cfg := start(t, fcmtest.Options{})
+				defer func() { _ = tokens.Close() }()
+				var requests atomic.Int64
+				serve(t, &cfg, http1, func(w http.ResponseWriter, r *http.Request) {
+					requests.Add(1)
+					c.handler(w, r)
+				})
+				sender := newSender(t, cfg)
+				defer func() { _ = sender.Close() }()
+				o := sender.Send(t.Context(), note(), target("token"))
+				if o.Kind != c.kind || o.Reason != c.reason || o.Ambiguous != c.ambiguous {
+					t.Errorf("%v %s, ambiguous %v (%v)", o.Kind, o.Reason, o.Ambiguous, o.Err)
+				}
+				if n := requests.Load(); n != 1 {
+					t.Errorf("%d requests, want 1", n)
+				}
+			})
+		}
+	}
+}
+
+// serve serves handler in the place of FCM, and points cfg to it.
+func serve(t *testing.T, cfg *fcm.Config, http1 bool, handler http.HandlerFunc) {
+	t.Helper()
+	certificate, ca, err := standin.NewCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := os.ReadFile(cfg.RootCAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.RootCAFile = filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(cfg.RootCAFile, append(roots, ca...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Endpoint = "https://" + listener.Addr().String()
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(!http1)
+	server := &http.Server{
+		Handler: handler, Protocols: protocols, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.ServeTLS(listener, "", "")
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+}
+
+func TestCloseWaitsForThePushesUnderWay(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, fcmtest.Options{Latency: standin.Latency{Typical: 100 * time.Millisecond}})
+	outcome := make(chan providers.Outcome, 1)
+	go func() { outcome <- sender.Send(context.Background(), note(), target("token")) }()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for server.Ledger().Len() == 0 {
+		<-ticker.C
+	}
+	if err := sender.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case o := <-outcome:
+		want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
+	case <-time.After(time.Second):
+		t.Error("Close returned before the push was over")
+	}
+}
+
+func TestSenderWithoutToken(t *testing.T) {
+	t.Parallel()
+	_, sender := started(t, fcmtest.Options{})
+	want(t, sender.Send(t.Context(), note(), target("")), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.APNs, Token: "token"}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+}
