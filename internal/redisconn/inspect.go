@@ -1,0 +1,132 @@
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// ping asks each node that holds keys for an answer.
+func ping(ctx context.Context, c redis.UniversalClient) error {
+	return eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
+		return node.Ping(ctx).Err()
+	})
+}
+
+// eachNode calls f for each master of a Cluster, at once, or for the one server.
+func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Context, *redis.Client) error) error {
+	switch c := c.(type) {
+	case *redis.ClusterClient:
+		return c.ForEachMaster(ctx, f)
+	case *redis.Client:
+		return f(ctx, c)
+	}
+	return fmt.Errorf("a client of type %T is not known", c)
+}
+
+// inspect returns how the nodes may lose keys, or why they cannot serve at all.
+func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) ([]string, error) {
+	var (
+		mu       sync.Mutex
+		warnings []string
+	)
+	err := eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
+		found, err := inspectNode(ctx, node, mode)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, w := range found {
+			warnings = append(warnings, fmt.Sprintf("redis %s: %s", node.Options().Addr, w))
+		}
+		return err
+	})
+	slices.Sort(warnings)
+	return warnings, err
+}
+
+func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) ([]string, error) {
+	text, err := node.Info(ctx).Result()
+	if refused(err) {
+		return []string{"its version, eviction and persistence are unknown: the user may not call INFO"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info := fields(text)
+	if err := unfit(info, mode); err != nil {
+		return nil, err
+	}
+	// Managed services often refuse CONFIG. INFO has all but whether snapshots
+	// are taken.
+	settings, err := node.ConfigGet(ctx, "save").Result()
+	if err != nil && !refused(err) {
+		return nil, err
+	}
+	save, known := settings["save"]
+	return assess(info, snapshots{known: known, taken: save != ""}), nil
+}
+
+// refused reports whether Redis answered with an error of its own.
+func refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// unfit says why a Redis that has these fields of INFO cannot serve.
+func unfit(info map[string]string, mode config.Mode) error {
+	switch {
+	case info["cluster_enabled"] == "1" && mode != config.Cluster:
+		return errors.New("is a node of a Cluster: write address as a list")
+	case info["role"] == "slave" && mode == config.Single:
+		return errors.New("is a read-only replica: write the master as address, or the Sentinels")
+	}
+	return nil
+}
+
+// snapshots says whether Redis saves its keys to a file from time to time.
+type snapshots struct{ known, taken bool }
+
+// assess says how a Redis that has these fields of INFO may lose keys.
+func assess(info map[string]string, s snapshots) []string {
+	var warnings []string
+	if v := info["redis_version"]; !atLeast(v, 6, 2) {
+		warnings = append(warnings, fmt.Sprintf("version %s is below 6.2: upgrade it", v))
+	}
+	if p := info["maxmemory_policy"]; p != "noeviction" && p != "" {
+		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s, which drops jobs and limits when memory is short: set noeviction", p))
+	}
+	if info["aof_enabled"] == "0" && s.known && !s.taken {
+		warnings = append(warnings, "nothing is persisted, and a restart loses everything: set appendonly yes")
+	}
+	return warnings
+}
+
+// atLeast compares the first two numbers of a version; one that cannot be read
+// is taken for new.
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return true
+	}
+	a, errA := strconv.Atoi(parts[0])
+	b, errB := strconv.Atoi(parts[1])
+	return errA != nil || errB != nil || a > major || a == major && b >= minor
+}
+
+// fields reads INFO's lines of the form name:value.
+func fields(info string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			m[name] = value
+		}
+	}
+	return m
+}

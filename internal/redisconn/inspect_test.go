@@ -1,0 +1,65 @@
+package redisconn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+func TestAssess(t *testing.T) {
+	t.Parallel()
+	well := "# Server\r\nredis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
+	for _, tt := range []struct {
+		name  string
+		info  string
+		saves snapshots
+		want  []string
+	}{
+		{"well", well, snapshots{known: true}, nil},
+		{"old", strings.Replace(well, "7.0.15", "6.0.16", 1), snapshots{}, []string{"version 6.0.16 is below 6.2"}},
+		{"just new enough", strings.Replace(well, "7.0.15", "6.2.0", 1), snapshots{}, nil},
+		{"two digits", strings.Replace(well, "7.0.15", "10.0.0", 1), snapshots{}, nil},
+		{"strange version", strings.Replace(well, "7.0.15", "unstable", 1), snapshots{}, nil},
+		{"evicts", strings.Replace(well, "noeviction", "allkeys-lru", 1), snapshots{}, []string{"maxmemory-policy is allkeys-lru"}},
+		{"nothing persisted", strings.Replace(well, "aof_enabled:1", "aof_enabled:0", 1), snapshots{known: true}, []string{"nothing is persisted"}},
+		{"snapshots", strings.Replace(well, "aof_enabled:1", "aof_enabled:0", 1), snapshots{known: true, taken: true}, nil},
+		{"CONFIG refused", strings.Replace(well, "aof_enabled:1", "aof_enabled:0", 1), snapshots{}, nil},
+		{"all", "redis_version:5.0.7\r\nmaxmemory_policy:volatile-ttl\r\naof_enabled:0\r\n", snapshots{known: true},
+			[]string{"version 5.0.7", "volatile-ttl", "nothing is persisted"}},
+		{"nothing told", "", snapshots{}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := assess(fields(tt.info), tt.saves)
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("got %q, want %q", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestUnfit(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		info string
+		mode config.Mode
+		want string
+	}{
+		{"role:master\r\ncluster_enabled:0\r\n", config.Single, ""},
+		{"cluster_enabled:1\r\n", config.Cluster, ""},
+		{"cluster_enabled:1\r\n", config.Single, "is a node of a Cluster"},
+		{"role:slave\r\n", config.Single, "is a read-only replica"},
+		{"role:slave\r\n", config.Sentinel, ""}, // it may be about to be promoted
+	} {
+		err := unfit(fields(tt.info), tt.mode)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q as %s: %v; want %q", tt.info, tt.mode, err, tt.want)
+		}
+	}
+}

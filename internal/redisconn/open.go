@@ -1,0 +1,150 @@
+// Package redisconn connects to the Redis that the configuration names, and
+// checks at the start that it answers and keeps what it is given.
+package redisconn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// startLimit bounds Open, all attempts included.
+const startLimit = 8 * time.Second
+
+// A Conn is a checked connection to a Redis.
+type Conn struct {
+	// Client is for any number of goroutines. It keeps to a context's deadline,
+	// and to the configuration's timeout where a context has none.
+	Client redis.UniversalClient
+	// Warnings say how this Redis may lose keys, one each, with the remedy.
+	Warnings []string
+
+	embedded io.Closer // nil for a server
+}
+
+// Open connects with at most poolSize connections to each node, and checks that
+// every node answers. It takes 9 s at most. The error names the address and
+// never the credentials. With cfg.Strict, a Redis that may lose keys is an
+// error; else Conn.Warnings says so.
+func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if cfg.Address.Mode == config.Embedded {
+		return openEmbedded(ctx, cfg, poolSize)
+	}
+	opts, err := options(cfg, poolSize)
+	if err != nil {
+		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
+	}
+	conn := &Conn{Client: redis.NewUniversalClient(opts)}
+	if err = ping(ctx, conn.Client); err == nil {
+		conn.Warnings, err = inspect(ctx, conn.Client, cfg.Address.Mode)
+	}
+	if err != nil {
+		discard(conn.Client)
+		return nil, fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))
+	}
+	if cfg.Strict && len(conn.Warnings) > 0 {
+		discard(conn.Client)
+		return nil, fmt.Errorf("redis.strict refuses to start: %s", strings.Join(conn.Warnings, "; "))
+	}
+	return conn, nil
+}
+
+// discard closes a client and does not wait long: with silent Sentinels Close
+// takes until the last time-out.
+func discard(c redis.UniversalClient) {
+	closed := make(chan struct{})
+	go func() { defer close(closed); _ = c.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
+}
+
+// Close closes the connections, and ends the embedded Redis.
+func (c *Conn) Close() error {
+	err := c.Client.Close()
+	if c.embedded != nil {
+		err = errors.Join(err, c.embedded.Close())
+	}
+	return err
+}
+
+func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
+	tlsConfig, err := tlsConfig(cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	return &redis.UniversalOptions{
+		Addrs:            cfg.Address.Hosts,
+		MasterName:       cfg.Address.Master,
+		IsClusterMode:    cfg.Address.Mode == config.Cluster,
+		ClientName:       "pushpace",
+		DB:               cfg.DB,
+		Username:         cfg.Username,
+		Password:         string(cfg.Password),
+		SentinelUsername: cfg.SentinelUsername,
+		SentinelPassword: string(cfg.SentinelPassword),
+		TLSConfig:        tlsConfig,
+
+		// A command takes two attempts at most, so that one without a deadline
+		// of its own ends soon when Redis accepts and does not answer.
+		MaxRetries:            1,
+		DialerRetries:         1,
+		DialTimeout:           cfg.DialTimeout,
+		ReadTimeout:           cfg.Timeout,
+		WriteTimeout:          cfg.Timeout,
+		PoolTimeout:           cfg.Timeout,
+		ContextTimeoutEnabled: true,
+		PoolSize:              poolSize,
+
+		// Both send commands at each connect that older servers refuse.
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}, nil
+}
+
+// maxPEM is the largest certificate file, in bytes.
+const maxPEM = 1 << 20
+
+func tlsConfig(t config.TLS) (*tls.Config, error) {
+	if !t.Enabled {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		f, err := os.Open(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		defer f.Close()
+		pem, err := io.ReadAll(io.LimitReader(f, maxPEM))
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca_file: %s holds no certificate in PEM", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		own, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return c, nil
+}

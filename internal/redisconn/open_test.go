@@ -1,0 +1,428 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+const secret = "canary-4f1c"
+
+func TestMain(m *testing.M) {
+	LogTo(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
+
+func settings(mode config.Mode, hosts ...string) config.Redis {
+	return config.Redis{
+		Address:     config.Address{Mode: mode, Hosts: hosts},
+		Prefix:      "pushpace",
+		DialTimeout: 300 * time.Millisecond,
+		Timeout:     300 * time.Millisecond,
+	}
+}
+
+// patient is for connections that should succeed, on a machine that may be busy.
+func patient(cfg config.Redis) config.Redis {
+	cfg.DialTimeout, cfg.Timeout = 5*time.Second, 5*time.Second
+	return cfg
+}
+
+func open(t *testing.T, cfg config.Redis) *Conn {
+	t.Helper()
+	conn, err := Open(t.Context(), patient(cfg), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return conn
+}
+
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.AppendOnly(), redistest.Password(secret))
+	cfg := settings(config.Single, s.Addr())
+	cfg.Password = secret
+	cfg.Strict = true
+	cfg.DB = 3
+	conn := open(t, cfg)
+	if len(conn.Warnings) > 0 {
+		t.Errorf("warnings: %q", conn.Warnings)
+	}
+	if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+	opts := s.Options()
+	opts.DB = 3
+	direct := redis.NewClient(opts)
+	defer direct.Close()
+	if got, err := direct.Get(t.Context(), "k").Result(); err != nil || got != "v" {
+		t.Errorf("in database 3: %q, %v", got, err)
+	}
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly())
+	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
+	for i := range 20 {
+		if err := conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conn.Warnings) > 0 {
+		t.Errorf("warnings: %q", conn.Warnings)
+	}
+	_, err := Open(t.Context(), patient(settings(config.Single, nodes[0].Addr())), 1)
+	if err == nil || !strings.Contains(err.Error(), "is a node of a Cluster") {
+		t.Errorf("a node as a single server: %v", err)
+	}
+}
+
+func TestClusterWarnsOfEachNode(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	conn := open(t, settings(config.Cluster, nodes[2].Addr()))
+	all := strings.Join(conn.Warnings, "\n")
+	for _, node := range nodes {
+		if !strings.Contains(all, "redis "+node.Addr()+": nothing is persisted") {
+			t.Errorf("no warning of %s in %q", node.Addr(), conn.Warnings)
+		}
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, redistest.AppendOnly(), redistest.Password("of-the-master"))
+	sentinel := redistest.StartSentinel(t, master, redistest.Password("of-the-sentinel"))
+	cfg := settings(config.Sentinel, sentinel.Addr())
+	cfg.Address.Master = redistest.MasterName
+	cfg.Password, cfg.SentinelPassword = "of-the-master", "of-the-sentinel"
+	conn := open(t, cfg)
+	if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Error(err)
+	}
+	cfg.Address.Master = "another"
+	_, err := Open(t.Context(), patient(cfg), 1)
+	if err == nil || !strings.Contains(err.Error(), "no Sentinel knows the master") {
+		t.Errorf("a master that does not exist: %v", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"nothing persisted", nil, []string{"nothing is persisted"}},
+		{"snapshots", []string{"--save", "60 1"}, nil},
+		{"eviction", []string{"--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"}, []string{"maxmemory-policy is allkeys-lru"}},
+		{"both", []string{"--maxmemory-policy", "volatile-ttl"}, []string{"maxmemory-policy is volatile-ttl", "nothing is persisted"}},
+		{"CONFIG forbidden", []string{"--rename-command", "CONFIG", ""}, nil},
+		{"INFO forbidden", []string{"--user", "default on nopass ~* &* +@all -info"}, []string{"the user may not call INFO"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			// The server has to answer INFO to the test before it is forbidden.
+			args, user := tt.args, ""
+			if len(args) > 0 && args[0] == "--user" {
+				args, user = nil, args[1]
+			}
+			s := redistest.Start(t, redistest.Args(args...))
+			if user != "" {
+				command := []any{"ACL", "SETUSER"}
+				for part := range strings.FieldsSeq(user) {
+					command = append(command, part)
+				}
+				if err := s.Client(t).Do(t.Context(), command...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cfg := settings(config.Single, s.Addr())
+			conn := open(t, cfg)
+			if len(conn.Warnings) != len(tt.want) {
+				t.Fatalf("warnings: %q; want %q", conn.Warnings, tt.want)
+			}
+			for i, want := range tt.want {
+				if !strings.Contains(conn.Warnings[i], want) || !strings.Contains(conn.Warnings[i], s.Addr()) {
+					t.Errorf("warning %q; want %q and the address", conn.Warnings[i], want)
+				}
+			}
+			cfg.Strict = true
+			strict, err := Open(t.Context(), patient(cfg), 1)
+			if err == nil {
+				_ = strict.Close()
+			}
+			if (err == nil) != (tt.want == nil) {
+				t.Errorf("strict: %v", err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("strict: %v; want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// silent accepts connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var conns []net.Conn
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				break
+			}
+			conns = append(conns, conn)
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return l.Addr().String()
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	guarded := redistest.Start(t, redistest.Password("right"))
+	plain := redistest.Start(t)
+	paused := redistest.Start(t)
+	paused.Pause(t)
+	sentinel := func(host string) config.Redis {
+		cfg := settings(config.Sentinel, host)
+		cfg.Address.Master = "main"
+		return cfg
+	}
+	with := func(cfg config.Redis, change func(*config.Redis)) config.Redis {
+		change(&cfg)
+		return cfg
+	}
+	for _, tt := range []struct {
+		name string
+		cfg  config.Redis
+		want string
+	}{
+		{"unreachable", settings(config.Single, closedPort(t)), "cannot be reached"},
+		{"unreachable Cluster", settings(config.Cluster, closedPort(t), closedPort(t)), "cannot be reached"},
+		{"unreachable Sentinel", sentinel(closedPort(t)), "cannot be reached"},
+		{"no such host", settings(config.Single, "host.invalid:6379"), "cannot be reached"},
+		{"silent", settings(config.Single, silent(t)), "does not answer"},
+		{"silent Cluster", settings(config.Cluster, silent(t), silent(t)), "does not answer"},
+		{"silent Sentinel", sentinel(silent(t)), "does not answer"},
+		{"paused", settings(config.Single, paused.Addr()), "does not answer"},
+		{"wrong password", with(settings(config.Single, guarded.Addr()), func(c *config.Redis) { c.Password = secret }), "credentials are refused"},
+		{"wrong user", with(settings(config.Single, guarded.Addr()), func(c *config.Redis) { c.Username, c.Password = "me", secret }), "credentials are refused"},
+		{"no password", settings(config.Single, guarded.Addr()), "credentials are refused"},
+		{"not a Cluster", settings(config.Cluster, plain.Addr()), "is no Cluster"},
+		{"TLS to a server without", with(settings(config.Single, plain.Addr()), func(c *config.Redis) { c.TLS.Enabled = true }), "whether tls is on"},
+		{"TLS authority missing", with(settings(config.Single, plain.Addr()), func(c *config.Redis) {
+			c.TLS = config.TLS{Enabled: true, CAFile: "no-such-file"}
+		}), "tls.ca_file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			conn, err := Open(t.Context(), tt.cfg, 4)
+			if err == nil {
+				_ = conn.Close()
+				t.Fatal("Open succeeds")
+			}
+			message := err.Error()
+			if !strings.Contains(message, tt.want) || !strings.Contains(message, tt.cfg.Address.Hosts[0]) {
+				t.Errorf("got %v; want %q and the address", err, tt.want)
+			}
+			if strings.Contains(message, secret) {
+				t.Errorf("the error shows the password: %v", err)
+			}
+			if took := time.Since(start); took > 8*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// TestOpenIsBounded has time-outs that are longer than what Open may take.
+func TestOpenIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]config.Redis{
+		"single":   settings(config.Single, silent(t)),
+		"cluster":  settings(config.Cluster, silent(t), silent(t)),
+		"sentinel": settings(config.Sentinel, silent(t), silent(t)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if cfg.Address.Mode == config.Sentinel {
+				cfg.Address.Master = "main"
+			}
+			cfg.DialTimeout, cfg.Timeout = time.Minute, time.Minute
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			conn, err := Open(ctx, cfg, 1)
+			if err == nil {
+				_ = conn.Close()
+				t.Fatal("Open succeeds")
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v with 300 ms: %v", took, err)
+			}
+		})
+	}
+}
+
+func TestDeadlineHoldsWhenRedisStopsAnswering(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	conn := open(t, settings(config.Single, s.Addr()))
+	s.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	err := conn.Client.Ping(ctx).Err()
+	if err == nil || time.Since(start) > 3*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+	s.Resume(t)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	certificate, authority := selfSigned(t)
+	server := miniredis.NewMiniRedis()
+	if err := server.StartTLS(&tls.Config{Certificates: []tls.Certificate{certificate}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	cfg := settings(config.Single, server.Addr())
+	cfg.TLS = config.TLS{Enabled: true, CAFile: authority}
+	conn := open(t, cfg)
+	if err := conn.Client.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+	cfg = patient(cfg)
+	for name, settings := range map[string]config.TLS{
+		"unknown authority": {Enabled: true},
+		"another name":      {Enabled: true, CAFile: authority, ServerName: "redis.example.com"},
+	} {
+		cfg.TLS = settings
+		conn, err := Open(t.Context(), cfg, 1)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "TLS fails") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// selfSigned makes a certificate for 127.0.0.1, and a file that holds it.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	conn := open(t, settings(config.Embedded))
+	c := conn.Client
+	ctx := t.Context()
+	if len(conn.Warnings) > 0 {
+		t.Errorf("warnings: %q", conn.Warnings)
+	}
+	if err := c.Set(ctx, "short", "v", 50*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set(ctx, "long", "v", time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for !errors.Is(c.Get(ctx, "short").Err(), redis.Nil) {
+		if time.Now().After(deadline) {
+			t.Fatal("a key outlives its time by far")
+		}
+	}
+	if ttl, err := c.TTL(ctx, "long").Result(); err != nil || ttl > time.Hour || ttl < 50*time.Minute {
+		t.Errorf("the other key has %v left, %v", ttl, err)
+	}
+	if now, err := c.Time(ctx).Result(); err != nil || time.Since(now).Abs() > time.Minute {
+		t.Errorf("its clock says %v, %v", now, err)
+	}
+}
+
+func TestEmbeddedIsPrivate(t *testing.T) {
+	t.Parallel()
+	conn := open(t, settings(config.Embedded))
+	addr := conn.Client.(*redis.Client).Options().Addr
+	stranger := redis.NewClient(&redis.Options{Addr: addr})
+	defer stranger.Close()
+	if err := stranger.Get(t.Context(), "k").Err(); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
+		t.Errorf("without the password: %v", err)
+	}
+	if host, _, _ := net.SplitHostPort(addr); host != "127.0.0.1" {
+		t.Errorf("it listens on %s", addr)
+	}
+}
