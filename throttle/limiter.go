@@ -155,6 +155,9 @@ type Decision struct {
 	Remaining []Remaining
 	// Moved lists bookings that this call gave an earlier slot.
 	Moved []Booking
+	// Unchecked says that the store was away and nothing was checked or charged:
+	// Granted is the operator's choice (see Open), and At the local clock's.
+	Unchecked bool
 }
 
 // Remaining is what one rate still admits.

@@ -1,0 +1,399 @@
+package throttle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// A scriptedStore is a Limiter whose store is as it is told to be.
+type scriptedStore struct {
+	calls atomic.Int64
+	ask   atomic.Pointer[func(context.Context) error]
+}
+
+func (s *scriptedStore) set(ask func(context.Context) error) { s.ask.Store(&ask) }
+
+func (s *scriptedStore) call(ctx context.Context) error {
+	s.calls.Add(1)
+	return (*s.ask.Load())(ctx)
+}
+
+func (s *scriptedStore) Acquire(ctx context.Context, r Request) (Decision, error) {
+	return Decision{Status: Deferred}, s.call(ctx)
+}
+func (s *scriptedStore) Peek(ctx context.Context, r Request) (Decision, error) {
+	return Decision{Status: Deferred}, s.call(ctx)
+}
+func (s *scriptedStore) Cancel(ctx context.Context, r Request) ([]Booking, error) {
+	return []Booking{{ID: "b"}}, s.call(ctx)
+}
+func (s *scriptedStore) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
+	return []Booking{{ID: "b"}}, s.call(ctx)
+}
+func (s *scriptedStore) Timeline(ctx context.Context, r Request) (Timeline, error) {
+	return Timeline{Now: time.Unix(1, 0)}, s.call(ctx)
+}
+
+var errRefused = fmt.Errorf("%w: connection refused", ErrUnavailable)
+
+func storeAnswers(context.Context) error { return nil }
+func storeRefuses(context.Context) error { return errRefused }
+
+// storeHangs ignores its context.
+func storeHangs(d time.Duration) func(context.Context) error {
+	return func(context.Context) error { time.Sleep(d); return nil }
+}
+
+var outageCall = Request{User: "u", ID: "n", Scopes: []Scope{{Name: General}}}
+
+// outageLog is a logger and what it has written.
+func outageLog() (*slog.Logger, *bytes.Buffer) {
+	var text bytes.Buffer
+	return slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	})), &text
+}
+
+func TestOutageClosedFailsFastAndProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedStore{}
+		log, text := outageLog()
+		o := WithOutage(s, "", OutageOptions{Log: log})
+		acquire := func() error {
+			_, err := o.Acquire(t.Context(), outageCall)
+			return err
+		}
+		s.set(storeAnswers)
+		if err := acquire(); err != nil || text.Len() > 0 {
+			t.Fatalf("%v, logged %q", err, text)
+		}
+		s.set(storeRefuses)
+		began := time.Now()
+		// The instants, after the outage began, at which the store is asked.
+		var asked []time.Duration
+		for range 400 { // 4 s
+			before := s.calls.Load()
+			if err := acquire(); !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("%v; want ErrUnavailable", err)
+			}
+			if s.calls.Load() > before {
+				asked = append(asked, time.Since(began))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		want := []time.Duration{0, 250 * time.Millisecond, 750 * time.Millisecond, 1750 * time.Millisecond, 2750 * time.Millisecond, 3750 * time.Millisecond}
+		if fmt.Sprint(asked) != fmt.Sprint(want) {
+			t.Errorf("asked at %v; want %v", asked, want)
+		}
+		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400, Since: began}) {
+			t.Errorf("%+v", stats)
+		}
+		s.set(storeAnswers)
+		time.Sleep(time.Second)
+		for range 2 {
+			if err := acquire(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400}) {
+			t.Errorf("after: %+v", stats)
+		}
+		wantLog := "level=WARN msg=\"the limits' store is away\" on_outage=closed error=\"" + errRefused.Error() + "\"\n" +
+			"level=INFO msg=\"the limits' store is back\" lasted=5s calls=400 unchecked=0\n"
+		if text.String() != wantLog {
+			t.Errorf("logged\n%s\nwant\n%s", text, wantLog)
+		}
+	})
+}
+
+func TestOutageOpenGrantsUnchecked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedStore{}
+		log, text := outageLog()
+		o := WithOutage(s, Open, OutageOptions{Log: log})
+		s.set(storeRefuses)
+		for _, ask := range []func(context.Context, Request) (Decision, error){o.Acquire, o.Acquire, o.Peek} {
+			d, err := ask(t.Context(), outageCall)
+			if err != nil || d.Status != Granted || !d.Unchecked || !d.At.Equal(time.Now()) || d.Left != 0 {
+				t.Errorf("%+v, %v", d, err)
+			}
+		}
+		if _, err := o.Cancel(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("cancel: %v", err)
+		}
+		if _, err := o.Reschedule(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("reschedule: %v", err)
+		}
+		if _, err := o.Timeline(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("timeline: %v", err)
+		}
+		if stats := o.Stats(); stats.Outages != 1 || stats.Unchecked != 3 || stats.Failed != 3 {
+			t.Errorf("%+v", stats)
+		}
+		if n := s.calls.Load(); n != 1 {
+			t.Errorf("the store was asked %d times; want 1", n)
+		}
+		s.set(storeAnswers)
+		time.Sleep(firstPause)
+		if d, err := o.Acquire(t.Context(), outageCall); err != nil || d.Unchecked || d.Status != Deferred {
+			t.Errorf("after: %+v, %v", d, err)
+		}
+		if !strings.Contains(text.String(), "lasted=250ms calls=6 unchecked=3") {
+			t.Errorf("logged %q", text)
+		}
+	})
+}
+
+func TestOutageHoldsTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedStore{}
+		s.set(storeHangs(time.Minute))
+		o := WithOutage(s, Closed, OutageOptions{Timeout: 3 * time.Second})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				_, err := o.Acquire(t.Context(), outageCall)
+				if !errors.Is(err, ErrUnavailable) || time.Since(start) != 3*time.Second {
+					t.Errorf("after %s: %v", time.Since(start), err)
+				}
+			})
+		}
+		wg.Wait()
+		// Ten failures are one outage, and do not lengthen the pause. One call
+		// probes, and while it hangs the others do not wait for it.
+		time.Sleep(firstPause)
+		for range 10 {
+			wg.Go(func() { _, _ = o.Timeline(t.Context(), outageCall) })
+		}
+		synctest.Wait()
+		if n := s.calls.Load(); n != 11 {
+			t.Errorf("the store was asked %d times; want 11", n)
+		}
+		if stats := o.Stats(); stats.Outages != 1 || stats.Failed != 19 {
+			t.Errorf("%+v", stats)
+		}
+		wg.Wait()
+		if stats := o.Stats(); stats.Outages != 1 || stats.Failed != 20 {
+			t.Errorf("%+v", stats)
+		}
+		time.Sleep(time.Minute) // what was abandoned ends, and its answer is not heard
+		if o.Stats().Since.IsZero() {
+			t.Error("an answer that came too late ended the outage")
+		}
+	})
+}
+
+func TestOutageIsNotTheCallersEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []OnOutage{Closed, Open} {
+			s := &scriptedStore{}
+			s.set(storeHangs(time.Second))
+			o := WithOutage(s, mode, OutageOptions{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if d, err := o.Acquire(ctx, outageCall); !errors.Is(err, context.DeadlineExceeded) || d.Unchecked {
+				t.Errorf("%s: %+v, %v", mode, d, err)
+			}
+			if _, err := o.Acquire(ctx, outageCall); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: a context that has ended: %v", mode, err)
+			}
+			cancel()
+			if stats := o.Stats(); stats != (OutageStats{}) {
+				t.Errorf("%s: %+v", mode, stats)
+			}
+			// A probe whose caller leaves hands its turn to the next.
+			s.set(storeRefuses)
+			_, _ = o.Acquire(t.Context(), outageCall)
+			time.Sleep(firstPause)
+			s.set(storeHangs(time.Second))
+			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+			_, _ = o.Acquire(ctx, outageCall)
+			cancel()
+			s.set(storeAnswers)
+			if d, err := o.Acquire(t.Context(), outageCall); err != nil || d.Unchecked {
+				t.Errorf("%s: the next: %+v, %v", mode, d, err)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
+	t.Parallel()
+	s := &scriptedStore{}
+	o := WithOutage(s, Open, OutageOptions{})
+	wrong := errors.New("WRONGTYPE")
+	s.set(func(context.Context) error { return wrong })
+	if d, err := o.Acquire(t.Context(), outageCall); err != wrong || d.Unchecked {
+		t.Errorf("%+v, %v", d, err)
+	}
+	s.set(storeRefuses)
+	_, _ = o.Acquire(t.Context(), outageCall)
+	calls := s.calls.Load()
+	for name, r := range map[string]Request{
+		"no user": {ID: "n", Scopes: outageCall.Scopes},
+		"no ID":   {User: "u", Scopes: outageCall.Scopes},
+	} {
+		if d, err := o.Acquire(t.Context(), r); err == nil || errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	if s.calls.Load() != calls {
+		t.Error("a faulty request went to the store")
+	}
+	s.set(storeAnswers)
+	if _, err := o.Acquire(t.Context(), Request{User: "u", ID: "n"}); err != nil {
+		t.Errorf("without scopes: %v", err)
+	}
+	if o.Stats().Since.IsZero() {
+		t.Error("a request that asks no store ended the outage")
+	}
+
+	o = WithOutage(s, Closed, OutageOptions{})
+	if moved, err := o.Cancel(t.Context(), outageCall); err != nil || len(moved) != 1 {
+		t.Errorf("cancel: %v, %v", moved, err)
+	}
+	if moved, err := o.Reschedule(t.Context(), outageCall); err != nil || len(moved) != 1 {
+		t.Errorf("reschedule: %v, %v", moved, err)
+	}
+	if line, err := o.Timeline(t.Context(), outageCall); err != nil || line.Now.IsZero() {
+		t.Errorf("timeline: %v, %v", line, err)
+	}
+}
+
+// eventually calls f until it is true.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// outageRedis is a Redis limiter with short time-outs.
+func outageRedis(t *testing.T, o *redis.Options) *Redis {
+	o.ContextTimeoutEnabled = true
+	o.MaxRetries = -1
+	client := redis.NewClient(o)
+	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 100 * time.Millisecond})
+	t.Cleanup(func() {
+		_ = l.Close()
+		_ = client.Close()
+	})
+	return l
+}
+
+func outageRequest(id string) Request {
+	return Request{User: "u", ID: id, Scopes: []Scope{{Name: General, Policy: Policy{Rates: []Rate{{1000, time.Hour}}}}}}
+}
+
+func TestOutageOfRedis(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]struct {
+		begin, end func(*redistest.Server, testing.TB)
+	}{
+		"paused": {(*redistest.Server).Pause, (*redistest.Server).Resume},
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.AppendOnly())
+			l := outageRedis(t, server.Options())
+			closed, open := WithOutage(l, Closed, OutageOptions{}), WithOutage(l, Open, OutageOptions{})
+			for i, o := range []*Outage{closed, open} {
+				eventually(t, "the start", func() bool {
+					d, err := o.Acquire(t.Context(), outageRequest(fmt.Sprint("before-", i)))
+					return err == nil && d.Status == Granted && !d.Unchecked
+				})
+			}
+			trouble.begin(server, t)
+			start := time.Now()
+			for i := range 200 {
+				if _, err := closed.Acquire(t.Context(), outageRequest(fmt.Sprint("closed-", i))); !errors.Is(err, ErrUnavailable) {
+					t.Fatalf("closed: %v", err)
+				}
+				if d, err := open.Acquire(t.Context(), outageRequest(fmt.Sprint("open-", i))); err != nil || !d.Unchecked {
+					t.Fatalf("open: %+v, %v", d, err)
+				}
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("400 calls took %s", took)
+			}
+			trouble.end(server, t)
+			for _, o := range []*Outage{closed, open} {
+				eventually(t, "the end", func() bool {
+					d, err := o.Acquire(t.Context(), outageRequest("after"))
+					return err == nil && d.Status == Granted && !d.Unchecked
+				})
+				if stats := o.Stats(); stats.Outages == 0 || !stats.Since.IsZero() {
+					t.Errorf("%+v", stats)
+				}
+			}
+			// what was acknowledged before is still known
+			line, err := closed.Timeline(t.Context(), outageRequest(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			known := map[string]bool{}
+			for _, a := range line.Admissions[General] {
+				known[a.ID] = true
+			}
+			if !known["before-0"] || !known["before-1"] || !known["after"] {
+				t.Errorf("%v", known)
+			}
+		})
+	}
+}
+
+func TestOutageOfARedisThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	// The client's own time-outs are far away, as by its defaults.
+	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String()})
+	l := NewRedis(client, Options{Timeout: time.Minute})
+	o := WithOutage(l, Closed, OutageOptions{Timeout: 50 * time.Millisecond})
+	start := time.Now()
+	for range 100 {
+		if _, err := o.Peek(t.Context(), outageCall); !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("100 calls took %s", took)
+	}
+	_ = client.Close()
+	_ = l.Close()
+}
