@@ -125,9 +125,6 @@ func harmless(err error) error {
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) {
 		return invalid
 	}
-	if goAway := (http2.GoAwayError{}); errors.As(err, &goAway) {
-		return fmt.Errorf("GOAWAY with %v", goAway.ErrCode)
-	}
 	if stream := (http2.StreamError{}); errors.As(err, &stream) {
 		return fmt.Errorf("stream reset with %v", stream.Code)
 	}

@@ -40,7 +40,7 @@ func TestTransportOutcome(t *testing.T) {
 		{"EOF", io.EOF, Retry, ConnectionLost, true, ConcernsProvider},
 		{"unexpected EOF", io.ErrUnexpectedEOF, Retry, ConnectionLost, true, ConcernsProvider},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, Retry, ConnectionLost, true, ConcernsProvider},
-		{"GOAWAY", http2.GoAwayError{LastStreamID: 1, DebugData: "secret"}, Retry, ConnectionLost, true, ConcernsProvider},
+		{"GOAWAY", goAwayError{}, Retry, ConnectionLost, true, ConcernsProvider},
 		{"stream reset", http2.StreamError{Code: http2.ErrCodeInternal}, Retry, ConnectionLost, true, ConcernsProvider},
 		{"stream refused", http2.StreamError{Code: http2.ErrCodeRefusedStream}, Retry, ConnectionLost, false, ConcernsProvider},
 		{"unknown", errors.New("secret"), Retry, ConnectionLost, true, ConcernsProvider},
@@ -60,6 +60,11 @@ func TestTransportOutcome(t *testing.T) {
 		}
 	}
 }
+
+// goAwayError stands for the HTTP/2 client's own, which quotes the peer.
+type goAwayError struct{}
+
+func (goAwayError) Error() string { return "http2: server sent GOAWAY, debug=secret" }
 
 type timeoutError struct{}
 

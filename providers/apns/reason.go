@@ -46,3 +46,17 @@ const (
 	ServiceUnavailable  providers.Reason = "ServiceUnavailable"
 	Shutdown            providers.Reason = "Shutdown"
 )
+
+// Reasons lists every reason that an outcome of this package can have besides
+// those of package providers.
+func Reasons() []providers.Reason {
+	return []providers.Reason{
+		BadCollapseID, BadDeviceToken, BadExpirationDate, BadMessageID, BadPriority, BadTopic,
+		DeviceTokenNotForTopic, DuplicateHeaders, IdleTimeout, InvalidPushType, MissingDeviceToken,
+		MissingTopic, PayloadEmpty, TopicDisallowed, BadCertificate, BadCertificateEnvironment,
+		BadEnvironmentKeyIDInToken, ExpiredProviderToken, Forbidden, InvalidProviderToken,
+		MissingProviderToken, UnrelatedKeyIDInToken, BadPath, MethodNotAllowed, ExpiredToken,
+		Unregistered, PayloadTooLarge, TooManyProviderTokenUpdates, TooManyRequests,
+		InternalServerError, ServiceUnavailable, Shutdown,
+	}
+}

@@ -63,11 +63,11 @@ func start(t *testing.T, options fcmtest.Options) (*fcmtest.Server, fcm.Config) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := server.WriteCredentials(t.TempDir())
+	cfg, err := server.WriteCredentials(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, fcm.Config{CredentialsFile: files.Credentials, RootCAFile: files.RootCA, Endpoint: server.URL()}
+	return server, cfg
 }
 
 // keyText returns a line of the private key.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/pushpace/pushpace/providers/fcm"
 )
 
 // The service account that the server knows.
@@ -15,20 +17,13 @@ const (
 	keyID       = "0123456789abcdef0123456789abcdef01234567"
 )
 
-// Files are the paths of what a client needs to reach a server.
-type Files struct {
-	// Credentials is the service account's key file, as Google issues it.
-	Credentials string
-	// RootCA holds the certificate of the server's authority in PEM.
-	RootCA string
-}
-
-// WriteCredentials writes into dir a service account's key file whose token_uri
-// is the server's, and the certificate of the server's authority.
-func (s *Server) WriteCredentials(dir string) (Files, error) {
+// WriteCredentials writes into dir a service account's key file, as Google
+// issues it, whose token_uri is the server's, and the certificate of the server's
+// authority. It returns the configuration of a sender that uses them.
+func (s *Server) WriteCredentials(dir string) (fcm.Config, error) {
 	key, err := x509.MarshalPKCS8PrivateKey(s.key)
 	if err != nil {
-		return Files{}, fmt.Errorf("fcmtest: %w", err)
+		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
 	text, err := json.MarshalIndent(map[string]string{
 		"type":           "service_account",
@@ -40,14 +35,18 @@ func (s *Server) WriteCredentials(dir string) (Files, error) {
 		"token_uri":      s.url + "/token",
 	}, "", "  ")
 	if err != nil {
-		return Files{}, fmt.Errorf("fcmtest: %w", err)
+		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
-	f := Files{Credentials: filepath.Join(dir, "fcm-credentials.json"), RootCA: filepath.Join(dir, "fcm-root-ca.pem")}
-	if err := os.WriteFile(f.Credentials, text, 0o600); err != nil {
-		return Files{}, fmt.Errorf("fcmtest: %w", err)
+	c := fcm.Config{
+		CredentialsFile: filepath.Join(dir, "fcm-credentials.json"),
+		RootCAFile:      filepath.Join(dir, "fcm-root-ca.pem"),
+		Endpoint:        s.url,
 	}
-	if err := os.WriteFile(f.RootCA, s.ca, 0o644); err != nil {
-		return Files{}, fmt.Errorf("fcmtest: %w", err)
+	if err := os.WriteFile(c.CredentialsFile, text, 0o600); err != nil {
+		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
-	return f, nil
+	if err := os.WriteFile(c.RootCAFile, s.ca, 0o644); err != nil {
+		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
+	}
+	return c, nil
 }
