@@ -9,9 +9,8 @@ const none entry = -1
 // A view is what a first visit reads of one scope: for each rule the n-th
 // newest admission, or none.
 type view struct {
-	policy *Policy
-	rules  []rule
-	nth    []entry
+	rules []rule
+	nth   []entry
 }
 
 // decide answers the first instant, from that one on, at which every rule of
@@ -41,7 +40,7 @@ func decide(views []view, from int64) (at int64, scope, rule int) {
 // it, which only makes the next one wait.
 const (
 	stampEarly = 1_000  // µs
-	stampLate  = 20_000 // µs
+	stampLate  = 10_000 // µs
 )
 
 func stampHolds(stamp, now int64) bool {

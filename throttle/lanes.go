@@ -12,7 +12,7 @@ import (
 
 const (
 	// laneCount is how many pipelines to one node may be under way at once.
-	laneCount = 4
+	laneCount = 2
 	// laneBatch bounds the claims that share a pipeline.
 	laneBatch = 64
 )
@@ -142,7 +142,7 @@ func (c *clock) learn(ctx context.Context, client redis.Cmdable) error {
 func (c *clock) predict(elapsed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return elapsed + int64(c.offset+2*c.deviation)
+	return elapsed + int64(c.offset+c.deviation)
 }
 
 // observe takes in that a command sent at that elapsed time was executed at

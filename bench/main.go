@@ -1,0 +1,136 @@
+// Command bench compares pushpace with what it could be built from. It is a
+// module of its own, so that the other libraries stay out of pushpace's go.mod.
+//
+//	go -C bench run . throttle -redis 127.0.0.1:6379 -json
+//
+// Contestants take turns in one run; a figure is the median of its rounds. Keys
+// are made under a prefix of the run's own and removed at its end.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A bench prints its figures for people to w as it goes, and answers them.
+type bench func(ctx context.Context, b *run) (map[string]any, error)
+
+var benches = map[string]bench{"throttle": throttleBench}
+
+// A run is what every bench works with.
+type run struct {
+	addr   string
+	rounds int
+	prefix string
+	admin  *redis.Client
+}
+
+func main() {
+	if err := benchmark(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func benchmark(args []string) error {
+	names := make([]string, 0, len(benches))
+	for name := range benches {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	usage := "usage: bench " + strings.Join(names, "|") + " -redis HOST:PORT [-json] [-rounds N]"
+	if len(args) == 0 || benches[args[0]] == nil {
+		return fmt.Errorf("%s", usage)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	addr := flags.String("redis", "127.0.0.1:6379", "`address` of a Redis to load")
+	asJSON := flags.Bool("json", false, "print one JSON object")
+	rounds := flags.Int("rounds", 5, "rounds of each contestant")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano())}
+	r.admin = r.client(4)
+	defer r.admin.Close()
+	info, err := r.admin.Info(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("redis %s: %w", *addr, err)
+	}
+	defer r.clean()
+	figures, err := benches[args[0]](ctx, r)
+	if err != nil {
+		return err
+	}
+	figures["env"] = map[string]any{
+		"cpus": runtime.NumCPU(), "go": runtime.Version(), "redis": field(info, "redis_version"), "commit": commit(),
+	}
+	out := json.NewEncoder(os.Stdout)
+	if !*asJSON {
+		out.SetIndent("", "  ")
+	}
+	return out.Encode(figures)
+}
+
+// client answers a client whose pool is as large as its goroutines.
+func (r *run) client(goroutines int) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: r.addr, PoolSize: goroutines, ContextTimeoutEnabled: true,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	})
+}
+
+// clean removes the run's keys.
+func (r *run) clean() {
+	ctx := context.Background()
+	var keys []string
+	scan := r.admin.Scan(ctx, 0, r.prefix+"*", 1000).Iterator()
+	for scan.Next(ctx) {
+		if keys = append(keys, scan.Val()); len(keys) == 1000 {
+			r.admin.Unlink(ctx, keys...)
+			keys = keys[:0]
+		}
+	}
+	if len(keys) > 0 {
+		r.admin.Unlink(ctx, keys...)
+	}
+}
+
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func commit() string {
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// median answers the middle one of the samples.
+func median(samples []float64) float64 {
+	s := slices.Sorted(slices.Values(samples))
+	if len(s)%2 == 1 {
+		return s[len(s)/2]
+	}
+	return (s[len(s)/2-1] + s[len(s)/2]) / 2
+}
