@@ -1,0 +1,158 @@
+package throttle
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MiddlewareOptions configure a Middleware. The zero value is ready for use.
+type MiddlewareOptions struct {
+	// OnError is what becomes of a request that the limiter answers with an
+	// error: Closed, the default, answers 503; Open lets it pass.
+	OnError OnOutage
+	// Report is told of each such error, to log it; nil for nobody.
+	Report func(*http.Request, error)
+}
+
+// Middleware throttles HTTP requests. The key function says whose timeline a
+// request belongs to and which scopes limit it; ID, Horizon, Wait and Report of
+// what it returns are not used. A key without a user or scopes passes the
+// request.
+//
+// A request that is over a limit is answered with 429 (RFC 6585), Retry-After
+// in whole seconds, rounded up, and a problem document (RFC 9457) of the type
+// quota-exceeded. It leaves no trace in the timeline.
+//
+// The fields RateLimit-Policy and RateLimit are those of
+// draft-ietf-httpapi-ratelimit-headers-11: every rate and minimum gap is a
+// policy named SCOPE:RULE, as in
+//
+//	RateLimit-Policy: "all:gap";q=1;w=1, "all:10/1m";q=10;w=60
+//	RateLimit: "all:gap";r=0;t=1, "all:10/1m";r=9;t=60
+//
+// The draft knows whole seconds only: shorter windows are rounded up. On a
+// request that passes, t is the whole window: no more than r requests within it
+// is always allowed. On a 429, RateLimit names the policy that it violates, and
+// t is what Retry-After says.
+func Middleware(l Limiter, key func(*http.Request) Request, o MiddlewareOptions) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			request := key(r)
+			if request.User == "" || len(request.Scopes) == 0 {
+				next.ServeHTTP(w, r)
+				return
+			}
+			d, err := admit(r.Context(), l, &request)
+			switch {
+			case err != nil:
+				if o.Report != nil {
+					o.Report(r, err)
+				}
+				if o.OnError == Open {
+					next.ServeHTTP(w, r)
+					return
+				}
+				unavailable503.answer(w, 1)
+			case d.Status != Granted:
+				advertise(w.Header(), request.Scopes, d)
+				over(d).answer(w, seconds(d.Left))
+			default:
+				advertise(w.Header(), request.Scopes, d)
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+// admit asks for one HTTP request, now or never.
+func admit(ctx context.Context, l Limiter, r *Request) (Decision, error) {
+	r.ID, r.Horizon, r.Wait, r.Report = rand.Text(), 0, 0, true
+	return l.Acquire(ctx, *r)
+}
+
+// advertise sets the draft's fields for a decision.
+func advertise(h http.Header, scopes []Scope, d Decision) {
+	var policies, limits []string
+	for _, s := range scopes {
+		if gap := s.Policy.MinGap; gap > 0 {
+			policies = append(policies, item(s.Name, gapRule, "q", 1, "w", seconds(gap)))
+			limits = append(limits, item(s.Name, gapRule, "r", 0, "t", seconds(gap)))
+		}
+		for _, rate := range s.Policy.Rates {
+			policies = append(policies, item(s.Name, rate.String(), "q", rate.Count, "w", seconds(rate.Period)))
+			i := slices.IndexFunc(d.Remaining, func(left Remaining) bool { return left.Scope == s.Name && left.Rate == rate })
+			if i >= 0 {
+				limits = append(limits, item(s.Name, rate.String(), "r", d.Remaining[i].Count, "t", seconds(rate.Period)))
+			}
+		}
+	}
+	switch {
+	case d.Unchecked, d.Status != Granted && d.Rule == "":
+		limits = nil // nothing is known of them
+	case d.Status != Granted:
+		limits = []string{item(d.Scope, d.Rule, "r", 0, "t", seconds(d.Left))}
+	}
+	if len(policies) > 0 {
+		h.Set("RateLimit-Policy", strings.Join(policies, ", "))
+	}
+	if len(limits) > 0 {
+		h.Set("RateLimit", strings.Join(limits, ", "))
+	}
+}
+
+// item writes a String with two parameters as a structured field (RFC 9651).
+func item(scope, rule, first string, a int, second string, b int) string {
+	return `"` + policyName(scope, rule) + `";` + first + "=" + strconv.Itoa(a) + ";" + second + "=" + strconv.Itoa(b)
+}
+
+// policyName is plain ASCII without quotes: escape leaves no other byte, and
+// rules have none.
+func policyName(scope, rule string) string { return escape(scope) + ":" + rule }
+
+// seconds rounds up.
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// A problem is a problem document.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+var unavailable503 = problem{
+	Type:   "about:blank",
+	Title:  http.StatusText(http.StatusServiceUnavailable),
+	Status: http.StatusServiceUnavailable,
+}
+
+// over is the problem type quota-exceeded of the draft.
+func over(d Decision) problem {
+	p := problem{
+		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		Title:  "Request cannot be satisfied as assigned quota has been exceeded",
+		Status: http.StatusTooManyRequests,
+	}
+	if d.Rule != "" {
+		p.Violated = []string{policyName(d.Scope, d.Rule)}
+	}
+	return p
+}
+
+func (p problem) answer(w http.ResponseWriter, retryAfter int) {
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	h := w.Header()
+	h.Set("Retry-After", strconv.Itoa(max(1, retryAfter)))
+	h.Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // the client may have left
+}
