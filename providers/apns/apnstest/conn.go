@@ -77,7 +77,13 @@ func newConn(s *Server, raw net.Conn) *conn {
 func (c *conn) serve() {
 	defer c.abort()
 	_ = c.tls.SetDeadline(time.Now().Add(handshakeTimeout))
-	if c.tls.Handshake() != nil || c.tls.ConnectionState().NegotiatedProtocol != "h2" {
+	if c.tls.Handshake() != nil {
+		// Closing on what the client has sent already would reset the
+		// connection, and the client might not see the alert.
+		_, _ = io.Copy(io.Discard, c.raw)
+		return
+	}
+	if c.tls.ConnectionState().NegotiatedProtocol != "h2" {
 		return
 	}
 	preface := make([]byte, len(http2.ClientPreface))
@@ -116,6 +122,11 @@ func (c *conn) serve() {
 // enqueue has frames written. With c.mu held, or before the writer runs.
 func (c *conn) enqueue(frames func()) {
 	c.queue = append(c.queue, frames)
+	c.wake()
+}
+
+// wake makes the writer look.
+func (c *conn) wake() {
 	select {
 	case c.ready <- struct{}{}:
 	default:
@@ -165,10 +176,7 @@ func (c *conn) abort() {
 		c.server.End()
 	}
 	clear(c.streams)
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+	c.wake()
 }
 
 // read handles frames until the connection ends or the client breaks the rules.
@@ -265,6 +273,7 @@ func (c *conn) forget(id uint32) {
 	if c.streams[id] != nil {
 		delete(c.streams, id)
 		c.server.End()
+		c.wake()
 	}
 }
 
@@ -285,7 +294,7 @@ func (c *conn) decide(s *stream) {
 		c.mu.Lock()
 		gone := c.streams[s.id] == nil
 		if !gone {
-			c.lastAccepted = s.id
+			c.lastAccepted = max(c.lastAccepted, s.id)
 		}
 		c.mu.Unlock()
 		if gone {
@@ -398,17 +407,21 @@ const goAwayReason = `{"reason":"` + string(apns.Shutdown) + `"}`
 func (c *conn) goAway(atOnce bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leaving || c.closed {
+	if c.closed {
 		return
 	}
-	c.leaving = true
 	last := c.lastAccepted
 	for id := range c.streams {
-		if atOnce || id > last {
+		if atOnce || (!c.leaving && id > last) {
 			delete(c.streams, id)
 			c.server.End()
 		}
 	}
+	if c.leaving {
+		c.wake()
+		return
+	}
+	c.leaving = true
 	c.enqueue(func() { _ = c.framer.WriteGoAway(last, http2.ErrCodeNo, []byte(goAwayReason)) })
 }
 

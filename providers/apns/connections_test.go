@@ -1,0 +1,157 @@
+package apns_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// burst sends n notifications at once and returns their outcomes by kind.
+func burst(t *testing.T, sender *apns.Sender, n int) map[providers.Kind]int {
+	t.Helper()
+	kinds := make(map[providers.Kind]int)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to(fmt.Sprintf("%064x", i)))
+			mu.Lock()
+			defer mu.Unlock()
+			kinds[o.Kind]++
+		})
+	}
+	all.Wait()
+	return kinds
+}
+
+func TestBurstOnColdConnection(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 50 * time.Millisecond}})
+	sender := newSender(t, credentials(t, server))
+	const pushes = 256
+	if kinds := burst(t, sender, pushes); kinds[providers.Delivered] != pushes {
+		t.Errorf("%v", kinds)
+	}
+	count := server.Count()
+	if count.Connections != 1 || count.Received != pushes || server.Ledger().Len() != pushes {
+		t.Errorf("%+v, %d accepted", count, server.Ledger().Len())
+	}
+	if count.Peak < pushes/2 {
+		t.Errorf("at most %d were in flight at once", count.Peak)
+	}
+}
+
+func TestBurstBeyondTheStreams(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{Streams: 8, Latency: standin.Latency{Typical: time.Millisecond}})
+	sender := newSender(t, credentials(t, server))
+	const pushes = 400
+	if kinds := burst(t, sender, pushes); kinds[providers.Delivered] != pushes {
+		t.Errorf("%v", kinds)
+	}
+	count := server.Count()
+	if count.Connections > 4 || server.Ledger().Len() != pushes {
+		t.Errorf("%+v, %d accepted", count, server.Ledger().Len())
+	}
+}
+
+// Whatever the connections go through, a push that is not ambiguous is in the
+// ledger once if it was delivered and not at all otherwise.
+func TestBurstThroughFaults(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: time.Millisecond, Tail: 10 * time.Millisecond, TailShare: 0.2, Seed: 1}})
+	sender := newSender(t, credentials(t, server))
+	const pushes = 600
+	outcomes := make(map[string]providers.Outcome)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range pushes {
+		token := fmt.Sprintf("%064x", i)
+		switch i % 100 {
+		case 20:
+			server.Respond(token, standin.Answer{Fault: standin.GoAwayUnprocessed})
+		case 40:
+			server.Respond(token, standin.Answer{Fault: standin.GoAway})
+		case 60:
+			server.Respond(token, standin.Answer{Fault: standin.Close})
+		case 80:
+			server.Respond(token, standin.Answer{Status: 503, Reason: "Shutdown"})
+		}
+		all.Go(func() {
+			o := sender.Send(t.Context(), notification(token), to(token))
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[token] = o
+		})
+	}
+	all.Wait()
+	accepted := make(map[string]int)
+	for _, e := range server.Ledger().Entries() {
+		accepted[e.Token]++
+	}
+	delivered := 0
+	for token, o := range outcomes {
+		switch {
+		case o.Kind == providers.Delivered:
+			delivered++
+			if accepted[token] != 1 {
+				t.Errorf("delivered, but accepted %d times", accepted[token])
+			}
+		case o.Ambiguous:
+			if accepted[token] > 1 {
+				t.Errorf("ambiguous, and accepted %d times", accepted[token])
+			}
+		case accepted[token] != 0:
+			t.Errorf("%+v, but it was accepted", o)
+		}
+	}
+	if delivered == 0 {
+		t.Error("nothing was delivered")
+	}
+}
+
+func TestShutdownTakesANewConnection(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	sender := newSender(t, credentials(t, server))
+	for _, reason := range []string{"Shutdown", "IdleTimeout", "UnrelatedKeyIdInToken"} {
+		before := server.Count().Connections
+		server.Respond("00aa", standin.Answer{}, standin.Answer{Status: 400, Reason: reason})
+		for _, want := range []providers.Kind{providers.Delivered, providers.Retry, providers.Delivered} {
+			if o := sender.Send(t.Context(), notification("n1"), to("00aa")); o.Kind != want {
+				t.Errorf("%s: %+v", reason, o)
+			}
+		}
+		if after := server.Count().Connections; after != max(before, 1)+1 {
+			t.Errorf("%s: %d connections after %d", reason, after, before)
+		}
+	}
+}
+
+// A first push that gets no answer holds the others up for a second only.
+func TestFirstPushWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	accepted := make(chan struct{}, 2)
+	server := newServer(t, apnstest.Options{Ledger: standin.NewLedger(func(standin.Entry) error {
+		accepted <- struct{}{}
+		return nil
+	})})
+	config := credentials(t, server)
+	config.Timeout = 1500 * time.Millisecond
+	sender := newSender(t, config)
+	stuck := make(chan providers.Outcome)
+	go func() { stuck <- sender.Send(t.Context(), notification("n1"), to("fade0b1a")) }()
+	<-accepted
+	if o := sender.Send(t.Context(), notification("n2"), to("00aa")); o.Kind != providers.Delivered {
+		t.Errorf("%+v", o)
+	}
+	if o := <-stuck; o.Reason != providers.TimedOut {
+		t.Errorf("%+v", o)
+	}
+}
