@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
+	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}
+	retry := outcome{Outcome: providers.Outcome{Kind: providers.Retry, RetryAfter: 7 * time.Second}}
+	ambiguous := outcome{Outcome: providers.Outcome{Kind: providers.Retry, Ambiguous: true}}
+	rejected := outcome{Outcome: providers.Outcome{Kind: providers.Rejected, Reason: "r", Err: errors.New("why")}}
+	misconfigured := outcome{Outcome: providers.Outcome{Kind: providers.Misconfigured}}
+	const backoff = 2 * time.Second
+	for name, c := range map[string]struct {
+		outcomes []outcome
+		attempts int
+		since    time.Duration
+		state    push.State
+		delay    time.Duration
+		taken    bool
+	}{
+		"delivered":                    {[]outcome{delivered}, 1, 0, push.Delivered, 0, true},
+		"one of two delivered":         {[]outcome{delivered, dead}, 1, 0, push.Delivered, 0, true},
+		"all dead":                     {[]outcome{dead, dead}, 1, 0, push.Undeliverable, 0, false},
+		"dead and rejected":            {[]outcome{dead, rejected}, 1, 0, push.Rejected, 0, false},
+		"retry after":                  {[]outcome{retry}, 1, 0, push.Waiting, 7 * time.Second, false},
+		"retry, backoff is longer":     {[]outcome{ambiguous}, 1, 0, push.Waiting, backoff, true},
+		"delivered, the other retried": {[]outcome{delivered, retry}, 1, 0, push.Waiting, 7 * time.Second, true},
+		"attempts spent":               {[]outcome{retry}, 3, 0, push.Exhausted, 7 * time.Second, false},
+		"attempts spent, ambiguous":    {[]outcome{ambiguous}, 3, 0, push.Exhausted, 0, true},
+		"attempts spent, delivered":    {[]outcome{delivered, retry}, 3, 0, push.Delivered, 7 * time.Second, true},
+		"time spent":                   {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 7 * time.Second, false},
+		"misconfigured waits":          {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, misconfiguredDelay, false},
+		"misconfigured too long":       {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
+	} {
+		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
+		if got.state != c.state || got.delay != c.delay || got.taken != c.taken {
+			t.Errorf("%s: %+v, want %s in %s, taken %t", name, got, c.state, c.delay, c.taken)
+		}
+	}
+}
+
+func TestPauseGrowsAndIsBounded(t *testing.T) {
+	t.Parallel()
+	for attempts := 1; attempts <= 100; attempts++ {
+		d := pause(attempts)
+		mean := min(time.Second<<min(attempts-1, 30), 10*time.Minute)
+		if d < mean/2 || d > mean*3/2 {
+			t.Errorf("the pause after %d attempts is %s, want about %s", attempts, d, mean)
+		}
+	}
+}
+
+// What asynq is told: a deferral is no failure and comes back before its slot.
+func TestComeback(t *testing.T) {
+	t.Parallel()
+	if err := putOff(10 * time.Second); isFailure(err) || retryDelay(0, err, nil) != 10*time.Second-earliness {
+		t.Errorf("deferral: failure %t, delay %s", isFailure(err), retryDelay(0, err, nil))
+	}
+	if err := putOff(earliness / 2); retryDelay(0, err, nil) != 0 {
+		t.Errorf("a deferral that is nearly over comes back in %s", retryDelay(0, err, nil))
+	}
+	if err := again(3 * time.Second); !isFailure(err) || retryDelay(0, err, nil) != 3*time.Second {
+		t.Errorf("retry: failure %t, delay %s", isFailure(err), retryDelay(0, err, nil))
+	}
+	if err := later(errors.New("away")); isFailure(err) {
+		t.Error("an outage of ours counts as a failure")
+	}
+	if !isFailure(errors.New("asynq: task lease expired")) {
+		t.Error("a crash does not count, so that the next visit would not look at the record")
+	}
+}

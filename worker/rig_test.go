@@ -1,0 +1,235 @@
+package worker_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/pushpace/pushpace/internal/redistest.(*process).wait")); err != nil {
+			println(err.Error())
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// A rig is a whole worker: real asynq on a Redis, the real limiter and the real
+// senders against stand-ins.
+type rig struct {
+	t        *testing.T
+	client   redis.UniversalClient
+	apns     *apnstest.Server
+	fcm      *fcmtest.Server
+	producer *push.Producer
+	records  *push.Records
+	limiter  *throttle.Redis
+	options  worker.Options
+	seen     *seen
+}
+
+// overRedis runs the test on the embedded Redis and on a real one.
+func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), PoolSize: 100, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { client.Close() })
+		test(t, client)
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		options := redistest.Shared(t).Options()
+		options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 100, true
+		client := redis.NewClient(options)
+		t.Cleanup(func() { client.Close() })
+		test(t, client)
+	})
+}
+
+func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {
+	t.Helper()
+	apnsServer, err := apnstest.NewServer(apnstest.Options{})
+	must(t, err)
+	t.Cleanup(func() { apnsServer.Close() })
+	fcmServer, err := fcmtest.NewServer(fcmtest.Options{})
+	must(t, err)
+	t.Cleanup(func() { fcmServer.Close() })
+	apnsConfig, err := apnsServer.WriteCredentials(t.TempDir())
+	must(t, err)
+	fcmConfig, err := fcmServer.WriteCredentials(t.TempDir())
+	must(t, err)
+	apnsSender, err := apns.New(apnsConfig)
+	must(t, err)
+	t.Cleanup(func() { apnsSender.Close() })
+	fcmSender, err := fcm.New(t.Context(), fcmConfig)
+	must(t, err)
+	t.Cleanup(func() { fcmSender.Close() })
+	limiter := throttle.NewRedis(client, throttle.Options{})
+	t.Cleanup(func() { limiter.Close() })
+	r := &rig{
+		t: t, client: client, apns: apnsServer, fcm: fcmServer, limiter: limiter, seen: &seen{ended: map[push.State]int{}},
+		producer: push.NewProducer(client, "", 0), records: push.NewRecords(client, "", 0),
+	}
+	r.options = worker.Options{
+		Queue: client, Limiter: limiter, Limits: limits, Records: r.records, Observer: r.seen,
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: apnsSender, push.FCM: fcmSender}, "apple": {push.APNs: apnsSender}},
+		Log:     slog.New(slog.DiscardHandler), Lanes: 2, ShutdownTimeout: 5 * time.Second,
+	}
+	return r
+}
+
+// start runs the worker until the test ends.
+func (r *rig) start() {
+	r.t.Helper()
+	w, err := worker.New(r.options)
+	must(r.t, err)
+	must(r.t, w.Start())
+	r.t.Cleanup(w.Shutdown)
+}
+
+func (r *rig) enqueue(n *push.Notification) push.Receipt {
+	r.t.Helper()
+	receipt, err := r.producer.Enqueue(r.t.Context(), n)
+	must(r.t, err)
+	return receipt
+}
+
+// settled waits until so many notifications have ended, and answers the sums.
+func (r *rig) settled(n int) push.Counts {
+	r.t.Helper()
+	var counts push.Counts
+	wait(r.t, func() bool {
+		var err error
+		counts, err = r.records.Counts(context.Background())
+		must(r.t, err)
+		return counts.Accepted-counts.Waiting()+counts.Malformed >= int64(n)
+	})
+	return counts
+}
+
+func (r *rig) record(id string) *push.Record {
+	r.t.Helper()
+	record, err := r.records.Lookup(r.t.Context(), id)
+	must(r.t, err)
+	return record
+}
+
+func (r *rig) letter(id string) *push.Letter {
+	r.t.Helper()
+	var found *push.Letter
+	must(r.t, r.records.Letters(r.t.Context(), func(l *push.Letter) bool {
+		if l.ID == id {
+			found = l
+		}
+		return found == nil
+	}))
+	if found == nil {
+		r.t.Fatalf("no dead letter of %q", id)
+	}
+	return found
+}
+
+// pushed answers the accepted pushes of a notification, or of all for "".
+func (r *rig) pushed(id string) []standin.Entry {
+	entries := append(r.apns.Ledger().Entries(), r.fcm.Ledger().Entries()...)
+	entries = slices.DeleteFunc(entries, func(e standin.Entry) bool { return id != "" && e.Notification != id })
+	slices.SortFunc(entries, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
+	return entries
+}
+
+// archived is how many jobs asynq has archived, which is to lose them.
+func (r *rig) archived() int {
+	r.t.Helper()
+	inspector := asynq.NewInspectorFromRedisClient(r.client)
+	n := 0
+	for queue := range push.Queues() {
+		info, err := inspector.GetQueueInfo(queue)
+		if err == nil {
+			n += info.Archived
+		}
+	}
+	return n
+}
+
+// seen is an Observer that counts.
+type seen struct {
+	mu       sync.Mutex
+	checks   int
+	deferred []throttle.Decision
+	late     []time.Duration
+	ended    map[push.State]int
+}
+
+func (s *seen) Checked() { s.mu.Lock(); s.checks++; s.mu.Unlock() }
+func (s *seen) Deferred(d throttle.Decision) {
+	s.mu.Lock()
+	s.deferred = append(s.deferred, d)
+	s.mu.Unlock()
+}
+func (s *seen) Paced(lateness time.Duration) {
+	s.mu.Lock()
+	s.late = append(s.late, lateness)
+	s.mu.Unlock()
+}
+func (s *seen) Ended(state push.State)                             { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
+func (s *seen) Attempted(string, push.Platform, providers.Outcome) {}
+
+func (s *seen) counts() (checks, deferrals int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.checks, len(s.deferred)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait polls until the condition holds, for at most half a minute.
+func wait(t testing.TB, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline.C:
+			t.Fatal("nothing has come of it for 30 s")
+		case <-tick.C:
+		}
+	}
+}
+
+func embedded(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), PoolSize: 100, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}

@@ -1,0 +1,313 @@
+package worker_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+var unlimited = throttle.NewLimits(throttle.Policy{}, nil)
+
+const (
+	appleToken  = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+	googleToken = "fcm-registration-token"
+	deadToken   = "deaddead00000000000000000000000000000000000000000000000000000001"
+)
+
+func to(id string, targets ...push.Target) *push.Notification {
+	if len(targets) == 0 {
+		targets = []push.Target{{Platform: push.APNs, Token: appleToken}}
+	}
+	return &push.Notification{ID: id, App: "shop", User: "u1", Targets: targets, Title: "hello"}
+}
+
+func TestDeliversToBothPlatforms(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.start()
+		r.enqueue(to("both", push.Target{Platform: push.APNs, Token: appleToken}, push.Target{Platform: push.FCM, Token: googleToken}))
+		counts := r.settled(1)
+		if got := r.pushed("both"); len(got) != 2 || got[0].Platform == got[1].Platform {
+			t.Errorf("pushed %+v, want one push to each platform", got)
+		}
+		if counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 || counts.Waiting() != 0 {
+			t.Errorf("counts %+v", counts)
+		}
+		if record := r.record("both"); record.State != push.Delivered || record.Deferrals != 0 || len(record.Outcomes) != 2 {
+			t.Errorf("record %+v", record)
+		}
+	})
+}
+
+// A user's excess goes out later, at its slots and in order, at two checks each.
+func TestPacesAUser(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n, gap = 8, 600 * time.Millisecond
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r.options.Attempts = 1 // a deferral on the last attempt loses nothing
+		r.start()
+		for i := range n {
+			r.enqueue(to(fmt.Sprintf("paced-%d", i)))
+		}
+		r.settled(n)
+		pushed := r.pushed("")
+		if len(pushed) != n {
+			t.Fatalf("%d pushes, want %d", len(pushed), n)
+		}
+		for i := 1; i < n; i++ {
+			if distance := pushed[i].At.Sub(pushed[i-1].At); distance < gap-50*time.Millisecond {
+				t.Errorf("push %d comes %s after the one before; want at least %s", i, distance, gap)
+			}
+		}
+		if took := pushed[n-1].At.Sub(pushed[0].At); took > (n-1)*gap+2*time.Second {
+			t.Errorf("took %s; the limits allow %s", took, (n-1)*gap)
+		}
+		checks, deferrals := r.seen.counts()
+		if deferrals == 0 || checks > 2*n {
+			t.Errorf("%d checks and %d deferrals for %d notifications", checks, deferrals, n)
+		}
+		if r.archived() != 0 {
+			t.Error("asynq has archived deferred jobs")
+		}
+	})
+}
+
+func TestADeferralIsRecorded(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(to("second"))
+	wait(t, func() bool { return r.record("second").Deferrals > 0 })
+	record := r.record("second")
+	left := time.Until(record.Until)
+	if record.State != push.Waiting || record.Scope != throttle.General || record.Rule != "1/1h" || left < 59*time.Minute || left > 61*time.Minute {
+		t.Errorf("record %+v", record)
+	}
+}
+
+func TestExemptCategoriesAreNotChecked(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(
+		throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
+		map[string]throttle.Policy{"security": {Exempt: true}}))
+	r.start()
+	r.enqueue(to("ordinary"))
+	for i := range 3 {
+		n := to(fmt.Sprintf("code-%d", i))
+		n.Category = "security"
+		r.enqueue(n)
+	}
+	r.settled(4)
+	if checks, _ := r.seen.counts(); checks != 1 {
+		t.Errorf("%d checks, want that of the ordinary one", checks)
+	}
+}
+
+// The same ID on another queue, before and after it was delivered.
+func TestAnIDIsDeliveredOnce(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		first := to("once")
+		if receipt := r.enqueue(first); receipt.Known {
+			t.Error("a new ID is known")
+		}
+		again := to("once")
+		again.Priority = push.Critical
+		if receipt := r.enqueue(again); !receipt.Known {
+			t.Error("a queued ID is not known")
+		}
+		r.start()
+		r.settled(1)
+		again.Priority = push.Bulk
+		if receipt := r.enqueue(again); !receipt.Known {
+			t.Error("a delivered ID is not known")
+		}
+		r.enqueue(to("last"))
+		counts := r.settled(2)
+		if got := r.pushed("once"); len(got) != 1 {
+			t.Errorf("delivered %d times", len(got))
+		}
+		if counts.Accepted != 2 {
+			t.Errorf("accepted %d, want 2", counts.Accepted)
+		}
+	})
+}
+
+func TestWhatIsRetried(t *testing.T) {
+	flaky := push.Target{Platform: push.APNs, Token: appleToken}
+	steady := push.Target{Platform: push.FCM, Token: googleToken}
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
+		r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable})
+		r.start()
+		r.enqueue(to("flaky", flaky, steady))
+		r.settled(1)
+		if got := r.pushed("flaky"); len(got) != 2 {
+			t.Errorf("pushed %+v: want one for each target, the delivered one not sent to again", got)
+		}
+		if record := r.record("flaky"); record.State != push.Delivered || record.Attempts != 1 {
+			t.Errorf("record %+v", record)
+		}
+	})
+}
+
+func TestExhausted(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.options.Attempts = 2
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusInternalServerError})
+	r.start()
+	r.enqueue(to("worn"))
+	counts := r.settled(1)
+	letter := r.letter("worn")
+	if counts.Ended[push.Exhausted] != 1 || letter.State != push.Exhausted || letter.Attempts != 2 || letter.Reason == "" {
+		t.Errorf("counts %+v, letter %+v", counts, letter)
+	}
+	if job, err := push.Decode(letter.Job); err != nil || job.Notification.ID != "worn" {
+		t.Errorf("the letter's job decodes to %v, %v", job, err)
+	}
+	if r.archived() != 0 {
+		t.Error("asynq has archived it too")
+	}
+}
+
+// What no provider took gives its slot back.
+func TestADeadTokenSpendsNoSlot(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+		r.start()
+		r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
+		counts := r.settled(1)
+		if counts.Ended[push.Undeliverable] != 1 || counts.DeadTokens != 1 {
+			t.Errorf("counts %+v", counts)
+		}
+		r.enqueue(to("alive"))
+		r.settled(2)
+		if got := r.pushed("alive"); len(got) != 1 {
+			t.Errorf("the user's slot was not given back: %d pushes", len(got))
+		}
+	})
+}
+
+func TestExpired(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	past := to("past")
+	past.ExpiresAt = time.Now().Add(-time.Minute)
+	r.enqueue(past)
+	r.enqueue(to("taken"))
+	r.start()
+	r.settled(2)
+	soon := to("soon") // before the next slot
+	soon.TTL = push.Duration(time.Minute)
+	r.enqueue(soon)
+	counts := r.settled(3)
+	if counts.Ended[push.Expired] != 2 || len(r.pushed("past")) != 0 || len(r.pushed("soon")) != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+	if left, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("")}); err != nil || len(left.Bookings) != 0 {
+		t.Errorf("an expired notification holds a booking: %+v, %v", left, err)
+	}
+}
+
+func TestNotBefore(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	n := to("later")
+	n.NotBefore = time.Now().Add(1500 * time.Millisecond)
+	r.start()
+	r.enqueue(n)
+	r.settled(1)
+	if got := r.pushed("later"); len(got) != 1 || got[0].At.Before(n.NotBefore) || got[0].At.After(n.NotBefore.Add(time.Second)) {
+		t.Errorf("pushed %+v, want it at %s", got, n.NotBefore)
+	}
+}
+
+// A bad job is kept with its reason and never tried again; the line goes on.
+func TestBadJobsAreSetAside(t *testing.T) {
+	valid, err := push.Encode(&push.Job{Notification: to("x"), AcceptedAt: time.Now()})
+	must(t, err)
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		tasks := asynq.NewClientFromRedisClient(client)
+		bad := map[string]struct {
+			payload string
+			reason  push.MalformedReason
+		}{
+			"garbage":   {"\xff\x00 not JSON", push.MalformedJSON},
+			"empty":     {"", push.MalformedJSON},
+			"truncated": {string(valid[:len(valid)/2]), push.MalformedJSON},
+			"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), push.MalformedVersion},
+			"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, push.MalformedSize},
+			"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), push.MalformedNotification},
+			"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), push.MalformedNotification},
+			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), push.MalformedNotification},
+		}
+		for id, b := range bad {
+			_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(push.Default.Queue()))
+			must(t, err)
+		}
+		_, err := tasks.Enqueue(asynq.NewTask("somebody:else", valid), asynq.TaskID("type"), asynq.Queue(push.Default.Queue()))
+		must(t, err)
+		r.start()
+		r.enqueue(to("good"))
+		counts := r.settled(len(bad) + 2)
+		if int(counts.Malformed) != len(bad)+1 || counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 {
+			t.Errorf("counts %+v", counts)
+		}
+		for id, b := range bad {
+			if letter := r.letter(id); letter.Reason != string(b.reason) || string(letter.Job) != b.payload || letter.State != push.Malformed {
+				t.Errorf("%s: letter %+v", id, letter)
+			} else if strings.Contains(letter.Error, appleToken) {
+				t.Errorf("%s: the error holds the token: %s", id, letter.Error)
+			}
+		}
+		if r.archived() != 0 {
+			t.Error("asynq has archived some")
+		}
+	})
+}
+
+func TestRejected(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.start()
+	unknown := to("unknown-app")
+	unknown.App = "nobody"
+	r.enqueue(unknown)
+	noFCM := to("no-fcm", push.Target{Platform: push.FCM, Token: googleToken})
+	noFCM.App = "apple"
+	r.enqueue(noFCM)
+	half := to("half", push.Target{Platform: push.FCM, Token: googleToken}, push.Target{Platform: push.APNs, Token: appleToken})
+	half.App = "apple"
+	r.enqueue(half)
+	r.apns.Respond(deadToken, standin.Answer{Status: http.StatusBadRequest, Reason: "PayloadEmpty"})
+	r.enqueue(to("refused", push.Target{Platform: push.APNs, Token: deadToken}))
+	counts := r.settled(4)
+	if counts.Ended[push.Rejected] != 3 || counts.Ended[push.Delivered] != 1 {
+		t.Errorf("counts %+v", counts)
+	}
+	for id, reason := range map[string]string{"unknown-app": "unknown_app", "no-fcm": "no_provider", "refused": "PayloadEmpty"} {
+		if letter := r.letter(id); letter.Reason != reason {
+			t.Errorf("%s: letter %+v, want reason %s", id, letter, reason)
+		}
+	}
+}
+
+func TestValidationNamesEveryFault(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	_, err := r.producer.Enqueue(t.Context(), &push.Notification{App: "shop"})
+	var faults push.Faults
+	if !errors.As(err, &faults) || len(faults) < 2 {
+		t.Errorf("got %v, want faults of user and targets", err)
+	}
+	if counts, err := r.records.Counts(t.Context()); err != nil || counts.Accepted != 0 {
+		t.Errorf("counts %+v, %v", counts, err)
+	}
+}
