@@ -91,7 +91,11 @@ func refused(answer standin.Answer, check func(*bench, providers.Outcome)) func(
 	return func(b *bench) {
 		s := b.sender(0)
 		b.StandIn.Respond(b.Token(0), answer)
+		began := time.Now()
 		o := b.send(b.Context(), s, 0)
+		if took := time.Since(began); took > 5*time.Second {
+			b.Errorf("took %v: it must not wait by itself", took)
+		}
 		check(b, o)
 		b.wantCounts(1, 0)
 		b.want(b.send(b.Context(), s, 1), providers.Delivered)
