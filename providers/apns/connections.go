@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -211,6 +212,10 @@ func (c *connections) dial(o *opening) {
 	if err == nil {
 		conn.SetStateHook(func(*http.ClientConn) { c.wake() })
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		// Not the deadline of a request, which an error of this name would be.
+		err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
 	c.mu.Lock()
 	switch {
 	case err != nil:
@@ -298,6 +303,6 @@ func notProcessed(err error) (unprocessed, again bool) {
 		// GOAWAY with an error below a connection's first stream: another
 		// connection would get the same.
 		const first = "http2: Transport received GOAWAY from server"
-		return len(text) >= len(first) && text[:len(first)] == first, false
+		return strings.HasPrefix(text, first), false
 	}
 }

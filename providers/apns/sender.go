@@ -98,10 +98,15 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 
 // unanswered says what it means that no answer came.
 func unanswered(err error) providers.Outcome {
-	o := providers.TransportOutcome(err)
-	if unsent := (*unsentError)(nil); errors.As(err, &unsent) {
-		o.Ambiguous = false
+	unsent := (*unsentError)(nil)
+	if !errors.As(err, &unsent) {
+		return providers.TransportOutcome(err)
 	}
+	o := providers.TransportOutcome(unsent.cause)
+	if o.Reason == providers.ConnectionLost {
+		o.Err = errors.New("APNs closed the connection without having taken the notification")
+	}
+	o.Ambiguous = false
 	return o
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -334,6 +335,23 @@ func TestSendDialFails(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A server that takes the connection and says nothing has been sent nothing.
+func TestSendDeadlineWhileConnecting(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	config := credentials(t, newServer(t, apnstest.Options{}))
+	config.Endpoint = "https://" + silent.Addr().String()
+	config.Timeout = 50 * time.Millisecond
+	o := newSender(t, config).Send(t.Context(), notification("n1"), to("00aa"))
+	if o.Kind != providers.Retry || o.Reason != providers.TimedOut || o.Ambiguous {
+		t.Errorf("%+v", o)
+	}
 }
 
 func TestSendDeadline(t *testing.T) {
