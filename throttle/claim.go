@@ -119,7 +119,7 @@ func (c *claim) build(stamp int64) {
 		set := c.set(i)
 		c.add("zadd", set, "nx", score, c.member)
 		if c.housekeep {
-			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(stamp-c.keep, 10))
+			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(stamp-stampLate-c.keep, 10))
 			c.add("pexpire", set, strconv.FormatInt((c.life+999)/1000, 10))
 		}
 	}

@@ -4,6 +4,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -235,7 +236,9 @@ func (p Policy) margin() int64 {
 // ErrUnavailable is wrapped by the errors of a limiter whose store does not answer.
 var ErrUnavailable = errors.New("throttle: the limits' store does not answer")
 
-// sortBookings orders bookings by slot.
+// sortBookings orders bookings by slot, then scope and ID.
 func sortBookings(bookings []Booking) {
-	slices.SortFunc(bookings, func(a, b Booking) int { return a.Slot.Compare(b.Slot) })
+	slices.SortFunc(bookings, func(a, b Booking) int {
+		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.ID, b.ID))
+	})
 }

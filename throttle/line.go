@@ -75,7 +75,8 @@ func (p Policy) appendArgs(args []any) []any {
 }
 
 // readVisit makes a Decision of the script's reply: status, now, instant, scope
-// (1 the general, 2 the category's) and rule (from 1), then who came forward.
+// (1 the general, 2 the category's) and rule (from 1), then who came forward: ID,
+// slot and scope of each.
 func readVisit(r *Request, reply []any) (Decision, error) {
 	var head [5]int64
 	if len(reply) < len(head) {
@@ -92,22 +93,32 @@ func readVisit(r *Request, reply []any) (Decision, error) {
 	d := Decision{Status: Status(head[0]), At: time.UnixMicro(instant)}
 	if instant > now {
 		d.Left = time.Duration(instant-now) * time.Microsecond
-		scope := r.general()
-		if head[3] == 2 {
-			scope = r.category()
-		}
-		if scope != nil && head[4] > 0 {
+		if scope := r.scope(head[3]); scope != nil && head[4] > 0 {
 			d.Scope, d.Rule = scope.Name, scope.Policy.ruleName(int(head[4])-1)
 		}
 	}
-	for i := len(head); i+1 < len(reply); i += 2 {
+	for i := len(head); i+2 < len(reply); i += 3 {
 		id, _ := reply[i].(string)
 		at, _ := reply[i+1].(string)
+		which, _ := reply[i+2].(int64)
 		slot, err := strconv.ParseInt(at, 10, 64)
 		if err != nil {
 			return Decision{}, fmt.Errorf("throttle: the script answered a slot that is no number: %w", err)
 		}
-		d.Moved = append(d.Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
+		booking := Booking{ID: id, Slot: time.UnixMicro(slot)}
+		if scope := r.scope(which); scope != nil {
+			booking.Scope = scope.Name
+		}
+		d.Moved = append(d.Moved, booking)
 	}
 	return d, nil
+}
+
+// scope answers the request's scope as the script names it: 1 the general one,
+// 2 the category's.
+func (r *Request) scope(which int64) *Scope {
+	if which == 2 {
+		return r.category()
+	}
+	return r.general()
 }

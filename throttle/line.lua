@@ -38,8 +38,9 @@ local function score(set, rank)
   return tonumber(redis.call('ZREVRANGE', set, rank, rank, 'WITHSCORES')[2])
 end
 
--- newest answers the n-th newest entry of the union of the sets, or nil. It
--- walks from the newest by runs of one set, of which there are few.
+-- newest answers the n-th newest entry of the union of the sets, or nil, and
+-- which set it is in. It walks from the newest by runs of one set, of which
+-- there are few.
 local function newest(sets, n)
   local rank, head = {}, {}
   for i, set in ipairs(sets) do rank[i] = 0; head[i] = score(set, 0) end
@@ -57,11 +58,20 @@ local function newest(sets, n)
     if second then
       run = math.max(1, redis.call('ZCOUNT', sets[first], '(' .. text(head[second]), '+inf') - rank[first])
     end
-    if n <= run then return score(sets[first], rank[first] + n - 1) end
+    if n <= run then return score(sets[first], rank[first] + n - 1), first end
     n = n - run
     rank[first] = rank[first] + run
     head[first] = score(sets[first], rank[first])
   end
+end
+
+-- after answers when the rules allow an admission after the n-th newest entry of
+-- the sets, or nil. The first set holds those sent. The others hold those who
+-- wait, each of whom may come a hair late: the margin is for them.
+local function after(sets, n, period, margin)
+  if period + margin == 0 then return nil end
+  local entry, set = newest(sets, n)
+  return entry and entry + period + (set > 1 and margin or 0)
 end
 
 -- behind answers the first instant from that one on at which the rules allow
@@ -70,10 +80,8 @@ end
 local function behind(s, sets, from, margin, skip)
   local instant, rule = from, 0
   for i, r in ipairs(s.rules) do
-    local entry = r.period + margin > 0 and newest(sets, r.n + (skip or 0))
-    if entry and entry + r.period + margin > instant then
-      instant, rule = entry + r.period + margin, i
-    end
+    local free = after(sets, r.n + (skip or 0), r.period, margin)
+    if free and free > instant then instant, rule = free, i end
   end
   return instant, rule
 end
@@ -125,41 +133,58 @@ local function first(ahead)
   return instant
 end
 
+-- mirror gives the category's part of booked the slots that its entries have
+-- there. Requests of other categories move them, and see only the newest: when
+-- that has its slot, so have the others.
+local function mirror()
+  if not all or not cat then return end
+  local last = redis.call('ZREVRANGE', cat.booked, 0, 0, 'WITHSCORES')
+  if not last[1] or last[2] == redis.call('ZSCORE', all.booked, last[1]) then return end
+  for _, name in ipairs(redis.call('ZRANGE', cat.booked, 0, -1)) do
+    local slot = redis.call('ZSCORE', all.booked, name)
+    if slot then redis.call('ZADD', cat.booked, slot, name) else redis.call('ZREM', cat.booked, name) end
+  end
+  live(cat.booked)
+end
+
 -- shift gives the line's entries the earliest slots after those of the sets
--- ahead, in the order they have, and tells who has come forward.
-local function shift(s, line, ahead, mirror, moved)
+-- ahead, in the order they have, and tells who has come forward. Who may come
+-- now and is expected already keeps the slot.
+local function shift(s, line, ahead, moved)
   redis.call('ZREMRANGEBYSCORE', line, '-inf', text(now - keep)) -- nobody comes for them
   local entries = redis.call('ZRANGE', line, 0, -1, 'WITHSCORES')
   local slots = {}
   for i = 1, #entries, 2 do
     local name, old, k = entries[i], tonumber(entries[i + 1]), #slots
-    local slot = k == 0 and first(ahead) or slots[k] + s.margin
+    local slot = k == 0 and first(ahead) or math.max(now, slots[k] + s.margin)
     for _, r in ipairs(s.rules) do
-      local entry
-      if r.n <= k then entry = slots[k - r.n + 1] else entry = newest(ahead, r.n - k) end
-      if entry then slot = math.max(slot, entry + r.period + s.margin) end
+      local free
+      if r.n <= k then free = slots[k - r.n + 1] + r.period + s.margin
+      else free = after(ahead, r.n - k, r.period, s.margin) end
+      if free and free > slot then slot = free end
     end
+    if slot <= now and old <= now then slot = old end
     slots[k + 1] = slot
     if slot ~= old then
       redis.call('ZADD', line, text(slot), name)
-      if mirror then redis.call('ZADD', mirror, 'XX', text(slot), name) end
       if slot < old - slack then
         moved[#moved + 1] = name
-        moved[#moved + 1] = slot
+        moved[#moved + 1] = text(slot)
+        moved[#moved + 1] = s == all and 1 or 2
       end
     end
   end
   live(line)
-  if mirror then live(mirror) end
+  if s == all then mirror() end
 end
 
 -- pull shifts a line whose head has a later slot than it needs: a limit was
 -- raised, or somebody ahead has given up.
-local function pull(s, line, ahead, mirror, moved)
+local function pull(s, line, ahead, moved)
   local head = tonumber(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2])
   if not head or head <= now + slack then return end
   if head > behind(s, ahead, first(ahead), s.margin) + slack then
-    shift(s, line, ahead, mirror, moved)
+    shift(s, line, ahead, moved)
   end
 end
 
@@ -188,13 +213,17 @@ local function wait_in(place, slot)
   if cat then put(cat.booked, slot, id) end
 end
 
+mirror()
 if sent then unsend() end
 if sent == claim and claim > 0 then sent = nil end -- a claim that was denied
 unline()
+if booked and booked <= now - keep then booked = nil end -- forgotten by its line
+if lined and lined <= now - keep then lined = nil end
 
 -- decide answers status, instant, scope and rule, and where the job is to wait:
--- 'booked' or 'line'. Status 1 is granted, 2 deferred, 3 refused. shifted says
--- that the instant is later than the job's slot, so that its line has to follow.
+-- 'booked' or 'line'. Status 1 is granted, 2 deferred, 3 refused. A sixth value
+-- says that the instant is later than the job's slot, so that its line has to
+-- follow.
 local function decide()
   local slot = booked or lined or (sent and sent > now and sent)
   local place = booked and 'booked' or lined and 'line'
@@ -207,41 +236,54 @@ local function decide()
     return 2, slot, which, rule, place
   end
 
-  local from = math.max(now, slot or 0)
-  local a, arule, c, crule = from, 0, from, 0
-  if slot and place ~= 'line' then
-    repeat -- until both scopes agree on one instant
-      local before = math.max(a, c)
-      if all then local at, r = fit(all, before); if r > 0 then a, arule = at, r end end
-      if cat then local at, r = fit(cat, math.max(before, a)); if r > 0 then c, crule = at, r end end
-    until math.max(a, c) == before
-  else
-    if cat and slot then c, crule = fit(cat, from)
-    elseif cat then c, crule = behind(cat, {cat.sent, cat.booked, cat.line}, from, 0) end
-    if all then a, arule = behind(all, {all.sent, all.booked}, from, 0) end
-    if math.max(a, c) > now then -- a slot, not an admission now: keep the margin
-      if cat and not slot then c, crule = behind(cat, {cat.sent, cat.booked, cat.line}, from, cat.margin) end
-      if all then a, arule = behind(all, {all.sent, all.booked}, from, all.margin) end
+  -- ask has each scope answer alone, and then both agree on one instant. Where
+  -- it is a slot and not an admission now, those who wait get their margin.
+  local a, arule, c, crule, instant, s, rule
+  local function ask(from, margin)
+    local function general(from)
+      if slot and place ~= 'line' then return fit(all, from) end
+      return behind(all, {all.sent, all.booked}, from, margin * all.margin)
     end
+    local function category(from)
+      if slot then return fit(cat, from) end
+      return behind(cat, {cat.sent, cat.booked, cat.line}, from, margin * cat.margin)
+    end
+    a, arule, c, crule = from, 0, from, 0
+    if all then a, arule = general(from) end
+    if cat then c, crule = category(from) end
+    instant, s, rule = a, 1, arule
+    if not all or c > a then instant, s, rule = c, 2, crule end
+    if not (all and cat and slot) then return end
+    repeat
+      local before = instant
+      local at, r = general(before)
+      if at > instant then instant, s, rule = at, 1, r end
+      at, r = category(instant)
+      if at > instant then instant, s, rule = at, 2, r end
+    until instant == before
   end
 
-  local instant, s, rule = a, 1, arule
-  if not all or c > a then instant, s, rule = c, 2, crule end
-  if instant <= now + wait then return 1, instant, s, rule end
+  ask(math.max(now, slot or 0), 0)
+  if slot and not place and instant ~= slot then
+    slot = nil -- the admission ahead does not hold any more
+    ask(now, 0)
+  end
+  if instant > now and instant ~= sent and place ~= 'booked' then ask(math.max(now, slot or 0), 1) end
+  if instant <= now + wait or instant == sent then return 1, instant, s, rule end
 
   if not place then
     place = 'booked'
-    if not all or cat and (c > a or redis.call('EXISTS', cat.line) == 1) then
-      place, instant, s, rule = 'line', c, 2, crule
-    end
-    if instant <= now then instant = now + 1 end
-  elseif place == 'booked' and cat and a <= now + wait then
-    place, instant, s, rule = 'line', c, 2, crule
-  elseif place == 'line' and c <= now + wait then
-    place, instant, s, rule = 'booked', a, 1, arule
+    if not all or cat and (c > a or c > now and redis.call('EXISTS', cat.line) == 1) then place = 'line' end
+  elseif place == 'booked' and cat and a <= now + wait and c > now + wait then
+    place = 'line'
+    c, crule = behind(cat, {cat.sent, cat.line}, c, cat.margin)
+  elseif place == 'line' and all and c <= now + wait and a > now + wait then
+    place = 'booked'
   else
     return 2, instant, s, rule, place, true
   end
+  instant, s, rule = a, 1, arule
+  if place == 'line' then instant, s, rule = c, 2, crule end
   if instant > now + horizon then return 3, instant, s, rule end
   return 2, instant, s, rule, place
 end
@@ -249,14 +291,19 @@ end
 -- The general line's predecessors, and the category line's.
 local allahead, catahead = all and {all.sent}, cat and {cat.sent, cat.booked}
 local function shiftall(moved)
-  if all then shift(all, all.booked, allahead, cat and cat.booked, moved) end
+  if all then shift(all, all.booked, allahead, moved) end
 end
 local function shiftcat(moved)
-  if cat then shift(cat, cat.line, catahead, nil, moved) end
+  if cat then shift(cat, cat.line, catahead, moved) end
 end
 
 local moved = {}
 local status, instant, s, rule, place, late = 0, now, 0, 0
+
+local function slot_of()
+  if place == 'line' then return tonumber(redis.call('ZSCORE', cat.line, id)) end
+  return tonumber(redis.call('ZSCORE', all.booked, id))
+end
 
 if op == 'acquire' then
   status, instant, s, rule, place, late = decide()
@@ -271,10 +318,21 @@ if op == 'acquire' then
       -- a late one goes back to its place, and its whole line moves in order
       wait_in(place, late and (booked or lined) or instant)
       if late and place == 'line' then shiftcat(moved) elseif late then shiftall(moved) end
+      if late and slot_of() < instant then wait_in(place, instant) end
+    end
+  end
+  if all then pull(all, all.booked, allahead, moved) end
+  if cat then pull(cat, cat.line, catahead, moved) end
+  if status == 2 then -- where the line has it now
+    instant = slot_of()
+    if instant > now + horizon then
+      status, booked, lined = 3, place ~= 'line', place == 'line'
+      unline()
     end
   end
 elseif op == 'peek' then
   status, instant, s, rule = decide()
+  if status == 2 and instant > now + horizon then status = 3 end
   if sent then send(sent) end
   if booked then wait_in('booked', booked) end
   if lined then wait_in('line', lined) end
@@ -283,18 +341,6 @@ else -- cancel: own entries stay out; reschedule: there are none
   shiftcat(moved)
 end
 
-if op == 'acquire' then
-  if all then pull(all, all.booked, allahead, cat and cat.booked, moved) end
-  if cat then pull(cat, cat.line, catahead, nil, moved) end
-  if status == 2 then -- where the line has it now
-    instant = tonumber(redis.call('ZSCORE', place == 'line' and cat.line or all.booked, id))
-    if instant > now + horizon then
-      status, booked, lined = 3, place ~= 'line', place == 'line'
-      unline()
-    end
-  end
-end
-
 local reply = {status, now, instant, s, rule}
-for _, field in ipairs(moved) do reply[#reply + 1] = type(field) == 'number' and text(field) or field end
+for _, field in ipairs(moved) do reply[#reply + 1] = field end
 return reply

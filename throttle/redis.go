@@ -304,7 +304,8 @@ func (l *Redis) user(r *Request) *userState {
 
 func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	c := l.spare.Get().(*claim)
-	c.keys, c.scopes, c.member = &user.keys, r.Scopes, member(r.ID)
+	c.keys, c.member = &user.keys, member(r.ID)
+	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
 	c.report, c.keep, c.life = r.Report, l.keep, l.life()
 	kept := user.kept.Load()
 	c.housekeep = kept == 0 || l.clock.elapsed()-kept > l.keep/4
@@ -314,8 +315,7 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	c.views = c.views[:len(r.Scopes)]
 	for i := range r.Scopes {
 		v := &c.views[i]
-		v.policy = &r.Scopes[i].Policy
-		v.rules = v.policy.appendRules(v.rules[:0])
+		v.rules = r.Scopes[i].Policy.appendRules(v.rules[:0])
 		for len(v.nth) < len(v.rules) {
 			v.nth = append(v.nth, none)
 		}

@@ -1,0 +1,121 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+)
+
+// start is the first instant of tests whose clock is not the real one.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// fakeClock is a clock that is set.
+type fakeClock struct{ micros atomic.Int64 }
+
+func newFakeClock() *fakeClock {
+	c := new(fakeClock)
+	c.micros.Store(start.UnixMicro())
+	return c
+}
+
+func (c *fakeClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
+func (c *fakeClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+func genPolicy(rt *rapid.T, label string) Policy {
+	var p Policy
+	gaps := []time.Duration{0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 7 * time.Second}
+	p.MinGap = rapid.SampledFrom(gaps).Draw(rt, label+" gap")
+	rates := []Rate{{1, time.Second}, {2, 10 * time.Second}, {3, 5 * time.Second}, {5, 20 * time.Second}, {1, 40 * time.Second}, {4, 1500 * time.Millisecond}}
+	for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, 2, func(r Rate) time.Duration { return r.Period }).Draw(rt, label+" rates") {
+		p.Rates = append(p.Rates, r)
+	}
+	return p
+}
+
+// TestMemoryDecidesAsTheScript runs the same calls on line.lua and on its port.
+func TestMemoryDecidesAsTheScript(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	ctx := context.Background()
+	var run atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		clock := newFakeClock()
+		const horizon = time.Hour // longer than a run, so that neither forgets
+		script := NewRedis(client, Options{Prefix: fmt.Sprint("run", run.Add(1)), Horizon: horizon, Now: clock.now})
+		memory := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
+		policies := map[string]Policy{}
+		for _, name := range []string{General, "a", "b"} {
+			policies[name] = genPolicy(rt, name)
+		}
+		for i := range rapid.IntRange(1, 60).Draw(rt, "calls") {
+			if rapid.IntRange(0, 2).Draw(rt, "pass") > 0 {
+				clock.advance(time.Duration(rapid.SampledFrom([]int{1, 1000, 2500, 100_000, 299_999, 1_000_000, 3_000_000, 30_000_000}).Draw(rt, "µs")) * time.Microsecond)
+			}
+			server.SetTime(clock.now())
+			r := Request{User: "u", ID: fmt.Sprint("n", rapid.IntRange(0, 15).Draw(rt, "id"))}
+			names := rapid.SampledFrom([][]string{{General}, {"a"}, {General, "a"}, {General, "a"}, {General, "b"}, {General, "b"}}).Draw(rt, "scopes")
+			for _, name := range names {
+				if rapid.IntRange(0, 30).Draw(rt, "change") == 0 {
+					policies[name] = genPolicy(rt, name)
+				}
+				r.Scopes = append(r.Scopes, Scope{name, policies[name]})
+			}
+			r.Wait = rapid.SampledFrom([]time.Duration{0, 0, 0, 1200 * time.Millisecond, 5 * time.Second}).Draw(rt, "wait")
+			r.Horizon = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Hour, time.Hour, time.Hour}).Draw(rt, "horizon")
+			r.Report = rapid.Bool().Draw(rt, "report")
+			if rapid.IntRange(0, 1).Draw(rt, "at a slot") == 0 {
+				timeline, err := memory.Timeline(ctx, r)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				for _, b := range timeline.Bookings {
+					if b.ID == r.ID && b.Slot.After(clock.now()) {
+						clock.advance(b.Slot.Sub(clock.now()))
+						server.SetTime(clock.now())
+					}
+				}
+			}
+			var got, want Decision
+			var err, err2 error
+			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule"}).Draw(rt, "op")
+			switch op {
+			case "acquire":
+				got, err = memory.Acquire(ctx, r)
+				want, err2 = script.wait(ctx, &r, script.user(&r), 0)
+			case "peek":
+				got, err = memory.Peek(ctx, r)
+				want, err2 = script.Peek(ctx, r)
+			case "cancel":
+				got.Moved, err = memory.Cancel(ctx, r)
+				want.Moved, err2 = script.Cancel(ctx, r)
+			case "reschedule":
+				got.Moved, err = memory.Reschedule(ctx, r)
+				want.Moved, err2 = script.Reschedule(ctx, r)
+			}
+			if err != nil || err2 != nil {
+				rt.Fatal(err, err2)
+			}
+			if !reflect.DeepEqual(got, want) {
+				rt.Fatalf("call %d, %s %+v:\nmemory %+v\nscript %+v", i, op, r, got, want)
+			}
+			t1, err := memory.Timeline(ctx, r)
+			t2, err2 := script.Timeline(ctx, r)
+			if err != nil || err2 != nil {
+				rt.Fatal(err, err2)
+			}
+			t2.Now = time.UnixMicro(t2.Now.UnixMicro())
+			if !reflect.DeepEqual(t1, t2) {
+				rt.Fatalf("call %d, %s %+v:\nmemory %+v\nscript %+v", i, op, r, t1, t2)
+			}
+		}
+	})
+}

@@ -1,0 +1,436 @@
+package throttle
+
+import (
+	"math"
+	"slices"
+)
+
+// A visit is one call's work on a user's lines in memory: line.lua in Go, name
+// by name, so that both give the same decisions. The reasons stand there.
+type visit struct {
+	now, wait, horizon, keep int64 // µs
+	id                       string
+	all, cat                 *limited // nil where the request has no such scope
+
+	sent, booked, lined entry // what the notification holds
+	moved               []shifted
+}
+
+// limited is a scope's rules with the sets they are counted on. The general
+// scope has no line.
+type limited struct {
+	which              int // 1 general, 2 the category's
+	rules              []rule
+	margin             int64
+	sent, booked, line *set
+}
+
+// shifted is a booking that has come forward.
+type shifted struct {
+	id    string
+	slot  entry
+	which int
+}
+
+// verdict is what a visit answers. The rule counts from 1, 0 is none.
+type verdict struct {
+	status      Status
+	at          int64
+	which, rule int
+	inLine      bool // where it waits: its category's line, or booked
+	late        bool // at is later than the slot: its line has to follow
+}
+
+// after answers when the rule allows an admission after the n-th newest entry
+// of the sets, or none.
+func after(sets []*set, n int, period, margin int64) entry {
+	if period+margin == 0 {
+		return none
+	}
+	at, which := newestOf(sets, n)
+	if at == none {
+		return none
+	}
+	if which > 0 {
+		return at + period + margin
+	}
+	return at + period
+}
+
+// behind answers the first instant from that one on at which the rules allow
+// an admission after the sets' entries, save the newest skip of them.
+func (s *limited) behind(sets []*set, from, margin int64, skip int) (at int64, rule int) {
+	at = from
+	for i, r := range s.rules {
+		if free := after(sets, r.n+skip, r.period, margin); free > at {
+			at, rule = free, i+1
+		}
+	}
+	return at, rule
+}
+
+// fit answers the first instant from that one on at which the rules allow an
+// admission among those sent.
+func (s *limited) fit(from int64) (at int64, rule int) {
+	at = from
+	for {
+		next, i := s.clash(at)
+		if i < 0 {
+			return at, rule
+		}
+		at, rule = next, i+1
+	}
+}
+
+// clash answers the first rule that forbids an admission at the instant, or
+// -1, and when the window that does is over.
+func (s *limited) clash(at int64) (next int64, rule int) {
+	later := s.sent.since(at + 1)
+	for i, r := range s.rules {
+		if r.period == 0 {
+			continue
+		}
+		for j := 0; j <= min(later, r.n); j++ {
+			last, first := at, at
+			if j > 0 {
+				last = s.sent.newest(later - j)
+			}
+			if j < r.n {
+				first = s.sent.newest(later + r.n - j - 1)
+			}
+			if first == none || last-first >= r.period {
+				continue
+			}
+			if j == r.n {
+				first = s.sent.newest(later - 1)
+			}
+			return first + r.period, i
+		}
+	}
+	return at, -1
+}
+
+// first answers the earliest instant for a line whose predecessors are in ahead.
+func (v *visit) first(ahead []*set) int64 {
+	at := v.now
+	for _, set := range ahead {
+		at = max(at, set.newest(0))
+	}
+	return at
+}
+
+// lineAndAhead answers the line of the scope, and who goes before it.
+func (s *limited) lineAndAhead() (line *set, ahead []*set) {
+	if s.which == 1 {
+		return s.booked, []*set{s.sent}
+	}
+	return s.line, []*set{s.sent, s.booked}
+}
+
+// shift gives the entries of the scope's line the earliest slots, in the order
+// they have.
+func (v *visit) shift(s *limited) {
+	if s == nil {
+		return
+	}
+	line, ahead := s.lineAndAhead()
+	line.trim(v.now - v.keep)
+	entries := slices.Clone(line.list)
+	slots := make([]int64, 0, len(entries))
+	for k, e := range entries {
+		slot := v.first(ahead)
+		if k > 0 {
+			slot = max(v.now, slots[k-1]+s.margin)
+		}
+		for _, r := range s.rules {
+			if r.n <= k {
+				slot = max(slot, slots[k-r.n]+r.period+s.margin)
+			} else {
+				slot = max(slot, after(ahead, r.n-k, r.period, s.margin))
+			}
+		}
+		if slot <= v.now && e.at <= v.now {
+			slot = e.at
+		}
+		slots = append(slots, slot)
+		if slot == e.at {
+			continue
+		}
+		line.put(e.name, slot)
+		if slot < e.at-slack {
+			v.moved = append(v.moved, shifted{e.name, slot, s.which})
+		}
+	}
+	if s.which == 1 {
+		v.mirror()
+	}
+}
+
+// mirror gives the category's part of booked the slots that its entries have there.
+func (v *visit) mirror() {
+	if v.all == nil || v.cat == nil || v.cat.booked.len() == 0 {
+		return
+	}
+	last := v.cat.booked.list[v.cat.booked.len()-1]
+	if v.all.booked.score(last.name) == last.at {
+		return
+	}
+	for _, e := range slices.Clone(v.cat.booked.list) {
+		v.cat.booked.drop(e.name)
+		if slot := v.all.booked.score(e.name); slot != none {
+			v.cat.booked.put(e.name, slot)
+		}
+	}
+}
+
+// pull shifts a line whose head has a later slot than it needs.
+func (v *visit) pull(s *limited) {
+	if s == nil {
+		return
+	}
+	line, ahead := s.lineAndAhead()
+	if line.len() == 0 || line.list[0].at <= v.now+slack {
+		return
+	}
+	if at, _ := s.behind(ahead, v.first(ahead), s.margin, 0); line.list[0].at > at+slack {
+		v.shift(s)
+	}
+}
+
+// takeOut notes what the notification holds, and takes it out so that no count
+// holds it.
+func (v *visit) takeOut() {
+	v.mirror()
+	v.sent, v.booked, v.lined = none, none, none
+	if v.all != nil {
+		v.sent = v.all.sent.score(v.id)
+		v.booked = v.all.booked.score(v.id)
+	}
+	if v.cat != nil {
+		v.lined = v.cat.line.score(v.id)
+		if v.sent == none {
+			v.sent = v.cat.sent.score(v.id)
+		}
+	}
+	v.each(func(s *limited) { s.sent.drop(v.id) })
+	v.unline()
+	if v.booked <= v.now-v.keep {
+		v.booked = none
+	}
+	if v.lined <= v.now-v.keep {
+		v.lined = none
+	}
+}
+
+func (v *visit) each(f func(*limited)) {
+	if v.all != nil {
+		f(v.all)
+	}
+	if v.cat != nil {
+		f(v.cat)
+	}
+}
+
+func (v *visit) unline() {
+	v.each(func(s *limited) {
+		if v.booked != none {
+			s.booked.drop(v.id)
+		}
+		s.line.drop(v.id)
+	})
+}
+
+func (v *visit) send(at int64) {
+	v.each(func(s *limited) { s.sent.put(v.id, at) })
+}
+
+func (v *visit) waitIn(inLine bool, slot int64) {
+	if inLine {
+		v.cat.line.put(v.id, slot)
+		return
+	}
+	v.each(func(s *limited) { s.booked.put(v.id, slot) })
+}
+
+func (v *visit) slotOf(inLine bool) int64 {
+	if inLine {
+		return v.cat.line.score(v.id)
+	}
+	return v.all.booked.score(v.id)
+}
+
+// decide answers what becomes of the notification, and changes nothing.
+func (v *visit) decide() verdict {
+	slot := v.booked
+	inBooked, inLine := v.booked != none, false
+	if !inBooked && v.lined != none {
+		slot, inLine = v.lined, true
+	}
+	placed := inBooked || inLine
+	if !placed && v.sent > v.now {
+		slot = v.sent
+	}
+	if placed && slot > v.now+v.wait {
+		return v.early(slot, inLine)
+	}
+
+	var a, c, at int64
+	var arule, crule, which, rule int
+	ask := func(from int64, margin bool) {
+		general := func(from int64) (int64, int) {
+			if slot != none && !inLine {
+				return v.all.fit(from)
+			}
+			return v.all.behind([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin), 0)
+		}
+		category := func(from int64) (int64, int) {
+			if slot != none {
+				return v.cat.fit(from)
+			}
+			return v.cat.behind([]*set{v.cat.sent, v.cat.booked, v.cat.line}, from, v.cat.marginIf(margin), 0)
+		}
+		a, arule, c, crule = from, 0, from, 0
+		if v.all != nil {
+			a, arule = general(from)
+		}
+		if v.cat != nil {
+			c, crule = category(from)
+		}
+		at, which, rule = a, 1, arule
+		if v.all == nil || c > a {
+			at, which, rule = c, 2, crule
+		}
+		if v.all == nil || v.cat == nil || slot == none {
+			return
+		}
+		for before := int64(math.MinInt64); at != before; {
+			before = at
+			if free, r := general(before); free > at {
+				at, which, rule = free, 1, r
+			}
+			if free, r := category(at); free > at {
+				at, which, rule = free, 2, r
+			}
+		}
+	}
+
+	ask(max(v.now, slot), false)
+	if slot != none && !placed && at != slot {
+		slot = none
+		ask(v.now, false)
+	}
+	if at > v.now && at != v.sent && !inBooked {
+		ask(max(v.now, slot), true)
+	}
+	granted := func(at int64) bool { return at <= v.now+v.wait }
+	if granted(at) || at == v.sent {
+		return verdict{status: Granted, at: at, which: which, rule: rule}
+	}
+
+	switch {
+	case !placed:
+		inLine = v.all == nil || v.cat != nil && (c > a || c > v.now && v.cat.line.len() > 0)
+	case inBooked && v.cat != nil && granted(a) && !granted(c):
+		inLine = true
+		c, crule = v.cat.behind([]*set{v.cat.sent, v.cat.line}, c, v.cat.margin, 0)
+	case inLine && v.all != nil && granted(c) && !granted(a):
+		inLine = false
+	default:
+		return verdict{Deferred, at, which, rule, inLine, true}
+	}
+	d := verdict{status: Deferred, at: a, which: 1, rule: arule, inLine: inLine}
+	if inLine {
+		d.at, d.which, d.rule = c, 2, crule
+	}
+	if d.at > v.now+v.horizon {
+		d.status = Refused
+	}
+	return d
+}
+
+func (s *limited) marginIf(yes bool) int64 {
+	if yes {
+		return s.margin
+	}
+	return 0
+}
+
+// early answers a job that comes before its slot.
+func (v *visit) early(slot int64, inLine bool) verdict {
+	s, sets := v.all, []*set(nil)
+	if inLine {
+		s = v.cat
+		sets = []*set{s.sent, s.booked, s.line}
+	} else {
+		sets = []*set{s.sent, s.booked}
+	}
+	later := 0
+	for _, set := range sets {
+		later += set.since(slot)
+	}
+	_, rule := s.behind(sets, 0, 0, later)
+	return verdict{status: Deferred, at: slot, which: s.which, rule: rule, inLine: inLine}
+}
+
+// acquire decides and enters the notification where the decision leaves it.
+func (v *visit) acquire() verdict {
+	v.takeOut()
+	d := v.decide()
+	if d.status == Granted {
+		v.send(d.at)
+		v.each(func(s *limited) { s.sent.trim(v.now - v.keep) })
+	} else if v.sent != none {
+		v.send(v.sent)
+	}
+	if d.status == Deferred {
+		v.join(d)
+	}
+	v.pull(v.all)
+	v.pull(v.cat)
+	if d.status == Deferred {
+		d.at = v.slotOf(d.inLine)
+		if d.at > v.now+v.horizon {
+			d.status, v.booked = Refused, d.at
+			v.unline()
+		}
+	}
+	return d
+}
+
+// join enters a job in its line. A late one goes back to its place, and its
+// whole line moves in order.
+func (v *visit) join(d verdict) {
+	if !d.late {
+		v.waitIn(d.inLine, d.at)
+		return
+	}
+	if d.inLine {
+		v.waitIn(true, v.lined)
+		v.shift(v.cat)
+	} else {
+		v.waitIn(false, v.booked)
+		v.shift(v.all)
+	}
+	if v.slotOf(d.inLine) < d.at {
+		v.waitIn(d.inLine, d.at)
+	}
+}
+
+// peek decides and puts everything back.
+func (v *visit) peek() verdict {
+	v.takeOut()
+	d := v.decide()
+	if d.status == Deferred && d.at > v.now+v.horizon {
+		d.status = Refused
+	}
+	if v.sent != none {
+		v.send(v.sent)
+	}
+	if v.booked != none {
+		v.waitIn(false, v.booked)
+	}
+	if v.lined != none {
+		v.waitIn(true, v.lined)
+	}
+	return d
+}
