@@ -72,15 +72,48 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	if err != nil {
 		return receipt, err
 	}
-	_, err = p.tasks.EnqueueContext(ctx, asynq.NewTask(TaskType, payload),
-		asynq.TaskID(accepted.ID), asynq.Queue(queue), asynq.MaxRetry(MaxRetry), asynq.ProcessAt(accepted.NotBefore))
-	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		receipt.Known = true
-	} else if err != nil {
-		return receipt, fmt.Errorf("enqueue: %w", err)
+	if receipt.Known, err = p.put(ctx, accepted.ID, queue, payload, accepted.NotBefore); err != nil {
+		return receipt, err
 	}
 	if err := p.records.confirm(ctx, accepted.ID); err != nil {
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}
 	return receipt, nil
+}
+
+// put puts a job on a queue, and answers whether it was there.
+func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at time.Time) (bool, error) {
+	_, err := p.tasks.EnqueueContext(ctx, asynq.NewTask(TaskType, payload),
+		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(MaxRetry), asynq.ProcessAt(at))
+	if errors.Is(err, asynq.ErrTaskIDConflict) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("enqueue: %w", err)
+	}
+	return false, nil
+}
+
+// Requeue puts a dead letter's notification back on its queue, with a new
+// budget of attempts, and deletes the letter. Calling it again after an error is
+// safe. It answers ErrNoLetter when there is none.
+func (p *Producer) Requeue(ctx context.Context, id string) error {
+	letter, err := p.records.Letter(ctx, id)
+	if err != nil {
+		return err
+	}
+	payload := letter.Job
+	if job, err := Decode(payload); err == nil {
+		job.Replay = true // the worker looks at the record before it sends
+		if payload, err = Encode(job); err != nil {
+			return err
+		}
+	}
+	if there, err := p.records.reopen(ctx, id); err != nil || !there {
+		return err
+	}
+	if _, err := p.put(ctx, id, letter.Queue, payload, time.Time{}); err != nil {
+		return err
+	}
+	return p.records.discard(ctx, letter)
 }

@@ -77,24 +77,6 @@ type TargetOutcome struct {
 	Ambiguous bool `json:"ambiguous,omitempty"`
 }
 
-// A Letter is a dead letter: a notification that was rejected or exhausted, or
-// a job that is not one.
-type Letter struct {
-	ID       string    `json:"id"`
-	State    State     `json:"state"` // Malformed for what is no notification
-	Reason   string    `json:"reason"`
-	Attempts int       `json:"attempts"`
-	Error    string    `json:"error,omitempty"`
-	At       time.Time `json:"at"`
-	Queue    string    `json:"queue"`
-	// Job is the queue's payload.
-	Job []byte `json:"job"`
-}
-
-// Malformed is the state of a Letter whose job could not be read. It is no
-// notification's: it counts apart.
-const Malformed State = "malformed"
-
 // ErrUnknownID means that no notification has that ID, or that it was
 // forgotten since.
 var ErrUnknownID = errors.New("the ID is not known")
@@ -198,17 +180,6 @@ func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
 	return reply[0] == int64(1), nil
 }
 
-// SetAside keeps a job that is no notification, and counts it as malformed,
-// once for each ID of a letter.
-func (r *Records) SetAside(ctx context.Context, l *Letter) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	_, err = r.run(ctx, "malformed", l.ID, text)
-	return err
-}
-
 // Lookup answers the notification's record, or ErrUnknownID.
 func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	fields, err := r.client.HGetAll(ctx, r.tag(shardOf(id))+"id:"+id).Result()
@@ -288,27 +259,4 @@ func (r *Records) Counts(ctx context.Context) (Counts, error) {
 		c.Ended[s] = sum[string(s)]
 	}
 	return c, nil
-}
-
-// Letters calls f with each dead letter, in no order, until f answers false.
-func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
-	for shard := range recordShards {
-		it := r.client.HScan(ctx, r.tag(shard)+"letters", 0, "", 100).Iterator()
-		for it.Next(ctx) { // the field
-			if !it.Next(ctx) { // its value
-				break
-			}
-			var l Letter
-			if err := json.Unmarshal([]byte(it.Val()), &l); err != nil {
-				return fmt.Errorf("a dead letter does not decode: %w", err)
-			}
-			if !f(&l) {
-				return nil
-			}
-		}
-		if err := it.Err(); err != nil {
-			return fmt.Errorf("dead letters: %w", err)
-		}
-	}
-	return nil
 }

@@ -25,6 +25,10 @@ if op == 'accept' then
   return {'', ARGV[5]}
 elseif op == 'confirm' then
   if state == 'accepting' then accepted() end
+elseif op == 'cancel' then
+  -- from here on no worker sends it: see worker.Control.Cancel
+  if open then redis.call('HSET', record, 'cancel', '1') end
+  return {state or ''}
 elseif op == 'defer' then
   if not open then return {} end
   accepted()
@@ -48,6 +52,20 @@ elseif op == 'settle' then
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
   return {1}
+elseif op == 'reopen' then
+  if redis.call('HEXISTS', letters, id) == 0 then return {0} end
+  if state and not open then
+    count(state, -1)
+    redis.call('HSET', record, 'state', 'waiting')
+    redis.call('HDEL', record, 'ended', 'attempts', 'first', 'outcomes', 'error')
+    redis.call('PERSIST', record)
+  end
+  return {1}
+elseif op == 'discard' then
+  if redis.call('HGET', letters, id) == ARGV[5] then
+    redis.call('HDEL', letters, id)
+    if ARGV[6] == 'malformed' then count('malformed', -1) end
+  end
 elseif op == 'malformed' then
   if redis.call('HSETNX', letters, id, ARGV[5]) == 1 then count('malformed') end
 end

@@ -1,0 +1,114 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Letter is a dead letter: a notification that was rejected or exhausted, or
+// a job that is not one. Nothing trims the letters.
+type Letter struct {
+	ID       string    `json:"id"`
+	State    State     `json:"state"` // Malformed for what is no notification
+	Reason   string    `json:"reason"`
+	Attempts int       `json:"attempts"`
+	Error    string    `json:"error,omitempty"`
+	At       time.Time `json:"at"`
+	Queue    string    `json:"queue"`
+	// Job is the queue's payload.
+	Job []byte `json:"job"`
+}
+
+// Malformed is the state of a Letter whose job could not be read. It is no
+// notification's: it counts apart.
+const Malformed State = "malformed"
+
+// ErrNoLetter means that no dead letter has that ID.
+var ErrNoLetter = errors.New("there is no dead letter with this ID")
+
+// SetAside keeps a job that is no notification, and counts it as malformed,
+// once for each ID of a letter.
+func (r *Records) SetAside(ctx context.Context, l *Letter) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = r.run(ctx, "malformed", l.ID, text)
+	return err
+}
+
+// Letter answers the dead letter with that ID, or ErrNoLetter.
+func (r *Records) Letter(ctx context.Context, id string) (*Letter, error) {
+	text, err := r.client.HGet(ctx, r.tag(shardOf(id))+"letters", id).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, ErrNoLetter
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dead letter: %w", err)
+	}
+	return readLetter(text)
+}
+
+func readLetter(text []byte) (*Letter, error) {
+	l := new(Letter)
+	if err := json.Unmarshal(text, l); err != nil {
+		return nil, fmt.Errorf("a dead letter does not decode: %w", err)
+	}
+	return l, nil
+}
+
+// Letters calls f with each dead letter, in no order, until f answers false.
+// One that comes or goes meanwhile may be missed.
+func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
+	for shard := range recordShards {
+		fields := r.client.HScan(ctx, r.tag(shard)+"letters", 0, "", 100).Iterator()
+		for fields.Next(ctx) && fields.Next(ctx) { // a field, then its value
+			l, err := readLetter([]byte(fields.Val()))
+			if err != nil {
+				return err
+			}
+			if !f(l) {
+				return nil
+			}
+		}
+		if err := fields.Err(); err != nil {
+			return fmt.Errorf("dead letters: %w", err)
+		}
+	}
+	return nil
+}
+
+// Purge deletes the dead letter; what became of its notification stays counted.
+// It answers false when there is none.
+func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
+	n, err := r.client.HDel(ctx, r.tag(shardOf(id))+"letters", id).Result()
+	if err != nil {
+		return false, fmt.Errorf("dead letter: %w", err)
+	}
+	return n == 1, nil
+}
+
+// reopen has the letter's notification wait again, with a new budget of
+// attempts. The letter stays until discard. It answers false when there is none.
+func (r *Records) reopen(ctx context.Context, id string) (bool, error) {
+	reply, err := r.run(ctx, "reopen", id)
+	if err != nil {
+		return false, err
+	}
+	return reply[0] == int64(1), nil
+}
+
+// discard deletes the letter if it is still that one.
+func (r *Records) discard(ctx context.Context, l *Letter) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = r.run(ctx, "discard", l.ID, text, string(l.State))
+	return err
+}
