@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func newCheck() *cobra.Command {
+	var asJSON, connect bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the configuration and its credentials, and print what is effective",
+		Long: `check loads the configuration as serve does, the environment included, reads the
+credentials, and prints what is effective, without secrets. It connects to
+nothing, unless --redis asks it to connect to Redis.`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&connect, "redis", false, "connect to Redis as well, and tell how it may lose keys")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, file, err := loadConfig(*file)
+		if err != nil {
+			return err
+		}
+		if err := checkCredentials(cmd.Context(), cfg); err != nil {
+			return misusedf("%s: %w", file, err)
+		}
+		e := effectiveOf(cfg)
+		if connect {
+			newLogger(cfg.Log)
+			if e.Warnings, err = checkRedis(cmd.Context(), cfg); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(os.Stderr, file+" is valid.")
+		return e.print(cmd.OutOrStdout(), asJSON)
+	}
+	return cmd
+}
+
+// checkCredentials has every app's senders read their files.
+func checkCredentials(ctx context.Context, cfg *config.Config) error {
+	real := maps.Clone(cfg.Apps)
+	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })
+	var c closers
+	_, err := openSenders(ctx, real, nil, &c)
+	_ = c.close()
+	return err
+}
+
+// checkRedis connects to each Redis of the configuration.
+func checkRedis(ctx context.Context, cfg *config.Config) ([]string, error) {
+	warnings := []string{}
+	all := []config.Redis{cfg.Redis}
+	if cfg.Limits.Redis != nil {
+		all = append(all, *cfg.Limits.Redis)
+	}
+	for _, r := range all {
+		conn, err := redisconn.Open(ctx, r, 2)
+		if err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, conn.Warnings...)
+		_ = conn.Close()
+	}
+	return warnings, nil
+}
+
+// effective is the configuration as it takes effect, without secrets.
+type effective struct {
+	Redis    effectiveRedis          `json:"redis"`
+	Worker   effectiveWorker         `json:"worker"`
+	Limits   effectiveLimits         `json:"limits"`
+	Apps     map[string]effectiveApp `json:"apps"`
+	Log      effectiveLog            `json:"log"`
+	Warnings []string                `json:"warnings,omitempty"`
+}
+
+type effectiveRedis struct {
+	Address  string `json:"address"`
+	DB       int    `json:"db"`
+	Prefix   string `json:"prefix"`
+	TLS      bool   `json:"tls"`
+	Username string `json:"username,omitempty"`
+	Password bool   `json:"password"` // whether there is one
+	Strict   bool   `json:"strict"`
+}
+
+type effectiveWorker struct {
+	Lanes           int    `json:"lanes"`
+	Concurrency     int    `json:"concurrency"`
+	Attempts        int    `json:"attempts"`
+	RetryTime       string `json:"retry_time"`
+	MaxWait         string `json:"max_wait"`
+	IDRetention     string `json:"id_retention"`
+	ShutdownTimeout string `json:"shutdown_timeout"`
+}
+
+type effectiveLimits struct {
+	Horizon    string                     `json:"horizon"`
+	OnOutage   string                     `json:"on_outage"`
+	Default    effectivePolicy            `json:"default"`
+	Categories map[string]effectivePolicy `json:"categories,omitempty"`
+	Redis      *effectiveRedis            `json:"redis,omitempty"`
+}
+
+type effectivePolicy struct {
+	MinGap string   `json:"min_gap,omitempty"`
+	Rates  []string `json:"rates,omitempty"`
+	Exempt bool     `json:"exempt,omitempty"`
+}
+
+type effectiveApp struct {
+	Simulated bool           `json:"simulated,omitempty"`
+	APNs      *effectiveAPNs `json:"apns,omitempty"`
+	FCM       *effectiveFCM  `json:"fcm,omitempty"`
+}
+
+type effectiveAPNs struct {
+	Topic       string `json:"topic"`
+	Environment string `json:"environment"`
+	Endpoint    string `json:"endpoint,omitempty"`
+}
+
+type effectiveFCM struct {
+	ProjectID string `json:"project_id,omitempty"`
+	Endpoint  string `json:"endpoint,omitempty"`
+}
+
+type effectiveLog struct {
+	Level  string `json:"level"`
+	Format string `json:"format"`
+}
+
+func effectiveOf(cfg *config.Config) *effective {
+	e := &effective{
+		Redis: redisOf(cfg.Redis),
+		Worker: effectiveWorker{
+			Lanes: cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
+			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(),
+			IDRetention: cfg.Worker.IDRetention.String(), ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
+		},
+		Limits: effectiveLimits{
+			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage),
+			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{},
+		},
+		Apps: map[string]effectiveApp{},
+		Log:  effectiveLog{cfg.Log.Level.Level().String(), string(cfg.Log.Format)},
+	}
+	for name, policy := range cfg.Limits.Categories {
+		e.Limits.Categories[name] = policyOf(policy)
+	}
+	if cfg.Limits.Redis != nil {
+		own := redisOf(*cfg.Limits.Redis)
+		e.Limits.Redis = &own
+	}
+	for name, app := range cfg.Apps {
+		e.Apps[name] = appOf(app)
+	}
+	return e
+}
+
+func redisOf(r config.Redis) effectiveRedis {
+	return effectiveRedis{
+		Address: r.Address.String(), DB: r.DB, Prefix: r.Prefix, TLS: r.TLS.Enabled,
+		Username: r.Username, Password: r.Password != "", Strict: r.Strict,
+	}
+}
+
+func policyOf(p throttle.Policy) effectivePolicy {
+	e := effectivePolicy{Exempt: p.Exempt}
+	if p.MinGap > 0 {
+		e.MinGap = p.MinGap.String()
+	}
+	for _, r := range p.Rates {
+		e.Rates = append(e.Rates, r.String())
+	}
+	return e
+}
+
+func appOf(a config.App) effectiveApp {
+	e := effectiveApp{Simulated: a.Simulated}
+	if c := a.APNs; c != nil {
+		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint}
+		if c.Environment == "" {
+			e.APNs.Environment = "production"
+		}
+	}
+	if c := a.FCM; c != nil {
+		e.FCM = &effectiveFCM{c.ProjectID, c.Endpoint}
+	}
+	return e
+}
+
+func (e *effective) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(e)
+	}
+	text, err := yaml.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// demoLimit is when the demo ends although notifications still wait.
+const demoLimit = 26 * time.Second
+
+func newDemo() *cobra.Command {
+	var address string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show notifications being paced and delivered, in some ten seconds",
+		Long: `demo runs workers with the shipped limits against stand-ins for APNs and FCM, and
+sends them what 20 users may get in a moment: one of them overwhelmed by a chat,
+some with dead tokens, one job that is none. It then settles the accounts.
+
+It needs nothing but this program. With --redis it works on that Redis, in an
+empty database that it leaves empty; the credentials and TLS settings of the
+environment (PUSHPACE_REDIS__PASSWORD and others) apply.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDemo(cmd.Context(), address, asJSON, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&address, "redis", "", "`HOST:PORT` of a Redis in the place of the embedded one")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as one JSON object, and nothing else")
+	return cmd
+}
+
+func runDemo(ctx context.Context, address string, asJSON bool, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	start := time.Now()
+	cfg, err := demoConfig(address, os.Environ())
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	redisconn.LogTo(slog.New(slog.DiscardHandler))
+	screen := newScreen(asJSON, cfg)
+	if address != "" {
+		if err := claimDatabase(ctx, &cfg.Redis); err != nil {
+			return err
+		}
+	}
+	d := &demo{mix: demoMix(), ledger: standin.NewLedger(nil), cfg: cfg, screen: screen}
+	d.system, err = openSystem(ctx, cfg, d.ledger, log)
+	if err != nil {
+		return err
+	}
+	err = d.run(ctx, log)
+	d.screen.end()
+	var s summary
+	if err == nil {
+		s, err = d.summarize(start)
+	}
+	if address != "" {
+		err = errors.Join(err, cleanUp(d.queue, cfg.Redis.Prefix))
+	}
+	if err = errors.Join(err, d.close()); err != nil {
+		return err
+	}
+	if asJSON {
+		err = json.NewEncoder(out).Encode(s)
+	} else {
+		err = s.print(out)
+	}
+	if err == nil && len(s.faults) > 0 {
+		return &exitError{exitViolated, errors.New(strings.Join(s.faults, "\n"))}
+	}
+	return err
+}
+
+// demoConfig is the shipped configuration, with the Redis of that address if
+// one is given. Of the environment, the other settings of that Redis apply.
+func demoConfig(address string, environ []string) (*config.Config, error) {
+	var settings []string
+	if address != "" {
+		a, err := config.ParseAddress(address)
+		if err == nil && a.Mode != config.Single {
+			err = errors.New("want one host:port")
+		}
+		if err != nil {
+			return nil, misusedf("--redis: %w", err)
+		}
+		for _, entry := range environ {
+			name, _, _ := strings.Cut(entry, "=")
+			switch {
+			case name == "PUSHPACE_REDIS__DB", name == "PUSHPACE_REDIS__PREFIX", strings.HasPrefix(name, "PUSHPACE_REDIS__ADDRESS"):
+			case strings.HasPrefix(name, "PUSHPACE_REDIS__"):
+				settings = append(settings, entry)
+			}
+		}
+		settings = append(settings, "PUSHPACE_REDIS__ADDRESS="+address, "PUSHPACE_REDIS__PREFIX="+demoPrefix())
+	}
+	cfg, err := config.Parse("the built-in config.yaml", pushpace.ConfigYAML, settings)
+	return cfg, misused(err)
+}
+
+// A demo is one run of the demo.
+type demo struct {
+	*system
+	cfg    *config.Config
+	mix    []planned
+	ledger *standin.Ledger // of both stand-ins
+	watch  *stopwatch
+	screen *screen
+	taken  int // notifications that the Producer has accepted
+}
+
+// run has the mix enqueued and worked off.
+func (d *demo) run(ctx context.Context, log *slog.Logger) error {
+	d.watch = newStopwatch(d.limiter)
+	d.limiter = d.watch
+	w, err := d.newWorker(d.cfg.Worker, log)
+	if err != nil {
+		return err
+	}
+	if err := w.Start(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	enqueued := make(chan error, 1)
+	go func() { enqueued <- d.enqueue(ctx) }()
+	err = d.follow(ctx, enqueued)
+	return errors.Join(err, drain(w, d.cfg.Worker.ShutdownTimeout))
+}
+
+// enqueue enqueues the mix, each in its time, and what is none on the way.
+func (d *demo) enqueue(ctx context.Context) error {
+	producer := push.NewProducer(d.queue, d.cfg.Redis.Prefix, d.cfg.Worker.IDRetention)
+	start := time.Now()
+	for i := range d.mix {
+		select {
+		case <-time.After(time.Until(start.Add(d.mix[i].at))):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		receipt, err := producer.Enqueue(ctx, &d.mix[i].n)
+		if err != nil {
+			return err
+		}
+		if !receipt.Known {
+			d.taken++
+		}
+		if i != len(d.mix)/2 {
+			continue
+		}
+		// A producer in doubt sends it again, and it counts once. A job that is
+		// none is set aside.
+		again, err := producer.Enqueue(ctx, &d.mix[i].n)
+		if err != nil {
+			return err
+		}
+		if !again.Known {
+			d.taken++
+		}
+		if err := d.enqueueMalformed(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) enqueueMalformed(ctx context.Context) error {
+	task := asynq.NewTask(push.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
+	_, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(push.MaxRetry))
+	return err
+}
+
+// follow shows what happens until everything has ended, or the time is over.
+func (d *demo) follow(ctx context.Context, enqueued <-chan error) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	all := false
+	for {
+		select {
+		case err := <-enqueued:
+			if err != nil {
+				return d.unlessLate(ctx, err)
+			}
+			all, enqueued = true, nil
+		case <-tick.C:
+		case <-ctx.Done():
+			return d.unlessLate(ctx, ctx.Err())
+		}
+		counts, err := d.records.Counts(ctx)
+		if err != nil {
+			return d.unlessLate(ctx, err)
+		}
+		d.screen.show(d.mix, counts, d.ledger.Entries())
+		if all && counts.Waiting() == 0 && counts.Malformed > 0 {
+			return nil
+		}
+	}
+}
+
+// unlessLate is the error, unless the time is over: then the summary tells what
+// still waits.
+func (d *demo) unlessLate(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	}
+	return fmt.Errorf("the demo fails: %w", err)
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func newServe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the workers",
+		Long: `serve takes notifications from the queue, sends what its user's limits allow and
+puts off the rest, until SIGINT or SIGTERM. It then lets what is under way end,
+for worker.shutdown_timeout at most. A second signal ends it at once.`,
+		Args: cobra.NoArgs,
+	}
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, file, err := loadConfig(*file)
+		if err != nil {
+			return err
+		}
+		if len(cfg.Apps) == 0 {
+			return misusedf("%s: apps: there is none to send for", file)
+		}
+		return serve(cmd.Context(), cfg)
+	}
+	return cmd
+}
+
+func serve(ctx context.Context, cfg *config.Config) error {
+	log := newLogger(cfg.Log)
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if cfg.Redis.Address.Mode == config.Embedded {
+		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
+	}
+	accepted := standin.NewLedger(func(standin.Entry) error { return nil })
+	s, err := openSystem(ctx, cfg, accepted, log)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop while it starts
+		}
+		return err
+	}
+	w, err := s.newWorker(cfg.Worker, log)
+	if err == nil {
+		err = w.Start()
+	}
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	log.Info("serving", "version", buildVersion().Version, "config", cfg)
+	<-ctx.Done()
+	stop()
+	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
+	if err := drain(w, cfg.Worker.ShutdownTimeout); err != nil {
+		return err
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// drainGrace is what the worker may need beyond its time-out to put the rest
+// back on the queue.
+const drainGrace = 5 * time.Second
+
+// drain lets what is under way end.
+func drain(w *worker.Worker, timeout time.Duration) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Shutdown()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(timeout + drainGrace):
+		return errors.New("what is under way did not end in time; it comes back from the queue")
+	}
+}

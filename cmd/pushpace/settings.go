@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+)
+
+// configFile is the configuration file in the working directory.
+const configFile = "config.yaml"
+
+// configFlag adds --config to the command.
+func configFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().StringP("config", "c", "",
+		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
+}
+
+// loadConfig loads the configuration and answers which file it is from. There
+// has to be one: a default would end on the embedded Redis when a file is
+// merely mistyped or elsewhere.
+func loadConfig(flag string) (*config.Config, string, error) {
+	file := flag
+	if file == "" {
+		file = os.Getenv("PUSHPACE_CONFIG")
+	}
+	if file == "" {
+		file = configFile
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return nil, "", misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
+		}
+	}
+	cfg, err := config.Load(file, os.Environ())
+	return cfg, file, misused(err)
+}
+
+// newLogger returns the process's logger, which takes the Redis client's own
+// messages too.
+func newLogger(cfg config.Log) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.Level}
+	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
+	if cfg.Format == config.JSON {
+		handler = slog.NewJSONHandler(os.Stderr, options)
+	}
+	log := slog.New(handler)
+	redisconn.LogTo(log)
+	return log
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A system is what a worker works with, made from the configuration.
+type system struct {
+	queue   redis.UniversalClient
+	limiter throttle.Limiter
+	limits  *throttle.Limits
+	records *push.Records
+	senders senders
+	closers
+}
+
+// openSystem opens everything. What it warns of goes to the log.
+func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
+	s := &system{limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	if err := s.open(ctx, cfg, ledger, log); err != nil {
+		_ = s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (err error) {
+	if s.senders, err = openSenders(ctx, cfg.Apps, ledger, &s.closers); err != nil {
+		return err
+	}
+	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))
+	if err != nil {
+		return err
+	}
+	s.add(queue.Close)
+	warn(log, queue.Warnings)
+	s.queue = queue.Client
+	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	timelines, err := s.openTimelines(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
+	s.add(limiter.Close)
+	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log})
+	return nil
+}
+
+// timelines are where the limiter keeps what it knows.
+type timelines struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+// limiterTimeout is how long a command of the limiter may take. It fits twice
+// into the time that the limiter gives a call.
+const limiterTimeout = 400 * time.Millisecond
+
+// openTimelines connects the limiter, which has a client of its own: it must
+// neither wait for the queue's connections nor as long as the queue may.
+func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
+	its := cfg.Redis
+	if own := cfg.Limits.Redis; own != nil {
+		its = *own
+	} else if its.Address.Mode == config.Embedded {
+		return timelines{s.queue, its.Prefix}, nil
+	}
+	its.Timeout = min(its.Timeout, limiterTimeout)
+	conn, err := redisconn.Open(ctx, its, poolSize(cfg.Worker))
+	if err != nil {
+		return timelines{}, err
+	}
+	s.add(conn.Close)
+	if cfg.Limits.Redis != nil {
+		warn(log, conn.Warnings)
+	}
+	return timelines{conn.Client, its.Prefix}, nil
+}
+
+// maxPool bounds the connections to one Redis.
+const maxPool = 1024
+
+// poolSize is enough for every handler and for what each lane does besides.
+func poolSize(w config.Worker) int { return min(maxPool, w.Concurrency+8*w.Lanes) }
+
+func warn(log *slog.Logger, warnings []string) {
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+}
+
+// newWorker returns a worker on the system.
+func (s *system) newWorker(cfg config.Worker, log *slog.Logger) (*worker.Worker, error) {
+	return worker.New(worker.Options{
+		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log,
+		Lanes: cfg.Lanes, Concurrency: cfg.Concurrency, Attempts: cfg.Attempts, RetryTime: cfg.RetryTime,
+		MaxWait: cfg.MaxWait, ShutdownTimeout: cfg.ShutdownTimeout,
+	})
+}
