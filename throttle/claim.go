@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // A claim is a first visit: one MULTI that reads the clock, whether anybody
@@ -28,33 +28,21 @@ type claim struct {
 	keep      int64
 	life      int64
 
-	// set by the lane just before the claim is sent: the process's time, and
-	// what it predicts the server's to be, which is the claim's score
+	// set just before the claim is sent: the process's time, and what it predicts
+	// the server's to be, which is the claim's score
 	sent, stamp int64
 
-	commands []redis.Cmder
-	spares   []*command
-	used     int
-	reply    []byte
-	err      error
-
-	done  chan struct{}
-	state atomic.Int32
-	timer *time.Timer
+	clock  *clock
+	group  pipeline.Group
+	spares []*command
+	used   int
+	reply  []byte
 }
 
-// A claim in a lane belongs to the lane until it is done, and to nobody but the
-// lane once its caller has left.
-const (
-	claimPending int32 = iota
-	claimDone
-	claimAbandoned
-)
-
-func newClaim() *claim {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	return &claim{done: make(chan struct{}, 1), timer: timer}
+func newClaim(clock *clock) *claim {
+	c := &claim{clock: clock}
+	c.group.Prepare = c.build
+	return c
 }
 
 // A command is one command of a claim, with room for its arguments.
@@ -85,14 +73,17 @@ func (c *claim) add(args ...string) {
 	}
 	copy(spare.args[:], args)
 	spare.cmd.SetErr(nil)
-	c.commands = append(c.commands, spare.cmd)
+	c.group.Commands = append(c.group.Commands, spare.cmd)
 	c.used++
 }
 
-// build lays out the commands once the stamp is known.
-func (c *claim) build(stamp int64) {
-	c.stamp, c.used = stamp, 0
-	c.commands, c.reply = c.commands[:0], c.reply[:0]
+// build lays out the commands, just before they are sent. What is trimmed must
+// not hang on a prediction: it goes by an instant that the server has had.
+func (c *claim) build() {
+	c.sent = c.clock.elapsed()
+	c.stamp, c.used = c.clock.predict(c.sent), 0
+	seen := c.clock.seen.Load()
+	c.group.Commands, c.reply = c.group.Commands[:0], c.reply[:0]
 	c.add("multi")
 	c.add("time")
 	switch {
@@ -110,16 +101,16 @@ func (c *claim) build(stamp int64) {
 		}
 		if c.report {
 			for _, r := range c.views[i].rules[1:] {
-				c.add("zcount", set, "("+strconv.FormatInt(stamp-r.period, 10), "+inf")
+				c.add("zcount", set, "("+strconv.FormatInt(c.stamp-r.period, 10), "+inf")
 			}
 		}
 	}
-	score := strconv.FormatInt(stamp, 10)
+	score := strconv.FormatInt(c.stamp, 10)
 	for i := range c.views {
 		set := c.set(i)
 		c.add("zadd", set, "nx", score, c.member)
 		if c.housekeep {
-			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(stamp-stampLate-c.keep, 10))
+			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(seen-c.keep, 10))
 			c.add("pexpire", set, strconv.FormatInt((c.life+999)/1000, 10))
 		}
 	}

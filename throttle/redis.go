@@ -11,6 +11,8 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // Options configure a Redis limiter. The zero value is ready for use.
@@ -41,8 +43,8 @@ type Redis struct {
 	users *lru.Cache[userKey, *userState]
 	spare sync.Pool // *claim
 
-	mu     sync.RWMutex // guards nodes and closed
-	nodes  map[*redis.Client]*lanes
+	mu     sync.RWMutex // guards what follows
+	nodes  map[*redis.Client]*pipeline.Pipeline
 	closed bool
 
 	trips atomic.Int64
@@ -64,6 +66,8 @@ type userState struct {
 }
 
 const (
+	// laneCount is how many pipelines to one node may be under way at once.
+	laneCount       = 2
 	usersRemembered = 16384
 	waitsHint       = 3_000_000 // µs
 )
@@ -71,8 +75,8 @@ const (
 var errClosed = errors.New("throttle: the limiter is closed")
 
 // NewRedis returns a limiter on the client, which stays the caller's to close
-// after the limiter. The client should have ContextTimeoutEnabled, or
-// time-outs of its own below Options.Timeout.
+// after the limiter. The client needs ContextTimeoutEnabled for Options.Timeout
+// to hold.
 func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	if o.Prefix == "" {
 		o.Prefix = "pushpace"
@@ -92,9 +96,9 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
-		clock: newClock(o.Now), users: users, nodes: map[*redis.Client]*lanes{},
+		clock: newClock(o.Now), users: users, nodes: map[*redis.Client]*pipeline.Pipeline{},
 	}
-	l.spare.New = func() any { return newClaim() }
+	l.spare.New = func() any { return newClaim(l.clock) }
 	return l
 }
 
@@ -107,8 +111,8 @@ func (l *Redis) Close() error {
 	}
 	l.closed = true
 	l.mu.Unlock()
-	for _, lanes := range l.nodes {
-		lanes.close()
+	for _, node := range l.nodes {
+		node.Close()
 	}
 	return nil
 }
@@ -144,6 +148,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 // arrive is a first visit: claim, decide, and when that fails go to the line.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
+	defer l.recycle(c)
 	err := l.run(ctx, c)
 	user.claiming.Store(false)
 	if err != nil {
@@ -151,7 +156,6 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	}
 	got, err := c.parse()
 	if err != nil {
-		l.recycle(c)
 		if errors.Is(err, errNotHere) {
 			return l.wait(ctx, r, user, 0)
 		}
@@ -165,7 +169,6 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	if r.Report {
 		d.Remaining = remaining(c, got.counts)
 	}
-	l.recycle(c)
 	if !granted {
 		if !got.entered {
 			stamp = 0 // an earlier admission stands there
@@ -321,98 +324,68 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 		}
 		v.nth = v.nth[:len(v.rules)]
 	}
-	c.err = nil
-	c.state.Store(claimPending)
 	return c
 }
 
 func (l *Redis) recycle(c *claim) { l.spare.Put(c) }
 
-// run sends the claim through the lanes of its node and waits for the reply.
-// When it returns an error the claim is no longer the caller's.
+// run sends the claim through the pipeline of its node and waits for the reply.
 func (l *Redis) run(ctx context.Context, c *claim) error {
-	c.timer.Reset(l.timeout)
-	defer c.timer.Stop()
-	if err := l.enqueue(ctx, c); err != nil {
-		return err
+	if err := ctx.Err(); err != nil {
+		return l.fail(opAcquire, err)
+	}
+	node, err := l.node(ctx, c.keys.sent)
+	if err != nil {
+		return l.fail(opAcquire, err)
 	}
 	l.trips.Add(1)
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		return l.abandon(c, ctx.Err())
-	case <-c.timer.C:
-		return l.abandon(c, context.DeadlineExceeded)
-	}
-	if c.err != nil {
-		err := c.err
-		l.recycle(c)
+	if err := node.Do(&c.group); err != nil {
+		if errors.Is(err, pipeline.ErrClosed) {
+			return errClosed
+		}
 		return l.fail(opAcquire, err)
 	}
 	return nil
 }
 
-// abandon leaves the claim to its lane. Whether it was executed is not known:
-// the next acquire of the same notification finds out.
-func (l *Redis) abandon(c *claim, cause error) error {
-	if !c.state.CompareAndSwap(claimPending, claimAbandoned) {
-		<-c.done // it was done at this very moment
-		l.recycle(c)
-	}
-	return l.fail(opAcquire, cause)
-}
-
-// enqueue hands the claim to the lanes of the node that holds the user.
-func (l *Redis) enqueue(ctx context.Context, c *claim) error {
-	node, err := l.node(ctx, c.keys.sent)
-	if err != nil {
-		return l.fail(opAcquire, err)
+// node answers the pipeline to the node that holds the key.
+func (l *Redis) node(ctx context.Context, key string) (*pipeline.Pipeline, error) {
+	var client *redis.Client
+	switch c := l.client.(type) {
+	case *redis.Client:
+		client = c
+	case *redis.ClusterClient:
+		var err error
+		if client, err = c.MasterForKey(ctx, key); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
 	}
 	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.closed {
-		return errClosed
+	node, closed := l.nodes[client], l.closed
+	l.mu.RUnlock()
+	if closed {
+		return nil, errClosed
 	}
-	lanes := l.nodes[node]
-	if lanes == nil {
-		l.mu.RUnlock()
-		lanes = l.open(node)
-		l.mu.RLock()
-		if lanes == nil || l.closed {
-			return errClosed
-		}
+	if node != nil {
+		return node, nil
 	}
-	select {
-	case lanes.queue <- c:
-		return nil
-	case <-ctx.Done():
-		return l.fail(opAcquire, ctx.Err())
-	case <-c.timer.C:
-		return l.fail(opAcquire, context.DeadlineExceeded)
+	// its claims are stamped by a clock that has to be known
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	if err := l.clock.learn(ctx, client); err != nil {
+		return nil, err
 	}
-}
-
-func (l *Redis) open(node *redis.Client) *lanes {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil
+		return nil, errClosed
 	}
-	if l.nodes[node] == nil {
-		l.nodes[node] = newLanes(node, l.timeout, l.clock, l.recycle)
+	if l.nodes[client] == nil {
+		l.nodes[client] = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
 	}
-	return l.nodes[node]
-}
-
-func (l *Redis) node(ctx context.Context, key string) (*redis.Client, error) {
-	switch client := l.client.(type) {
-	case *redis.Client:
-		return client, nil
-	case *redis.ClusterClient:
-		return client.MasterForKey(ctx, key)
-	default:
-		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", client)
-	}
+	return l.nodes[client], nil
 }
 
 // expire sets the expiry of the user's sets of admissions.

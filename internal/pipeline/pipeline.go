@@ -1,0 +1,253 @@
+// Package pipeline lets concurrent callers share pipelines to one Redis server:
+// the more commands are made at once, the fewer system calls and wake-ups each
+// of them costs, and a lone command leaves at once.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options configure a Pipeline. The zero value is ready for use.
+type Options struct {
+	// Lanes is how many pipelines may be under way at once. 0 means 2.
+	Lanes int
+	// Timeout bounds a pipeline's round trip; the client needs
+	// ContextTimeoutEnabled for it to hold. 0 means one second.
+	Timeout time.Duration
+}
+
+// A Pipeline sends groups of commands. Groups that are handed over while every
+// lane is under way share the next pipeline.
+type Pipeline struct {
+	client  *redis.Client
+	timeout time.Duration
+	queue   chan *Group
+
+	mu     sync.RWMutex // held for reading while a group is handed over
+	closed bool
+	lanes  sync.WaitGroup
+}
+
+const (
+	// batchCommands bounds the commands that share a pipeline, but for the last
+	// group's.
+	batchCommands = 512
+	// waiting bounds the groups that wait for a lane; more block their callers.
+	waiting = 4096
+)
+
+// ErrClosed means that the pipeline is closed.
+var ErrClosed = errors.New("pipeline: closed")
+
+// A Group is commands that are executed one after another, with commands of
+// other groups before and after, but not between them. It may be used again
+// once Do has returned.
+type Group struct {
+	// Commands are sent in this order. Their replies and errors are in them.
+	Commands []redis.Cmder
+	// Prepare, when it is not nil, is called just before the group is sent, and
+	// may set Commands then. It must return at once.
+	Prepare func()
+
+	done chan struct{}
+	err  error
+}
+
+// New returns a pipeline on the client, which stays the caller's.
+func New(client *redis.Client, o Options) *Pipeline {
+	if o.Lanes <= 0 {
+		o.Lanes = 2
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Second
+	}
+	p := &Pipeline{client: client, timeout: o.Timeout, queue: make(chan *Group, waiting)}
+	for range o.Lanes {
+		p.lanes.Go(p.run)
+	}
+	return p
+}
+
+// Close ends the pipeline once what is under way has ended.
+func (p *Pipeline) Close() {
+	p.mu.Lock()
+	closed := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	if !closed {
+		close(p.queue)
+	}
+	p.lanes.Wait()
+}
+
+// Do sends the group and waits for its replies. It returns the error of the
+// connection, if any: whether the commands were executed is then not known. A
+// command's own error is in the command. It returns within about twice the
+// time-out even when Redis accepts and never answers.
+func (p *Pipeline) Do(g *Group) error {
+	if g.done == nil {
+		g.done = make(chan struct{}, 1)
+	}
+	g.err = nil
+	p.mu.RLock()
+	if p.closed {
+		p.mu.RUnlock()
+		return ErrClosed
+	}
+	p.queue <- g
+	p.mu.RUnlock()
+	<-g.done
+	return g.err
+}
+
+func (p *Pipeline) run() {
+	var batch []*Group
+	for first := range p.queue {
+		batch = p.gather(append(batch[:0], first))
+		if err := p.send(batch); err != nil {
+			// Those who wait behind would wait in vain, one time-out after another.
+			p.refuse(err)
+		}
+		for _, g := range batch {
+			g.done <- struct{}{}
+		}
+		clear(batch)
+	}
+}
+
+// gather adds the groups that wait.
+func (p *Pipeline) gather(batch []*Group) []*Group {
+	for n := len(batch[0].Commands); n < batchCommands; {
+		select {
+		case g, ok := <-p.queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, g)
+			n += max(1, len(g.Commands))
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (p *Pipeline) send(batch []*Group) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	defer cancel()
+	pipe := p.client.Pipeline()
+	for _, g := range batch {
+		if g.Prepare != nil {
+			g.Prepare()
+		}
+		for _, cmd := range g.Commands {
+			_ = pipe.Process(ctx, cmd)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	if err == nil || answered(err) {
+		return nil // a reply, of whichever command
+	}
+	for _, g := range batch {
+		for _, cmd := range g.Commands {
+			if cause := cmd.Err(); cause != nil && !answered(cause) {
+				g.err = cause
+			}
+		}
+	}
+	return err
+}
+
+// answered reports whether the error is Redis's answer to a command.
+func answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// refuse fails the groups that wait now.
+func (p *Pipeline) refuse(err error) {
+	for range len(p.queue) {
+		select {
+		case g, ok := <-p.queue:
+			if !ok {
+				return
+			}
+			g.err = err
+			for _, cmd := range g.Commands {
+				cmd.SetErr(err)
+			}
+			g.done <- struct{}{}
+		default:
+			return
+		}
+	}
+}
+
+// Hook has a client send its commands through the pipeline, whose own client
+// has to be another one. Commands that block, and transactions, go their own
+// way.
+func (p *Pipeline) Hook() redis.Hook { return hook{p} }
+
+type hook struct{ *Pipeline }
+
+func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+var groups = sync.Pool{New: func() any { return new(Group) }}
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if apart(cmd) {
+			return next(ctx, cmd)
+		}
+		if err := ctx.Err(); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		g := groups.Get().(*Group)
+		defer groups.Put(g)
+		g.Commands = append(g.Commands[:0], cmd)
+		if err := h.Do(g); err != nil {
+			cmd.SetErr(err)
+		}
+		clear(g.Commands)
+		return cmd.Err()
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) == 0 {
+			return next(ctx, cmds)
+		}
+		for _, cmd := range cmds {
+			if apart(cmd) {
+				return next(ctx, cmds)
+			}
+		}
+		if err := h.Do(&Group{Commands: cmds}); err != nil {
+			return err
+		}
+		for _, cmd := range cmds {
+			if err := cmd.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// apart tells the commands that cannot share a pipeline.
+func apart(cmd redis.Cmder) bool {
+	switch cmd.Name() {
+	case "multi", "exec", "discard", "watch", "unwatch", "subscribe", "psubscribe", "ssubscribe", "monitor", "select",
+		"auth", "hello", "client", "quit", "wait", "waitaof", "blpop", "brpop", "brpoplpush", "blmove", "blmpop",
+		"bzpopmin", "bzpopmax", "bzmpop", "xread", "xreadgroup":
+		return true
+	}
+	return false
+}
