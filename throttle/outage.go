@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -21,9 +20,6 @@ const (
 
 // OutageOptions configure an Outage. The zero value is ready for use.
 type OutageOptions struct {
-	// Timeout bounds a call, also when the limiter ignores its context. It
-	// should be longer than the limiter's own. 0 means two seconds.
-	Timeout time.Duration
 	// Log gets a line when an outage begins and one when it ends; nil for none.
 	Log *slog.Logger
 }
@@ -32,8 +28,7 @@ type OutageOptions struct {
 // calls while that one's store is away.
 //
 // An outage begins with a call that the store does not answer (an error that
-// wraps ErrUnavailable, or none within the time-out), and ends with the first
-// that it does. Meanwhile one call at a time tries the store, a quarter of a
+// wraps ErrUnavailable), and ends with the first that it does. Meanwhile one call at a time tries the store, a quarter of a
 // second after the last failure and later once a second; the others do not
 // wait: they get the last error, or with Open an Acquire or a Peek is Granted
 // with Decision.Unchecked. Cancel, Reschedule and Timeline get the error in
@@ -43,7 +38,6 @@ type OutageOptions struct {
 type Outage struct {
 	limiter Limiter
 	mode    OnOutage
-	timeout time.Duration
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -65,13 +59,10 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 	if mode != Open {
 		mode = Closed
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Second
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Outage{limiter: l, mode: mode, timeout: o.Timeout, log: o.Log}
+	return &Outage{limiter: l, mode: mode, log: o.Log}
 }
 
 // Stats answers the counts.
@@ -145,7 +136,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	if err != nil {
 		return answer, true, err
 	}
-	answer, err = within(ctx, o.timeout, r, f)
+	answer, err = f(ctx, r)
 	switch {
 	case err == nil:
 		o.answered()
@@ -156,36 +147,6 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 		o.learntNothing()
 	}
 	return answer, away, err
-}
-
-// within makes the call and waits for it no longer than the limit. What comes
-// later is dropped: the caller asks again, and the limiter knows the ID.
-func within[T any](ctx context.Context, limit time.Duration, r Request, f func(context.Context, Request) (T, error)) (T, error) {
-	type reply struct {
-		answer T
-		err    error
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	r.Scopes = slices.Clone(r.Scopes) // the caller's, once it has left
-	replies := make(chan reply, 1)
-	go func() {
-		defer cancel()
-		answer, err := f(ctx, r)
-		replies <- reply{answer, err}
-	}()
-	select {
-	case got := <-replies:
-		return got.answer, got.err
-	case <-ctx.Done():
-	}
-	select {
-	case got := <-replies: // at this very moment
-		return got.answer, got.err
-	default:
-		cancel()
-		var none T
-		return none, fmt.Errorf("%w: no answer in time: %w", ErrUnavailable, ctx.Err())
-	}
 }
 
 // ended reports whether the caller has no more time. Its deadline may show as
