@@ -219,6 +219,9 @@ if sent == claim and claim > 0 then sent = nil end -- a claim that was denied
 unline()
 if booked and booked <= now - keep then booked = nil end -- forgotten by its line
 if lined and lined <= now - keep then lined = nil end
+-- What stands in sent may go out at its instant, or has. It gives way only to an
+-- admission now, and not before it: what was let through since counted on it.
+if sent then wait = 0 end
 
 -- decide answers status, instant, scope and rule, and where the job is to wait:
 -- 'booked' or 'line'. Status 1 is granted, 2 deferred, 3 refused. A sixth value
@@ -263,12 +266,13 @@ local function decide()
     until instant == before
   end
 
-  ask(math.max(now, slot or 0), 0)
+  local from = math.max(now, slot or 0, sent or 0)
+  ask(from, 0)
   if slot and not place and instant ~= slot then
     slot = nil -- the admission ahead does not hold any more
-    ask(now, 0)
+    ask(from, 0)
   end
-  if instant > now and instant ~= sent and place ~= 'booked' then ask(math.max(now, slot or 0), 1) end
+  if instant > now and instant ~= sent and place ~= 'booked' then ask(from, 1) end
   if instant <= now + wait or instant == sent then return 1, instant, s, rule end
 
   if not place then
@@ -308,7 +312,9 @@ end
 if op == 'acquire' then
   status, instant, s, rule, place, late = decide()
   if status == 1 then
-    send(instant)
+    -- an admission ahead is moved by a hair, out of reach of the correction of
+    -- a claim that may have left it
+    send(instant == sent and instant + 1 or instant)
     for _, scope in ipairs({all or cat, all and cat}) do
       redis.call('ZREMRANGEBYSCORE', scope.sent, '-inf', text(now - keep))
     end

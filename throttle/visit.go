@@ -220,6 +220,9 @@ func (v *visit) takeOut() {
 	if v.lined <= v.now-v.keep {
 		v.lined = none
 	}
+	if v.sent != none {
+		v.wait = 0
+	}
 }
 
 func (v *visit) each(f func(*limited)) {
@@ -314,13 +317,14 @@ func (v *visit) decide() verdict {
 		}
 	}
 
-	ask(max(v.now, slot), false)
+	from := max(v.now, slot, v.sent)
+	ask(from, false)
 	if slot != none && !placed && at != slot {
 		slot = none
-		ask(v.now, false)
+		ask(from, false)
 	}
 	if at > v.now && at != v.sent && !inBooked {
-		ask(max(v.now, slot), true)
+		ask(from, true)
 	}
 	granted := func(at int64) bool { return at <= v.now+v.wait }
 	if granted(at) || at == v.sent {
@@ -377,7 +381,11 @@ func (v *visit) acquire() verdict {
 	v.takeOut()
 	d := v.decide()
 	if d.status == Granted {
-		v.send(d.at)
+		stamp := d.at
+		if stamp == v.sent {
+			stamp++
+		}
+		v.send(stamp)
 		v.each(func(s *limited) { s.sent.trim(v.now - v.keep) })
 	} else if v.sent != none {
 		v.send(v.sent)

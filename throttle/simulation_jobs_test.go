@@ -1,0 +1,337 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A simUser has a timeline, and scopes that its jobs ask in.
+type simUser struct {
+	name       string
+	categories []string // "" for a job without one
+	general    bool
+	limits     map[string]Policy
+}
+
+func (w *world) addUser(name string) {
+	u := &simUser{name: name, categories: []string{""}, general: true, limits: map[string]Policy{General: randomPolicy(w.rng)}}
+	switch w.rng.IntN(4) {
+	case 0:
+	case 1:
+		u.categories = []string{"a"}
+		u.general = w.rng.IntN(2) == 0
+	case 2:
+		u.categories = []string{"a", "b"}
+	case 3:
+		u.categories = []string{"", "a", "b"}
+	}
+	for _, c := range u.categories {
+		if c != "" {
+			u.limits[c] = randomPolicy(w.rng)
+		}
+	}
+	w.users = append(w.users, u)
+	for _, worker := range w.workers {
+		for scope, p := range u.limits {
+			worker.limits[name+"/"+scope] = p
+		}
+	}
+}
+
+// A job is one notification.
+type job struct {
+	id       string
+	user     *simUser
+	category string
+	wait     time.Duration
+	horizon  time.Duration
+
+	twin      bool
+	troubled  bool // a call for it failed
+	sent      bool
+	cancelled bool
+	open      int   // deliveries that have not ended
+	over      int64 // when the last call was executed whose answer was heard, µs
+	ghost     int64 // when a round trip of it was last executed with nobody listening, µs
+	waiting   []*delivery
+}
+
+// A delivery is a job in a worker's hands, or on its way into them.
+type delivery struct {
+	job      *job
+	acquires int
+	visit    int // tells a wake-up that has been overtaken
+	woken    bool
+}
+
+func (w *world) addJob(u *simUser, at int64) {
+	r := w.rng
+	id := fmt.Sprintf("n%d", len(w.jobs))
+	switch r.IntN(4) {
+	case 0:
+		id = fmt.Sprintf("00000000-0000-4000-8000-%012d", len(w.jobs))
+	case 1:
+		id += strings.Repeat("x", 40)
+	}
+	j := &job{id: id, user: u, category: u.categories[r.IntN(len(u.categories))], horizon: time.Hour}
+	if r.IntN(15) == 0 {
+		j.horizon = time.Duration(r.Int64N(500)) * time.Millisecond
+	}
+	if w.p.ahead && r.IntN(3) > 0 {
+		j.wait = time.Duration(r.Int64N(600)) * time.Millisecond
+	}
+	w.jobs = append(w.jobs, j)
+	deliver := func(at int64) {
+		d := &delivery{job: j}
+		j.open++
+		w.at(at, func() { w.deliver(d) })
+	}
+	deliver(at)
+	if w.chance(w.p.twin) {
+		j.twin = true
+		w.figures.twins++
+		deliver(at + r.Int64N(r.Int64N(800*ms)+1))
+	}
+	if w.chance(w.p.cancel) {
+		w.at(at+r.Int64N(2*second), func() { w.cancelJob(j) })
+	}
+}
+
+// request is what that worker asks for the job: the limits are those it knows.
+func (s *simWorker) request(j *job) Request {
+	r := Request{User: j.user.name, ID: j.id, Wait: j.wait, Horizon: j.horizon}
+	if j.user.general {
+		r.Scopes = append(r.Scopes, Scope{General, s.limits[j.user.name+"/"+General]})
+	}
+	if j.category != "" {
+		r.Scopes = append(r.Scopes, Scope{j.category, s.limits[j.user.name+"/"+j.category]})
+	}
+	return r
+}
+
+// freeWorker is any with a lane to spare.
+func (w *world) freeWorker() *simWorker {
+	first := w.rng.IntN(len(w.workers))
+	for i := range w.workers {
+		if s := w.workers[(first+i)%len(w.workers)]; s.pending < laneCount {
+			return s
+		}
+	}
+	return nil
+}
+
+func (w *world) deliver(d *delivery) {
+	j := d.job
+	d.visit++
+	j.waiting = slices.DeleteFunc(j.waiting, func(o *delivery) bool { return o == d })
+	worker := w.freeWorker()
+	if worker == nil {
+		w.again(d, ms)
+		return
+	}
+	if j.cancelled {
+		w.giveBack(j, func() { w.end(d) })
+		return
+	}
+	d.acquires++
+	if d.acquires > 150 {
+		w.fault("%s starves: %d acquires", j.id, d.acquires)
+		return
+	}
+	w.figures.acquires++
+	c := &call{worker: worker, job: j, request: worker.request(j), then: func(c *call) { w.acquired(d, c) }}
+	w.start(c, func(ctx context.Context, c *call) {
+		c.decision, c.err = worker.limiter.Acquire(ctx, c.request)
+	})
+}
+
+// again delivers after that time, unless something wakes it before.
+func (w *world) again(d *delivery, in int64) {
+	d.visit++
+	visit := d.visit
+	w.after(max(0, in), func() {
+		if d.visit == visit {
+			w.deliver(d)
+		}
+	})
+}
+
+func (w *world) acquired(d *delivery, c *call) {
+	j := d.job
+	if c.err != nil {
+		w.say("%s error: %v", j.id, c.err)
+		j.troubled = true
+		w.again(d, w.rng.Int64N(w.rng.Int64N(3*second)+1))
+		return
+	}
+	w.say("%s %s at %+.3f ms left %v %s %s", j.id, c.decision.Status,
+		float64(c.decision.At.UnixMicro()-epoch.UnixMicro())/1000, c.decision.Left, c.decision.Scope, c.decision.Rule)
+	j.over = max(j.over, c.executed)
+	w.wake(j.user, c.decision.Moved)
+	switch c.decision.Status {
+	case Deferred:
+		if j.cancelled {
+			w.giveBack(j, func() { w.end(d) })
+			return
+		}
+		d.woken = false
+		j.waiting = append(j.waiting, d)
+		in := c.decision.At.UnixMicro() - w.serverNow()
+		switch {
+		case w.chance(w.p.late):
+			in += w.rng.Int64N(w.rng.Int64N(2*second) + 1)
+		case w.chance(w.p.early):
+			in -= w.rng.Int64N(second)
+		}
+		w.again(d, in)
+	case Refused:
+		w.figures.refused++
+		w.end(d)
+	case Granted:
+		w.granted(d, c)
+	default:
+		w.fault("%s: %s at %v", j.id, c.decision.Status, c.decision.At)
+	}
+}
+
+// granted is an admission, and what a worker makes of it.
+func (w *world) granted(d *delivery, c *call) {
+	j := d.job
+	if j.cancelled {
+		w.giveBack(j, func() { w.end(d) })
+		return
+	}
+	w.figures.granted++
+	left := c.decision.Left.Microseconds()
+	if left > 0 {
+		w.figures.ahead++
+	}
+	a := &admission{job: j, scopes: c.request.Scopes, order: c.order,
+		at: c.decision.At.UnixMicro(), instant: c.decided + left}
+	w.log = append(w.log, a)
+	w.after(max(0, left-(w.serverNow()-c.decided)), func() {
+		switch {
+		case j.cancelled: // while it waited to be sent
+			a.void = true
+			w.giveBack(j, func() { w.end(d) })
+		case w.chance(w.p.lose / 2): // sent, and the worker is gone before it has settled
+			j.sent, j.troubled = true, true
+			w.again(d, w.rng.Int64N(3*second))
+		case !j.twin && !j.troubled && w.chance(w.p.giveBack): // the provider did not take it
+			a.void = true
+			w.giveBack(j, func() { w.end(d) })
+		default:
+			j.sent = true
+			w.end(d)
+		}
+	})
+}
+
+func (w *world) end(d *delivery) {
+	d.job.open--
+	w.figures.deliveries++
+	w.figures.most = max(w.figures.most, d.acquires)
+}
+
+// giveBack cancels what the job holds, as often as it takes.
+func (w *world) giveBack(j *job, then func()) {
+	worker := w.freeWorker()
+	if worker == nil {
+		w.after(ms, func() { w.giveBack(j, then) })
+		return
+	}
+	c := &call{worker: worker, job: j, request: worker.request(j)}
+	c.then = func(c *call) {
+		if c.err != nil {
+			w.after(w.rng.Int64N(second), func() { w.giveBack(j, then) })
+			return
+		}
+		j.over = max(j.over, c.executed)
+		w.wake(j.user, c.moved)
+		then()
+	}
+	w.start(c, func(ctx context.Context, c *call) { c.moved, c.err = worker.limiter.Cancel(ctx, c.request) })
+}
+
+// cancelJob is a producer that wants the job back.
+func (w *world) cancelJob(j *job) {
+	if j.open == 0 || j.sent || j.cancelled {
+		return
+	}
+	w.say("%s is cancelled", j.id)
+	w.figures.cancels++
+	j.cancelled = true
+	j.open++
+	w.giveBack(j, func() { j.open-- })
+}
+
+// wake has those who came forward come at their new slot, most of the time.
+func (w *world) wake(u *simUser, moved []Booking) {
+	for _, b := range moved {
+		for _, j := range w.jobs {
+			if j.user == u && j.id == b.ID && w.rng.IntN(5) > 0 {
+				for _, d := range slices.Clone(j.waiting) {
+					w.again(d, b.Slot.UnixMicro()-w.serverNow())
+				}
+			}
+		}
+	}
+}
+
+// crash ends the worker's process and starts it again.
+func (w *world) crash(s *simWorker) {
+	w.say("%s crashes", s.name)
+	w.figures.crashes++
+	for s.pending > 0 {
+		var first *trip
+		for t := range w.pending {
+			if t.worker == s && (first == nil || t.number < first.number) {
+				first = t
+			}
+		}
+		if !first.executed && w.chance(0.5) {
+			w.haunt(first)
+		}
+		w.lose(first, 0)
+	}
+	w.must(s.limiter.Close())
+	w.must(s.client.Close())
+	s.start()
+}
+
+// changeLimits gives a user's scope another policy. Each worker learns of it in
+// its own time, and one of them moves those who wait.
+func (w *world) changeLimits() {
+	u := w.users[w.rng.IntN(len(w.users))]
+	names := []string{General}
+	if !u.general {
+		names = nil
+	}
+	for _, c := range u.categories {
+		if c != "" {
+			names = append(names, c)
+		}
+	}
+	name := names[w.rng.IntN(len(names))]
+	p := adjust(w.rng, u.limits[name])
+	u.limits[name] = p
+	w.figures.changes++
+	w.say("%s/%s becomes %+v", u.name, name, p)
+	for _, s := range w.workers {
+		w.after(w.rng.Int64N(500*ms), func() { s.limits[u.name+"/"+name] = p })
+	}
+	w.after(500*ms, func() {
+		for _, category := range u.categories {
+			worker := w.freeWorker()
+			if worker == nil {
+				continue
+			}
+			c := &call{worker: worker, request: worker.request(&job{user: u, category: category}),
+				then: func(c *call) { w.wake(u, c.moved) }}
+			w.start(c, func(ctx context.Context, c *call) { c.moved, c.err = worker.limiter.Reschedule(ctx, c.request) })
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An admission is one that a caller has heard of, and means to send by.
+type admission struct {
+	job     *job
+	scopes  []Scope // with the policies in force at the worker that asked
+	order   int     // its place among all decisions
+	at      int64   // Decision.At in µs
+	instant int64   // the server's instant of the decision and the time left, in µs
+	void    bool    // given back before anything was sent
+}
+
+func (a *admission) has(scope string) bool {
+	return slices.ContainsFunc(a.scopes, func(s Scope) bool { return s.Name == scope })
+}
+
+// tolerance is how much closer than its limits two admissions may be, in µs.
+const tolerance = 1000
+
+// judge looks at what has happened and at what is left.
+func (w *world) judge() {
+	if len(w.faults) == 0 && len(w.unfinished()) > 0 {
+		w.fault("never ended: %s", w.unfinished())
+	}
+	for _, x := range w.log {
+		if !x.void {
+			w.judgeAdmission(x, "stamps", func(a *admission) int64 { return a.at })
+			if w.p.jolts == 0 {
+				w.judgeAdmission(x, "instants", func(a *admission) int64 { return a.instant })
+			}
+		}
+	}
+	if len(w.faults) == 0 {
+		w.judgeKeys()
+	}
+}
+
+func (w *world) unfinished() []string {
+	var ids []string
+	for _, j := range w.jobs {
+		if j.open > 0 {
+			ids = append(ids, j.id)
+		}
+	}
+	return ids
+}
+
+// judgeAdmission holds an admission against all that were decided before it,
+// under the policies that it was decided by: with it, no n+1 notifications may
+// lie closer together than the period. A notification that was admitted twice
+// counts with each of its instants, and once in a window.
+func (w *world) judgeAdmission(x *admission, of string, instant func(*admission) int64) {
+	for _, scope := range x.scopes {
+		for i, rule := range scope.Policy.appendRules(nil) {
+			span := rule.period - tolerance
+			if span <= 0 {
+				continue
+			}
+			near := []*admission{x}
+			for _, y := range w.log {
+				if y.order < x.order && y.job != x.job && y.job.user == x.job.user && !y.void && y.has(scope.Name) &&
+					instant(y) > instant(x)-span && instant(y) < instant(x)+span {
+					near = append(near, y)
+				}
+			}
+			for _, start := range near {
+				from := instant(start)
+				if from > instant(x) {
+					continue
+				}
+				window := map[*job]int64{}
+				for _, y := range near {
+					if instant(y) >= from && instant(y) < from+span {
+						window[y.job] = instant(y)
+					}
+				}
+				if _, ok := window[x.job]; ok && len(window) > rule.n {
+					w.fault("by their %s %s in %q of %s are too close for %s (%d in %v): %s", of, x.job.id, scope.Name,
+						x.job.user.name, scope.Policy.ruleName(i), rule.n, time.Duration(rule.period)*time.Microsecond, spell(window))
+					return
+				}
+			}
+		}
+	}
+}
+
+func spell(window map[*job]int64) string {
+	var lines []string
+	for j, at := range window {
+		lines = append(lines, fmt.Sprintf("%+.3f ms %s", float64(at-epoch.UnixMicro())/1000, j.id))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
+
+// judgeKeys looks at what the history has left on the server.
+func (w *world) judgeKeys() {
+	ctx := context.Background()
+	w.setTime()
+	for _, key := range w.redis.Keys() {
+		if w.redis.TTL(key) <= 0 {
+			w.fault("%s has no expiry", key)
+		}
+	}
+	for _, u := range w.users {
+		for _, category := range u.categories {
+			r := w.workers[0].request(&job{user: u, category: category})
+			k := userKeys("sim", &r)
+			sets := map[string]string{k.booked: General, k.catBooked: category, k.line: category}
+			for set := range sets {
+				if set == "" {
+					continue
+				}
+				names, err := w.raw.ZRange(ctx, set, 0, -1).Result()
+				w.must(err)
+				for _, name := range names {
+					id := name[strings.LastIndex(name, "/")+1:]
+					if j := w.job(u, id); j == nil || j.ghost < j.over {
+						w.fault("%s is still in %s", id, set)
+					}
+				}
+			}
+			for _, scope := range r.Scopes {
+				set := k.sent
+				if scope.Name != General {
+					set = k.catSent
+				}
+				w.judgeSent(u, scope.Name, set)
+			}
+		}
+	}
+	// an idle user leaves nothing behind
+	w.now.Add(3 * keepFor.Microseconds() * 10)
+	w.setTime()
+	w.must(w.raw.Exists(ctx, "tick").Err())
+	if keys := w.redis.Keys(); len(keys) > 0 {
+		w.fault("behind idle users stay %s", keys)
+	}
+}
+
+// judgeSent holds a scope's timeline against the log.
+func (w *world) judgeSent(u *simUser, scope, set string) {
+	entries, err := w.raw.ZRangeWithScores(context.Background(), set, 0, -1).Result()
+	w.must(err)
+	known := map[string]int64{}
+	for _, e := range entries {
+		known[e.Member.(string)] = int64(e.Score)
+	}
+	stamps := map[*job]int64{}
+	for _, a := range w.log {
+		if a.job.user == u && a.has(scope) && !a.void {
+			stamps[a.job] = max(stamps[a.job], a.at)
+		}
+	}
+	for j, at := range stamps {
+		got, ok := known[member(j.id)]
+		if trimmed := at < w.serverNow()-keepFor.Microseconds(); (!ok && !trimmed || ok && got < at) && !j.cancelled {
+			w.fault("%s was admitted at %d, and %s has it at %d", j.id, at, set, got)
+		}
+		delete(known, member(j.id))
+	}
+	for m := range known {
+		i := slices.IndexFunc(w.jobs, func(j *job) bool { return member(j.id) == m })
+		if i < 0 || w.jobs[i].ghost < w.jobs[i].over && !w.jobs[i].troubled {
+			w.fault("%s is in %s, and was not admitted", m, set)
+		}
+	}
+}
+
+func (w *world) job(u *simUser, id string) *job {
+	for _, j := range w.jobs {
+		if j.user == u && j.id == id {
+			return j
+		}
+	}
+	return nil
+}
+
+func (w *world) report() string {
+	return fmt.Sprintf("seed %d, plan %+v (again with -run Simulation -seed %d -v):\n\t%s", w.seed, w.p, w.seed, strings.Join(w.faults, "\n\t"))
+}
+
+// figures say what a history was like.
+type figures struct {
+	trips, acquires, deliveries, most int
+	granted, ahead, refused           int
+	lost, ghosts, crashes             int
+	twins, cancels, changes           int
+}
+
+func (f *figures) add(g figures) {
+	f.trips += g.trips
+	f.acquires += g.acquires
+	f.deliveries += g.deliveries
+	f.most = max(f.most, g.most)
+	f.granted += g.granted
+	f.ahead += g.ahead
+	f.refused += g.refused
+	f.lost += g.lost
+	f.ghosts += g.ghosts
+	f.crashes += g.crashes
+	f.twins += g.twins
+	f.cancels += g.cancels
+	f.changes += g.changes
+}
+
+func (f figures) String() string {
+	return fmt.Sprintf("%d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
+		f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes})
+}

@@ -1,0 +1,180 @@
+package throttle
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	simulatedSeed = flag.Uint64("seed", 0, "simulate only the run of this seed")
+	simulatedRuns = flag.Int("runs", 0, "number of simulated runs; 0 means about ten seconds of them")
+)
+
+// TestSimulation runs the limiter's own code, its claims and its script, against
+// a Redis in memory under a virtual clock. Each of its round trips is held until
+// the simulation lets it run: late, twice, never, or with nobody left to read
+// the reply. What was granted is judged from a log of the simulation's own.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	if *simulatedSeed != 0 {
+		w := simulate(t, *simulatedSeed, true)
+		t.Log(w.figures.String())
+		if len(w.faults) > 0 {
+			t.Fatal(w.report())
+		}
+		return
+	}
+	runs := *simulatedRuns
+	if runs == 0 {
+		runs = 200
+		if testing.Short() {
+			runs = 20
+		}
+	}
+	var total figures
+	failed := 0
+	for seed := uint64(1); seed <= uint64(runs); seed++ {
+		w := simulate(t, seed, false)
+		total.add(w.figures)
+		if len(w.faults) > 0 {
+			t.Error(w.report())
+			if failed++; failed == 5 {
+				break
+			}
+		}
+	}
+	t.Logf("%d runs: %s", runs, total)
+	if runs >= 20 && (total.granted == 0 || total.lost == 0 || total.ghosts == 0 || total.twins == 0 ||
+		total.cancels == 0 || total.changes == 0 || total.ahead == 0 || total.refused == 0) {
+		t.Error("the runs left out something they are made for")
+	}
+}
+
+// simulate runs the history of one seed.
+func simulate(t *testing.T, seed uint64, trace bool) *world {
+	var w *world
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(seed)
+		if trace {
+			w.trace = t.Logf
+		}
+		w.run()
+		w.judge()
+		w.close()
+	})
+	return w
+}
+
+// A plan is what a seed makes of a history.
+type plan struct {
+	latency  int64 // µs, one way
+	jitter   float64
+	stall    float64
+	lose     float64 // of the round trips, whose caller gets an error or none
+	crash    float64 // workers per job
+	twin     float64
+	cancel   float64
+	giveBack float64
+	late     float64 // of those who wait: how many miss their slot
+	early    float64 // … and how many come up to a second before it
+	ahead    bool    // callers wait for a slot that is near
+	changes  int     // of limits
+	steps    int     // of workers' clocks
+	jolts    int     // of the server's clock
+}
+
+const ms, second = int64(1000), int64(1_000_000)
+
+// keepFor is the limiters' horizon in a simulation.
+const keepFor = 4 * time.Second
+
+func (w *world) plan() {
+	r := w.rng
+	p := &w.p
+	some := func(most float64) float64 {
+		if r.IntN(3) == 0 {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	p.latency = 100 + r.Int64N(900)
+	p.jitter, p.stall = some(0.3), some(0.1)
+	p.lose, p.crash = some(0.15), some(0.3)
+	p.twin, p.cancel, p.giveBack = some(0.3), some(0.2), some(0.2)
+	p.late, p.early = some(0.3), some(0.2)
+	p.ahead = r.IntN(3) == 0
+	if r.IntN(2) == 0 {
+		p.changes = 1 + r.IntN(3)
+	}
+	p.steps = r.IntN(3)
+	for range 2 + r.IntN(4) {
+		w.addWorker()
+	}
+	for u := range 1 + r.IntN(2) {
+		w.addUser(fmt.Sprintf("u%d", u))
+	}
+	burst := 1 + r.Int64N(3*second)
+	for _, u := range w.users {
+		for range 3 + r.IntN(18) {
+			w.addJob(u, r.Int64N(burst))
+		}
+	}
+	for range p.changes {
+		w.at(r.Int64N(burst+2*second), w.changeLimits)
+	}
+	for range p.steps {
+		worker := w.workers[r.IntN(len(w.workers))]
+		step := between(r, -5*second, 5*second)
+		if r.IntN(2) == 0 {
+			step = between(r, -20*ms, 20*ms)
+		}
+		w.at(r.Int64N(burst+second), func() { worker.skew.Add(step) })
+	}
+	for range int(p.crash * float64(len(w.jobs))) {
+		worker := w.workers[r.IntN(len(w.workers))]
+		w.at(r.Int64N(burst+second), func() { w.crash(worker) })
+	}
+}
+
+func between(r *rand.Rand, low, high int64) int64 { return low + r.Int64N(high-low+1) }
+
+// randomPolicy is small enough for a line to form, and for the longest period to
+// be the horizon now and then.
+func randomPolicy(r *rand.Rand) Policy {
+	var p Policy
+	if r.IntN(3) > 0 {
+		p.MinGap = time.Duration(between(r, 1, 120)) * time.Millisecond
+	}
+	for range r.IntN(3) {
+		rate := Rate{Count: 1 + r.IntN(6), Period: time.Duration(between(r, 30, 1500)) * time.Millisecond}
+		if r.IntN(12) == 0 {
+			rate = Rate{Count: 2 + r.IntN(6), Period: keepFor}
+		}
+		p.Rates = append(p.Rates, rate)
+	}
+	return p
+}
+
+// adjust lowers or raises one of the policy's limits.
+func adjust(r *rand.Rand, p Policy) Policy {
+	factor := []float64{0.3, 0.5, 2, 3}[r.IntN(4)]
+	scale := func(d time.Duration) time.Duration {
+		return min(keepFor, time.Duration(float64(d)*factor).Truncate(time.Microsecond))
+	}
+	q := Policy{MinGap: p.MinGap, Rates: append([]Rate(nil), p.Rates...)}
+	switch i := r.IntN(len(q.Rates) + 2); {
+	case i == 0:
+		q.MinGap = scale(q.MinGap)
+	case i <= len(q.Rates) && r.IntN(2) == 0:
+		q.Rates[i-1].Period = scale(q.Rates[i-1].Period)
+	case i <= len(q.Rates):
+		q.Rates[i-1].Count = max(1, int(float64(q.Rates[i-1].Count)*factor))
+	default:
+		return randomPolicy(r)
+	}
+	return q
+}

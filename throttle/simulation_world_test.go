@@ -1,0 +1,390 @@
+package throttle
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// A world is one simulated history. One goroutine of the limiters runs at a
+// time, and the world waits until it stands at its next round trip.
+type world struct {
+	seed  uint64
+	rng   *rand.Rand
+	p     plan
+	trace func(string, ...any)
+
+	now    atomic.Int64 // µs
+	server int64        // what the server's clock is ahead, µs
+	order  int
+	events events
+	count  int
+
+	redis   *miniredis.Miniredis
+	raw     *redis.Client
+	workers []*simWorker
+	users   []*simUser
+	jobs    []*job
+
+	running *call
+	pending map[*trip]bool
+	closing bool
+
+	log     []*admission
+	faults  []string
+	figures figures
+}
+
+// epoch is the server's clock when a history begins.
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newWorld(seed uint64) *world {
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
+		redis: miniredis.NewMiniRedis(), trace: func(string, ...any) {}}
+	w.setTime()
+	w.redis.ClockTTL(true)
+	w.raw = w.client()
+	w.plan()
+	if w.rng.IntN(4) > 0 {
+		w.must(lineScript.Load(context.Background(), w.raw).Err())
+	}
+	return w
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (w *world) client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return w.redis.Dial() },
+	})
+}
+
+func (w *world) setTime() {
+	w.redis.SetTime(epoch.Add(time.Duration(w.now.Load()+w.server) * time.Microsecond))
+}
+
+// serverNow is the server's clock in µs since 1970.
+func (w *world) serverNow() int64 { return epoch.UnixMicro() + w.now.Load() + w.server }
+
+func (w *world) chance(p float64) bool { return w.rng.Float64() < p }
+
+func (w *world) fault(format string, args ...any) {
+	if len(w.faults) < 10 {
+		w.faults = append(w.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) say(format string, args ...any) {
+	w.trace("%9.3f ms  %s", float64(w.now.Load())/1000, fmt.Sprintf(format, args...))
+}
+
+// run is the history, until nothing is left to happen.
+func (w *world) run() {
+	const longest = 20 * 60 * second
+	for len(w.events) > 0 && len(w.faults) == 0 {
+		e := heap.Pop(&w.events).(event)
+		w.now.Store(max(w.now.Load(), e.at))
+		if e.at > longest {
+			w.fault("the history does not end: %s waits", w.unfinished())
+			return
+		}
+		e.do()
+	}
+}
+
+func (w *world) close() {
+	w.closing = true
+	for len(w.pending) > 0 {
+		for t := range w.pending {
+			w.lose(t, 0)
+			break
+		}
+	}
+	for _, worker := range w.workers {
+		w.must(worker.limiter.Close())
+		w.must(worker.client.Close())
+	}
+	w.must(w.raw.Close())
+	w.redis.Close()
+}
+
+type event struct {
+	at    int64
+	count int
+	do    func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].count < e[j].count
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+func (w *world) at(at int64, do func()) {
+	w.count++
+	heap.Push(&w.events, event{at, w.count, do})
+}
+
+func (w *world) after(d int64, do func()) { w.at(w.now.Load()+d, do) }
+
+// A simWorker is a process: a limiter with a client and a clock of its own.
+type simWorker struct {
+	name    string
+	world   *world
+	limiter *Redis
+	client  *redis.Client
+	skew    atomic.Int64 // µs
+	drift   float64
+	limits  map[string]Policy
+	pending int // round trips under way
+}
+
+func (w *world) addWorker() {
+	s := &simWorker{name: fmt.Sprintf("w%d", len(w.workers)), world: w, limits: map[string]Policy{}}
+	s.skew.Store(between(w.rng, -5*second, 5*second))
+	s.drift = (w.rng.Float64() - 0.5) * 400e-6
+	s.start()
+	w.workers = append(w.workers, s)
+}
+
+func (s *simWorker) start() {
+	s.client = s.world.client()
+	s.client.AddHook(hook{s})
+	s.limiter = NewRedis(s.client, Options{Prefix: "sim", Horizon: keepFor, Now: s.clock})
+}
+
+func (s *simWorker) clock() time.Time {
+	now := s.world.now.Load()
+	return epoch.Add(time.Duration(now+int64(float64(now)*s.drift)+s.skew.Load()) * time.Microsecond)
+}
+
+// A call is one call of a limiter.
+type call struct {
+	worker  *simWorker
+	job     *job
+	request Request
+	done    bool
+	handled bool
+
+	decision Decision
+	moved    []Booking
+	err      error
+	then     func(*call)
+
+	executed int64 // when it was decided, µs
+	decided  int64 // … by the server's clock, since 1970
+	order    int   // … and its place among all decisions
+}
+
+// start makes a call, as far as its first round trip.
+func (w *world) start(c *call, do func(context.Context, *call)) {
+	w.running = c
+	go func() {
+		do(context.Background(), c)
+		c.done = true
+	}()
+	w.quiet(c)
+}
+
+// quiet waits until the call stands at a round trip or is done.
+func (w *world) quiet(c *call) {
+	synctest.Wait()
+	w.running = nil
+	if c.done && !c.handled {
+		c.handled = true
+		if !w.closing {
+			c.then(c)
+		}
+	}
+}
+
+// A trip is one round trip of a call.
+type trip struct {
+	call     *call
+	worker   *simWorker
+	number   int
+	cmds     []redis.Cmder
+	name     string
+	execute  chan struct{}
+	reply    chan error
+	executed bool
+}
+
+var errLost = errors.New("simulated: the connection is lost")
+
+// hook stands between a worker's client and its connection.
+type hook struct{ worker *simWorker }
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h.hold([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h.hold(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+func (h hook) hold(cmds []redis.Cmder, next func() error) error {
+	name := text(cmds[0].Args()[0])
+	if name == "hello" || name == "client" {
+		return next()
+	}
+	w := h.worker.world
+	w.count++
+	t := &trip{call: w.running, worker: h.worker, number: w.count, cmds: cmds, name: name,
+		execute: make(chan struct{}), reply: make(chan error)}
+	w.arrive(t)
+	var err error
+	select {
+	case <-t.execute:
+		err = next()
+		if lost := <-t.reply; lost == nil {
+			return err
+		}
+	case <-t.reply:
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(errLost)
+	}
+	return errLost
+}
+
+func text(arg any) string {
+	if s, ok := arg.(*string); ok {
+		return *s
+	}
+	return fmt.Sprint(arg)
+}
+
+// arrive draws what becomes of a round trip. It runs on the limiter's goroutine
+// while the world waits.
+func (w *world) arrive(t *trip) {
+	w.pending[t] = true
+	t.worker.pending++
+	if w.closing {
+		return
+	}
+	there := w.way()
+	switch {
+	case !w.chance(w.p.lose):
+		w.after(there, func() { w.execute(t); w.after(w.way(), func() { w.answer(t) }) })
+	case w.chance(0.3): // lost on the way there, or late with nobody left
+		w.after(there, func() { w.lose(t, 0.7) })
+	case w.chance(0.5): // lost on the way back
+		w.after(there, func() { w.execute(t); w.after(w.way(), func() { w.lose(t, 0) }) })
+	default: // executed when the caller's patience has ended
+		w.after(between(w.rng, 5*ms, 200*ms), func() { w.lose(t, 1) })
+	}
+}
+
+// way is how long a message is on its way, in µs.
+func (w *world) way() int64 {
+	d := w.p.latency + w.rng.Int64N(w.p.latency/5)
+	if w.chance(w.p.jitter) {
+		d += w.rng.Int64N(5 * ms)
+	}
+	if w.chance(w.p.stall) {
+		d += w.rng.Int64N(900 * ms)
+	}
+	return d
+}
+
+// execute lets the server run the round trip; its reply is on the way.
+func (w *world) execute(t *trip) {
+	if !w.pending[t] {
+		return
+	}
+	w.setTime()
+	w.figures.trips++
+	w.running = t.call
+	t.execute <- struct{}{}
+	synctest.Wait()
+	t.executed = true
+	if t.name == "multi" || t.name == "evalsha" || t.name == "eval" {
+		w.order++
+		t.call.executed, t.call.decided, t.call.order = w.now.Load(), w.serverNow(), w.order
+	}
+	w.say("%s %s %s executed", t.worker.name, t.call.request.ID, t.name)
+}
+
+// answer brings the reply to the caller.
+func (w *world) answer(t *trip) { w.release(t, nil) }
+
+// lose takes the reply away. What was not executed yet is, with that chance,
+// executed later, when nobody waits for it.
+func (w *world) lose(t *trip, late float64) {
+	if !w.pending[t] {
+		return
+	}
+	w.figures.lost++
+	w.say("%s %s %s lost", t.worker.name, t.call.request.ID, t.name)
+	if !t.executed && !w.closing && w.chance(late) {
+		w.haunt(t)
+	}
+	w.release(t, errLost)
+}
+
+func (w *world) release(t *trip, err error) {
+	if !w.pending[t] {
+		return
+	}
+	delete(w.pending, t)
+	t.worker.pending--
+	w.running = t.call
+	t.reply <- err
+	w.quiet(t.call)
+}
+
+// haunt has the server run a copy of the round trip later.
+func (w *world) haunt(t *trip) {
+	var copies [][]any
+	for _, cmd := range t.cmds {
+		var args []any
+		for _, arg := range cmd.Args() {
+			args = append(args, text(arg))
+		}
+		copies = append(copies, args)
+	}
+	w.after(w.rng.Int64N(2*second), func() {
+		w.figures.ghosts++
+		w.setTime()
+		w.say("%s ghost %s", t.call.request.ID, t.name)
+		pipe := w.raw.Pipeline()
+		for _, args := range copies {
+			pipe.Do(context.Background(), args...)
+		}
+		_, _ = pipe.Exec(context.Background()) // NOSCRIPT, among others
+		w.order++
+		if j := t.call.job; j != nil {
+			j.ghost = w.now.Load()
+		}
+	})
+}
