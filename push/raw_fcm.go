@@ -1,16 +1,14 @@
 package push
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// fcmShape is the raw block fcm: a message of the FCM v1 API, as far as the
-// firebase SDK carries it. A field that its types do not have, or would change on
-// the way, is refused here, because the SDK gives no error.
-// Sources: FCM v1 REST reference, projects.messages; the SDK's messaging package.
+// fcmShape is the raw block fcm: a message of the FCM v1 API, with the fields'
+// names as the reference writes them.
+// Source: FCM v1 REST reference, projects.messages.
 var fcmShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
@@ -56,13 +54,15 @@ func reservedByFCM(key string) string {
 var fcmAndroidShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
-		"collapse_key":            text,
-		"priority":                {kind: aString, oneOf: []string{"normal", "high"}},
-		"ttl":                     {kind: aString, value: isFCMTTL},
-		"restricted_package_name": text,
-		"data":                    fcmDataShape,
-		"fcm_options":             {kind: anObject, fields: map[string]*shape{"analytics_label": text}},
-		"direct_boot_ok":          flag,
+		"collapse_key":             text,
+		"priority":                 {kind: aString, oneOf: []string{"normal", "high", "NORMAL", "HIGH"}},
+		"ttl":                      {kind: aString, value: isFCMTTL},
+		"restricted_package_name":  text,
+		"data":                     fcmDataShape,
+		"fcm_options":              {kind: anObject, fields: map[string]*shape{"analytics_label": text}},
+		"direct_boot_ok":           flag,
+		"bandwidth_constrained_ok": flag,
+		"restricted_satellite_ok":  flag,
 		"notification": {kind: anObject, fields: map[string]*shape{
 			"title":                   text,
 			"body":                    text,
@@ -81,7 +81,7 @@ var fcmAndroidShape = &shape{
 			"sticky":                  flag,
 			"event_time":              {kind: aString, value: isEventTime},
 			"local_only":              flag,
-			"notification_priority":   {kind: aString, oneOf: []string{"PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH", "PRIORITY_MAX"}},
+			"notification_priority":   {kind: aString, oneOf: []string{"PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH", "PRIORITY_MAX"}},
 			"vibrate_timings":         {kind: anArray, items: fcmDuration},
 			"default_vibrate_timings": flag,
 			"default_sound":           flag,
@@ -89,56 +89,33 @@ var fcmAndroidShape = &shape{
 				kind:     anObject,
 				required: []string{"color", "light_on_duration", "light_off_duration"},
 				fields: map[string]*shape{
-					"color": {
-						kind:     anObject,
-						required: []string{"red", "green", "blue", "alpha"},
-						fields: map[string]*shape{
-							"red": fcmColorPart, "green": fcmColorPart, "blue": fcmColorPart, "alpha": fcmColorPart,
-						},
-					},
+					"color": {kind: anObject, fields: map[string]*shape{
+						"red": fcmColorPart, "green": fcmColorPart, "blue": fcmColorPart, "alpha": fcmColorPart,
+					}},
 					"light_on_duration":  fcmDuration,
 					"light_off_duration": fcmDuration,
 				},
 			},
-			"default_light_settings": flag,
-			"visibility":             {kind: aString, oneOf: []string{"PRIVATE", "PUBLIC", "SECRET"}},
-			"notification_count":     count,
-			"proxy":                  {kind: aString, oneOf: []string{"ALLOW", "DENY", "IF_PRIORITY_LOWERED"}},
+			"default_light_settings":    flag,
+			"visibility":                {kind: aString, oneOf: []string{"VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"}},
+			"notification_count":        count,
+			"bypass_proxy_notification": flag,
+			"proxy":                     {kind: aString, oneOf: []string{"PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"}},
 		}},
 	},
 }
 
+// fcmWebpushShape leaves the notification to the browser, whose options the API
+// does not check.
 var fcmWebpushShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
-		"headers": textMap,
-		"data":    fcmDataShape,
-		"fcm_options": {
-			kind:     anObject,
-			fields:   map[string]*shape{"link": {kind: aString, value: isHTTPS}},
-			required: []string{"link"},
-		},
-		// The browser's notification options: those that the SDK does not know
-		// pass through it.
-		"notification": {kind: anObject, others: custom, fields: map[string]*shape{
-			"actions": {kind: anArray, items: &shape{
-				kind:   anObject,
-				fields: map[string]*shape{"action": text, "title": text, "icon": text},
-			}},
-			"title":              text,
-			"body":               text,
-			"icon":               text,
-			"badge":              text,
-			"dir":                {kind: aString, oneOf: []string{"auto", "ltr", "rtl"}},
-			"data":               custom,
-			"image":              text,
-			"lang":               text,
-			"renotify":           flag,
-			"requireInteraction": flag,
-			"silent":             flag,
-			"tag":                text,
-			"timestamp":          integer,
-			"vibrate":            {kind: anArray, items: integer},
+		"headers":      textMap,
+		"data":         fcmDataShape,
+		"notification": freeform,
+		"fcm_options": {kind: anObject, fields: map[string]*shape{
+			"link":            {kind: aString, value: isHTTPS},
+			"analytics_label": text,
 		}},
 	},
 }
@@ -147,70 +124,44 @@ var fcmWebpushShape = &shape{
 var fcmAPNsShape = &shape{
 	kind: anObject,
 	fields: map[string]*shape{
-		"headers": textMap,
-		"payload": {
-			kind: anObject,
-			fields: map[string]*shape{"aps": apsShape(&shape{
-				kind: aString | anObject,
-				fields: map[string]*shape{
-					"title":             text,
-					"subtitle":          text,
-					"body":              text,
-					"loc-key":           text,
-					"loc-args":          texts,
-					"title-loc-key":     text,
-					"title-loc-args":    texts,
-					"subtitle-loc-key":  text,
-					"subtitle-loc-args": texts,
-					"action-loc-key":    text,
-					"launch-image":      text,
-				},
-			})},
-			others: custom,
-		},
+		"headers":             textMap,
+		"payload":             {kind: anObject, fields: map[string]*shape{"aps": apsShape(apnsAlertShape)}, others: custom},
 		"fcm_options":         {kind: anObject, fields: map[string]*shape{"analytics_label": text, "image": text}},
 		"live_activity_token": text,
 	},
 }
 
-// isFCMTTL takes whole seconds up to MaxFCMTTL: the SDK turns "3.5s" into
-// "3.000000005s".
+// isFCMTTL takes a duration up to MaxFCMTTL.
 func isFCMTTL(s string) string {
-	digits, ok := strings.CutSuffix(s, "s")
-	seconds, err := strconv.ParseUint(digits, 10, 32)
-	if !ok || err != nil || seconds > uint64(MaxFCMTTL/time.Second) {
-		return `must be whole seconds such as "3600s", at most "2419200s"`
+	d, ok := fcmSeconds(s)
+	if !ok || d > MaxFCMTTL {
+		return `must be seconds such as "3600s" or "3.5s", at most "2419200s"`
 	}
 	return ""
 }
 
-// fcmDuration is a duration that the SDK reads and writes back unchanged: it
-// takes ".5" for five nanoseconds, fails on a fraction of zeros, and keeps
-// milliseconds.
 var fcmDuration = &shape{kind: aString, value: func(s string) string {
-	digits, ok := strings.CutSuffix(s, "s")
-	seconds, nanos, fractional := strings.Cut(digits, ".")
-	_, err := strconv.ParseUint(seconds, 10, 32)
-	if fractional {
-		n, fractionErr := strconv.ParseUint(nanos, 10, 32)
-		ok = ok && fractionErr == nil && len(nanos) == 9 && n > 0 && n%1e6 == 0
-	}
-	if !ok || err != nil {
-		return `must be whole seconds such as "1s", or have nine digits down to milliseconds such as "0.500000000s"`
+	if _, ok := fcmSeconds(s); !ok {
+		return `must be seconds with at most nine digits after the point, such as "1s" or "0.5s"`
 	}
 	return ""
 }}
 
-// fcmColorPart is a colour's part that the SDK can write: it turns the colour
-// into hexadecimal without leading zeros, and refuses the result when one is
-// missing.
-var fcmColorPart = &shape{kind: aNumber, value: func(s string) string {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f > 1 || math.IsNaN(f) || int(f*255) < 16 {
-		return "must be between 16/255 (0.063) and 1"
+// fcmSeconds reads a duration as protocol buffers write it in JSON.
+// Source: google.protobuf.Duration.
+func fcmSeconds(s string) (time.Duration, bool) {
+	digits, ok := strings.CutSuffix(s, "s")
+	seconds, nanos, point := strings.Cut(digits, ".")
+	whole, err := strconv.ParseUint(seconds, 10, 32)
+	if !ok || err != nil || point && (nanos == "" || len(nanos) > 9) {
+		return 0, false
 	}
-	return ""
-}}
+	fraction, err := strconv.ParseUint((nanos + "000000000")[:9], 10, 32)
+	return time.Duration(whole)*time.Second + time.Duration(fraction), err == nil
+}
+
+// fcmColorPart is a part of google.type.Color.
+var fcmColorPart = &shape{kind: aNumber, value: fraction}
 
 func isColor(s string) string {
 	if len(s) == len("#rrggbb") && s[0] == '#' && isHex(s[1:]) {
@@ -219,10 +170,13 @@ func isColor(s string) string {
 	return "must be in the form #rrggbb"
 }
 
-// isEventTime takes the one form of an instant that the SDK reads.
+// isEventTime takes an instant as protocol buffers read it in JSON. Source:
+// google.protobuf.Timestamp.
 func isEventTime(s string) string {
-	if _, err := time.Parse("2006-01-02T15:04:05.000000000Z", s); err != nil {
-		return `must be in UTC with nine digits of a second, such as "2026-11-20T20:00:00.000000000Z"`
+	_, after, point := strings.Cut(s, ".")
+	digits := len(after) - len(strings.TrimLeft(after, "0123456789"))
+	if _, err := time.Parse(time.RFC3339, s); err != nil || strings.Contains(s, ",") || point && digits > 9 {
+		return `must be in RFC 3339 with at most nine digits of a second, such as "2026-11-20T20:00:00.5Z"`
 	}
 	return ""
 }

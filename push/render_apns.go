@@ -31,8 +31,8 @@ var errNoID = errors.New("the notification has no id: the Producer generates one
 // RenderAPNs renders the notification for one APNs target. It expects a
 // notification that Validate accepts and that has an ID.
 //
-// The derived payload is "aps" (alert, badge, sound, thread-id, and what the
-// push type asks for), every entry of Data as a string at the top level, the
+// The derived payload is "aps" (alert, badge, sound, category, thread-id, and
+// what the push type asks for), every entry of Data as a string at the top level, the
 // image's URL as "image" with mutable-content, and the ID as "pushpace_id". The
 // raw block is laid over it. apns-priority is 10, or 5 for Bulk and for push type
 // background.
@@ -92,6 +92,7 @@ type aps struct {
 	Alert            *apsAlert `json:"alert,omitempty"`
 	Badge            *int      `json:"badge,omitempty"`
 	Sound            string    `json:"sound,omitempty"`
+	Category         string    `json:"category,omitempty"`
 	ThreadID         string    `json:"thread-id,omitempty"`
 	ContentAvailable int       `json:"content-available,omitempty"`
 	MutableContent   int       `json:"mutable-content,omitempty"`
@@ -143,7 +144,7 @@ func (n *Notification) apnsPayload(id string) ([]byte, error) {
 func (n *Notification) aps() *aps {
 	switch n.pushType() {
 	case PushAlert:
-		a := aps{Badge: n.Badge, Sound: n.Sound, ThreadID: n.Thread}
+		a := aps{Badge: n.Badge, Sound: n.Sound, Category: n.Category, ThreadID: n.Thread}
 		if n.Title != "" || n.Subtitle != "" || n.Body != "" {
 			a.Alert = &apsAlert{Title: n.Title, Subtitle: n.Subtitle, Body: n.Body}
 		}

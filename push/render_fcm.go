@@ -24,7 +24,7 @@ const MaxFCMTTL = 28 * 24 * time.Hour
 // as "pushpace_id", and "android": priority "high", or "normal" for Bulk and for
 // push type background; the collapse key, which is also the shown notification's
 // tag, so that a newer one replaces it; sound, channel, and the badge as
-// notification_count. Subtitle and Thread have no counterpart. The raw block is
+// notification_count. Subtitle, Category and Thread have no counterpart. The raw block is
 // laid over it.
 //
 // The error is of type Faults when the message is too large.
@@ -50,8 +50,7 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	return FCMMessage{JSON: spliceJSON(token, message)}, nil
 }
 
-// fcmTTL writes a duration as FCM reads it. Fractions are left out: they do not
-// survive the firebase SDK's types.
+// fcmTTL writes a duration as FCM reads it, in whole seconds, rounded down.
 func fcmTTL(d time.Duration) string {
 	d = min(max(d, 0), MaxFCMTTL)
 	return strconv.FormatInt(int64(d/time.Second), 10) + "s"

@@ -23,7 +23,7 @@ func TestRenderAPNs(t *testing.T) {
 		"every common field": {
 			func(*Notification) {},
 			APNsMessage{PushType: "alert", CollapseID: "order-4711", Priority: 10, Expiration: noon.Add(2 * time.Hour)},
-			`{"aps":{"alert":{"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there"},"badge":3,"sound":"default","thread-id":"orders","mutable-content":1},"image":"https://example.com/a.png","pushpace_id":"order-4711-shipped","order":"4711"}`,
+			`{"aps":{"alert":{"title":"Shipped","subtitle":"Order 4711","body":"It is <on> its way & \"soon\" there"},"badge":3,"sound":"default","category":"orders","thread-id":"orders","mutable-content":1},"image":"https://example.com/a.png","pushpace_id":"order-4711-shipped","order":"4711"}`,
 		},
 		"the least": {
 			minimal,

@@ -71,9 +71,10 @@ func TestMessageArrivesAsRendered(t *testing.T) {
 			Image: "https://example.com/i.png", Channel: "channel", CollapseKey: "key", Data: map[string]string{"a": "<b>", "c": ""},
 			ExpiresAt: time.Now().Add(time.Hour),
 		},
-		"whole seconds": {ID: "id", App: "app", User: "user", Title: "t", FCM: json.RawMessage(`{"android":{"ttl":"3600s"}}`)},
+		"fractions": {ID: "id", App: "app", User: "user", Title: "t", FCM: json.RawMessage(`{"android":{"ttl":"3.5s"}}`)},
 		"what the SDK's types do not hold": {ID: "id", App: "app", User: "user", Title: "t", FCM: json.RawMessage(`{
-			"android":{"direct_boot_ok":false,"notification":{"sticky":false,"event_time":"2026-11-20T20:00:00.000000000Z","vibrate_timings":["0.500000000s"]}},
+			"android":{"direct_boot_ok":false,"bandwidth_constrained_ok":true,"notification":{"sticky":false,"event_time":"2026-11-20T20:00:00Z","vibrate_timings":["0.5s"],
+				"light_settings":{"color":{"red":0,"green":0.01,"blue":1,"alpha":1},"light_on_duration":"0.25s","light_off_duration":"1s"}}},
 			"apns":{"headers":{"apns-priority":"5"},"payload":{"aps":{"content-available":1,"alert":{"title":"t"}},"large":9007199254740993,"float":1.10}},
 			"webpush":{"headers":{"Urgency":"high"},"notification":{"title":"t","silent":false,"custom":{"n":9007199254740993}},"fcm_options":{"link":"https://example.com"}}}`)},
 	} {
