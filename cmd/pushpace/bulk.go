@@ -26,7 +26,10 @@ const (
 func enqueue(ctx context.Context, p *push.Producer, n *push.Notification) (push.Receipt, error) {
 	for try := 1; ; try++ {
 		receipt, err := p.Enqueue(ctx, n)
-		if err == nil || errors.As(err, new(push.Faults)) || try == enqueueTries {
+		if errors.As(err, new(push.Faults)) {
+			return push.Receipt{ID: n.ID}, err // without the generated one
+		}
+		if err == nil || try == enqueueTries {
 			return receipt, err
 		}
 		n.ID = receipt.ID

@@ -1,0 +1,160 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the program, built once for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
+	}
+	dir, err := os.MkdirTemp("", "pushpace-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "pushpace")
+	status := 1
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	} else {
+		status = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// A program is a running pushpace.
+type program struct {
+	cmd            *exec.Cmd
+	stdout, stderr output
+	done           chan struct{}
+}
+
+// An output may be read while it grows.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// setup is where and how a program runs.
+type setup struct {
+	dir   string
+	env   []string // besides the test's own without PUSHPACE_…
+	stdin io.Reader
+}
+
+// start starts the program, which ends with the test at the latest.
+func start(t *testing.T, s setup, args ...string) *program {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs the program")
+	}
+	p := &program{cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = s.dir, s.stdin, &p.stdout, &p.stderr
+	if s.dir == "" {
+		p.cmd.Dir = t.TempDir()
+	}
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "PUSHPACE_") {
+			p.cmd.Env = append(p.cmd.Env, entry)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env, s.env...)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // the status is read from ProcessState
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+// wait waits for the end and answers the exit status.
+func (p *program) wait(t *testing.T, within time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(within):
+		t.Fatalf("did not end within %s\nstdout: %s\nstderr: %s", within, &p.stdout, &p.stderr)
+		return -1
+	}
+}
+
+func (p *program) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for the condition.
+func (p *program) until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	err := eventually(20*time.Second, f)
+	if err != nil {
+		t.Fatalf("%s: %v\nstdout: %s\nstderr: %s", what, err, &p.stdout, &p.stderr)
+	}
+}
+
+func eventually(within time.Duration, f func() bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-ctx.Done():
+			return errors.New("does not come")
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// write writes a file into a folder of the test's own and answers the folder.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
