@@ -35,6 +35,11 @@ func again(delay time.Duration) *comeback {
 	return &comeback{why: "to be sent again", after: delay, failed: true}
 }
 
+// busy is a new visit because a provider has as many pushes in flight as it may.
+func busy() *comeback {
+	return &comeback{why: "the provider is busy", after: busyDelay}
+}
+
 // later is a new visit because something of ours is away.
 func later(cause error) *comeback {
 	return &comeback{why: cause.Error(), after: 2 * time.Second}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -12,9 +13,13 @@ import (
 )
 
 // A handler takes each notification along the pipeline.
-type handler struct{ *Options }
+type handler struct {
+	*Options
+	gates   gates
+	waiting atomic.Int64 // notifications that wait for their slot in the process
+}
 
-func newHandler(o *Options) *handler { return &handler{o} }
+func newHandler(o *Options) *handler { return &handler{Options: o, gates: newGates(o)} }
 
 // ProcessTask implements asynq.Handler. A nil error ends the job; a comeback
 // returns it to the queue.
@@ -37,6 +42,9 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	} else if err := sleep(ctx, left); err != nil {
 		return later(err)
 	}
+	if h.busy(d) {
+		return busy()
+	}
 	decision, err := h.acquire(ctx, d)
 	if err != nil {
 		return later(err)
@@ -50,7 +58,12 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if err := h.waitOut(ctx, decision); err != nil {
 		return later(err)
 	}
+	if !h.enter(ctx, d) {
+		h.giveBack(ctx, d)
+		return busy()
+	}
 	h.send(ctx, d)
+	leave(d.gates)
 	return h.settle(ctx, d)
 }
 
@@ -68,6 +81,7 @@ type delivery struct {
 	first    time.Time
 	senders  []providers.Sender // of each target; nil where there is none
 	outcomes []outcome          // of each target
+	gates    []gate             // before the senders that are still to be used
 }
 
 func (d *delivery) expired(now time.Time) bool {
@@ -80,9 +94,13 @@ func (h *handler) request(d *delivery) throttle.Request {
 	if !d.ExpiresAt.IsZero() {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
+	wait := min(h.MaxWait, horizon)
+	if h.waiting.Load() >= int64(h.MaxWaiting) {
+		wait = 0
+	}
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID,
-		Scopes: h.Limits.Scopes(d.Category), Horizon: horizon, Wait: min(h.MaxWait, horizon),
+		Scopes: h.Limits.Scopes(d.Category), Horizon: horizon, Wait: wait,
 	}
 }
 

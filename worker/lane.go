@@ -13,10 +13,10 @@ import (
 
 const (
 	// pollFresh is how often an idle lane looks for a job, on average.
-	pollFresh = 200 * time.Millisecond
+	pollFresh = 450 * time.Millisecond
 	// pollDelayed is how often the first lane looks for delayed jobs that are
-	// due. It has to be well below a second: see earliness.
-	pollDelayed = 200 * time.Millisecond
+	// due: see earliness.
+	pollDelayed = 500 * time.Millisecond
 	// never keeps the other lanes' pollers quiet.
 	never = 24 * time.Hour
 )
@@ -30,7 +30,7 @@ func newLane(o *Options, i int) *asynq.Server {
 		delayed = pollDelayed
 	}
 	return asynq.NewServerFromRedisClient(o.Queue, asynq.Config{
-		Concurrency:              max(1, o.Concurrency/o.Lanes),
+		Concurrency:              (o.Concurrency + o.MaxWaiting + o.Lanes - 1) / o.Lanes,
 		Queues:                   push.Queues(),
 		TaskCheckInterval:        pollFresh,
 		DelayedTaskCheckInterval: delayed,

@@ -56,6 +56,7 @@ func (h *handler) route(d *delivery) bool {
 			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownApp, Concerns: providers.ConcernsMessage, Err: errUnknownApp})
 		}
 	}
+	d.gates = h.needed(d)
 	return some
 }
 

@@ -144,7 +144,9 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if err != nil {
 		return later(settleError(err))
 	}
-	h.giveBack(ctx, d, c)
+	if !c.taken {
+		h.giveBack(ctx, d)
+	}
 	return again(c.delay)
 }
 
@@ -158,7 +160,9 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	if err != nil {
 		return later(settleError(err))
 	}
-	h.giveBack(ctx, d, c)
+	if !c.taken {
+		h.giveBack(ctx, d)
+	}
 	if first {
 		h.Observer.Ended(c.state)
 	}
@@ -170,9 +174,9 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 }
 
 // giveBack returns the slot of a notification that certainly no provider took.
-func (h *handler) giveBack(ctx context.Context, d *delivery, c conclusion) {
+func (h *handler) giveBack(ctx context.Context, d *delivery) {
 	request := h.request(d)
-	if c.taken || len(request.Scopes) == 0 {
+	if len(request.Scopes) == 0 {
 		return
 	}
 	if _, err := h.Limiter.Cancel(ctx, request); err != nil {

@@ -97,6 +97,8 @@ func (h *handler) waitOut(ctx context.Context, decision throttle.Decision) error
 	if decision.Left == 0 {
 		return nil
 	}
+	h.waiting.Add(1)
+	defer h.waiting.Add(-1)
 	due := time.Now().Add(decision.Left)
 	if err := sleep(ctx, decision.Left); err != nil {
 		return err

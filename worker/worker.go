@@ -31,26 +31,35 @@ type Options struct {
 
 	// Lanes is how many asynq servers pull side by side. 0 means 4.
 	Lanes int
-	// Concurrency is how many notifications are handled at once. 0 means 256.
+	// Concurrency is how many notifications are in flight at once to each
+	// provider of each app. 0 means 256.
 	Concurrency int
 	// Attempts is how often a notification is sent before it is exhausted, and
 	// RetryTime how long after the first attempt the last may be. 0 means 10 and 6 h.
 	Attempts  int
 	RetryTime time.Duration
-	// MaxWait is the longest time left that is waited for in the process. 0
-	// means 1.2 s; less than a second loses precision, as the queue's times are
-	// whole seconds.
-	MaxWait time.Duration
+	// MaxWait is the longest time left that is waited for in the process, by
+	// MaxWaiting notifications at most; what has longer to wait goes back to the
+	// queue, whose times are whole seconds and which is looked at every half a
+	// second, so that with less than MinWait it would come back too late. 0 means
+	// 1.8 s and 1024.
+	MaxWait    time.Duration
+	MaxWaiting int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
 }
+
+// MinWait is the least MaxWait with which a deferred notification is back
+// before its slot.
+const MinWait = time.Second + earliness
 
 func (o *Options) setDefaults() {
 	orDefault(&o.Lanes, 4)
 	orDefault(&o.Concurrency, 256)
 	orDefault(&o.Attempts, 10)
 	orDefault(&o.RetryTime, 6*time.Hour)
-	orDefault(&o.MaxWait, 1200*time.Millisecond)
+	orDefault(&o.MaxWait, 1800*time.Millisecond)
+	orDefault(&o.MaxWaiting, 1024)
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
 	if o.Observer == nil {
 		o.Observer = nobody{}

@@ -105,6 +105,6 @@ func (s *system) newWorker(cfg config.Worker, log *slog.Logger) (*worker.Worker,
 	return worker.New(worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log,
 		Lanes: cfg.Lanes, Concurrency: cfg.Concurrency, Attempts: cfg.Attempts, RetryTime: cfg.RetryTime,
-		MaxWait: cfg.MaxWait, ShutdownTimeout: cfg.ShutdownTimeout,
+		MaxWait: cfg.MaxWait, MaxWaiting: cfg.MaxWaiting, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
 }

@@ -10,8 +10,8 @@ import (
 type Worker struct {
 	// Lanes is how many asynq servers pull jobs side by side. 4 by default, 1 to 64.
 	Lanes int `yaml:"lanes"`
-	// Concurrency is how many notifications are handled at once, over all
-	// lanes. 256 by default, Lanes to 100,000.
+	// Concurrency is how many notifications are in flight at once to each
+	// provider of each app. 256 by default, Lanes to 100,000.
 	Concurrency int `yaml:"concurrency"`
 	// ShutdownTimeout is how long what is under way may take to end when the
 	// process is told to stop. 20 s by default, 1 s to 10 min.
@@ -24,8 +24,10 @@ type Worker struct {
 	RetryTime time.Duration `yaml:"retry_time"`
 	// MaxWait is the longest time left that a notification waits for in the
 	// process; one with more goes back to the queue, whose times are whole
-	// seconds. 1.2 s by default, 1 s to 10 s.
+	// seconds. 1.8 s by default, 1.6 s to 10 s.
 	MaxWait time.Duration `yaml:"max_wait"`
+	// MaxWaiting is how many may wait so at once. 1,024 by default, 1 to 100,000.
+	MaxWaiting int `yaml:"max_waiting"`
 	// IDRetention is how long an ID is known. 24 h by default, 1 min to 30 days.
 	IDRetention time.Duration `yaml:"id_retention"`
 }
@@ -40,7 +42,8 @@ func (w *Worker) SetDefaults() {
 		ShutdownTimeout: 20 * time.Second,
 		Attempts:        10,
 		RetryTime:       6 * time.Hour,
-		MaxWait:         1200 * time.Millisecond,
+		MaxWait:         1800 * time.Millisecond,
+		MaxWaiting:      1024,
 		IDRetention:     24 * time.Hour,
 	}
 }
@@ -51,7 +54,8 @@ func (w Worker) check(k *check, key string) {
 	k.integer(join(key, "attempts"), w.Attempts, 1, 1000)
 	k.duration(join(key, "shutdown_timeout"), w.ShutdownTimeout, time.Second, 10*time.Minute)
 	k.duration(join(key, "retry_time"), w.RetryTime, time.Second, month)
-	k.duration(join(key, "max_wait"), w.MaxWait, time.Second, 10*time.Second)
+	k.duration(join(key, "max_wait"), w.MaxWait, 1600*time.Millisecond, 10*time.Second)
+	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
 	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
 	if w.Concurrency >= 1 && w.Concurrency < w.Lanes {
 		k.fault(join(key, "concurrency"), fmt.Sprintf("is below lanes, %d: each lane needs one", w.Lanes))
