@@ -42,6 +42,8 @@ const (
 	MalformedSize MalformedReason = "too_large"
 	// MalformedNotification: what it holds does not fit or is not valid.
 	MalformedNotification MalformedReason = "invalid"
+	// MalformedEnvelope: the queue's own message around it cannot be read.
+	MalformedEnvelope MalformedReason = "envelope"
 )
 
 // Error names the reason, and more if there is.

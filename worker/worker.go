@@ -3,8 +3,10 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -80,6 +82,9 @@ func orDefault[T comparable](v *T, otherwise T) {
 type Worker struct {
 	lanes []*asynq.Server
 	h     *handler
+	// stop ends what runs beside the lanes.
+	stop context.CancelFunc
+	side sync.WaitGroup
 }
 
 // New returns a worker that has not started yet.
@@ -105,12 +110,17 @@ func (w *Worker) Start() error {
 			return err
 		}
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	w.side.Go(func() { w.h.sweep(ctx) })
 	return nil
 }
 
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
 // and puts the rest back on the queue.
 func (w *Worker) Shutdown() {
+	w.stop()
+	defer w.side.Wait()
 	for _, lane := range w.lanes {
 		lane.Stop()
 	}
