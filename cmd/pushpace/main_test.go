@@ -19,8 +19,11 @@ import (
 	"time"
 )
 
-// binary is the program, built once for all tests.
-var binary string
+// binary is the program, built once for all tests, with these flags.
+var (
+	binary     string
+	buildFlags []string
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -34,7 +37,8 @@ func TestMain(m *testing.M) {
 	}
 	binary = filepath.Join(dir, "pushpace")
 	status := 1
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	build := append([]string{"build", "-buildvcs=false", "-o", binary}, buildFlags...)
+	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 	} else {
 		status = m.Run()
