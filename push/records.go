@@ -52,6 +52,8 @@ type Record struct {
 	State    State     `json:"state"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
+	// Confirmed says that its job is known to have been queued.
+	Confirmed bool `json:"-"`
 	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
 	// last time.
 	Deferrals int       `json:"deferrals"`
@@ -194,6 +196,7 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
 	}
+	rec.Confirmed = rec.State != accepting
 	if rec.State == accepting {
 		rec.State = Waiting
 	}

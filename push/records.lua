@@ -25,10 +25,6 @@ if op == 'accept' then
   return {'', ARGV[5]}
 elseif op == 'confirm' then
   if state == 'accepting' then accepted() end
-elseif op == 'cancel' then
-  -- from here on no worker sends it: see worker.Control.Cancel
-  if open then redis.call('HSET', record, 'cancel', '1') end
-  return {state or ''}
 elseif op == 'defer' then
   if not open then return {} end
   accepted()

@@ -101,13 +101,15 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits)
 	return r
 }
 
-// start runs the worker until the test ends.
-func (r *rig) start() {
+// start runs a worker until the test ends, or the answered function is called.
+func (r *rig) start() (stop func()) {
 	r.t.Helper()
 	w, err := worker.New(r.options)
 	must(r.t, err)
 	must(r.t, w.Start())
-	r.t.Cleanup(w.Shutdown)
+	stop = sync.OnceFunc(w.Shutdown)
+	r.t.Cleanup(stop)
+	return stop
 }
 
 func (r *rig) enqueue(n *push.Notification) push.Receipt {

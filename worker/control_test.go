@@ -1,0 +1,127 @@
+package worker_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// deferred waits until the notification has been put off.
+func (r *rig) deferred(id string) *push.Record {
+	r.t.Helper()
+	wait(r.t, func() bool { return r.record(id).Deferrals > 0 })
+	return r.record(id)
+}
+
+func (r *rig) control() *worker.Control {
+	return worker.NewControl(r.client, r.records, r.limiter, r.options.Limits)
+}
+
+func TestCancel(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: 5 * time.Second}, nil))
+		r.start()
+		r.enqueue(to("sent"))
+		r.settled(1)
+		r.enqueue(to("unwanted"))
+		r.deferred("unwanted")
+		r.enqueue(to("next"))
+		before := r.deferred("next")
+		control := r.control()
+		must(t, control.Cancel(t.Context(), "unwanted"))
+		for id, want := range map[string]error{"unwanted": worker.ErrEnded, "sent": worker.ErrEnded, "nobody": push.ErrUnknownID} {
+			if err := control.Cancel(t.Context(), id); !errors.Is(err, want) {
+				t.Errorf("cancel of %s: %v, want %v", id, err, want)
+			}
+		}
+		counts := r.settled(3) // the next one moves up, and is woken for it
+		if got := r.pushed("next"); len(got) != 1 || !got[0].At.Before(before.Until.Add(-4*time.Second)) {
+			t.Errorf("the next one went out %+v; its slot was at %s", got, before.Until)
+		}
+		if counts.Ended[push.Cancelled] != 1 || counts.Ended[push.Delivered] != 2 || len(r.pushed("unwanted")) != 0 {
+			t.Errorf("counts %+v", counts)
+		}
+	})
+}
+
+func TestStatusAndAudit(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
+		control := r.control()
+		if audit, err := control.Audit(t.Context()); err != nil || audit.Accepted != 0 || audit.Difference != 0 {
+			t.Errorf("audit of nothing: %+v, %v", audit, err)
+		}
+		r.start()
+		for _, id := range []string{"first", "second"} {
+			n := to(id)
+			n.Category = "digest"
+			r.enqueue(n)
+			if id == "first" {
+				r.settled(1)
+			}
+		}
+		r.deferred("second")
+		wait(t, func() bool { s, err := control.Status(t.Context(), "second"); return err == nil && s.Job == "retry" })
+		status, err := control.Status(t.Context(), "second")
+		must(t, err)
+		if status.State != push.Waiting || status.Scope != "digest" || status.Rule != "1/1h" || status.Deferrals != 1 || status.Until.Before(time.Now()) {
+			t.Errorf("status %+v", status)
+		}
+		if _, err := control.Status(t.Context(), "nobody"); !errors.Is(err, push.ErrUnknownID) {
+			t.Error(err)
+		}
+		audit, err := control.Audit(t.Context())
+		must(t, err)
+		if audit.Accepted != 2 || audit.Ended[push.Delivered] != 1 || audit.Waiting != 1 || audit.Queued != 1 || audit.Difference != 0 {
+			t.Errorf("audit %+v", audit)
+		}
+	})
+}
+
+func TestRequeueADeadLetter(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		sender := r.options.Senders["shop"]
+		delete(r.options.Senders, "shop")
+		stop := r.start()
+		r.enqueue(to("unknown"))
+		r.settled(1)
+		r.letter("unknown")
+		stop()
+		r.options.Senders["shop"] = sender // the operator has mended the configuration
+		r.start()
+		must(t, r.producer.Requeue(t.Context(), "unknown"))
+		wait(t, func() bool { return r.record("unknown").State == push.Delivered })
+		counts, err := r.records.Counts(t.Context())
+		must(t, err)
+		if counts.Accepted != 1 || counts.Ended[push.Rejected] != 0 || counts.Ended[push.Delivered] != 1 {
+			t.Errorf("counts %+v", counts)
+		}
+		if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, push.ErrNoLetter) {
+			t.Errorf("the letter is still there: %v", err)
+		}
+	})
+}
+
+func TestPurge(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.start()
+	n := to("bad")
+	n.App = "nobody"
+	r.enqueue(n)
+	r.settled(1)
+	for _, want := range []bool{true, false} {
+		if purged, err := r.records.Purge(t.Context(), "bad"); err != nil || purged != want {
+			t.Errorf("purged %t, %v; want %t", purged, err, want)
+		}
+	}
+	if counts := r.settled(1); counts.Ended[push.Rejected] != 1 {
+		t.Errorf("counts %+v: the end stays counted", counts)
+	}
+}
