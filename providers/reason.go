@@ -9,6 +9,8 @@ type Reason string
 const (
 	// OK: delivered.
 	OK Reason = "ok"
+	// DryRun: delivered as far as a dry run goes; nobody is shown anything.
+	DryRun Reason = "dry_run"
 	// DialFailed: no connection could be made; nothing was sent.
 	DialFailed Reason = "dial_failed"
 	// TimedOut: no answer within the deadline.

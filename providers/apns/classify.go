@@ -50,6 +50,9 @@ const (
 	badRequest     = "APNs does not know the request: check endpoint"
 	deadToken      = "the device token is no longer valid"
 	newConnection  = "a new connection may help"
+
+	// soon is the delay where another connection is all it takes.
+	soon = time.Second
 )
 
 var verdicts = map[providers.Reason]verdict{
@@ -82,10 +85,10 @@ var verdicts = map[providers.Reason]verdict{
 	MethodNotAllowed: {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
 	Forbidden:        {kind: providers.Rejected, concerns: providers.ConcernsApp, what: "APNs does not allow this"},
 
-	ExpiredProviderToken:        {kind: providers.Retry, concerns: providers.ConcernsCredential, what: "the provider token is stale: check this machine's clock if it goes on"},
-	UnrelatedKeyIDInToken:       {kind: providers.Retry, concerns: providers.ConcernsCredential, what: newConnection},
-	IdleTimeout:                 {kind: providers.Retry, concerns: providers.ConcernsProvider, what: newConnection},
-	Shutdown:                    {kind: providers.Retry, concerns: providers.ConcernsProvider, what: newConnection},
+	ExpiredProviderToken:        {kind: providers.Retry, concerns: providers.ConcernsCredential, what: "the provider token is stale, and is renewed"},
+	UnrelatedKeyIDInToken:       {kind: providers.Retry, concerns: providers.ConcernsCredential, after: soon, what: newConnection},
+	IdleTimeout:                 {kind: providers.Retry, concerns: providers.ConcernsProvider, after: soon, what: newConnection},
+	Shutdown:                    {kind: providers.Retry, concerns: providers.ConcernsProvider, after: soon, what: newConnection},
 	TooManyRequests:             {kind: providers.Retry, concerns: providers.ConcernsToken, after: sameTokenInterval, what: "too many notifications to one device"},
 	TooManyProviderTokenUpdates: {kind: providers.Retry, concerns: providers.ConcernsCredential, after: tokenUpdateInterval, what: "too many processes make tokens of one key"},
 	InternalServerError:         {kind: providers.Retry, concerns: providers.ConcernsProvider, what: "APNs is in trouble"},
@@ -122,6 +125,16 @@ func classify(a answer) providers.Outcome {
 		o.Since = a.since
 	}
 	return o
+}
+
+// stillExpired is the outcome when APNs takes a token for expired that is new.
+// Refreshing it would be no help, and APNs would not take another one yet.
+func stillExpired() providers.Outcome {
+	return providers.Outcome{
+		Kind: providers.Misconfigured, Reason: ExpiredProviderToken, Concerns: providers.ConcernsCredential,
+		Err: fmt.Errorf("APNs answers %d %s to a provider token that is less than %v old: set this machine's clock",
+			http.StatusForbidden, ExpiredProviderToken, tokenUpdateInterval),
+	}
 }
 
 // byStatus judges an answer of APNs whose reason says nothing.

@@ -37,7 +37,7 @@ func TestClassifyReasons(t *testing.T) {
 		{400, BadTopic, wrong, app, 0},
 		{400, DeviceTokenNotForTopic, rejected, device, 0},
 		{400, DuplicateHeaders, rejected, message, 0},
-		{400, IdleTimeout, retry, provider, 0},
+		{400, IdleTimeout, retry, provider, time.Second},
 		{400, InvalidPushType, rejected, message, 0},
 		{400, MissingDeviceToken, rejected, message, 0},
 		{400, MissingTopic, wrong, app, 0},
@@ -50,7 +50,7 @@ func TestClassifyReasons(t *testing.T) {
 		{403, Forbidden, rejected, app, 0},
 		{403, InvalidProviderToken, wrong, credential, 0},
 		{403, MissingProviderToken, wrong, credential, 0},
-		{403, UnrelatedKeyIDInToken, retry, credential, 0},
+		{403, UnrelatedKeyIDInToken, retry, credential, time.Second},
 		{404, BadPath, rejected, app, 0},
 		{405, MethodNotAllowed, rejected, app, 0},
 		{410, ExpiredToken, dead, device, 0},
@@ -60,7 +60,7 @@ func TestClassifyReasons(t *testing.T) {
 		{429, TooManyRequests, retry, device, 30 * time.Second},
 		{500, InternalServerError, retry, provider, 0},
 		{503, ServiceUnavailable, retry, provider, 0},
-		{503, Shutdown, retry, provider, 0},
+		{503, Shutdown, retry, provider, time.Second},
 	}
 	covered := make(map[providers.Reason]bool)
 	for _, c := range rows {

@@ -44,6 +44,10 @@ type Config struct {
 	RootCAFile string `yaml:"root_ca_file"`
 	// Timeout bounds one attempt, connecting included. 0 means DefaultTimeout.
 	Timeout time.Duration `yaml:"timeout"`
+	// DryRun does everything but send: it renders, checks the size and the
+	// credential, and connects to nothing. What would be sent is delivered, with
+	// the reason providers.DryRun.
+	DryRun bool `yaml:"dry_run"`
 }
 
 // Validate returns every fault of the configuration, joined, each with its key.

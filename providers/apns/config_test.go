@@ -74,8 +74,9 @@ password_file: p.txt
 endpoint: https://localhost:2197
 root_ca_file: ca.pem
 timeout: 3s
+dry_run: true
 `
-	want := Config{"com.example.shop", Sandbox, "k.p8", "ABCDEFGHIJ", "0123456789", "c.p12", "p.txt", "https://localhost:2197", "ca.pem", 3 * time.Second}
+	want := Config{"com.example.shop", Sandbox, "k.p8", "ABCDEFGHIJ", "0123456789", "c.p12", "p.txt", "https://localhost:2197", "ca.pem", 3 * time.Second, true}
 	var got Config
 	if err := yaml.UnmarshalWithOptions([]byte(text), &got, yaml.Strict()); err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)

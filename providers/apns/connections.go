@@ -59,15 +59,18 @@ type connections struct {
 	mu      sync.Mutex
 	open    []*http.ClientConn
 	opening *opening // nil when none is being opened
+	// generation counts the calls of renew.
+	generation int
 }
 
 // An opening is a connection from the start of the dial to its first answer.
 // Guarded by connections.mu.
 type opening struct {
-	conn    *http.ClientConn // nil while dialling
-	claimed bool             // the first request is on its way
-	err     error            // why the dial failed
-	waiting *time.Timer      // ends the wait for the first answer
+	generation int              // connections.generation at the start of the dial
+	conn       *http.ClientConn // nil while dialling
+	claimed    bool             // the first request is on its way
+	err        error            // why the dial failed
+	waiting    *time.Timer      // ends the wait for the first answer
 }
 
 // An unsentError is why a request was not processed by the server: certainly.
@@ -184,19 +187,20 @@ func (c *connections) tryTake(seen *opening) (*http.ClientConn, *opening, error)
 		}
 	}
 	if o := c.opening; o != nil && o.conn != nil && !o.claimed {
-		if o.conn.Reserve() == nil {
+		if o.generation == c.generation && o.conn.Reserve() == nil {
 			o.claimed = true
 			o.waiting = time.AfterFunc(firstAnswerWait, func() { c.settle(o) })
 			return o.conn, o, nil
 		}
-		// It broke before it was used.
+		// It broke before it was used, or belongs to a former credential.
+		_ = o.conn.Close()
 		c.opening = nil
 	}
 	if seen != nil && seen.err != nil {
 		return nil, nil, seen.err
 	}
 	if c.opening == nil && len(c.open) < maxConnections {
-		o := &opening{}
+		o := &opening{generation: c.generation}
 		c.opening = o
 		c.dials.Go(func() { c.dial(o) })
 	}
@@ -233,12 +237,18 @@ func (c *connections) dial(o *opening) {
 // settle lets everyone use the connection of o.
 func (c *connections) settle(o *opening) {
 	c.mu.Lock()
+	outdated := o.generation != c.generation
 	if c.opening == o {
 		c.opening = nil
-		c.open = append(c.open, o.conn)
+		if !outdated {
+			c.open = append(c.open, o.conn)
+		}
 	}
 	o.waiting.Stop()
 	c.mu.Unlock()
+	if outdated {
+		closeWhenDone(o.conn)
+	}
 	c.wake()
 }
 
@@ -255,14 +265,31 @@ func (c *connections) retire(conn *http.ClientConn) {
 	c.mu.Lock()
 	c.open = slices.DeleteFunc(c.open, func(other *http.ClientConn) bool { return other == conn })
 	c.mu.Unlock()
-	closeWhenIdle := func(conn *http.ClientConn) {
+	closeWhenDone(conn)
+	c.wake()
+}
+
+// renew retires all connections, also one that is being opened.
+func (c *connections) renew() {
+	c.mu.Lock()
+	c.generation++
+	conns := c.open
+	c.open = nil
+	c.mu.Unlock()
+	for _, conn := range conns {
+		closeWhenDone(conn)
+	}
+	c.wake()
+}
+
+func closeWhenDone(conn *http.ClientConn) {
+	closeIfIdle := func(conn *http.ClientConn) {
 		if conn.InFlight() == 0 {
 			_ = conn.Close()
 		}
 	}
-	conn.SetStateHook(closeWhenIdle)
-	closeWhenIdle(conn)
-	c.wake()
+	conn.SetStateHook(closeIfIdle)
+	closeIfIdle(conn)
 }
 
 // close breaks the connections. What is in flight fails.

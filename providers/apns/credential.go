@@ -1,68 +1,55 @@
 package apns
 
 import (
-	"crypto/elliptic"
+	"bytes"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/sideshow/apns2"
 	"github.com/sideshow/apns2/certificate"
-	"github.com/sideshow/apns2/token"
 )
 
-// tokens holds one provider token for each key, however many Senders use it:
-// APNs limits how often the tokens of a key are updated.
-var tokens = struct {
-	sync.Mutex
-	byKey map[tokenKey]*token.Token
-}{byKey: make(map[tokenKey]*token.Token)}
-
-type tokenKey struct{ keyID, teamID, publicKey string }
-
-// loadToken returns the provider token of the configured key.
-func loadToken(c Config) (*token.Token, error) {
-	key, err := token.AuthKeyFromFile(c.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("key_file: %w", err)
-	}
-	if key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("key_file: %s holds no P-256 key, as ES256 needs", c.KeyFile)
-	}
-	public, err := key.PublicKey.Bytes()
-	if err != nil {
-		return nil, fmt.Errorf("key_file: %w", err)
-	}
-	tokens.Lock()
-	defer tokens.Unlock()
-	id := tokenKey{c.KeyID, c.TeamID, string(public)}
-	t := tokens.byKey[id]
-	if t == nil {
-		t = &token.Token{AuthKey: key, KeyID: c.KeyID, TeamID: c.TeamID}
-		tokens.byKey[id] = t
-	}
-	return t, nil
+// A credential is what a Sender authenticates with: a key or a certificate.
+type credential struct {
+	// client is apns2's, which has the key's token.
+	client      *apns2.Client
+	key         *key             // nil with a certificate
+	certificate *tls.Certificate // nil with a key
 }
 
-// refreshToken makes the next request mint a new token, now that APNs has
-// refused bearer as expired. It returns how long to wait until then, because
-// APNs limits how often a token is updated; 0 if a newer one is already there.
-func refreshToken(t *token.Token, bearer string, now time.Time) time.Duration {
-	t.Lock()
-	defer t.Unlock()
-	if t.Bearer != bearer {
-		return 0
+// loadCredential reads the configured key or certificate.
+func loadCredential(c Config, http *http.Client) (*credential, error) {
+	loaded := &credential{client: &apns2.Client{Host: c.host(), HTTPClient: http}}
+	if c.CertificateFile != "" {
+		cert, err := loadCertificate(c)
+		if err != nil {
+			return nil, err
+		}
+		loaded.certificate, loaded.client.Certificate = &cert, cert
+		return loaded, nil
 	}
-	if wait := tokenUpdateInterval - now.Sub(time.Unix(t.IssuedAt, 0)); wait > 0 {
-		return min(wait, tokenUpdateInterval)
+	k, err := loadKey(c)
+	if err != nil {
+		return nil, err
 	}
-	t.IssuedAt = 0
-	return 0
+	loaded.key, loaded.client.Token = k, k.token
+	return loaded, nil
+}
+
+// same reports whether two credentials are the same to APNs.
+func (c *credential) same(other *credential) bool {
+	if c.certificate == nil || other.certificate == nil {
+		return c.key == other.key && c.certificate == other.certificate
+	}
+	return bytes.Equal(c.certificate.Certificate[0], other.certificate.Certificate[0])
 }
 
 // loadCertificate returns the configured client certificate with its key.
@@ -79,7 +66,16 @@ func loadCertificate(c Config) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("certificate_file: %w", err)
 	}
-	if cert.Leaf != nil && time.Now().After(cert.Leaf.NotAfter) {
+	// apns2 leaves out what it cannot parse, and does not compare the two.
+	private, ok := cert.PrivateKey.(crypto.Signer)
+	if cert.Leaf == nil || !ok {
+		return tls.Certificate{}, fmt.Errorf("certificate_file: %s holds no certificate with a key that can sign", c.CertificateFile)
+	}
+	public, ok := private.Public().(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(cert.Leaf.PublicKey) {
+		return tls.Certificate{}, fmt.Errorf("certificate_file: %s belongs to another private key than the one configured", c.CertificateFile)
+	}
+	if time.Now().After(cert.Leaf.NotAfter) {
 		return tls.Certificate{}, fmt.Errorf("certificate_file: %s expired on %s",
 			c.CertificateFile, cert.Leaf.NotAfter.Format(time.DateOnly))
 	}

@@ -16,28 +16,46 @@ import (
 	"github.com/sideshow/apns2/token"
 )
 
-func TestRefreshToken(t *testing.T) {
+func TestRefresh(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	for _, c := range []struct {
 		name    string
 		bearer  string
 		age     time.Duration
-		wait    time.Duration
+		may     bool
 		renewed bool
 	}{
-		{"old", "b1", 40 * time.Minute, 0, true},
-		{"at the floor", "b1", 20 * time.Minute, 0, true},
-		{"too young", "b1", 5 * time.Minute, 15 * time.Minute, false},
-		{"from the future", "b1", -time.Hour, 20 * time.Minute, false},
-		{"renewed meanwhile", "b0", time.Minute, 0, false},
+		{"old", "b1", 40 * time.Minute, true, true},
+		{"at the floor", "b1", 20 * time.Minute, true, true},
+		{"too young", "b1", 20*time.Minute - time.Second, false, false},
+		{"from the future", "b1", -time.Hour, false, false},
+		{"renewed meanwhile", "b0", time.Minute, true, false},
 	} {
-		tok := &token.Token{Bearer: "b1", IssuedAt: now.Add(-c.age).Unix()}
-		if wait := refreshToken(tok, c.bearer, now); wait != c.wait {
-			t.Errorf("%s: wait %v, want %v", c.name, wait, c.wait)
+		k := &key{token: &token.Token{Bearer: "b1", IssuedAt: now.Add(-c.age).Unix()}}
+		if may := k.refresh(c.bearer, now); may != c.may {
+			t.Errorf("%s: %v, want %v", c.name, may, c.may)
 		}
-		if renewed := tok.IssuedAt == 0; renewed != c.renewed {
+		if renewed := k.token.IssuedAt == 0; renewed != c.renewed {
 			t.Errorf("%s: renewed %v", c.name, renewed)
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	k := &key{}
+	if left := k.heldFor(now); left != 0 {
+		t.Errorf("held for %v from the start", left)
+	}
+	k.hold(now.Add(20 * time.Minute))
+	k.hold(now.Add(10 * time.Minute)) // no shorter
+	for after, want := range map[time.Duration]time.Duration{
+		0: 20 * time.Minute, 19 * time.Minute: time.Minute, 20 * time.Minute: 0, time.Hour: 0,
+	} {
+		if left := k.heldFor(now.Add(after)); left != want {
+			t.Errorf("after %v: held for %v, want %v", after, left, want)
 		}
 	}
 }
@@ -59,16 +77,16 @@ func writeKey(t *testing.T, curve elliptic.Curve) string {
 	return name
 }
 
-func TestLoadTokenShares(t *testing.T) {
+func TestSendersShareAKey(t *testing.T) {
 	t.Parallel()
 	config := Config{KeyFile: writeKey(t, elliptic.P256()), KeyID: "ABCDEFGHIJ", TeamID: "0123456789"}
-	load := func(c Config) *token.Token {
+	load := func(c Config) *key {
 		t.Helper()
-		tok, err := loadToken(c)
+		k, err := loadKey(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tok
+		return k
 	}
 	first := load(config)
 	if load(config) != first {
@@ -82,9 +100,9 @@ func TestLoadTokenShares(t *testing.T) {
 	}
 }
 
-func TestLoadTokenWrongCurve(t *testing.T) {
+func TestLoadKeyWrongCurve(t *testing.T) {
 	t.Parallel()
-	if _, err := loadToken(Config{KeyFile: writeKey(t, elliptic.P384())}); err == nil || !strings.Contains(err.Error(), "P-256") {
+	if _, err := loadKey(Config{KeyFile: writeKey(t, elliptic.P384())}); err == nil || !strings.Contains(err.Error(), "P-256") {
 		t.Error(err)
 	}
 }
@@ -107,33 +125,46 @@ func TestLoadCertificateP12(t *testing.T) {
 	}
 }
 
-func TestLoadCertificateExpired(t *testing.T) {
+func TestLoadCertificateRefuses(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	ownKey, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	otherKey, err := os.ReadFile(writeKey(t, elliptic.P256()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Certificate and key apart.
-	dir := t.TempDir()
-	config := Config{CertificateFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
-	for name, block := range map[string]*pem.Block{
-		config.CertificateFile: {Type: "CERTIFICATE", Bytes: cert},
-		config.KeyFile:         {Type: "PRIVATE KEY", Bytes: der},
+	for name, c := range map[string]struct {
+		until time.Time
+		key   []byte
+		want  string
+	}{
+		"expired":        {time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: ownKey}), "expired on 2020-01-02"},
+		"of another key": {time.Now().Add(time.Hour), otherKey, "another private key"},
 	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: c.until}
+		cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := loadCertificate(config); err == nil || !strings.Contains(err.Error(), "expired on 2020-01-02") {
-		t.Error(err)
+		// Certificate and key apart.
+		dir := t.TempDir()
+		config := Config{CertificateFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem")}
+		for name, text := range map[string][]byte{
+			config.CertificateFile: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+			config.KeyFile:         c.key,
+		} {
+			if err := os.WriteFile(name, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := loadCertificate(config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sideshow/apns2"
 
+	"github.com/pushpace/pushpace/internal/filewatch"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
@@ -20,50 +23,65 @@ import (
 // A Sender sends one app's notifications to one environment of APNs. It
 // implements providers.Sender. Close it to release its connections.
 type Sender struct {
-	client      *apns2.Client
+	config      Config
+	http        *http.Client
 	connections *connections
-	topic       string
 	timeout     time.Duration
+
+	credential atomic.Pointer[credential]
+	reloading  sync.Mutex
+	onReload   atomic.Pointer[func(error)]
+	watching   sync.WaitGroup
 }
 
 var _ providers.Sender = (*Sender)(nil)
 
 // New returns the Sender of a configuration. It reads the files and opens no
 // connection. An error names the key of the configuration at fault.
-func New(c Config) (*Sender, error) {
+func New(c Config) (*Sender, error) { return newSender(c, filewatch.Interval) }
+
+func newSender(c Config, interval time.Duration) (*Sender, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	watch := filewatch.New(c.KeyFile, c.CertificateFile, c.PasswordFile)
 	roots, err := loadRoots(c)
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
-	client := &apns2.Client{Host: c.host()}
-	if c.CertificateFile != "" {
-		cert, err := loadCertificate(c)
-		if err != nil {
-			return nil, err
-		}
-		config.Certificates = []tls.Certificate{cert}
-		client.Certificate = cert
-	} else if client.Token, err = loadToken(c); err != nil {
-		return nil, err
-	}
-	conns, err := newConnections(client.Host, config)
+	s := &Sender{config: c, timeout: c.timeout()}
+	s.connections, err = newConnections(c.host(), &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots, GetClientCertificate: s.certificate,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	client.HTTPClient = &http.Client{
-		Transport: observed{conns},
+	s.http = &http.Client{
+		Transport: observed{s.connections},
 		// APNs does not redirect: whoever does must not get the notification.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &Sender{client: client, connections: conns, topic: c.Topic, timeout: c.timeout()}, nil
+	first, err := loadCredential(c, s.http)
+	if err != nil {
+		s.connections.close()
+		return nil, err
+	}
+	s.credential.Store(first)
+	s.watching.Go(func() { watch.Run(s.connections.ctx, interval, s.reload) })
+	return s, nil
+}
+
+// certificate is what a new connection shows.
+func (s *Sender) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if c := s.credential.Load().certificate; c != nil {
+		return c, nil
+	}
+	return &tls.Certificate{}, nil
 }
 
 // Send implements providers.Sender. The attempt ends after the configured
-// timeout, or at the context's deadline if that is earlier.
+// timeout, or at the context's deadline if that is earlier. With DryRun all is
+// done but to connect and send.
 func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
 	m, err := n.RenderAPNs(t)
 	if err != nil {
@@ -73,14 +91,23 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 		// APNs disconnects those who send it many such.
 		return classify(answer{status: http.StatusBadRequest, readable: true, reason: string(BadDeviceToken)})
 	}
+	c := s.credential.Load()
+	if c.key != nil {
+		if left := c.key.heldFor(time.Now()); left > 0 {
+			return holding(left)
+		}
+	}
+	if s.config.DryRun {
+		return s.rehearse(ctx, c)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	x := &exchange{payload: m.Payload}
-	response, err := s.client.PushWithContext(x.with(ctx), &apns2.Notification{
+	response, err := c.client.PushWithContext(x.with(ctx), &apns2.Notification{
 		ApnsID:      m.ID,
 		CollapseID:  m.CollapseID,
 		DeviceToken: t.Token,
-		Topic:       s.topic + m.TopicSuffix,
+		Topic:       s.config.Topic + m.TopicSuffix,
 		Expiration:  m.Expiration,
 		Priority:    m.Priority,
 		PushType:    apns2.EPushType(m.PushType),
@@ -93,7 +120,24 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	if err == nil {
 		a.readable, a.reason, a.since = true, response.Reason, response.Timestamp.Time
 	}
-	return s.react(classify(a), x)
+	return s.react(classify(a), c, x)
+}
+
+// rehearse is what is left of a push without the connection: the credential.
+func (s *Sender) rehearse(ctx context.Context, c *credential) providers.Outcome {
+	ended := ctx.Err()
+	if s.connections.ctx.Err() != nil {
+		ended = errSenderClosed
+	}
+	switch {
+	case ended != nil:
+		return unanswered(&unsentError{ended})
+	case c.key != nil && c.client.Token.GenerateIfExpired() == "":
+		return classify(answer{status: http.StatusForbidden, readable: true, reason: string(MissingProviderToken)})
+	case c.certificate != nil && time.Now().After(c.certificate.Leaf.NotAfter):
+		return classify(answer{status: http.StatusForbidden, readable: true, reason: string(BadCertificate)})
+	}
+	return providers.Outcome{Kind: providers.Delivered, Reason: providers.DryRun}
 }
 
 // unanswered says what it means that no answer came.
@@ -111,12 +155,17 @@ func unanswered(err error) providers.Outcome {
 }
 
 // react does what an answer asks of the credential and the connection.
-func (s *Sender) react(o providers.Outcome, x *exchange) providers.Outcome {
+func (s *Sender) react(o providers.Outcome, c *credential, x *exchange) providers.Outcome {
 	switch o.Reason {
 	case ExpiredProviderToken:
-		if s.client.Token != nil {
-			bearer := strings.TrimPrefix(x.authorization, "bearer ")
-			o.RetryAfter = max(o.RetryAfter, refreshToken(s.client.Token, bearer, time.Now()))
+		bearer := strings.TrimPrefix(x.authorization, "bearer ")
+		if c.key == nil || c.key.refresh(bearer, time.Now()) {
+			return o
+		}
+		return stillExpired()
+	case TooManyProviderTokenUpdates:
+		if c.key != nil {
+			c.key.hold(time.Now().Add(o.RetryAfter))
 		}
 	case UnrelatedKeyIDInToken, IdleTimeout, Shutdown:
 		s.connections.retire(x.conn)
@@ -128,6 +177,7 @@ func (s *Sender) react(o providers.Outcome, x *exchange) providers.Outcome {
 // that fails, and is ambiguous.
 func (s *Sender) Close() error {
 	s.connections.close()
+	s.watching.Wait()
 	return nil
 }
 

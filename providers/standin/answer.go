@@ -5,6 +5,7 @@
 package standin
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,7 +27,7 @@ type Answer struct {
 	Since time.Time
 	// Delay is added to the server's latency.
 	Delay time.Duration
-	// Fault is trouble with the connection instead of an answer.
+	// Fault is trouble with the connection, for all but Drain instead of an answer.
 	Fault Fault
 }
 
@@ -34,7 +35,7 @@ type Answer struct {
 // not the sender learns of it.
 func (a Answer) Accepts() bool {
 	switch a.Fault {
-	case NoFault:
+	case NoFault, Drain:
 		return a.Status == 0 || a.Status == http.StatusOK
 	case Close, GoAway, BlackHole:
 		return true
@@ -74,4 +75,31 @@ const (
 	// Page answers with a proxy's HTML page and Status (502 if 0); the push is
 	// not taken.
 	Page
+	// Drain says GOAWAY, takes nothing more, and ends the connection once all that
+	// it has taken is answered, as services do when they restart.
+	Drain
 )
+
+// faults are their names in JSON.
+var faults = map[Fault]string{
+	NoFault: "", Close: "close", GoAway: "goaway", GoAwayUnprocessed: "goaway_unprocessed",
+	BlackHole: "black_hole", Page: "page", Drain: "drain",
+}
+
+// String returns the fault's name in JSON: close, goaway, goaway_unprocessed,
+// black_hole, page or drain, and nothing for NoFault.
+func (f Fault) String() string { return faults[f] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (f Fault) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *Fault) UnmarshalText(text []byte) error {
+	for fault, name := range faults {
+		if name == string(text) {
+			*f = fault
+			return nil
+		}
+	}
+	return errors.New("fault: want close, goaway, goaway_unprocessed, black_hole, page or drain")
+}

@@ -20,6 +20,7 @@ const TokenRetryAfter = 2 * time.Second
 //	fadeM0ef  takes the push, then closes the connection (end of file)
 //	fadeM90a  takes the push, then says GOAWAY and closes
 //	fadeM90b  says GOAWAY without having taken the push
+//	fadeM90c  says GOAWAY, and answers what it has taken before it closes
 //	fadeMb1a  takes the push and never answers (black hole)
 //
 // M is 0: always; 1: for the token's first push only, later ones are accepted;
@@ -49,6 +50,8 @@ func ByToken(token string) (a Answer, once, ok bool) {
 		a.Fault = GoAway
 	case "90b":
 		a.Fault = GoAwayUnprocessed
+	case "90c":
+		a.Fault = Drain
 	case "b1a":
 		a.Fault = BlackHole
 	case "502":

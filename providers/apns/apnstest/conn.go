@@ -314,6 +314,9 @@ func (c *conn) decide(s *stream) {
 		c.after(delay, func() { c.goAway(true) })
 	case standin.GoAwayUnprocessed:
 		c.after(delay, func() { c.goAwayWithout(s) })
+	case standin.Drain:
+		c.after(delay, func() { c.goAway(false) })
+		c.answerAfter(delay, s, replyTo(a, r.id, now))
 	default:
 		c.answerAfter(delay, s, replyTo(a, r.id, now))
 	}

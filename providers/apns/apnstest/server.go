@@ -100,6 +100,9 @@ func (s *Server) URL() string { return "https://" + s.listener.Addr().String() }
 // Ledger returns the ledger of accepted pushes.
 func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
+// ExpireTokens makes every provider token that was used so far expired.
+func (s *Server) ExpireTokens() { s.tokens.expire() }
+
 // Close breaks all connections and waits until the server has stopped.
 func (s *Server) Close() error {
 	s.mu.Lock()

@@ -29,8 +29,14 @@ type tokenChecker struct {
 	oneToken bool
 
 	mu       sync.Mutex
-	verified map[string]int64 // bearer to its iat, in seconds
+	verified map[string]verified // by bearer
 	latest   updates
+}
+
+// verified is what was read from a provider token.
+type verified struct {
+	issued  int64 // iat, in seconds
+	expired bool  // ExpireTokens said so
 }
 
 // updates is when the tokens were issued that a connection, or a key, has used.
@@ -41,29 +47,39 @@ type updates struct{ issued int64 }
 func (t *tokenChecker) check(bearer string, conn *updates, now time.Time) providers.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	issued, known := t.verified[bearer]
+	v, known := t.verified[bearer]
 	if !known {
 		var ok bool
-		if issued, ok = t.verify(bearer); !ok {
+		if v, ok = t.verify(bearer); !ok {
 			return apns.InvalidProviderToken
 		}
 	}
-	switch age := now.Sub(time.Unix(issued, 0)); {
-	case age > tokenLife:
+	switch age := now.Sub(time.Unix(v.issued, 0)); {
+	case age > tokenLife || v.expired:
 		return apns.ExpiredProviderToken
 	case age < -time.Minute:
 		return apns.InvalidProviderToken
 	}
-	if !conn.allow(issued) || (t.oneToken && !t.latest.allow(issued)) {
+	if !conn.allow(v.issued) || (t.oneToken && !t.latest.allow(v.issued)) {
 		return apns.TooManyProviderTokenUpdates
 	}
 	if !known {
 		if t.verified == nil || len(t.verified) > 1000 {
-			t.verified = make(map[string]int64)
+			t.verified = make(map[string]verified)
 		}
-		t.verified[bearer] = issued
+		t.verified[bearer] = v
 	}
 	return ""
+}
+
+// expire takes every token that was used so far for expired.
+func (t *tokenChecker) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for bearer, v := range t.verified {
+		v.expired = true
+		t.verified[bearer] = v
+	}
 }
 
 // allow reports whether a token issued then may be used now, and notes it. An
@@ -76,16 +92,16 @@ func (u *updates) allow(issued int64) bool {
 	return true
 }
 
-// verify checks the signature, the key and the team, and returns when the token
-// was issued.
-func (t *tokenChecker) verify(bearer string) (issued int64, ok bool) {
+// verify checks the signature, the key and the team, and returns what the token
+// says.
+func (t *tokenChecker) verify(bearer string) (v verified, ok bool) {
 	signed, signature, ok := cutLast(bearer)
 	if !ok {
-		return 0, false
+		return verified{}, false
 	}
 	head, body, ok := strings.Cut(signed, ".")
 	if !ok {
-		return 0, false
+		return verified{}, false
 	}
 	var header struct{ Alg, Kid string }
 	var claims struct {
@@ -93,16 +109,16 @@ func (t *tokenChecker) verify(bearer string) (issued int64, ok bool) {
 		Iat int64
 	}
 	if !decode(head, &header) || !decode(body, &claims) {
-		return 0, false
+		return verified{}, false
 	}
 	key := t.keys[header.Kid]
 	sig, err := base64.RawURLEncoding.DecodeString(signature)
 	if err != nil || key == nil || header.Alg != "ES256" || claims.Iss != TeamID || len(sig) != 64 {
-		return 0, false
+		return verified{}, false
 	}
 	digest := sha256.Sum256([]byte(signed))
 	r, s := new(big.Int).SetBytes(sig[:32]), new(big.Int).SetBytes(sig[32:])
-	return claims.Iat, ecdsa.Verify(key, digest[:], r, s)
+	return verified{issued: claims.Iat}, ecdsa.Verify(key, digest[:], r, s)
 }
 
 func cutLast(bearer string) (signed, signature string, ok bool) {

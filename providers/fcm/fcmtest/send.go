@@ -71,6 +71,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, 
 	s.pause(r, s.latency()+answer.Delay)
 	switch answer.Fault {
 	case standin.NoFault:
+	case standin.Drain:
+		w.Header().Set("Connection", "close") // a GOAWAY, in HTTP/2
 	case standin.Page:
 		writePage(w, statusOf(answer))
 		return
@@ -112,8 +114,8 @@ func (s *Server) pause(r *http.Request, d time.Duration) {
 }
 
 // fail breaks the connection, or never answers. net/http gives no say over the
-// streams of HTTP/2, so both kinds of GOAWAY are a broken connection here; what
-// was taken and what not is as standin says.
+// streams of HTTP/2, so GoAway and GoAwayUnprocessed are a broken connection
+// here; what was taken and what not is as standin says.
 func (s *Server) fail(r *http.Request, fault standin.Fault) {
 	if fault == standin.BlackHole {
 		select {

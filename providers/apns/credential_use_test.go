@@ -1,0 +1,266 @@
+package apns_test
+
+import (
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+func send(t *testing.T, sender *apns.Sender, want providers.Kind, reason providers.Reason) providers.Outcome {
+	t.Helper()
+	o := sender.Send(t.Context(), notification("n1"), to("00aa"))
+	if o.Kind != want || o.Reason != reason {
+		t.Fatalf("%+v, want %v %s", o, want, reason)
+	}
+	harmless(t, o, "00aa")
+	return o
+}
+
+func TestExpiredProviderTokenIsRefreshedOnce(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	sender := newSender(t, credentials(t, server))
+	if err := sender.Age(40 * time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	send(t, sender, providers.Delivered, providers.OK)
+	server.ExpireTokens()
+	old := sender.Bearer()
+	if o := send(t, sender, providers.Retry, apns.ExpiredProviderToken); o.RetryAfter != 0 || o.Concerns != providers.ConcernsCredential {
+		t.Errorf("%+v", o)
+	}
+	send(t, sender, providers.Delivered, providers.OK)
+	fresh := sender.Bearer()
+	if fresh == old {
+		t.Error("the provider token was not renewed")
+	}
+	// The new one is refused as well: another would be one too many.
+	server.ExpireTokens()
+	if o := send(t, sender, providers.Misconfigured, apns.ExpiredProviderToken); o.Concerns != providers.ConcernsCredential {
+		t.Errorf("%+v", o)
+	}
+	if sender.Bearer() != fresh {
+		t.Error("a provider token was renewed within 20 minutes")
+	}
+	if got := server.Count().Received; got != 4 {
+		t.Errorf("%d requests, want 4", got)
+	}
+}
+
+func TestTooManyTokenUpdatesHoldTheCredential(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config := credentials(t, server)
+	sender, other := newSender(t, config), newSender(t, config)
+	send(t, sender, providers.Delivered, providers.OK)
+	bearer := sender.Bearer()
+	server.RespondAlways(standin.Answer{Status: http.StatusTooManyRequests, Reason: string(apns.TooManyProviderTokenUpdates)})
+	if o := send(t, sender, providers.Retry, apns.TooManyProviderTokenUpdates); o.RetryAfter != 20*time.Minute {
+		t.Errorf("%+v", o)
+	}
+	server.Recover()
+	// Whoever uses the key leaves APNs alone, and knows for how long.
+	for _, s := range []*apns.Sender{sender, other} {
+		o := send(t, s, providers.Retry, apns.TooManyProviderTokenUpdates)
+		if o.RetryAfter < 19*time.Minute || o.RetryAfter > 20*time.Minute || o.Concerns != providers.ConcernsCredential || o.Ambiguous {
+			t.Errorf("%+v", o)
+		}
+	}
+	if got := server.Count().Received; got != 2 {
+		t.Errorf("%d requests, want 2", got)
+	}
+	if sender.Bearer() != bearer {
+		t.Error("the provider token was renewed")
+	}
+}
+
+// reloaded is what a sender tells of its reloads.
+func reloaded(sender *apns.Sender) <-chan error {
+	told := make(chan error, 10)
+	sender.OnReload(func(err error) { told <- err })
+	return told
+}
+
+func next(t *testing.T, told <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-told:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was reloaded")
+		return nil
+	}
+}
+
+func replace(t *testing.T, file string, content []byte) {
+	t.Helper()
+	temporary := file + ".new"
+	if err := os.WriteFile(temporary, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(temporary, file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func watching(t *testing.T, config apns.Config) *apns.Sender {
+	t.Helper()
+	sender, err := apns.NewWatching(config, 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sender.Close() })
+	return sender
+}
+
+func TestKeyIsReloaded(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config := credentials(t, server)
+	right := read(t, config.KeyFile)
+	wrong := read(t, credentials(t, newServer(t, apnstest.Options{})).KeyFile)
+	replace(t, config.KeyFile, wrong)
+	sender := watching(t, config)
+	told := reloaded(sender)
+	send(t, sender, providers.Misconfigured, apns.InvalidProviderToken)
+
+	replace(t, config.KeyFile, right)
+	if err := next(t, told); err != nil {
+		t.Fatal(err)
+	}
+	send(t, sender, providers.Delivered, providers.OK)
+
+	// A file that is no key changes nothing.
+	replace(t, config.KeyFile, []byte("secret-of-a-file"))
+	err := next(t, told)
+	if err == nil {
+		t.Fatal("junk is taken for a key")
+	}
+	harmless(t, providers.Outcome{Err: err}, "secret-of-a-file")
+	send(t, sender, providers.Delivered, providers.OK)
+	if err := os.Remove(config.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := next(t, told); err == nil {
+		t.Fatal("a missing file is no error")
+	}
+	send(t, sender, providers.Delivered, providers.OK)
+	if _, ends := sender.CredentialExpiry(); ends {
+		t.Error("a key has an end")
+	}
+}
+
+func TestCertificateIsReloaded(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config, err := server.WriteCertificate(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := server.WriteCertificate(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := newServer(t, apnstest.Options{}).WriteCertificate(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := newSender(t, config)
+	reload := func() {
+		t.Helper()
+		if err := sender.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expiry, ends := sender.CredentialExpiry()
+	if left := time.Until(expiry); !ends || left < 360*24*time.Hour || left > 367*24*time.Hour {
+		t.Errorf("ends %v on %v", ends, expiry)
+	}
+	send(t, sender, providers.Delivered, providers.OK)
+	reload() // the same again
+	send(t, sender, providers.Delivered, providers.OK)
+	if n := server.Count().Connections; n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	replace(t, config.CertificateFile, read(t, next.CertificateFile))
+	reload()
+	send(t, sender, providers.Delivered, providers.OK)
+	if n := server.Count().Connections; n != 2 {
+		t.Errorf("%d connections, want a new one for the new certificate", n)
+	}
+	// The new connections show the new certificate indeed.
+	replace(t, config.CertificateFile, read(t, foreign.CertificateFile))
+	reload()
+	send(t, sender, providers.Misconfigured, providers.TLSRefused)
+}
+
+// Pushes under way when the credential changes end over the old connection.
+func TestReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 5 * time.Millisecond}})
+	config, err := server.WriteCertificate(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := newSender(t, config)
+	changing := make(chan struct{})
+	go func() {
+		defer close(changing)
+		for range 5 {
+			other, err := server.WriteCertificate(t.TempDir())
+			if err == nil {
+				replace(t, config.CertificateFile, read(t, other.CertificateFile))
+				err = sender.Reload()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	const pushes, rounds = 64, 5
+	for range rounds {
+		if kinds := burst(t, sender, pushes); kinds[providers.Delivered] != pushes {
+			t.Errorf("%v", kinds)
+		}
+	}
+	<-changing
+	if n := server.Ledger().Len(); n != pushes*rounds {
+		t.Errorf("%d accepted, want %d", n, pushes*rounds)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config := credentials(t, server)
+	config.DryRun = true
+	sender := newSender(t, config)
+	send(t, sender, providers.Delivered, providers.DryRun)
+	if o := sender.Send(t.Context(), notification("n1"), to("not hexadecimal")); o.Kind != providers.DeadToken {
+		t.Errorf("%+v", o)
+	}
+	certificate, err := server.WriteCertificate(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate.DryRun = true
+	send(t, newSender(t, certificate), providers.Delivered, providers.DryRun)
+	if c := server.Count(); c.Connections != 0 || c.Received != 0 {
+		t.Errorf("%+v", c)
+	}
+}

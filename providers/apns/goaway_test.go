@@ -1,0 +1,117 @@
+package apns_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// inFlight sends the pushes from..to at once over a warm connection, and returns
+// their outcomes by token. fault is what becomes of the connection when the
+// middle one of them is answered.
+func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault standin.Fault) map[string]providers.Outcome {
+	t.Helper()
+	if o := sender.Send(t.Context(), notification("warm"), to("aa")); o.Kind != providers.Delivered {
+		t.Fatalf("%+v", o)
+	}
+	const pushes = 200
+	outcomes := make(map[string]providers.Outcome)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range pushes {
+		token := fmt.Sprintf("%064x", i)
+		if i == pushes/2 {
+			server.Respond(token, standin.Answer{Fault: fault})
+		}
+		all.Go(func() {
+			o := sender.Send(t.Context(), notification(token), to(token))
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[token] = o
+		})
+	}
+	all.Wait()
+	return outcomes
+}
+
+func accepted(server *apnstest.Server) (byToken map[string]int, ids map[string]string) {
+	byToken, ids = make(map[string]int), make(map[string]string)
+	for _, e := range server.Ledger().Entries() {
+		byToken[e.Token]++
+		ids[e.Token] = e.APNsID
+	}
+	return byToken, ids
+}
+
+var goAwayLatency = standin.Latency{Typical: 30 * time.Millisecond}
+
+// When APNs says which pushes it takes and answers them, nobody notices.
+func TestGoAwayLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []standin.Fault{standin.Drain, standin.GoAwayUnprocessed} {
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, apnstest.Options{Latency: goAwayLatency})
+			sender := newSender(t, credentials(t, server))
+			outcomes := inFlight(t, server, sender, fault)
+			times, _ := accepted(server)
+			for token, o := range outcomes {
+				if o.Kind != providers.Delivered || times[token] != 1 {
+					t.Errorf("%v %s (%v), accepted %d times", o.Kind, o.Reason, o.Err, times[token])
+				}
+			}
+			if fault == standin.Drain && server.Count().Peak < 50 {
+				t.Errorf("only %d pushes were in flight", server.Count().Peak)
+			}
+		})
+	}
+}
+
+// When it answers no more, what it has taken is ambiguous, and that alone can be
+// doubled: the second time carries the same apns-id.
+func TestGoAwayWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []standin.Fault{standin.GoAway, standin.Close} {
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			server := newServer(t, apnstest.Options{Latency: goAwayLatency})
+			sender := newSender(t, credentials(t, server))
+			outcomes := inFlight(t, server, sender, fault)
+			before, ids := accepted(server)
+			ambiguous := 0
+			for token, o := range outcomes {
+				switch {
+				case o.Kind == providers.Delivered:
+					if before[token] != 1 {
+						t.Errorf("delivered, but accepted %d times", before[token])
+					}
+					continue
+				case o.Kind != providers.Retry || o.Reason != providers.ConnectionLost:
+					t.Errorf("%+v", o)
+				case o.Ambiguous:
+					ambiguous++
+				case before[token] != 0:
+					t.Errorf("%+v, but it was accepted", o)
+				}
+				if o := sender.Send(t.Context(), notification(token), to(token)); o.Kind != providers.Delivered || before[token] > 0 && o.ProviderID != ids[token] {
+					t.Errorf("again: %+v, want the apns-id %s", o, ids[token])
+				}
+			}
+			if ambiguous == 0 {
+				t.Error("nothing was in flight")
+			}
+			after, _ := accepted(server)
+			for token, o := range outcomes {
+				if n := after[token]; n == 0 || n > 1 && !o.Ambiguous {
+					t.Errorf("%+v, accepted %d times in the end", o, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package apns
+
+import (
+	"crypto/elliptic"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sideshow/apns2/token"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// A key is a .p8 key with its provider token. All Senders with the same key
+// share one: APNs limits how often the token of a key is updated.
+type key struct {
+	token *token.Token
+
+	mu sync.Mutex
+	// held is until when nothing is sent with the key.
+	held time.Time
+}
+
+var keys = struct {
+	sync.Mutex
+	byID map[keyIdentity]*key
+}{byID: make(map[keyIdentity]*key)}
+
+type keyIdentity struct{ keyID, teamID, publicKey string }
+
+// loadKey returns the configured key.
+func loadKey(c Config) (*key, error) {
+	private, err := token.AuthKeyFromFile(c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("key_file: %w", err)
+	}
+	if private.Curve != elliptic.P256() {
+		return nil, fmt.Errorf("key_file: %s holds no P-256 key, as ES256 needs", c.KeyFile)
+	}
+	public, err := private.PublicKey.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("key_file: %w", err)
+	}
+	keys.Lock()
+	defer keys.Unlock()
+	id := keyIdentity{c.KeyID, c.TeamID, string(public)}
+	k := keys.byID[id]
+	if k == nil {
+		k = &key{token: &token.Token{AuthKey: private, KeyID: c.KeyID, TeamID: c.TeamID}}
+		keys.byID[id] = k
+	}
+	return k, nil
+}
+
+// refresh makes the next request mint a new token, now that APNs has refused
+// bearer as expired. It reports false when it must not, because bearer is so new
+// that APNs would not take another one.
+func (k *key) refresh(bearer string, now time.Time) bool {
+	k.token.Lock()
+	defer k.token.Unlock()
+	if k.token.Bearer != bearer {
+		return true // another request has done it
+	}
+	if now.Sub(time.Unix(k.token.IssuedAt, 0)) < tokenUpdateInterval {
+		return false
+	}
+	k.token.IssuedAt = 0
+	return true
+}
+
+// hold keeps the key from use until then, with the token that it has.
+func (k *key) hold(until time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if until.After(k.held) {
+		k.held = until
+	}
+}
+
+// heldFor returns how long the key is still kept from use; 0 if it is not.
+func (k *key) heldFor(now time.Time) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return max(0, k.held.Sub(now))
+}
+
+// holding is the outcome of a push that is not made because its key is held.
+func holding(left time.Duration) providers.Outcome {
+	return providers.Outcome{
+		Kind:       providers.Retry,
+		Reason:     TooManyProviderTokenUpdates,
+		RetryAfter: max(left, providers.MinRetryAfter),
+		Concerns:   providers.ConcernsCredential,
+		Err: fmt.Errorf("not sent: APNs has refused the key's provider token, and is left alone for %v more: %s",
+			left.Round(time.Second), verdicts[TooManyProviderTokenUpdates].what),
+	}
+}

@@ -1,0 +1,50 @@
+package apns
+
+import (
+	"time"
+)
+
+// Reload reads the key or the certificate again, and uses it from the next push
+// on, over new connections. On an error, which names the key of the
+// configuration at fault, what was in use stays. A Sender reloads by itself
+// within seconds when the files change.
+//
+// The key's ID belongs to the configuration: a file with another key needs a new
+// Sender, unless its ID is the same.
+func (s *Sender) Reload() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	next, err := loadCredential(s.config, s.http)
+	if err != nil {
+		return err
+	}
+	if next.same(s.credential.Load()) {
+		return nil
+	}
+	s.credential.Store(next)
+	// APNs knows a connection by what it was opened with.
+	s.connections.renew()
+	return nil
+}
+
+// OnReload has f called whenever the files have changed, with nil when the new
+// credential is in use, and otherwise with the reason why the old one stays. It
+// takes the place of an earlier f.
+func (s *Sender) OnReload(f func(error)) { s.onReload.Store(&f) }
+
+func (s *Sender) reload() {
+	err := s.Reload()
+	if f := s.onReload.Load(); f != nil {
+		(*f)(err)
+	}
+}
+
+// CredentialExpiry returns when the certificate in use ends. It reports false
+// for a key, which does not end.
+func (s *Sender) CredentialExpiry() (time.Time, bool) {
+	c := s.credential.Load().certificate
+	if c == nil {
+		return time.Time{}, false
+	}
+	return c.Leaf.NotAfter, true
+}
