@@ -465,7 +465,8 @@ func (l *Redis) fail(op string, err error) error {
 
 // unavailable tells the answers of a Redis that cannot serve now.
 func unavailable(reply redis.Error) bool {
-	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "OOM", "BUSY"} {
+	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN",
+		"ASK ", "MOVED ", "TRYAGAIN", "Script attempted to access a non local key", "MISCONF", "OOM", "BUSY"} {
 		if redis.HasErrorPrefix(reply, prefix) {
 			return true
 		}

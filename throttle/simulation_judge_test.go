@@ -138,7 +138,7 @@ func (w *world) judgeKeys() {
 		}
 	}
 	// an idle user leaves nothing behind
-	w.now.Add(3 * keepFor.Microseconds() * 10)
+	w.now.Add(3 * w.p.keep.Microseconds() * 10)
 	w.setTime()
 	w.must(w.raw.Exists(ctx, "tick").Err())
 	if keys := w.redis.Keys(); len(keys) > 0 {
@@ -162,7 +162,7 @@ func (w *world) judgeSent(u *simUser, scope, set string) {
 	}
 	for j, at := range stamps {
 		got, ok := known[member(j.id)]
-		if trimmed := at < w.serverNow()-keepFor.Microseconds(); (!ok && !trimmed || ok && got < at) && !j.cancelled {
+		if trimmed := at < w.serverNow()-w.p.keep.Microseconds(); (!ok && !trimmed || ok && got < at) && !j.cancelled {
 			w.fault("%s was admitted at %d, and %s has it at %d", j.id, at, set, got)
 		}
 		delete(known, member(j.id))
@@ -184,8 +184,8 @@ func (w *world) job(u *simUser, id string) *job {
 	return nil
 }
 
-func (w *world) report() string {
-	return fmt.Sprintf("seed %d, plan %+v (again with -run Simulation -seed %d -v):\n\t%s", w.seed, w.p, w.seed, strings.Join(w.faults, "\n\t"))
+func (w *world) report(test string) string {
+	return fmt.Sprintf("seed %d, plan %+v (again with -run '^%s$' -seed %d -v):\n\t%s", w.seed, w.p, test, w.seed, strings.Join(w.faults, "\n\t"))
 }
 
 // figures say what a history was like.
@@ -193,7 +193,7 @@ type figures struct {
 	trips, acquires, deliveries, most int
 	granted, ahead, refused           int
 	lost, ghosts, crashes             int
-	twins, cancels, changes           int
+	twins, cancels, changes, jolts    int
 }
 
 func (f *figures) add(g figures) {
@@ -210,9 +210,10 @@ func (f *figures) add(g figures) {
 	f.twins += g.twins
 	f.cancels += g.cancels
 	f.changes += g.changes
+	f.jolts += g.jolts
 }
 
 func (f figures) String() string {
 	return fmt.Sprintf("%d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes})
+		f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
 }

@@ -20,45 +20,54 @@ var (
 // the reply. What was granted is judged from a log of the simulation's own.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	if *simulatedSeed != 0 {
-		w := simulate(t, *simulatedSeed, true)
-		t.Log(w.figures.String())
-		if len(w.faults) > 0 {
-			t.Fatal(w.report())
-		}
-		return
+	total := simulateAll(t, 240, false)
+	if total.granted == 0 || total.lost == 0 || total.ghosts == 0 || total.crashes == 0 || total.twins == 0 ||
+		total.cancels == 0 || total.changes == 0 || total.ahead == 0 || total.refused == 0 {
+		t.Error("the runs left out something they are made for")
 	}
-	runs := *simulatedRuns
-	if runs == 0 {
-		runs = 200
-		if testing.Short() {
-			runs = 20
-		}
+}
+
+// TestSimulationOfAServerWhoseClockSteps has Redis's own clock step, back and
+// forth, by seconds. By that clock the limits hold all the same.
+func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
+	t.Parallel()
+	if total := simulateAll(t, 60, true); total.jolts == 0 || total.granted == 0 {
+		t.Error("the clock did not step")
 	}
-	var total figures
+}
+
+// simulateAll runs that many histories, or the one that -seed names.
+func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
+	t.Helper()
+	if *simulatedRuns > 0 {
+		runs = *simulatedRuns
+	} else if testing.Short() {
+		runs /= 8
+	}
+	first := uint64(1)
+	if *simulatedSeed > 0 {
+		first, runs = *simulatedSeed, 1
+	}
 	failed := 0
-	for seed := uint64(1); seed <= uint64(runs); seed++ {
-		w := simulate(t, seed, false)
+	for i := range runs {
+		w := simulate(t, first+uint64(i), jolts, *simulatedSeed > 0)
 		total.add(w.figures)
 		if len(w.faults) > 0 {
-			t.Error(w.report())
+			t.Error(w.report(t.Name()))
 			if failed++; failed == 5 {
 				break
 			}
 		}
 	}
 	t.Logf("%d runs: %s", runs, total)
-	if runs >= 20 && (total.granted == 0 || total.lost == 0 || total.ghosts == 0 || total.twins == 0 ||
-		total.cancels == 0 || total.changes == 0 || total.ahead == 0 || total.refused == 0) {
-		t.Error("the runs left out something they are made for")
-	}
+	return total
 }
 
 // simulate runs the history of one seed.
-func simulate(t *testing.T, seed uint64, trace bool) *world {
+func simulate(t *testing.T, seed uint64, jolts, trace bool) *world {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(seed)
+		w = newWorld(seed, jolts)
 		if trace {
 			w.trace = t.Logf
 		}
@@ -85,16 +94,22 @@ type plan struct {
 	changes  int     // of limits
 	steps    int     // of workers' clocks
 	jolts    int     // of the server's clock
+	keep     time.Duration
 }
 
 const ms, second = int64(1000), int64(1_000_000)
 
-// keepFor is the limiters' horizon in a simulation.
-const keepFor = 4 * time.Second
+// longestPeriod is that of a simulation's policies, and its limiters' horizon.
+const longestPeriod = 4 * time.Second
 
-func (w *world) plan() {
+func (w *world) plan(jolts bool) {
 	r := w.rng
 	p := &w.p
+	p.keep = longestPeriod
+	if jolts {
+		p.keep += 20 * time.Second // a step must not put what counts out of sight
+		p.jolts = 1 + r.IntN(3)
+	}
 	some := func(most float64) float64 {
 		if r.IntN(3) == 0 {
 			return 0
@@ -134,6 +149,14 @@ func (w *world) plan() {
 		}
 		w.at(r.Int64N(burst+second), func() { worker.skew.Add(step) })
 	}
+	for range p.jolts {
+		jolt := between(r, -5*second, 5*second)
+		w.at(r.Int64N(burst+second), func() {
+			w.figures.jolts++
+			w.server += jolt
+			w.say("the server's clock steps by %d µs", jolt)
+		})
+	}
 	for range int(p.crash * float64(len(w.jobs))) {
 		worker := w.workers[r.IntN(len(w.workers))]
 		w.at(r.Int64N(burst+second), func() { w.crash(worker) })
@@ -152,7 +175,7 @@ func randomPolicy(r *rand.Rand) Policy {
 	for range r.IntN(3) {
 		rate := Rate{Count: 1 + r.IntN(6), Period: time.Duration(between(r, 30, 1500)) * time.Millisecond}
 		if r.IntN(12) == 0 {
-			rate = Rate{Count: 2 + r.IntN(6), Period: keepFor}
+			rate = Rate{Count: 2 + r.IntN(6), Period: longestPeriod}
 		}
 		p.Rates = append(p.Rates, rate)
 	}
@@ -163,7 +186,7 @@ func randomPolicy(r *rand.Rand) Policy {
 func adjust(r *rand.Rand, p Policy) Policy {
 	factor := []float64{0.3, 0.5, 2, 3}[r.IntN(4)]
 	scale := func(d time.Duration) time.Duration {
-		return min(keepFor, time.Duration(float64(d)*factor).Truncate(time.Microsecond))
+		return min(longestPeriod, time.Duration(float64(d)*factor).Truncate(time.Microsecond))
 	}
 	q := Policy{MinGap: p.MinGap, Rates: append([]Rate(nil), p.Rates...)}
 	switch i := r.IntN(len(q.Rates) + 2); {

@@ -47,13 +47,13 @@ type world struct {
 // epoch is the server's clock when a history begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func newWorld(seed uint64) *world {
+func newWorld(seed uint64, jolts bool) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
 		redis: miniredis.NewMiniRedis(), trace: func(string, ...any) {}}
 	w.setTime()
 	w.redis.ClockTTL(true)
 	w.raw = w.client()
-	w.plan()
+	w.plan(jolts)
 	if w.rng.IntN(4) > 0 {
 		w.must(lineScript.Load(context.Background(), w.raw).Err())
 	}
@@ -173,7 +173,7 @@ func (w *world) addWorker() {
 func (s *simWorker) start() {
 	s.client = s.world.client()
 	s.client.AddHook(hook{s})
-	s.limiter = NewRedis(s.client, Options{Prefix: "sim", Horizon: keepFor, Now: s.clock})
+	s.limiter = NewRedis(s.client, Options{Prefix: "sim", Horizon: s.world.p.keep, Now: s.clock})
 }
 
 func (s *simWorker) clock() time.Time {
