@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+func newAudit() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Compare what was accepted with what became of it",
+		Long: `audit compares the notifications that were accepted with those that have ended
+and those that wait, and the latter with the jobs on the queue. The difference
+is 0 at rest; in motion it is within what is in flight. Exit status 3 when it is
+not 0.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		audit, err := o.control.Audit(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			err = printJSON(out, audit)
+		} else {
+			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+			row := func(name string, n int64) { fmt.Fprintf(w, "%s\t%d\t\n", name, n) }
+			row("accepted", audit.Accepted)
+			for _, state := range push.EndStates {
+				row(string(state), audit.Ended[state])
+			}
+			row("waiting", audit.Waiting)
+			row("jobs queued", audit.Queued)
+			row("difference", audit.Difference)
+			row("malformed", audit.Malformed)
+			err = w.Flush()
+		}
+		if err == nil && audit.Difference != 0 {
+			return told(exitViolated)
+		}
+		return err
+	})
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+func newDead() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead",
+		Short: "Look after the dead letters: what was rejected, exhausted or malformed",
+	}
+	cmd.AddCommand(newDeadList(), newDeadShow(), newDeadRequeue(), newDeadPurge())
+	return cmd
+}
+
+func newDeadList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead letters, in no order",
+		Args:  cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		if !*asJSON {
+			fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT")
+		}
+		var failed error
+		err := o.records.Letters(ctx, func(l *push.Letter) bool {
+			if *asJSON {
+				failed = printJSON(out, l)
+			} else {
+				_, failed = fmt.Fprintf(w, "%q\t%s\t%s\t%d\t%s\n", l.ID, l.State, l.Reason, l.Attempts, stamp(l.At))
+			}
+			return failed == nil
+		})
+		return errors.Join(err, failed, w.Flush())
+	})
+}
+
+func newDeadShow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Print a dead letter, the notification included, as JSON",
+		Args:  cobra.ExactArgs(1),
+	}
+	_ = jsonFlag(cmd) // it prints nothing else
+	return operate(cmd, func(ctx context.Context, o *operation, args []string, out io.Writer) error {
+		letter, err := o.records.Letter(ctx, args[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		shown := struct {
+			*push.Letter
+			Notification *push.Notification `json:"notification,omitempty"`
+		}{Letter: letter}
+		if job, err := push.Decode(letter.Job); err == nil {
+			shown.Notification = job.Notification
+		}
+		return printJSON(out, shown)
+	})
+}
+
+func newDeadRequeue() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "requeue ID [ID …]",
+		Short: "Put dead letters back on their queue, with a new budget of attempts",
+		Args:  cobra.MinimumNArgs(1),
+	}
+	return operate(cmd, eachLetter(func(ctx context.Context, o *operation, id string) error {
+		return o.producer.Requeue(ctx, id)
+	}))
+}
+
+func newDeadPurge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge ID [ID …]",
+		Short: "Delete dead letters; what became of their notifications stays counted",
+		Args:  cobra.MinimumNArgs(1),
+	}
+	return operate(cmd, eachLetter(func(ctx context.Context, o *operation, id string) error {
+		there, err := o.records.Purge(ctx, id)
+		if err == nil && !there {
+			return push.ErrNoLetter
+		}
+		return err
+	}))
+}
+
+// eachLetter does the same with each ID, and goes on after one that fails.
+func eachLetter(f func(ctx context.Context, o *operation, id string) error) func(context.Context, *operation, []string, io.Writer) error {
+	return func(ctx context.Context, o *operation, ids []string, _ io.Writer) error {
+		var errs []error
+		for _, id := range ids {
+			if err := f(ctx, o, id); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// An operation is what an operator's command works with: the Redis that the
+// workers use, spoken to directly.
+type operation struct {
+	cfg      *config.Config
+	records  *push.Records
+	producer *push.Producer
+	limits   *throttle.Limits
+	limiter  *throttle.Redis
+	control  *worker.Control
+	closers
+}
+
+// operate adds --config and, for a command that reads, --json, and runs f with
+// all that it needs.
+func operate(cmd *cobra.Command, f func(ctx context.Context, o *operation, args []string, out io.Writer) error) *cobra.Command {
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		o, err := openOperation(ctx, *file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = o.close() }()
+		return f(ctx, o, args, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func openOperation(ctx context.Context, configured string) (*operation, error) {
+	cfg, file, err := loadConfig(configured)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Redis.Address.Mode == config.Embedded {
+		return nil, misusedf("%s: redis.address: the embedded Redis lives inside another process, where nothing can be looked up: "+
+			"name a server there or in PUSHPACE_REDIS__ADDRESS", file)
+	}
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	const connections = 8
+	o := &operation{cfg: cfg, limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
+	if err != nil {
+		return nil, err
+	}
+	o.add(queue.Close)
+	timelines := queue
+	if cfg.Limits.Redis != nil {
+		if timelines, err = redisconn.Open(ctx, *cfg.Limits.Redis, connections); err != nil {
+			_ = o.close()
+			return nil, err
+		}
+		o.add(timelines.Close)
+	}
+	prefix := cfg.Redis.Prefix
+	if cfg.Limits.Redis != nil {
+		prefix = cfg.Limits.Redis.Prefix
+	}
+	o.limiter = throttle.NewRedis(timelines.Client, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
+	o.add(o.limiter.Close)
+	o.records = push.NewRecords(queue.Client, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	o.producer = push.NewProducer(queue.Client, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	o.control = worker.NewControl(queue.Client, o.records, o.limiter, o.limits)
+	return o, nil
+}
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "print JSON")
+}
+
+func printJSON(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }

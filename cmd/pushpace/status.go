@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status ID",
+		Short: "Say where a notification is, and when it waits, until when and by which rule",
+		Args:  cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, args []string, out io.Writer) error {
+		status, err := o.control.Status(ctx, args[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		if *asJSON {
+			return printJSON(out, status)
+		}
+		return printStatus(out, status, time.Now())
+	})
+}
+
+func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
+	line("id", "%s", s.ID)
+	line("state", "%s", s.State)
+	if s.State == push.Waiting {
+		switch {
+		case s.Until.After(now):
+			line("until", "%s, in %s", stamp(s.Until), s.Until.Sub(now).Round(time.Second))
+			line("by", "%s", limit(s.Scope, s.Rule))
+		case s.Attempts > 0:
+			line("for", "another attempt")
+		}
+		line("job", "%s in %s", orNone(s.Job), s.Queue)
+	}
+	line("accepted", "%s", stamp(s.Accepted))
+	line("deferred", "%s", times(s.Deferrals))
+	if s.Attempts > 0 {
+		line("to be sent again", "%s, first at %s", times(s.Attempts), stamp(s.FirstAttempt))
+	}
+	for i, outcome := range s.Outcomes {
+		line(fmt.Sprintf("target %d", i+1), "%s %s", outcome.Kind, outcome.Reason)
+	}
+	if s.Error != "" {
+		line("error", "%s", s.Error)
+	}
+	if !s.Ended.IsZero() {
+		line("ended", "%s", stamp(s.Ended))
+	}
+	return w.Flush()
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+func limit(scope, rule string) string {
+	if scope == throttle.General {
+		return "the general limit " + rule
+	}
+	return "the limit " + rule + " of category " + scope
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func newCancel() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: "End a notification that waits, and give its slot to those behind it",
+		Args:  cobra.ExactArgs(1),
+	}
+	return operate(cmd, func(ctx context.Context, o *operation, args []string, _ io.Writer) error {
+		err := o.control.Cancel(ctx, args[0])
+		if errors.Is(err, worker.ErrUnderWay) {
+			return fmt.Errorf("%s: %w; look again in a moment", args[0], err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		return nil
+	})
+}
