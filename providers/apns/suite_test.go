@@ -46,6 +46,11 @@ func TestSuite(t *testing.T) {
 				config.Endpoint = "https://127.0.0.1:1"
 				return sender(t, config)
 			},
+			DryRun: func(t *testing.T) providers.Sender {
+				config := good
+				config.DryRun = true
+				return sender(t, config)
+			},
 			Token:         func(i int) string { return fmt.Sprintf("00fc13adff785122%048x", i) },
 			Reasons:       apns.Reasons(),
 			Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: string(apns.InvalidProviderToken)},

@@ -80,12 +80,12 @@ type accessToken struct {
 // accessTokens fetches and keeps the current access token. All who need one
 // while there is none wait for the same fetch, each within its own context.
 type accessTokens struct {
-	account *jwt.Config
 	base    http.RoundTripper
 	timeout time.Duration
 	life    context.Context
 
 	mu      sync.Mutex
+	account *jwt.Config
 	current *accessToken
 	fetch   *fetch // nil when none is under way
 	fetches sync.WaitGroup
@@ -94,8 +94,9 @@ type accessTokens struct {
 // A fetch is one request for an access token. Its result may be read once done
 // is closed.
 type fetch struct {
-	done  chan struct{}
-	token *accessToken
+	account *jwt.Config
+	done    chan struct{}
+	token   *accessToken
 	// failed says what a failure means.
 	failed providers.Outcome
 }
@@ -107,7 +108,7 @@ func (s *accessTokens) get(ctx context.Context) (*accessToken, *providers.Outcom
 	token := s.current
 	usable := token != nil && now.Before(token.expires)
 	if s.fetch == nil && (!usable || now.After(token.renew)) {
-		s.fetch = &fetch{done: make(chan struct{})}
+		s.fetch = &fetch{account: s.account, done: make(chan struct{})}
 		s.fetches.Add(1)
 		go s.run(s.fetch)
 	}
@@ -139,19 +140,37 @@ func (s *accessTokens) drop(token *accessToken) {
 
 func (s *accessTokens) run(f *fetch) {
 	defer s.fetches.Done()
-	token, failed := s.ask()
+	token, failed := s.ask(f.account)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.token, f.failed = token, failed
-	if token != nil {
+	if token != nil && f.account == s.account {
 		s.current = token
 	}
-	s.fetch = nil
+	if s.fetch == f {
+		s.fetch = nil
+	}
 	close(f.done)
 }
 
-// ask requests one access token.
-func (s *accessTokens) ask() (*accessToken, providers.Outcome) {
+// use takes account from now on, and its first token if there is one. Without
+// it the token of the former account serves until the next is there.
+func (s *accessTokens) use(account *jwt.Config, token *accessToken) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account, s.fetch = account, nil
+	switch {
+	case token != nil:
+		s.current = token
+	case s.current != nil:
+		former := &accessToken{value: s.current.value, expires: s.current.expires}
+		former.worked.Store(s.current.worked.Load())
+		s.current = former
+	}
+}
+
+// ask requests one access token for account.
+func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome) {
 	ctx, cancel := context.WithTimeout(s.life, s.timeout)
 	defer cancel()
 	// Package jwt takes no context and keeps no type of an error of the
@@ -159,7 +178,7 @@ func (s *accessTokens) ask() (*accessToken, providers.Outcome) {
 	transport := &tokenTransport{ctx: ctx, next: s.base}
 	client := &http.Client{Transport: transport, CheckRedirect: noRedirect}
 	asked := time.Now()
-	t, err := s.account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+	t, err := account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
 	if transport.err != nil {
 		return nil, notSent(cause(ctx, transport.err))
 	}

@@ -35,6 +35,10 @@ type Config struct {
 	// Timeout bounds one attempt, the fetch of an access token included. Zero
 	// means DefaultTimeout; at most MaxTimeout.
 	Timeout time.Duration `yaml:"timeout"`
+	// DryRun has FCM check the messages and send them to no device (the API's
+	// validate_only). What FCM takes is delivered, with the reason
+	// providers.DryRun.
+	DryRun bool `yaml:"dry_run"`
 }
 
 // A project ID is part of the URL. Domain-scoped ones hold a dot and a colon.

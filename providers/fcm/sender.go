@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	firebase "firebase.google.com/go/v4"
 	"firebase.google.com/go/v4/messaging"
 	"google.golang.org/api/option"
 
+	"github.com/pushpace/pushpace/internal/filewatch"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
@@ -27,7 +29,15 @@ type Sender struct {
 	tokens    *accessTokens
 	line      *line
 	timeout   time.Duration
+	dryRun    bool
 	end       context.CancelFunc
+
+	credentialsFile string
+	// account names the project when the configuration does not.
+	account   string
+	reloading sync.Mutex
+	onReload  atomic.Pointer[func(error)]
+	watching  sync.WaitGroup
 
 	mu     sync.RWMutex
 	closed bool
@@ -40,6 +50,10 @@ var _ providers.Sender = (*Sender)(nil)
 // to nothing: FCM and the token endpoint may be down. Its error names the key
 // of cfg to mend. The context bounds New only.
 func New(ctx context.Context, cfg Config) (*Sender, error) {
+	return newSender(ctx, cfg, filewatch.Interval)
+}
+
+func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -47,11 +61,13 @@ func New(ctx context.Context, cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	account, project, err := readCredentials(cfg.CredentialsFile)
+	watch := filewatch.New(cfg.CredentialsFile)
+	account, named, err := readCredentials(cfg.CredentialsFile)
 	if err != nil {
 		return nil, err
 	}
-	if project = cmp.Or(cfg.ProjectID, project); !projectID.MatchString(project) {
+	project := cmp.Or(cfg.ProjectID, named)
+	if !projectID.MatchString(project) {
 		return nil, errors.New("project_id: is missing, and credentials_file names no project either")
 	}
 	life, end := context.WithCancel(context.Background())
@@ -62,10 +78,16 @@ func New(ctx context.Context, cfg Config) (*Sender, error) {
 		return nil, fmt.Errorf("firebase: %w", err)
 	}
 	timeout := cmp.Or(cfg.Timeout, DefaultTimeout)
-	return &Sender{
-		client: client, transport: transport, line: newLine(), timeout: timeout, end: end,
-		tokens: &accessTokens{account: account, base: transport, timeout: timeout, life: life},
-	}, nil
+	s := &Sender{
+		client: client, transport: transport, line: newLine(), timeout: timeout, dryRun: cfg.DryRun, end: end,
+		tokens:          &accessTokens{account: account, base: transport, timeout: timeout, life: life},
+		credentialsFile: cfg.CredentialsFile,
+	}
+	if cfg.ProjectID == "" {
+		s.account = named
+	}
+	s.watching.Go(func() { watch.Run(life, interval, s.reload) })
+	return s, nil
 }
 
 func newClient(ctx context.Context, project, endpoint string, transport http.RoundTripper) (*messaging.Client, error) {
@@ -107,7 +129,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 }
 
 func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target) providers.Outcome {
-	a := &attempt{bearer: token.value, body: sendRequest(message), connected: s.line.connected}
+	a := &attempt{bearer: token.value, body: sendRequest(message, s.dryRun), connected: s.line.connected}
 	// What the SDK returns says less than what the attempt saw.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
 	worked := token.worked.Load()
@@ -117,12 +139,28 @@ func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.F
 	case a.status >= 200 && a.status < 300 && !worked:
 		token.worked.Store(true)
 	}
-	return a.outcome(ctx, worked, time.Now())
+	o := a.outcome(ctx, worked, time.Now())
+	if s.dryRun {
+		o = rehearsed(o)
+	}
+	return o
+}
+
+// rehearsed is the outcome of a message that FCM was to check only.
+func rehearsed(o providers.Outcome) providers.Outcome {
+	o.Ambiguous = false
+	if o.Kind == providers.Delivered {
+		o.Reason, o.ProviderID = providers.DryRun, ""
+	}
+	return o
 }
 
 // sendRequest returns the body of the v1 API's send request.
-func sendRequest(message push.FCMMessage) []byte {
-	const before, after = `{"message":`, `}`
+func sendRequest(message push.FCMMessage, validateOnly bool) []byte {
+	before, after := `{"message":`, `}`
+	if validateOnly {
+		before = `{"validate_only":true,"message":`
+	}
 	body := make([]byte, 0, len(before)+len(message.JSON)+len(after))
 	body = append(body, before...)
 	body = append(body, message.JSON...)
@@ -149,6 +187,7 @@ func (s *Sender) Close() error {
 	s.mu.Unlock()
 	s.sends.Wait()
 	s.end()
+	s.watching.Wait()
 	s.tokens.fetches.Wait()
 	s.transport.CloseIdleConnections()
 	return nil

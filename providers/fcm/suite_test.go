@@ -48,6 +48,11 @@ func harness(t *testing.T, options fcmtest.Options) providertest.Harness {
 			cfg.Endpoint = "https://127.0.0.1:1"
 			return newSender(t, cfg)
 		},
+		DryRun: func(t *testing.T) providers.Sender {
+			cfg := cfg
+			cfg.DryRun = true
+			return newSender(t, cfg)
+		},
 		Token:         func(i int) string { return fmt.Sprintf("token-of-device-%d:APA91b", i) },
 		Reasons:       fcm.Reasons(),
 		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: fcmtest.Bare},

@@ -60,6 +60,8 @@ var cases = []testCase{
 	{"black hole within the context", testBlackHoleWithinContext},
 	{"abrupt close", broken(standin.Close)},
 	{"GOAWAY after taking it", broken(standin.GoAway)},
+	{"GOAWAY with pushes in flight", testDrain},
+	{"dry run", testDryRun},
 	{"dial failure", testDialFailure},
 	{"cancelled before", testCancelledBefore},
 	{"cancelled under way", testCancelledUnderWay},
@@ -188,6 +190,49 @@ func broken(fault standin.Fault) func(*bench) {
 		b.want(b.send(b.Context(), s, 2), providers.Delivered)
 		b.wantCounts(3, 3)
 	}
+}
+
+// testDrain has the provider end a connection in order: it answers what it has
+// taken, and takes no more. Nothing is lost, doubled or in doubt.
+func testDrain(b *bench) {
+	const n = 64
+	s := b.sender(0)
+	b.want(b.send(b.Context(), s, n), providers.Delivered)
+	outcomes := make([]providers.Outcome, n)
+	var sends sync.WaitGroup
+	for i := range n {
+		answer := standin.Answer{Delay: 50 * time.Millisecond}
+		if i == n/2 {
+			answer = standin.Answer{Delay: 20 * time.Millisecond, Fault: standin.Drain}
+		}
+		b.StandIn.Respond(b.Token(i), answer)
+		sends.Go(func() { outcomes[i] = b.sendThis(b.Context(), s, i, notification(fmt.Sprint("id-", i))) })
+	}
+	sends.Wait()
+	times := make(map[string]int)
+	for _, e := range b.StandIn.Ledger().Entries() {
+		times[e.Token]++
+	}
+	for i, o := range outcomes {
+		if o.Kind != providers.Delivered || times[b.Token(i)] != 1 {
+			b.Errorf("push %d: %v (%s: %v), accepted %d times", i, o.Kind, o.Reason, o.Err, times[b.Token(i)])
+		}
+	}
+}
+
+func testDryRun(b *bench) {
+	s := b.DryRun(b.T)
+	b.Cleanup(func() { _ = s.Close() })
+	b.want(b.send(b.Context(), s, 0), providers.Delivered, providers.DryRun)
+	large := notification("id")
+	large.Body = strings.Repeat("x", 6000) // more than any platform takes
+	b.want(b.sendThis(b.Context(), s, 0, large), providers.Rejected, providers.Invalid)
+	if n := b.StandIn.Ledger().Len(); n != 0 {
+		b.Errorf("%d pushes were accepted", n)
+	}
+	ended, cancel := context.WithCancel(b.Context())
+	cancel()
+	b.want(b.send(ended, s, 0), providers.Retry, providers.Cancelled)
 }
 
 func testDialFailure(b *bench) {

@@ -35,6 +35,8 @@ type Harness struct {
 	New func(t *testing.T, timeout time.Duration) providers.Sender
 	// Unreachable returns a sender to an address that accepts no connection.
 	Unreachable func(t *testing.T) providers.Sender
+	// DryRun returns a sender whose configuration says dry_run.
+	DryRun func(t *testing.T) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.
 	Token func(i int) string
 	// Reasons are the provider's own.
@@ -52,7 +54,7 @@ type Harness struct {
 
 // common are the reasons that any sender may give.
 var common = []providers.Reason{
-	providers.OK, providers.DialFailed, providers.TimedOut, providers.ConnectionLost,
+	providers.OK, providers.DryRun, providers.DialFailed, providers.TimedOut, providers.ConnectionLost,
 	providers.Cancelled, providers.TLSRefused, providers.Unreadable, providers.Unknown, providers.Invalid,
 }
 

@@ -1,0 +1,47 @@
+package fcm
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// Reload reads the service account's key file again, tries it at its token
+// endpoint, and uses it from then on. On an error, which names the key of the
+// configuration at fault, what was in use stays: the file cannot be read, names
+// another project than the Sender's, or is refused by the endpoint. A Sender
+// reloads by itself within seconds when the file changes.
+func (s *Sender) Reload() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	account, project, err := readCredentials(s.credentialsFile)
+	if err != nil {
+		return err
+	}
+	if s.account != "" && project != s.account {
+		return fmt.Errorf("credentials_file: %s is for another project than before: set project_id, or start anew", s.credentialsFile)
+	}
+	token, failed := s.tokens.ask(account)
+	if failed.Kind == providers.Misconfigured {
+		return fmt.Errorf("credentials_file: %s is not used: %w", s.credentialsFile, failed.Err)
+	}
+	// An endpoint in trouble has nothing against the key.
+	s.tokens.use(account, token)
+	return nil
+}
+
+// OnReload has f called whenever the file has changed, with nil when the new
+// credentials are in use, and otherwise with the reason why the old ones stay.
+// It takes the place of an earlier f.
+func (s *Sender) OnReload(f func(error)) { s.onReload.Store(&f) }
+
+func (s *Sender) reload() {
+	err := s.Reload()
+	if f := s.onReload.Load(); f != nil {
+		(*f)(err)
+	}
+}
+
+// CredentialExpiry reports false: a service account's key does not end.
+func (s *Sender) CredentialExpiry() (time.Time, bool) { return time.Time{}, false }

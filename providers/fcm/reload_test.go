@@ -1,0 +1,142 @@
+package fcm_test
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+func replace(t *testing.T, file, from string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func delivered(t *testing.T, sender *fcm.Sender) {
+	t.Helper()
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.Delivered, providers.OK, providers.NoConcern)
+}
+
+func TestCredentialsAreReloaded(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, fcmtest.Options{})
+	t.Cleanup(func() { _ = server.Close() })
+	right := edit(t, cfg, "client_id", "2")
+	replace(t, cfg.CredentialsFile, edit(t, cfg, "client_email", "x@example.com"))
+	sender, err := fcm.NewWatching(t.Context(), cfg, 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sender.Close() })
+	told := make(chan error, 10)
+	sender.OnReload(func(err error) { told <- err })
+	next := func() error {
+		t.Helper()
+		select {
+		case err := <-told:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Fatal("nothing was reloaded")
+			return nil
+		}
+	}
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential)
+	replace(t, cfg.CredentialsFile, right)
+	if err := next(); err != nil {
+		t.Fatal(err)
+	}
+	delivered(t, sender)
+	if _, ends := sender.CredentialExpiry(); ends {
+		t.Error("a service account's key has an end")
+	}
+
+	other, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.CredentialsFile, right = right, cfg.CredentialsFile // edit reads the good one
+	for name, file := range map[string]string{
+		"no key":          edit(t, cfg, "private_key", "junk"),
+		"a refused key":   edit(t, cfg, "private_key", pkcs8(t, other)),
+		"another project": edit(t, cfg, "project_id", "another"),
+	} {
+		replace(t, right, file)
+		err := next()
+		if err == nil || !strings.HasPrefix(err.Error(), "credentials_file: ") || strings.Contains(err.Error(), "junk") {
+			t.Errorf("%s: %v", name, err)
+		}
+		server.ExpireTokens()
+		want(t, sender.Send(t.Context(), note(), target("token")), providers.Retry, fcm.Unauthenticated, providers.ConcernsCredential)
+		delivered(t, sender) // the old key gets a new token
+	}
+}
+
+// While the token endpoint is out of order a new key is taken on trust, and the
+// old key's token goes on.
+func TestReloadWhileTheTokenEndpointIsDown(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, fcmtest.Options{})
+	t.Cleanup(func() { _ = server.Close() })
+	sender := newSender(t, cfg)
+	t.Cleanup(func() { _ = sender.Close() })
+	delivered(t, sender)
+	server.TokenScript.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	if err := sender.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	delivered(t, sender)
+	server.TokenScript.Recover()
+	issued := server.TokensIssued()
+	server.ExpireTokens()
+	for sends := 1; sender.Send(t.Context(), note(), target("token")).Kind != providers.Delivered; sends++ {
+		if sends == 3 {
+			t.Fatal("no new access token")
+		}
+	}
+	if server.TokensIssued() == issued {
+		t.Error("the former access token is good again")
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan []byte, 1)
+	server, cfg := start(t, fcmtest.Options{Seen: func(body []byte) { arrived <- body }})
+	t.Cleanup(func() { _ = server.Close() })
+	cfg.DryRun = true
+	sender := newSender(t, cfg)
+	t.Cleanup(func() { _ = sender.Close() })
+	o := sender.Send(t.Context(), note(), target("token"))
+	want(t, o, providers.Delivered, providers.DryRun, providers.NoConcern)
+	var body struct {
+		ValidateOnly bool `json:"validate_only"`
+		Message      json.RawMessage
+	}
+	if err := json.Unmarshal(<-arrived, &body); err != nil || !body.ValidateOnly || len(body.Message) == 0 {
+		t.Errorf("%+v arrived (%v)", body, err)
+	}
+	if n := server.Ledger().Len(); n != 0 {
+		t.Errorf("%d were accepted", n)
+	}
+	// FCM's refusals are told as ever.
+	server.Respond("token", standin.Answer{Status: http.StatusNotFound})
+	want(t, sender.Send(t.Context(), note(), target("token")), providers.DeadToken, fcm.Unregistered, providers.ConcernsToken)
+}
