@@ -41,6 +41,13 @@ var cases = []testCase{
 		standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: retryAfter, RetryAfterDate: true}, wantRetryAfter)},
 	{"503 with Retry-After", refused(
 		standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: retryAfter}, wantRetryAfter)},
+	{"429", refused(standin.Answer{Status: http.StatusTooManyRequests}, func(b *bench, o providers.Outcome) {
+		b.want(o, providers.Retry)
+		b.wantAmbiguous(o, false)
+		if o.RetryAfter < providers.MinRetryAfter || o.RetryAfter > providers.MaxRetryAfter {
+			b.Errorf("Retry-After is %v though the provider named none", o.RetryAfter)
+		}
+	})},
 	{"500", refused(standin.Answer{Status: http.StatusInternalServerError}, wantProviderTrouble)},
 	{"503", refused(standin.Answer{Status: http.StatusServiceUnavailable}, wantProviderTrouble)},
 	{"page of a proxy", refused(standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page}, func(b *bench, o providers.Outcome) {
@@ -161,8 +168,9 @@ func testBlackHoleWithinContext(b *bench) {
 	b.wantCounts(1, 1)
 }
 
-// wantWithin checks that Send came back at its deadline; the slack is for a busy
-// machine, and below every default time-out.
+// wantWithin checks that Send came back at its deadline, or with 0 at once; the
+// slack is for a busy machine, and below every default time-out and the SDKs'
+// own retries.
 func (b *bench) wantWithin(began time.Time, deadline time.Duration) {
 	b.Helper()
 	if took := time.Since(began); took > deadline+3*time.Second {
@@ -183,7 +191,9 @@ func broken(fault standin.Fault) func(*bench) {
 		s := b.sender(0)
 		b.want(b.send(b.Context(), s, 1), providers.Delivered) // on a warm connection
 		b.StandIn.Respond(b.Token(0), standin.Answer{Fault: fault})
+		began := time.Now()
 		o := b.send(b.Context(), s, 0)
+		b.wantWithin(began, 0)
 		b.want(o, providers.Retry, providers.ConnectionLost)
 		b.wantAmbiguous(o, true)
 		b.wantCounts(2, 2)
@@ -238,7 +248,9 @@ func testDryRun(b *bench) {
 func testDialFailure(b *bench) {
 	s := b.Unreachable(b.T)
 	b.Cleanup(func() { _ = s.Close() })
+	began := time.Now()
 	o := b.send(b.Context(), s, 0)
+	b.wantWithin(began, 0)
 	b.want(o, providers.Retry, providers.DialFailed)
 	b.wantConcern(o, providers.ConcernsProvider)
 	b.wantAmbiguous(o, false)

@@ -11,12 +11,14 @@ type Counters struct {
 // A Count is what the counters say at one instant.
 type Count struct {
 	// Connections were accepted in all; Open are still open.
-	Connections, Open int64
+	Connections int64 `json:"connections"`
+	Open        int64 `json:"open"`
 	// Received are the pushes whose request came in, whatever became of them.
-	Received int64
+	Received int64 `json:"received"`
 	// InFlight are the pushes that wait for their answer; Peak is the most
 	// there were at once.
-	InFlight, Peak int64
+	InFlight int64 `json:"in_flight"`
+	Peak     int64 `json:"peak"`
 }
 
 // Opened counts a new connection.

@@ -57,6 +57,9 @@ type Options struct {
 	// Seen is called with the body of every send request, as it came in, before
 	// it is answered. It may be called by several goroutines at once.
 	Seen func(body []byte)
+	// Admin is where standin.Admin serves the controls: an address of the
+	// loopback such as 127.0.0.1:0. Empty means nowhere.
+	Admin string
 }
 
 // serviceKey is the service account's key. It takes a while to make, so the
@@ -84,6 +87,7 @@ type Server struct {
 	closing  chan struct{}
 	closed   sync.Once
 	names    atomic.Uint64
+	admin    *standin.Admin // nil for none
 
 	access  accessTokens
 	project quotas
@@ -121,6 +125,12 @@ func NewServer(o Options) (*Server, error) {
 	}
 	if len(s.projects) == 0 {
 		s.projects = []string{DefaultProject}
+	}
+	if o.Admin != "" {
+		if s.admin, err = standin.NewAdmin(o.Admin, s); err != nil {
+			_ = listener.Close()
+			return nil, fmt.Errorf("fcmtest: %w", err)
+		}
 	}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -167,6 +177,14 @@ func (s *Server) routes() http.Handler {
 // fcm.Config.Endpoint.
 func (s *Server) URL() string { return s.url }
 
+// AdminURL returns where the controls are, empty without Options.Admin.
+func (s *Server) AdminURL() string {
+	if s.admin == nil {
+		return ""
+	}
+	return s.admin.URL()
+}
+
 // Project returns the service account's project.
 func (s *Server) Project() string { return s.projects[0] }
 
@@ -187,6 +205,9 @@ func (s *Server) Close() error {
 		close(s.closing)
 		err = s.http.Close()
 		<-s.served
+		if s.admin != nil {
+			err = errors.Join(err, s.admin.Close())
+		}
 	})
 	return errors.Join(err, s.ledger.Err())
 }
