@@ -104,6 +104,7 @@ type effectiveWorker struct {
 	Attempts        int    `json:"attempts"`
 	RetryTime       string `json:"retry_time"`
 	MaxWait         string `json:"max_wait"`
+	MaxWaiting      int    `json:"max_waiting"`
 	IDRetention     string `json:"id_retention"`
 	ShutdownTimeout string `json:"shutdown_timeout"`
 }
@@ -149,7 +150,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Redis: redisOf(cfg.Redis),
 		Worker: effectiveWorker{
 			Lanes: cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
-			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(),
+			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
 			IDRetention: cfg.Worker.IDRetention.String(), ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{

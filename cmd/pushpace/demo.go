@@ -19,6 +19,7 @@ import (
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -138,15 +139,31 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	if err := d.warmUp(ctx); err != nil {
+		return err
+	}
 	if err := w.Start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, demoLimit)
-	defer cancel()
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- d.enqueue(ctx) }()
 	err = d.follow(ctx, enqueued)
 	return errors.Join(err, drain(w, d.cfg.Worker.ShutdownTimeout))
+}
+
+// warmUp opens the connections, by a push to a token that the stand-ins refuse:
+// the first notifications would pay for it, and those behind them not.
+func (d *demo) warmUp(ctx context.Context) error {
+	for platform, sender := range d.senders[demoApp] {
+		target := push.Target{Platform: platform, Token: "deaddead"}
+		n := &push.Notification{ID: "warm-up", App: demoApp, User: "nobody", Targets: []push.Target{target}, Title: "-"}
+		if o := sender.Send(ctx, n, target); o.Kind != providers.DeadToken {
+			return fmt.Errorf("the stand-in for %s answers %s to a dead token: %w", platform, o.Kind, o.Err)
+		}
+	}
+	return nil
 }
 
 // enqueue enqueues the mix, each in its time, and what is none on the way.

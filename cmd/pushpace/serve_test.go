@@ -107,6 +107,12 @@ func notification(id, user, category, platform, token string) string {
 
 func TestThreeProcesses(t *testing.T) {
 	t.Parallel()
+	onQuietMachine(t, func() string { return pacedOverProcesses(t) })
+}
+
+// pacedOverProcesses has a burst for one user go through three processes. It
+// answers what did not come at its instant.
+func pacedOverProcesses(t *testing.T) string {
 	s := newSite(t)
 	standIns := s.simulate(t)
 	workers := s.serve(t)
@@ -123,6 +129,7 @@ func TestThreeProcesses(t *testing.T) {
 		}
 	}
 	workers.until(t, "six pushes", func() bool { return len(s.ledger(t)) >= 6 })
+	wrong := ""
 	var burst []time.Time
 	for _, e := range s.ledger(t) {
 		switch {
@@ -132,15 +139,15 @@ func TestThreeProcesses(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		case e.At.Sub(sent) > 2*time.Second:
-			t.Errorf("%s came after %s", e.Notification, e.At.Sub(sent))
+			wrong = fmt.Sprintf("%s came after %s", e.Notification, e.At.Sub(sent))
 		}
 	}
 	if len(burst) != 4 {
 		t.Fatalf("%d of ada's 4 came", len(burst))
 	}
 	for i := range 3 { // the gap is 1 s
-		if gap := burst[i+1].Sub(burst[i]); gap < 950*time.Millisecond || gap > 1500*time.Millisecond {
-			t.Errorf("ada's came after %s", gap)
+		if gap := burst[i+1].Sub(burst[i]); gap < 950*time.Millisecond || gap > 1200*time.Millisecond {
+			wrong = fmt.Sprintf("ada's came after %s", gap)
 		}
 	}
 	again := s.send(t, exitDone, notification("burst-0", "ada", "chat", "apns", "00"))
@@ -151,6 +158,7 @@ func TestThreeProcesses(t *testing.T) {
 	if n := len(s.ledger(t)); n != 6 {
 		t.Errorf("%d pushes, want 6", n)
 	}
+	return wrong
 }
 
 // stop ends the programs and expects that they are content.
