@@ -51,6 +51,9 @@ func (l Limits) check(k *check, key string) {
 	}
 	checkPolicy(k, join(key, "default"), l.Default, l.Horizon)
 	for name, policy := range l.Categories {
+		if name == throttle.General {
+			k.fault(join(key, "categories", name), "is the name of the general limits: set default instead, or name the category otherwise")
+		}
 		checkPolicy(k, join(key, "categories", name), policy, l.Horizon)
 	}
 	if l.Redis != nil {
