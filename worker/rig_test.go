@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -71,6 +72,10 @@ func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClien
 
 func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {
 	t.Helper()
+	limiter := throttle.NewRedis(client, throttle.Options{})
+	t.Cleanup(func() { limiter.Close() })
+	client, stop := pipeline.Share(client, pipeline.Options{})
+	t.Cleanup(stop)
 	apnsServer, err := apnstest.NewServer(apnstest.Options{})
 	must(t, err)
 	t.Cleanup(func() { apnsServer.Close() })
@@ -87,8 +92,6 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits)
 	fcmSender, err := fcm.New(t.Context(), fcmConfig)
 	must(t, err)
 	t.Cleanup(func() { fcmSender.Close() })
-	limiter := throttle.NewRedis(client, throttle.Options{})
-	t.Cleanup(func() { limiter.Close() })
 	r := &rig{
 		t: t, client: client, apns: apnsServer, fcm: fcmServer, limiter: limiter, seen: &seen{ended: map[push.State]int{}},
 		producer: push.NewProducer(client, "", 0), records: push.NewRecords(client, "", 0),

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -45,9 +46,11 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	}
 	s.add(queue.Close)
 	warn(log, queue.Warnings)
-	s.queue = queue.Client
+	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	s.add(func() error { stop(); return nil })
+	s.queue = shared
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	timelines, err := s.openTimelines(ctx, cfg, log)
+	timelines, err := s.openTimelines(ctx, cfg, queue.Client, log)
 	if err != nil {
 		return err
 	}
@@ -69,12 +72,12 @@ const limiterTimeout = 400 * time.Millisecond
 
 // openTimelines connects the limiter, which has a client of its own: it must
 // neither wait for the queue's connections nor as long as the queue may.
-func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
+func (s *system) openTimelines(ctx context.Context, cfg *config.Config, embedded redis.UniversalClient, log *slog.Logger) (timelines, error) {
 	its := cfg.Redis
 	if own := cfg.Limits.Redis; own != nil {
 		its = *own
 	} else if its.Address.Mode == config.Embedded {
-		return timelines{s.queue, its.Prefix}, nil
+		return timelines{embedded, its.Prefix}, nil
 	}
 	its.Timeout = min(its.Timeout, limiterTimeout)
 	conn, err := redisconn.Open(ctx, its, poolSize(cfg.Worker))

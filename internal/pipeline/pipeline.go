@@ -251,3 +251,18 @@ func apart(cmd redis.Cmder) bool {
 	}
 	return false
 }
+
+// Share answers a client for the same server whose commands share pipelines,
+// and what ends them. The client given stays the caller's, and is to be closed
+// after. A client of a Cluster is answered as it is: its commands go to many
+// servers.
+func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func()) {
+	single, ok := client.(*redis.Client)
+	if !ok {
+		return client, func() {}
+	}
+	p := New(single, o)
+	shared := single.WithTimeout(p.timeout) // a copy on the same connections
+	shared.AddHook(p.Hook())
+	return shared, p.Close
+}

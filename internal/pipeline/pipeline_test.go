@@ -32,19 +32,16 @@ func (c *count) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // open answers a pipeline to addr, and a client whose commands go through it.
-func open(t *testing.T, addr string, timeout time.Duration) (*redis.Client, *count) {
+func open(t *testing.T, addr string, timeout time.Duration) (redis.UniversalClient, *count) {
 	t.Helper()
-	options := &redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1}
-	base, hooked, counter := redis.NewClient(options), redis.NewClient(options), new(count)
+	base, counter := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1}), new(count)
 	base.AddHook(counter)
-	p := pipeline.New(base, pipeline.Options{Timeout: timeout})
-	hooked.AddHook(p.Hook())
+	shared, stop := pipeline.Share(base, pipeline.Options{Timeout: timeout})
 	t.Cleanup(func() {
-		p.Close()
-		hooked.Close()
+		stop()
 		base.Close()
 	})
-	return hooked, counter
+	return shared, counter
 }
 
 func TestConcurrentCommandsSharePipelines(t *testing.T) {
