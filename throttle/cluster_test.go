@@ -62,9 +62,7 @@ func startCluster(t *testing.T) ([]*redistest.Server, func() *redis.ClusterClien
 		addresses = append(addresses, node.Addr())
 	}
 	return nodes, func() *redis.ClusterClient {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { _ = c.Close() })
-		return c
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, ContextTimeoutEnabled: true})
 	}
 }
 
@@ -76,7 +74,9 @@ func TestCluster(t *testing.T) {
 	defer cancel()
 	var limiters []*throttle.Redis
 	for range 2 {
-		l := throttle.NewRedis(client(), throttle.Options{Prefix: "cluster"})
+		c := client()
+		defer c.Close()
+		l := throttle.NewRedis(c, throttle.Options{Prefix: "cluster"})
 		defer l.Close()
 		limiters = append(limiters, l)
 	}
@@ -99,6 +99,7 @@ func TestCluster(t *testing.T) {
 	}
 	calls.Wait()
 	c := client()
+	defer c.Close()
 	judgeTimelines(t, c, "cluster", clusterGeneral, clusterCategory, log)
 	if served := judgeNodes(ctx, t, c, "cluster:*"); served != 3 {
 		t.Errorf("%d nodes hold timelines; want 3", served)
@@ -130,7 +131,9 @@ func TestClusterMovesASlot(t *testing.T) {
 	nodes, client := startCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	limiter := throttle.NewRedis(client(), throttle.Options{Prefix: "moved"})
+	c := client()
+	defer c.Close()
+	limiter := throttle.NewRedis(c, throttle.Options{Prefix: "moved"})
 	defer limiter.Close()
 
 	const user, key = "u", "moved:{u}:sent"
@@ -175,8 +178,8 @@ func TestClusterMovesASlot(t *testing.T) {
 		t.Error("nothing was granted")
 	}
 	calls.Wait()
-	judgeTimelines(t, client(), "moved", clusterGeneral, clusterCategory, log)
-	judgeNodes(ctx, t, client(), "moved:*")
+	judgeTimelines(t, c, "moved", clusterGeneral, clusterCategory, log)
+	judgeNodes(ctx, t, c, "moved:*")
 	t.Logf("%d grants, %d calls that failed while the slot moved", len(log), failed)
 
 	// the limiter finds the new node, and is back to one round trip

@@ -56,7 +56,8 @@ func (w *world) unfinished() []string {
 // judgeAdmission holds an admission against all that were decided before it,
 // under the policies that it was decided by: with it, no n+1 notifications may
 // lie closer together than the period. A notification that was admitted twice
-// counts with each of its instants, and once in a window.
+// counts with each of its instants, and once in a window; where the server's
+// clock steps, only with the last, which is what the timeline knows.
 func (w *world) judgeAdmission(x *admission, of string, instant func(*admission) int64) {
 	for _, scope := range x.scopes {
 		for i, rule := range scope.Policy.appendRules(nil) {
@@ -67,7 +68,7 @@ func (w *world) judgeAdmission(x *admission, of string, instant func(*admission)
 			near := []*admission{x}
 			for _, y := range w.log {
 				if y.order < x.order && y.job != x.job && y.job.user == x.job.user && !y.void && y.has(scope.Name) &&
-					instant(y) > instant(x)-span && instant(y) < instant(x)+span {
+					!(w.p.jolts > 0 && w.admittedAgain(y, x.order)) && instant(y) > instant(x)-span && instant(y) < instant(x)+span {
 					near = append(near, y)
 				}
 			}
@@ -90,6 +91,13 @@ func (w *world) judgeAdmission(x *admission, of string, instant func(*admission)
 			}
 		}
 	}
+}
+
+// admittedAgain tells whether a's job was admitted again before that place.
+func (w *world) admittedAgain(a *admission, before int) bool {
+	return slices.ContainsFunc(w.log, func(b *admission) bool {
+		return b.job == a.job && !b.void && b.order > a.order && b.order < before
+	})
 }
 
 func spell(window map[*job]int64) string {
@@ -190,6 +198,7 @@ func (w *world) report(test string) string {
 
 // figures say what a history was like.
 type figures struct {
+	runs                              int
 	trips, acquires, deliveries, most int
 	granted, ahead, refused           int
 	lost, ghosts, crashes             int
@@ -197,6 +206,7 @@ type figures struct {
 }
 
 func (f *figures) add(g figures) {
+	f.runs++
 	f.trips += g.trips
 	f.acquires += g.acquires
 	f.deliveries += g.deliveries
@@ -214,6 +224,6 @@ func (f *figures) add(g figures) {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
+	return fmt.Sprintf("%d runs: %d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
+		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
 }
