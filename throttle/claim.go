@@ -90,7 +90,7 @@ func (c *claim) build() {
 	case c.keys.line == "":
 		c.add("exists", c.keys.booked)
 	case len(c.scopes) == 1:
-		c.add("exists", c.keys.line)
+		c.add("exists", c.keys.catBooked, c.keys.line)
 	default:
 		c.add("exists", c.keys.booked, c.keys.line)
 	}

@@ -33,9 +33,7 @@ func genPolicy(rt *rapid.T, label string) Policy {
 	gaps := []time.Duration{0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 7 * time.Second}
 	p.MinGap = rapid.SampledFrom(gaps).Draw(rt, label+" gap")
 	rates := []Rate{{1, time.Second}, {2, 10 * time.Second}, {3, 5 * time.Second}, {5, 20 * time.Second}, {1, 40 * time.Second}, {4, 1500 * time.Millisecond}}
-	for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, 2, func(r Rate) time.Duration { return r.Period }).Draw(rt, label+" rates") {
-		p.Rates = append(p.Rates, r)
-	}
+	p.Rates = rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, 2, func(r Rate) time.Duration { return r.Period }).Draw(rt, label+" rates")
 	return p
 }
 

@@ -37,6 +37,10 @@ const (
 // slack is how much later than it needs a line may stand before it is moved, in µs.
 const slack = 20_000
 
+// brief is by how much a booked job may be short for its category, in µs, and
+// keep its place among those who wait for the general limits.
+const brief = 50_000
+
 // visit runs the script. stamp is the score of the claim that was denied, or 0.
 func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, stamp int64) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
@@ -44,7 +48,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, stamp
 	names := make([]string, 0, 5)
 	args := make([]any, 0, 32)
 	args = append(args, op, member(r.ID), r.ID, stamp, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), int64(slack))
+		l.keep, l.life(), int64(slack), int64(brief))
 	if g := r.general(); g != nil {
 		names = append(names, k.sent, k.booked)
 		args = g.Policy.appendArgs(args)

@@ -2,8 +2,8 @@
 -- of a first visit does not come here; claim.go has it.
 --
 -- KEYS  for the general scope: sent, booked; for the category's: sent, booked, line
--- ARGV  op, member, ID, claim, wait, horizon, keep, life, slack,
---       then for each scope 1 or 0, and if 1: margin, number of rules, {n, period}…
+-- ARGV  op, member, ID, claim, wait, horizon, keep, life,
+--       slack, brief, then for each scope 1 or 0, and if 1: margin, number of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
 -- Own entries are taken out first, so that no count holds them, and put back
@@ -12,9 +12,10 @@
 
 local op, member, id = ARGV[1], ARGV[2], ARGV[3]
 local claim, wait, horizon = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local keep, life, slack = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local keep, life = tonumber(ARGV[7]), tonumber(ARGV[8])
+local slack, brief = tonumber(ARGV[9]), tonumber(ARGV[10])
 
-local key, arg = 0, 9
+local key, arg = 0, 10
 local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
@@ -42,6 +43,7 @@ end
 -- which set it is in. It walks from the newest by runs of one set, of which
 -- there are few.
 local function newest(sets, n)
+  if #sets == 1 then return score(sets[1], n - 1), 1 end
   local rank, head = {}, {}
   for i, set in ipairs(sets) do rank[i] = 0; head[i] = score(set, 0) end
   while true do
@@ -71,7 +73,8 @@ end
 local function after(sets, n, period, margin)
   if period + margin == 0 then return nil end
   local entry, set = newest(sets, n)
-  return entry and entry + period + (set > 1 and margin or 0)
+  if not entry or period == 0 and set == 1 then return nil end
+  return entry + period + (set > 1 and margin or 0)
 end
 
 -- behind answers the first instant from that one on at which the rules allow
@@ -87,23 +90,26 @@ local function behind(s, sets, from, margin, skip)
 end
 
 -- fit answers the first instant from that one on at which the rules allow an
--- admission among those sent, some of which may have been granted ahead of
--- their instant: of the windows of n + 1 that would hold the new one, each must
--- span the period.
-local function fit(s, from)
+-- admission among the sets' entries, of which some are ahead: of the windows of
+-- n + 1 that would hold the new one, each must span the period.
+local function fit(s, sets, from, margin)
   local instant, rule = from, 0
   local settled
   repeat
     settled = true
-    local later = redis.call('ZCOUNT', s.sent, '(' .. text(instant), '+inf')
+    local later = 0
+    for _, set in ipairs(sets) do later = later + redis.call('ZCOUNT', set, '(' .. text(instant), '+inf') end
     for i, r in ipairs(s.rules) do
-      for j = 0, r.period > 0 and math.min(later, r.n) or -1 do
-        local last = j == 0 and instant or score(s.sent, later - j)
-        local first = j == r.n and instant or score(s.sent, later + r.n - j - 1)
-        if first and last - first < r.period then
+      for j = 0, r.period + margin > 0 and math.min(later, r.n) or -1 do
+        local last, first, lastset, firstset = instant, instant, 1, 1
+        if j > 0 then last, lastset = newest(sets, later - j + 1) end
+        if j < r.n then first, firstset = newest(sets, later + r.n - j) end
+        local period = r.period
+        if lastset > 1 or (firstset or 1) > 1 then period = period + margin end
+        if first and last - first < period then
           -- these n are too close together for one more among them
-          instant = (j == r.n and score(s.sent, later - 1) or first) + r.period
-          rule, settled = i, false
+          if j == r.n then first = newest(sets, later) end
+          instant, rule, settled = first + period, i, false
           break
         end
       end
@@ -167,7 +173,7 @@ local function shift(s, line, ahead, moved)
     slots[k + 1] = slot
     if slot ~= old then
       redis.call('ZADD', line, text(slot), name)
-      if slot < old - slack then
+      if slot < old - slack and name ~= id then
         moved[#moved + 1] = name
         moved[#moved + 1] = text(slot)
         moved[#moved + 1] = s == all and 1 or 2
@@ -188,11 +194,14 @@ local function pull(s, line, ahead, moved)
   end
 end
 
+-- The general line's predecessors, and the category line's.
+local allahead, catahead = all and {all.sent}, cat and {cat.sent, cat.booked}
+local moved = {}
+
 -- own entries: what they were, and taking them out
 local sent = all and redis.call('ZSCORE', all.sent, member) or cat and redis.call('ZSCORE', cat.sent, member)
-local booked = all and redis.call('ZSCORE', all.booked, id)
-local lined = cat and redis.call('ZSCORE', cat.line, id)
-sent, booked, lined = tonumber(sent or nil), tonumber(booked or nil), tonumber(lined or nil)
+sent = tonumber(sent or nil)
+local booked, lined
 
 local function unsend()
   if all then redis.call('ZREM', all.sent, member) end
@@ -216,6 +225,12 @@ end
 mirror()
 if sent then unsend() end
 if sent == claim and claim > 0 then sent = nil end -- a claim that was denied
+if op == 'acquire' then
+  if all then pull(all, all.booked, allahead, moved) end
+  if cat then pull(cat, cat.line, catahead, moved) end
+end
+booked = all and tonumber(redis.call('ZSCORE', all.booked, id) or nil)
+lined = cat and tonumber(redis.call('ZSCORE', cat.line, id) or nil)
 unline()
 if booked and booked <= now - keep then booked = nil end -- forgotten by its line
 if lined and lined <= now - keep then lined = nil end
@@ -244,11 +259,13 @@ local function decide()
   local a, arule, c, crule, instant, s, rule
   local function ask(from, margin)
     local function general(from)
-      if slot and place ~= 'line' then return fit(all, from) end
-      return behind(all, {all.sent, all.booked}, from, margin * all.margin)
+      if not slot then return behind(all, {all.sent, all.booked}, from, margin * all.margin) end
+      -- from its category's line it takes what those booked leave free
+      if place == 'line' then return fit(all, {all.sent, all.booked}, from, margin * all.margin) end
+      return fit(all, {all.sent}, from, 0)
     end
     local function category(from)
-      if slot then return fit(cat, from) end
+      if slot then return fit(cat, {cat.sent}, from, 0) end
       return behind(cat, {cat.sent, cat.booked, cat.line}, from, margin * cat.margin)
     end
     a, arule, c, crule = from, 0, from, 0
@@ -278,7 +295,7 @@ local function decide()
   if not place then
     place = 'booked'
     if not all or cat and (c > a or c > now and redis.call('EXISTS', cat.line) == 1) then place = 'line' end
-  elseif place == 'booked' and cat and a <= now + wait and c > now + wait then
+  elseif place == 'booked' and cat and a <= now + wait and c > now + wait + brief then
     place = 'line'
     c, crule = behind(cat, {cat.sent, cat.line}, c, cat.margin)
   elseif place == 'line' and all and c <= now + wait and a > now + wait then
@@ -292,8 +309,6 @@ local function decide()
   return 2, instant, s, rule, place
 end
 
--- The general line's predecessors, and the category line's.
-local allahead, catahead = all and {all.sent}, cat and {cat.sent, cat.booked}
 local function shiftall(moved)
   if all then shift(all, all.booked, allahead, moved) end
 end
@@ -301,7 +316,20 @@ local function shiftcat(moved)
   if cat then shift(cat, cat.line, catahead, moved) end
 end
 
-local moved = {}
+-- follow moves those of the category who are booked behind one that has just
+-- gone to the line, as far as the category's limits have them follow it.
+local function follow()
+  local entries = redis.call('ZRANGEBYSCORE', cat.booked, text(booked), '+inf', 'WITHSCORES')
+  for i = 1, #entries, 2 do
+    local name, old = entries[i], tonumber(entries[i + 1])
+    local slot = behind(cat, {cat.sent, cat.line}, old, cat.margin)
+    if slot <= old + brief then return end
+    redis.call('ZREM', all.booked, name)
+    redis.call('ZREM', cat.booked, name)
+    put(cat.line, slot, name)
+  end
+end
+
 local status, instant, s, rule, place, late = 0, now, 0, 0
 
 local function slot_of()
@@ -314,7 +342,8 @@ if op == 'acquire' then
   if status == 1 then
     -- an admission ahead is moved by a hair, out of reach of the correction of
     -- a claim that may have left it
-    send(instant == sent and instant + 1 or instant)
+    if instant == sent then instant = instant + 1 end
+    send(instant)
     for _, scope in ipairs({all or cat, all and cat}) do
       redis.call('ZREMRANGEBYSCORE', scope.sent, '-inf', text(now - keep))
     end
@@ -324,12 +353,11 @@ if op == 'acquire' then
       -- a late one goes back to its place, and its whole line moves in order
       wait_in(place, late and (booked or lined) or instant)
       if late and place == 'line' then shiftcat(moved) elseif late then shiftall(moved) end
-      if late and slot_of() < instant then wait_in(place, instant) end
+      if booked and place == 'line' then follow() end
     end
   end
-  if all then pull(all, all.booked, allahead, moved) end
-  if cat then pull(cat, cat.line, catahead, moved) end
-  if status == 2 then -- where the line has it now
+  if status == 2 then -- where the line has it now, but not before it is allowed
+    if late and slot_of() < instant then wait_in(place, instant) end
     instant = slot_of()
     if instant > now + horizon then
       status, booked, lined = 3, place ~= 'line', place == 'line'

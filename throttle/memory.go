@@ -109,7 +109,7 @@ func (m *Memory) move(ctx context.Context, r *Request) ([]Booking, error) {
 	if !ok {
 		return nil, nil
 	}
-	v.takeOut()
+	v.takeOut(false)
 	v.shift(v.all)
 	v.shift(v.cat)
 	return v.bookings(r), nil

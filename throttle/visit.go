@@ -48,10 +48,10 @@ func after(sets []*set, n int, period, margin int64) entry {
 		return none
 	}
 	at, which := newestOf(sets, n)
-	if at == none {
+	switch {
+	case at == none, period == 0 && which == 0:
 		return none
-	}
-	if which > 0 {
+	case which > 0:
 		return at + period + margin
 	}
 	return at + period
@@ -70,11 +70,11 @@ func (s *limited) behind(sets []*set, from, margin int64, skip int) (at int64, r
 }
 
 // fit answers the first instant from that one on at which the rules allow an
-// admission among those sent.
-func (s *limited) fit(from int64) (at int64, rule int) {
+// admission among the sets' entries.
+func (s *limited) fit(sets []*set, from, margin int64) (at int64, rule int) {
 	at = from
 	for {
-		next, i := s.clash(at)
+		next, i := s.clash(sets, at, margin)
 		if i < 0 {
 			return at, rule
 		}
@@ -84,27 +84,35 @@ func (s *limited) fit(from int64) (at int64, rule int) {
 
 // clash answers the first rule that forbids an admission at the instant, or
 // -1, and when the window that does is over.
-func (s *limited) clash(at int64) (next int64, rule int) {
-	later := s.sent.since(at + 1)
+func (s *limited) clash(sets []*set, at, margin int64) (next int64, rule int) {
+	later := 0
+	for _, set := range sets {
+		later += set.since(at + 1)
+	}
 	for i, r := range s.rules {
-		if r.period == 0 {
+		if r.period+margin == 0 {
 			continue
 		}
 		for j := 0; j <= min(later, r.n); j++ {
-			last, first := at, at
+			last, first, waits := at, at, 0
 			if j > 0 {
-				last = s.sent.newest(later - j)
+				last, waits = newestOf(sets, later-j+1)
 			}
 			if j < r.n {
-				first = s.sent.newest(later + r.n - j - 1)
+				at, which := newestOf(sets, later+r.n-j)
+				first, waits = at, max(waits, which)
 			}
-			if first == none || last-first >= r.period {
+			period := r.period
+			if waits > 0 {
+				period += margin
+			}
+			if first == none || last-first >= period {
 				continue
 			}
 			if j == r.n {
-				first = s.sent.newest(later - 1)
+				first, _ = newestOf(sets, later)
 			}
-			return first + r.period, i
+			return first + period, i
 		}
 	}
 	return at, -1
@@ -157,7 +165,7 @@ func (v *visit) shift(s *limited) {
 			continue
 		}
 		line.put(e.name, slot)
-		if slot < e.at-slack {
+		if slot < e.at-slack && e.name != v.id {
 			v.moved = append(v.moved, shifted{e.name, slot, s.which})
 		}
 	}
@@ -198,21 +206,27 @@ func (v *visit) pull(s *limited) {
 }
 
 // takeOut notes what the notification holds, and takes it out so that no count
-// holds it.
-func (v *visit) takeOut() {
+// holds it. Before that it pulls the lines forward, if wanted.
+func (v *visit) takeOut(pull bool) {
 	v.mirror()
 	v.sent, v.booked, v.lined = none, none, none
 	if v.all != nil {
 		v.sent = v.all.sent.score(v.id)
+	}
+	if v.cat != nil && v.sent == none {
+		v.sent = v.cat.sent.score(v.id)
+	}
+	v.each(func(s *limited) { s.sent.drop(v.id) })
+	if pull {
+		v.pull(v.all)
+		v.pull(v.cat)
+	}
+	if v.all != nil {
 		v.booked = v.all.booked.score(v.id)
 	}
 	if v.cat != nil {
 		v.lined = v.cat.line.score(v.id)
-		if v.sent == none {
-			v.sent = v.cat.sent.score(v.id)
-		}
 	}
-	v.each(func(s *limited) { s.sent.drop(v.id) })
 	v.unline()
 	if v.booked <= v.now-v.keep {
 		v.booked = none
@@ -281,14 +295,17 @@ func (v *visit) decide() verdict {
 	var arule, crule, which, rule int
 	ask := func(from int64, margin bool) {
 		general := func(from int64) (int64, int) {
-			if slot != none && !inLine {
-				return v.all.fit(from)
+			switch {
+			case slot == none:
+				return v.all.behind([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin), 0)
+			case inLine:
+				return v.all.fit([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin))
 			}
-			return v.all.behind([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin), 0)
+			return v.all.fit([]*set{v.all.sent}, from, 0)
 		}
 		category := func(from int64) (int64, int) {
 			if slot != none {
-				return v.cat.fit(from)
+				return v.cat.fit([]*set{v.cat.sent}, from, 0)
 			}
 			return v.cat.behind([]*set{v.cat.sent, v.cat.booked, v.cat.line}, from, v.cat.marginIf(margin), 0)
 		}
@@ -334,7 +351,7 @@ func (v *visit) decide() verdict {
 	switch {
 	case !placed:
 		inLine = v.all == nil || v.cat != nil && (c > a || c > v.now && v.cat.line.len() > 0)
-	case inBooked && v.cat != nil && granted(a) && !granted(c):
+	case inBooked && v.cat != nil && granted(a) && !granted(c-brief):
 		inLine = true
 		c, crule = v.cat.behind([]*set{v.cat.sent, v.cat.line}, c, v.cat.margin, 0)
 	case inLine && v.all != nil && granted(c) && !granted(a):
@@ -378,13 +395,14 @@ func (v *visit) early(slot int64, inLine bool) verdict {
 
 // acquire decides and enters the notification where the decision leaves it.
 func (v *visit) acquire() verdict {
-	v.takeOut()
+	v.takeOut(true)
 	d := v.decide()
 	if d.status == Granted {
 		stamp := d.at
 		if stamp == v.sent {
 			stamp++
 		}
+		d.at = stamp
 		v.send(stamp)
 		v.each(func(s *limited) { s.sent.trim(v.now - v.keep) })
 	} else if v.sent != none {
@@ -393,12 +411,16 @@ func (v *visit) acquire() verdict {
 	if d.status == Deferred {
 		v.join(d)
 	}
-	v.pull(v.all)
-	v.pull(v.cat)
 	if d.status == Deferred {
+		if d.late && v.slotOf(d.inLine) < d.at {
+			v.waitIn(d.inLine, d.at)
+		}
 		d.at = v.slotOf(d.inLine)
 		if d.at > v.now+v.horizon {
-			d.status, v.booked = Refused, d.at
+			d.status, v.booked = Refused, none
+			if !d.inLine {
+				v.booked = d.at
+			}
 			v.unline()
 		}
 	}
@@ -410,6 +432,9 @@ func (v *visit) acquire() verdict {
 func (v *visit) join(d verdict) {
 	if !d.late {
 		v.waitIn(d.inLine, d.at)
+		if d.inLine && v.booked != none {
+			v.follow()
+		}
 		return
 	}
 	if d.inLine {
@@ -419,14 +444,28 @@ func (v *visit) join(d verdict) {
 		v.waitIn(false, v.booked)
 		v.shift(v.all)
 	}
-	if v.slotOf(d.inLine) < d.at {
-		v.waitIn(d.inLine, d.at)
+}
+
+// follow moves those of the category who are booked behind one that has just
+// gone to the line, as far as the category's limits have them follow it.
+func (v *visit) follow() {
+	for _, e := range slices.Clone(v.cat.booked.list) {
+		if e.at < v.booked {
+			continue
+		}
+		slot, _ := v.cat.behind([]*set{v.cat.sent, v.cat.line}, e.at, v.cat.margin, 0)
+		if slot <= e.at+brief {
+			return
+		}
+		v.all.booked.drop(e.name)
+		v.cat.booked.drop(e.name)
+		v.cat.line.put(e.name, slot)
 	}
 }
 
 // peek decides and puts everything back.
 func (v *visit) peek() verdict {
-	v.takeOut()
+	v.takeOut(false)
 	d := v.decide()
 	if d.status == Deferred && d.at > v.now+v.horizon {
 		d.status = Refused

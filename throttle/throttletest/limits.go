@@ -1,0 +1,335 @@
+package throttletest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"pgregory.net/rapid"
+)
+
+// A history is a random sequence of calls on one user, with the list of what
+// the user holds.
+type history struct {
+	*stage
+	user       string
+	list       plainList
+	policies   map[string]throttle.Policy
+	categories []string
+}
+
+func (s *stage) history(rt *rapid.T) *history {
+	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}, categories: []string{"", "a", "b"}}
+	for _, name := range []string{throttle.General, "a", "b"} {
+		h.policies[name] = drawPolicy(rt, s.unit(), name)
+	}
+	return h
+}
+
+// request draws a request of one of a few notifications, each of which has one
+// category for good.
+func (h *history) request(rt *rapid.T) throttle.Request {
+	n := rapid.IntRange(0, 17).Draw(rt, "id")
+	r := throttle.Request{User: h.user, ID: fmt.Sprint("n", n)}
+	switch n % 6 {
+	case 0:
+		r.Scopes = h.scopes(throttle.General)
+	case 1:
+		r.Scopes = h.scopes("a")
+	case 2, 3:
+		r.Scopes = h.scopes(throttle.General, "a")
+	default:
+		r.Scopes = h.scopes(throttle.General, "b")
+	}
+	return r
+}
+
+func (h *history) scopes(names ...string) []throttle.Scope {
+	var scopes []throttle.Scope
+	for _, name := range names {
+		scopes = append(scopes, throttle.Scope{Name: name, Policy: h.policies[name]})
+	}
+	return scopes
+}
+
+// change redraws a policy now and then.
+func (h *history) change(rt *rapid.T) {
+	if rapid.IntRange(0, 15).Draw(rt, "change") == 0 {
+		name := rapid.SampledFrom([]string{throttle.General, "a", "b"}).Draw(rt, "whose")
+		h.policies[name] = drawPolicy(rt, h.unit(), name)
+	}
+}
+
+// limitsHold: whatever is asked, cancelled, waited for and changed, each
+// admission fits among those held by the policies it asked under.
+func limitsHold(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.history(rt)
+		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
+			s.passing(rt)
+			h.change(rt)
+			r := h.request(rt)
+			r.Wait = time.Duration(rapid.SampledFrom([]float64{0, 0, 0, 1.2, 5, 50}).Draw(rt, "wait") * float64(s.unit()))
+			r.Horizon = time.Duration(rapid.SampledFrom([]float64{0, 10, 3600, 3600}).Draw(rt, "horizon") * float64(s.unit()))
+			switch rapid.IntRange(0, 9).Draw(rt, "call") {
+			case 0:
+				s.cancel(rt, r)
+				h.list = h.list.without(r.ID)
+			case 1:
+				s.peek(rt, r)
+			case 2:
+				s.reschedule(rt, r)
+			default:
+				d := s.acquire(rt, r)
+				switch d.Status {
+				case throttle.Granted:
+					if fault := h.list.fault(r, d.At); fault != "" {
+						rt.Fatalf("%s", fault)
+					}
+					if d.Left > r.Wait && d.At.Sub(instantOf(h.list, r.ID)) > slip {
+						rt.Fatalf("%s is granted %v ahead, but waits no longer than %v", r.ID, d.Left, r.Wait)
+					}
+					h.list = h.list.with(r, d.At)
+				case throttle.Deferred:
+					if d.Left <= 0 || d.Left > r.Horizon {
+						rt.Fatalf("%s is deferred by %v with a horizon of %v", r.ID, d.Left, r.Horizon)
+					}
+				case throttle.Refused:
+					if d.Left <= r.Horizon {
+						rt.Fatalf("%s is refused for %v with a horizon of %v", r.ID, d.Left, r.Horizon)
+					}
+				}
+				// come back just in time, now and then
+				if d.Status == throttle.Deferred && s.Advance != nil && rapid.Bool().Draw(rt, "to the slot") {
+					s.Advance(d.Left)
+				}
+			}
+		}
+	})
+}
+
+func instantOf(l plainList, id string) time.Time {
+	for _, h := range l {
+		if h.id == id {
+			return h.at
+		}
+	}
+	return time.Time{}
+}
+
+// limitsHoldUnderContention: many goroutines, and the limiters of two
+// processes where there are two, ask for one user at once.
+func limitsHoldUnderContention(s *stage) {
+	general := policy(2*time.Millisecond, rate(5, 20*time.Millisecond), rate(40, 400*time.Millisecond))
+	own := policy(0, rate(2, 15*time.Millisecond))
+	user := s.user()
+	var mu sync.Mutex
+	admitted := map[string][]time.Time{}
+	limiters := []throttle.Limiter{s.Limiter}
+	if s.Peer != nil {
+		limiters = append(limiters, s.Peer)
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			limiter := limiters[g%len(limiters)]
+			category := []string{"", "a", "b"}[g%3]
+			for i := range 40 {
+				r := throttle.Request{User: user, ID: fmt.Sprint(g, "-", i), Scopes: scopes(general, category, own)}
+				switch i % 4 {
+				case 0:
+					r.Wait = time.Minute
+				case 1:
+					r.Wait = 3 * time.Millisecond
+				case 2:
+					r.Horizon = time.Minute
+				}
+				d, err := limiter.Acquire(context.Background(), r)
+				if err != nil {
+					s.Errorf("acquire: %v", err)
+					return
+				}
+				if i%8 == 4 { // give an admission back
+					if _, err := limiter.Cancel(context.Background(), r); err != nil {
+						s.Errorf("cancel: %v", err)
+					}
+					continue
+				}
+				if d.Status != throttle.Granted && i%4 == 2 {
+					r.Wait = time.Minute // comes for its slot
+					if d, err = limiter.Acquire(context.Background(), r); err != nil {
+						s.Errorf("acquire: %v", err)
+						return
+					}
+				}
+				if d.Status == throttle.Granted {
+					mu.Lock()
+					for _, scope := range names(r) {
+						admitted[scope] = append(admitted[scope], d.At)
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(admitted[throttle.General]); n < 80 {
+		s.Fatalf("only %d of at least 80 who wait were admitted", n)
+	}
+	for scope, instants := range admitted {
+		p := own
+		if scope == throttle.General {
+			p = general
+		}
+		if fault := windowFault(instants, p, time.Time{}); fault != "" {
+			s.Fatalf("scope %s: %s", scope, fault)
+		}
+	}
+}
+
+// answersOfAPlainList: while nobody waits, a newcomer is granted iff the list
+// allows it, and refused with exactly what is missing otherwise.
+func answersOfAPlainList(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.history(rt)
+		for i := range rapid.IntRange(1, 60).Draw(rt, "calls") {
+			s.passing(rt)
+			h.change(rt)
+			r := h.request(rt)
+			if rapid.IntRange(0, 9).Draw(rt, "again") > 0 {
+				r.ID = fmt.Sprint("new", i) // mostly newcomers
+			}
+			var d throttle.Decision
+			call := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "peek", "cancel"}).Draw(rt, "call")
+			switch call {
+			case "acquire":
+				d = s.acquire(rt, r)
+			case "peek":
+				d = s.peek(rt, r)
+			case "cancel":
+				if moved := s.cancel(rt, r); len(moved) > 0 {
+					rt.Fatalf("nobody waits, but %v come forward", moved)
+				}
+				h.list = h.list.without(r.ID)
+				continue
+			}
+			h.compare(rt, r, d)
+			if call == "acquire" && d.Status == throttle.Granted {
+				h.list = h.list.with(r, d.At)
+			}
+		}
+	})
+}
+
+// compare compares a decision about a newcomer with the list's.
+func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) {
+	switch d.Status {
+	case throttle.Granted:
+		if fault := h.list.fault(r, d.At); fault != "" {
+			rt.Fatalf("%s", fault)
+		}
+	case throttle.Refused:
+		now := d.At.Add(-d.Left)
+		from := now
+		if own := instantOf(h.list, r.ID); own.After(from) {
+			from = own // what is admitted ahead does not come forward
+		}
+		at, because := h.list.first(r, from)
+		if !at.After(now) {
+			rt.Fatalf("%s is refused at %d although the list allows it: %+v", r.ID, now.UnixMicro(), d)
+		}
+		if !d.At.Equal(at) {
+			rt.Fatalf("%s is refused until %d, by the list until %d (%v later): %+v\n%s\n%v", r.ID, d.At.UnixMicro(), at.UnixMicro(), d.At.Sub(at), d, describe(h.timeline(rt, r)), h.list)
+		}
+		if !slices.Contains(because, d.Scope+" "+d.Rule) {
+			rt.Fatalf("%s is refused by %s %s, by the list because of %v", r.ID, d.Scope, d.Rule, because)
+		}
+	default:
+		rt.Fatalf("%s is %s with a horizon of 0", r.ID, d.Status)
+	}
+}
+
+// timeLeftIsTight: refused one microsecond before, granted when the time left
+// has passed.
+func timeLeftIsTight(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.history(rt)
+		for i := range rapid.IntRange(1, 20).Draw(rt, "calls") {
+			r := h.request(rt)
+			r.ID = fmt.Sprint("new", i)
+			d := s.acquire(rt, r)
+			if d.Status == throttle.Refused {
+				s.Advance(d.Left - time.Microsecond)
+				if d := s.want(rt, throttle.Refused, r); d.Left != time.Microsecond {
+					rt.Fatalf("a microsecond before its time %s has %v left", r.ID, d.Left)
+				}
+				s.Advance(time.Microsecond)
+				d = s.want(rt, throttle.Granted, r)
+				if d.Left > time.Millisecond {
+					rt.Fatalf("%s is granted %v ahead", r.ID, d.Left)
+				}
+			}
+		}
+	})
+}
+
+// allScopesOrNone: a request that one scope denies leaves the other as it was.
+func allScopesOrNone(s *stage) {
+	strict, loose := policy(0, rate(1, time.Hour)), policy(0, rate(3, time.Hour))
+	for _, tt := range []struct {
+		name string
+		base throttle.Request
+	}{
+		{"the general scope denies", throttle.Request{Scopes: scopes(strict, "c", loose)}},
+		{"the category denies", throttle.Request{Scopes: scopes(loose, "c", strict)}},
+	} {
+		for _, horizon := range []time.Duration{0, 48 * time.Hour} {
+			r := tt.base
+			r.User, r.Horizon = s.user(), horizon
+			r.ID = "first"
+			s.want(s, throttle.Granted, r)
+			before := s.timeline(s, r).Admissions
+			for i := range 5 {
+				r.ID = fmt.Sprint("denied", i)
+				if d := s.acquire(s, r); d.Status == throttle.Granted {
+					s.Fatalf("%s: %+v", tt.name, d)
+				}
+			}
+			after := s.timeline(s, r).Admissions
+			for _, scope := range names(r) {
+				if len(before[scope]) != 1 || !slices.Equal(before[scope], after[scope]) {
+					s.Fatalf("%s: scope %s holds %v, before it held %v", tt.name, scope, after[scope], before[scope])
+				}
+			}
+		}
+	}
+}
+
+// remainingIsCounted: a report is what the list counts at that instant.
+func remainingIsCounted(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.history(rt)
+		for i := range rapid.IntRange(1, 30).Draw(rt, "calls") {
+			s.passing(rt)
+			r := h.request(rt)
+			r.ID, r.Report = fmt.Sprint("new", i), true
+			d := s.acquire(rt, r)
+			at := d.At.Add(-d.Left)
+			if d.Status == throttle.Granted {
+				h.list = h.list.with(r, d.At)
+			}
+			if want := h.list.remaining(r, at); !slices.Equal(d.Remaining, want) {
+				rt.Fatalf("%s leaves %v, by the list %v: %+v", r.ID, d.Remaining, want, d)
+			}
+		}
+		r := h.request(rt)
+		r.ID, r.Report = "peeked", true
+		d := s.peek(rt, r)
+		if want := h.list.remaining(r, d.At.Add(-d.Left)); !slices.Equal(d.Remaining, want) {
+			rt.Fatalf("a peek reports %v, by the list %v", d.Remaining, want)
+		}
+	})
+}

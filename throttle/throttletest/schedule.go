@@ -1,0 +1,372 @@
+package throttletest
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A backlog is notifications that all ask at the start and then obey: each
+// comes back when its decision says.
+type backlog struct {
+	*stage
+	jobs  []*job
+	queue wakeups
+	start time.Time
+	now   time.Time
+	list  plainList
+
+	wait time.Duration
+	// back answers when a job comes back for its slot, exactly when nil.
+	back func(slot time.Time) time.Time
+	// wake has jobs that were moved forward come at their new slot.
+	wake bool
+	// before is called before each call, and may change the job's request.
+	before func(*job)
+}
+
+type job struct {
+	request  throttle.Request
+	asks     int
+	wakeup   time.Time
+	admitted time.Time // zero while it waits
+}
+
+type wakeup struct {
+	at  time.Time
+	n   int // those at the same instant come in the order they were told
+	job *job
+}
+
+type wakeups []wakeup
+
+func (w wakeups) Len() int { return len(w) }
+func (w wakeups) Less(i, j int) bool {
+	if c := w[i].at.Compare(w[j].at); c != 0 {
+		return c < 0
+	}
+	return w[i].n < w[j].n
+}
+func (w wakeups) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w *wakeups) Push(x any)   { *w = append(*w, x.(wakeup)) }
+func (w *wakeups) Pop() any {
+	last := len(*w) - 1
+	x := (*w)[last]
+	*w = (*w)[:last]
+	return x
+}
+
+// backlog answers n notifications for each list of scopes, which ask in turn.
+func (s *stage) backlog(n int, kinds ...[]throttle.Scope) *backlog {
+	b := &backlog{stage: s}
+	user := s.user()
+	for i := range n * len(kinds) {
+		b.jobs = append(b.jobs, &job{request: throttle.Request{
+			User: user, ID: fmt.Sprintf("n%05d", (i*7919)%100_000), Scopes: kinds[i%len(kinds)], Horizon: 10_000 * time.Hour}})
+	}
+	t, err := s.Limiter.Timeline(s.Context(), b.jobs[0].request)
+	if err != nil {
+		s.Fatal(err)
+	}
+	b.start, b.now = t.Now, t.Now
+	return b
+}
+
+func (b *backlog) at(when time.Time, j *job) {
+	if when.Before(b.now) {
+		when = b.now
+	}
+	j.wakeup = when
+	heap.Push(&b.queue, wakeup{when, len(b.queue) + 1, j})
+}
+
+// drain runs until nobody waits. It stops at calls far beyond any promise.
+func (b *backlog) drain() {
+	b.Helper()
+	for _, j := range b.jobs {
+		b.at(b.start, j)
+	}
+	b.resume(time.Time{})
+	for _, j := range b.jobs {
+		if j.admitted.IsZero() {
+			b.Fatalf("%s still waits", j.request.ID)
+		}
+	}
+}
+
+// resume runs until that instant, or with the zero time until nobody waits.
+func (b *backlog) resume(until time.Time) {
+	b.Helper()
+	byID := map[string]*job{}
+	for _, j := range b.jobs {
+		byID[j.request.ID] = j
+	}
+	for calls := 0; len(b.queue) > 0; {
+		next := b.queue[0]
+		if !until.IsZero() && next.at.After(until) {
+			b.to(until)
+			return
+		}
+		heap.Pop(&b.queue)
+		j := next.job
+		if !j.admitted.IsZero() || !next.at.Equal(j.wakeup) {
+			continue // it was woken for another slot
+		}
+		b.to(next.at)
+		if b.before != nil {
+			b.before(j)
+		}
+		if calls++; calls > 50*len(b.jobs) {
+			b.Fatalf("after %d calls %d of %d are admitted", calls, len(b.list), len(b.jobs))
+		}
+		j.request.Wait = b.wait
+		j.asks++
+		d := b.acquire(b, j.request)
+		switch d.Status {
+		case throttle.Granted:
+			if fault := b.list.fault(j.request, d.At); fault != "" {
+				b.Fatalf("%s", fault)
+			}
+			j.admitted = d.At
+			b.list = b.list.with(j.request, d.At)
+		case throttle.Deferred:
+			when := d.At
+			if b.back != nil {
+				when = b.back(d.At)
+			}
+			b.at(when, j)
+		default:
+			b.Fatalf("%s is %s: %+v", j.request.ID, d.Status, d)
+		}
+		b.moved(d.Moved, byID)
+	}
+}
+
+func (b *backlog) moved(moved []throttle.Booking, byID map[string]*job) {
+	for _, booking := range moved {
+		if j := byID[booking.ID]; b.wake && j != nil && j.admitted.IsZero() && booking.Slot.Before(j.wakeup) {
+			b.at(booking.Slot, j)
+		}
+	}
+}
+
+func (b *backlog) to(when time.Time) {
+	if d := when.Sub(b.now); d > 0 {
+		b.Advance(d)
+		b.now = when
+	}
+}
+
+// figures are what a drained backlog cost.
+type figures struct {
+	asks     float64 // calls per notification
+	makespan float64 // over the ideal schedule's
+	waits    float64 // the sum of the waits, over the ideal schedule's
+}
+
+func (b *backlog) figures() figures {
+	requests := make([]throttle.Request, len(b.jobs))
+	for i, j := range b.jobs {
+		requests[i] = j.request
+	}
+	var f figures
+	var last, idealLast, sum, idealSum time.Duration
+	perfect := ideal(requests, b.start)
+	for i, j := range b.jobs {
+		f.asks += float64(j.asks)
+		last, idealLast = max(last, j.admitted.Sub(b.start)), max(idealLast, perfect[i].Sub(b.start))
+		sum += j.admitted.Sub(b.start)
+		idealSum += perfect[i].Sub(b.start)
+	}
+	f.asks /= float64(len(b.jobs))
+	f.makespan, f.waits = float64(last)/float64(idealLast), float64(sum)/float64(idealSum)
+	return f
+}
+
+// within checks the figures.
+func (b *backlog) within(name string, most figures) {
+	b.Helper()
+	f := b.figures()
+	b.Logf("%s: %.2f calls each, makespan %.3f and waits %.3f of the ideal schedule", name, f.asks, f.makespan, f.waits)
+	if f.asks > most.asks || f.makespan > most.makespan || f.waits > most.waits {
+		b.Errorf("%s: %+v, want at most %+v", name, f, most)
+	}
+}
+
+// ordered checks that those of each category were admitted in the order they asked.
+func (b *backlog) ordered(name string) {
+	b.Helper()
+	admitted := map[string][]time.Time{}
+	for _, j := range b.jobs {
+		category := j.request.Scopes[len(j.request.Scopes)-1].Name
+		admitted[category] = append(admitted[category], j.admitted)
+	}
+	for category, instants := range admitted {
+		if !inOrder(instants) {
+			b.Errorf("%s: those of %s are admitted out of order", name, category)
+		}
+	}
+}
+
+var backlogPolicies = map[string]throttle.Policy{
+	"a gap":             policy(300 * time.Millisecond),
+	"a rate":            policy(0, rate(10, 5*time.Second)),
+	"a gap and a rate":  policy(300*time.Millisecond, rate(10, 5*time.Second)),
+	"a gap, two rates":  policy(time.Second, rate(10, time.Minute), rate(100, time.Hour)),
+	"a rate of 1":       policy(0, rate(1, time.Second)),
+	"a fast rate":       policy(0, rate(25, 500*time.Millisecond)),
+	"a rate far longer": policy(50*time.Millisecond, rate(7, 10*time.Minute)),
+}
+
+const backlogSize = 150
+
+// oneBacklog: obedient notifications ask twice each, and are admitted in the
+// order they asked, on the schedule that their limits allow.
+func oneBacklog(s *stage) {
+	for _, name := range sortedKeys(backlogPolicies) {
+		b := s.backlog(s.size(backlogSize), scopes(backlogPolicies[name], "", throttle.Policy{}))
+		b.drain()
+		b.ordered(name)
+		b.within(name, figures{asks: 2, makespan: 1.02, waits: 1.02})
+	}
+}
+
+// oneBacklogEarly: so they are when each comes up to a second before its slot,
+// ready to wait a little more than that.
+func oneBacklogEarly(s *stage) {
+	for _, name := range sortedKeys(backlogPolicies) {
+		b := s.backlog(s.size(backlogSize), scopes(backlogPolicies[name], "", throttle.Policy{}))
+		b.wait = 1200 * time.Millisecond
+		b.back = earlyBy(time.Second)
+		b.drain()
+		b.ordered(name)
+		b.within(name, figures{asks: 2, makespan: 1.02, waits: 1.02})
+	}
+}
+
+// earlyBy spreads who comes back over the time before the slot.
+func earlyBy(most time.Duration) func(time.Time) time.Time {
+	n := 0
+	return func(slot time.Time) time.Time {
+		n++
+		return slot.Add(-time.Duration(n*7919%1000) * most / 1000)
+	}
+}
+
+// twoScopesBacklog: so they are when a category's limits hold as well,
+// whichever binds.
+func twoScopesBacklog(s *stage) {
+	for _, tt := range []struct {
+		name         string
+		general, own throttle.Policy
+	}{
+		{"the general limits bind", policy(time.Second), policy(100*time.Millisecond, rate(20, 10*time.Second))},
+		{"the category's limits bind", policy(100*time.Millisecond, rate(20, 10*time.Second)), policy(time.Second)},
+		{"the same limits", policy(time.Second, rate(10, time.Minute)), policy(time.Second, rate(10, time.Minute))},
+		{"the category's are unlimited", policy(time.Second), policy(0)},
+		{"both in turn", policy(300 * time.Millisecond), policy(0, rate(10, 5*time.Second))},
+	} {
+		for _, early := range []time.Duration{0, time.Second} {
+			b := s.backlog(s.size(backlogSize), scopes(tt.general, "c", tt.own))
+			name := tt.name
+			if early > 0 {
+				name += ", woken early"
+				b.wait, b.back = 1200*time.Millisecond, earlyBy(early)
+			}
+			b.drain()
+			most := figures{asks: 2, makespan: 1.02, waits: 1.02}
+			if tt.name == "both in turn" {
+				most.asks = 3
+			}
+			b.within(name, most)
+			b.ordered(name)
+		}
+	}
+}
+
+// severalBacklogs: notifications of several categories share the general limits.
+// One that has waited for its category's limits joins those who wait for the
+// general ones at the next place they leave free, which costs it more where the
+// others are many and its own limits slow.
+func severalBacklogs(s *stage) {
+	most := figures{asks: 3.5, makespan: 1.06, waits: 1.06}
+	uneven := figures{asks: 4, makespan: 1.2, waits: 1.2}
+	for _, tt := range []struct {
+		name    string
+		general throttle.Policy
+		own     []throttle.Policy
+		most    figures
+	}{
+		{"the general limits bind", policy(300 * time.Millisecond), []throttle.Policy{
+			policy(0, rate(20, 10*time.Second)), policy(500 * time.Millisecond), policy(0)}, most},
+		{"one category is slow", policy(300*time.Millisecond, rate(20, 10*time.Second)), []throttle.Policy{
+			policy(3 * time.Second), policy(0), policy(0)}, uneven},
+		{"the categories bind", policy(300*time.Millisecond, rate(20, 10*time.Second)), []throttle.Policy{
+			policy(0, rate(5, 10*time.Second)), policy(2 * time.Second), policy(0, rate(4, 5*time.Second))}, most},
+		{"all bind in turn", policy(300*time.Millisecond, rate(20, 10*time.Second)), []throttle.Policy{
+			policy(0, rate(5, 10*time.Second)), policy(2 * time.Second), policy(0, rate(8, 5*time.Second))}, uneven},
+		{"marketing and chat", policy(time.Second, rate(10, time.Minute)), []throttle.Policy{
+			policy(0, rate(1, 10*time.Minute)), policy(0), policy(time.Minute)}, most},
+	} {
+		for n := 2; n <= 3; n++ {
+			for _, early := range []time.Duration{0, time.Second} {
+				var kinds [][]throttle.Scope
+				for i, own := range tt.own[:n] {
+					kinds = append(kinds, scopes(tt.general, []string{"a", "b", "c"}[i], own))
+				}
+				b := s.backlog(s.size(backlogSize)/n, kinds...)
+				name := fmt.Sprintf("%s, %d categories", tt.name, n)
+				if early > 0 {
+					name += ", woken early"
+					b.wait, b.back = 1200*time.Millisecond, earlyBy(early)
+				}
+				b.drain()
+				b.within(name, tt.most)
+			}
+		}
+	}
+}
+
+// farBooking: what waits for one category's limit holds no other back.
+func farBooking(s *stage) {
+	general := policy(time.Second)
+	user := s.user()
+	for i := range 5 {
+		r := throttle.Request{User: user, ID: fmt.Sprint("far", i), Horizon: 1000 * time.Hour,
+			Scopes: scopes(general, "marketing", policy(0, rate(1, 24*time.Hour)))}
+		s.acquire(s, r)
+	}
+	s.Advance(time.Second)
+	b := s.backlog(20, scopes(general, "chat", policy(0, rate(30, time.Minute))))
+	for _, j := range b.jobs {
+		j.request.User = user
+	}
+	b.drain()
+	b.ordered("chat")
+	b.within("chat beside a far booking", figures{asks: 2, makespan: 1.02, waits: 1.02})
+}
+
+// latecomers: who comes late for its slot is neither lost nor overtaken for
+// long, and costs little more.
+func latecomers(s *stage) {
+	for _, name := range sortedKeys(backlogPolicies) {
+		b := s.backlog(s.size(backlogSize), scopes(backlogPolicies[name], "", throttle.Policy{}))
+		n := 0
+		b.back = func(slot time.Time) time.Time {
+			n++
+			return slot.Add(time.Duration(n*7919%100) * time.Millisecond / 100) // up to 1 ms
+		}
+		b.drain()
+		b.within(name+", up to 1 ms late", figures{asks: 2.2, makespan: 1.05, waits: 1.05})
+	}
+	b := s.backlog(s.size(backlogSize), scopes(policy(time.Second), "", throttle.Policy{}))
+	n := 0
+	b.back = func(slot time.Time) time.Time {
+		n++
+		return slot.Add(time.Duration(n*7919%1000) * 200 * time.Microsecond) // up to 200 ms
+	}
+	b.drain()
+	b.within("up to 200 ms late", figures{asks: 6, makespan: 1.25, waits: 1.25})
+}

@@ -1,0 +1,192 @@
+package throttletest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"pgregory.net/rapid"
+)
+
+// A stage is where one property is shown: an instance, and users without any
+// history.
+type stage struct {
+	*testing.T
+	Instance
+	harness Harness
+}
+
+var users atomic.Int64
+
+// user answers the name of a user that nobody has seen.
+func (s *stage) user() string { return fmt.Sprint("user", users.Add(1)) }
+
+// slowChecks is how many random histories a slow implementation is shown.
+const slowChecks = 30
+
+// size answers how many of something there are, fewer for a slow implementation.
+func (s *stage) size(n int) int {
+	if s.harness.Slow {
+		return n / 4
+	}
+	return n
+}
+
+// check runs the property on random histories.
+func (s *stage) check(property func(*rapid.T)) {
+	s.Helper()
+	checks, failed := 0, false
+	rapid.Check(s.T, func(rt *rapid.T) {
+		if checks++; s.harness.Slow && checks > slowChecks && !failed {
+			return
+		}
+		done := false
+		defer func() { failed = failed || !done }() // what shrinks a failure runs on
+		property(rt)
+		done = true
+	})
+}
+
+// pass lets some time pass, where the test can.
+func (s *stage) pass(d time.Duration) {
+	if s.Advance != nil {
+		s.Advance(d)
+	}
+}
+
+// unit is what periods are drawn in: time that has to pass by itself is short.
+func (s *stage) unit() time.Duration {
+	if s.Advance == nil {
+		return time.Millisecond
+	}
+	return time.Second
+}
+
+// failer is what testing.T and rapid.T share.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func (s *stage) acquire(t failer, r throttle.Request) throttle.Decision {
+	t.Helper()
+	d, err := s.Limiter.Acquire(context.Background(), r)
+	if err != nil {
+		t.Fatalf("acquire %s: %v", r.ID, err)
+	}
+	return d
+}
+
+// want acquires and expects the status.
+func (s *stage) want(t failer, status throttle.Status, r throttle.Request) throttle.Decision {
+	t.Helper()
+	d := s.acquire(t, r)
+	if d.Status != status {
+		t.Fatalf("acquire %s: %s, want %s: %+v", r.ID, d.Status, status, d)
+	}
+	return d
+}
+
+func (s *stage) peek(t failer, r throttle.Request) throttle.Decision {
+	t.Helper()
+	d, err := s.Limiter.Peek(context.Background(), r)
+	if err != nil {
+		t.Fatalf("peek %s: %v", r.ID, err)
+	}
+	return d
+}
+
+func (s *stage) cancel(t failer, r throttle.Request) []throttle.Booking {
+	t.Helper()
+	moved, err := s.Limiter.Cancel(context.Background(), r)
+	if err != nil {
+		t.Fatalf("cancel %s: %v", r.ID, err)
+	}
+	return moved
+}
+
+func (s *stage) reschedule(t failer, r throttle.Request) []throttle.Booking {
+	t.Helper()
+	moved, err := s.Limiter.Reschedule(context.Background(), r)
+	if err != nil {
+		t.Fatalf("reschedule: %v", err)
+	}
+	return moved
+}
+
+// timeline answers the request's timeline without the instant it was read at.
+func (s *stage) timeline(t failer, r throttle.Request) throttle.Timeline {
+	t.Helper()
+	timeline, err := s.Limiter.Timeline(context.Background(), r)
+	if err != nil {
+		t.Fatalf("timeline: %v", err)
+	}
+	timeline.Now = time.Time{}
+	return timeline
+}
+
+// describe writes a timeline for comparison.
+func describe(t throttle.Timeline) string {
+	text := ""
+	for _, scope := range sortedKeys(t.Admissions) {
+		text += scope + ":"
+		for _, a := range t.Admissions[scope] {
+			text += fmt.Sprintf(" %s@%d", a.ID, a.At.UnixMicro())
+		}
+		text += "\n"
+	}
+	for _, b := range t.Bookings {
+		text += fmt.Sprintf("booked %s %s@%d\n", b.Scope, b.ID, b.Slot.UnixMicro())
+	}
+	return text
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// scopes answers the scopes of a request: the general policy first, then the
+// category's, where a name is given.
+func scopes(general throttle.Policy, name string, category throttle.Policy) []throttle.Scope {
+	s := []throttle.Scope{{Name: throttle.General, Policy: general}}
+	if name != "" {
+		s = append(s, throttle.Scope{Name: name, Policy: category})
+	}
+	return s
+}
+
+// policy is a gap and rates in one call.
+func policy(gap time.Duration, rates ...throttle.Rate) throttle.Policy {
+	return throttle.Policy{MinGap: gap, Rates: rates}
+}
+
+func rate(n int, period time.Duration) throttle.Rate {
+	return throttle.Rate{Count: n, Period: period}
+}
+
+// drawPolicy draws a policy whose periods are some units long.
+func drawPolicy(rt *rapid.T, unit time.Duration, label string) throttle.Policy {
+	var p throttle.Policy
+	p.MinGap = time.Duration(rapid.SampledFrom([]float64{0, 0, 0.001, 0.3, 1, 7}).Draw(rt, label+" gap") * float64(unit))
+	rates := []throttle.Rate{rate(1, unit), rate(2, 10*unit), rate(3, 5*unit), rate(5, 20*unit), rate(1, 40*unit), rate(4, unit*3/2)}
+	p.Rates = rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, 2, func(r throttle.Rate) time.Duration { return r.Period }).
+		Draw(rt, label+" rates")
+	return p
+}
+
+// passing draws how much time passes, and lets it.
+func (s *stage) passing(rt *rapid.T) {
+	if s.Advance != nil && rapid.IntRange(0, 2).Draw(rt, "time passes") > 0 {
+		steps := []float64{0.000001, 0.001, 0.0025, 0.1, 0.299999, 1, 3, 30}
+		s.Advance(time.Duration(rapid.SampledFrom(steps).Draw(rt, "units") * float64(s.unit())))
+	}
+}

@@ -1,0 +1,140 @@
+// Package throttletest is the suite that every throttle.Limiter passes: Run
+// shows each promise of the interface on an implementation. What an
+// implementation cannot be asked, its Harness declares, and the suite says in
+// the log what it could not show for it.
+package throttletest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Horizon is how far back the limiters under test reach.
+const Horizon = 24 * time.Hour
+
+// An Ability is what a property needs beyond throttle.Limiter.
+type Ability string
+
+// The abilities.
+const (
+	// SetClock is Instance.Advance: time passes when the test says so.
+	SetClock Ability = "set the clock"
+	// SharePeers is Instance.Peer: two limiters keep the same timelines.
+	SharePeers Ability = "share timelines between limiters"
+	// ListExpiry is Instance.Lasting: entries expire one by one.
+	ListExpiry Ability = "list what has no expiry"
+	// CountHeld is Instance.Held: what is remembered can be counted.
+	CountHeld Ability = "count what is held"
+)
+
+// A Harness makes limiters of one implementation.
+type Harness struct {
+	// New returns a limiter that reaches Horizon back, with whatever history: the
+	// suite names users of its own. It lives until the test ends.
+	New func(t testing.TB) Instance
+	// Cannot lists the abilities that its instances lack.
+	Cannot []Ability
+	// Claims says that a call may hold back another one that is under way at
+	// the same time although it is denied itself.
+	Claims bool
+	// Slow has the suite use fewer and shorter histories.
+	Slow bool
+}
+
+// An Instance is a limiter under test. A func that the Harness cannot offer is nil.
+type Instance struct {
+	Limiter throttle.Limiter
+	// Peer is another limiter on the same timelines, as another process has it.
+	Peer throttle.Limiter
+	// Advance lets time pass; without it time is the real one.
+	Advance func(time.Duration)
+	// Lasting names whatever is held without an expiry.
+	Lasting func() []string
+	// Held counts what is held, of all users: keys, or users.
+	Held func() int
+}
+
+func (i Instance) abilities() []Ability {
+	var able []Ability
+	for ability, has := range map[Ability]bool{
+		SetClock: i.Advance != nil, SharePeers: i.Peer != nil, ListExpiry: i.Lasting != nil, CountHeld: i.Held != nil,
+	} {
+		if has {
+			able = append(able, ability)
+		}
+	}
+	return able
+}
+
+// A property is one promise, and what showing it needs.
+type property struct {
+	name  string
+	needs []Ability
+	show  func(*stage)
+}
+
+var properties = []property{
+	{"limits hold on every history", nil, limitsHold},
+	{"limits hold in real time under contention", nil, limitsHoldUnderContention},
+	{"answers are those of a plain list", nil, answersOfAPlainList},
+	{"time left is tight", []Ability{SetClock}, timeLeftIsTight},
+	{"all scopes agree or none is charged", nil, allScopesOrNone},
+	{"remaining is what the rates still admit", nil, remainingIsCounted},
+	{"a request without scopes leaves no trace", nil, noScopesNoTrace},
+	{"bad requests are refused", nil, badRequests},
+
+	{"refusals and peeks leave nothing", nil, refusalsLeaveNothing},
+	{"cancelling the last is never having asked", nil, cancelTheLast},
+	{"cancelling an earlier one moves later ones forward", nil, cancelAnEarlier},
+	{"a thousand have a thousand slots", nil, thousandSlots},
+	{"slots stay apart when all ask at once", nil, slotsAskedAtOnce},
+	{"the same notification holds one slot", nil, sameHoldsOneSlot},
+	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
+
+	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
+	{"one backlog drains on schedule when woken early", []Ability{SetClock}, oneBacklogEarly},
+	{"a backlog under two scopes drains on schedule", []Ability{SetClock}, twoScopesBacklog},
+	{"several backlogs drain on schedule", []Ability{SetClock}, severalBacklogs},
+	{"a far booking delays no other category", []Ability{SetClock}, farBooking},
+	{"latecomers keep the order and the limits", []Ability{SetClock}, latecomers},
+	{"a lowered limit binds at once and keeps the order", []Ability{SetClock}, loweredLimit},
+	{"a raised limit pulls those who wait forward", []Ability{SetClock}, raisedLimit},
+	{"rescheduling tells who comes forward", nil, rescheduling},
+	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
+
+	{"concurrent calls are linearizable", nil, linearizable},
+	{"calls of two limiters are linearizable", []Ability{SharePeers}, linearizablePeers},
+	{"names do not mix", nil, namesDoNotMix},
+	{"everything held has an expiry", []Ability{ListExpiry}, everythingExpires},
+	{"idle users are forgotten", []Ability{SetClock, CountHeld}, idleForgotten},
+}
+
+// Run shows every property that the harness can be asked for.
+func Run(t *testing.T, h Harness) {
+	able := h.New(t).abilities()
+	for _, ability := range []Ability{SetClock, SharePeers, ListExpiry, CountHeld} {
+		if slices.Contains(able, ability) == slices.Contains(h.Cannot, ability) {
+			t.Fatalf("the harness has to say in Cannot whether it can %s, and offer it otherwise", ability)
+		}
+	}
+	for _, p := range properties {
+		var missing []string
+		for _, need := range p.needs {
+			if !slices.Contains(able, need) {
+				missing = append(missing, string(need))
+			}
+		}
+		if missing != nil {
+			t.Logf("not shown: %s; the harness cannot %s", p.name, strings.Join(missing, ", "))
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			p.show(&stage{T: t, harness: h, Instance: h.New(t)})
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package throttletest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"pgregory.net/rapid"
+)
+
+// waiters draws a user of whom some notifications are admitted and some wait,
+// under long periods so that nothing changes by itself.
+func (s *stage) waiters(rt *rapid.T) *history {
+	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}}
+	for _, name := range []string{throttle.General, "a", "b"} {
+		h.policies[name] = drawPolicy(rt, 24*time.Hour, name)
+	}
+	for i := range rapid.IntRange(0, 20).Draw(rt, "history") {
+		r := h.request(rt)
+		r.ID = fmt.Sprint("old", i)
+		r.Horizon = time.Duration(rapid.IntRange(0, 1).Draw(rt, "waits")) * 1000 * time.Hour
+		s.acquire(rt, r)
+	}
+	return h
+}
+
+// snapshot describes all that is known of the history's user.
+func (h *history) snapshot(t failer) string {
+	text := ""
+	for _, category := range []string{"a", "b"} {
+		text += describe(h.timeline(t, throttle.Request{User: h.user, Scopes: h.scopes(throttle.General, category)}))
+	}
+	return text
+}
+
+// refusalsLeaveNothing: a refusal and a peek change nothing that is known of a
+// user, and a peek answers what the call would.
+func refusalsLeaveNothing(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.waiters(rt)
+		before := h.snapshot(rt)
+		for i := range rapid.IntRange(1, 10).Draw(rt, "calls") {
+			r := h.request(rt)
+			r.ID = fmt.Sprint("new", i)
+			r.Horizon = time.Duration(rapid.IntRange(0, 1).Draw(rt, "waits")) * 1000 * time.Hour
+			peeked := s.peek(rt, r)
+			if after := h.snapshot(rt); after != before {
+				rt.Fatalf("a peek leaves\n%safter\n%s", after, before)
+			}
+			if peeked.Status == throttle.Refused {
+				if d := s.want(rt, throttle.Refused, r); !d.At.Equal(peeked.At) || d.Scope != peeked.Scope || d.Rule != peeked.Rule {
+					rt.Fatalf("a peek answers %+v, the call %+v", peeked, d)
+				}
+				if after := h.snapshot(rt); after != before {
+					rt.Fatalf("a refusal leaves\n%safter\n%s", after, before)
+				}
+				continue
+			}
+			d := s.acquire(rt, r)
+			if off := d.At.Sub(peeked.At).Abs(); d.Status != peeked.Status || off > s.tolerance() {
+				rt.Fatalf("a peek answers %+v, the call %+v", peeked, d)
+			}
+			before = h.snapshot(rt)
+		}
+	})
+}
+
+// tolerance is by how much two answers may differ that follow one another.
+func (s *stage) tolerance() time.Duration {
+	if s.Advance == nil {
+		return time.Second
+	}
+	return time.Millisecond
+}
+
+// cancelTheLast: who asks and cancels leaves everything as it was, whether it
+// was granted or deferred.
+func cancelTheLast(s *stage) {
+	s.check(func(rt *rapid.T) {
+		h := s.waiters(rt)
+		before := h.snapshot(rt)
+		for i := range rapid.IntRange(1, 5).Draw(rt, "calls") {
+			r := h.request(rt)
+			r.ID, r.Horizon = fmt.Sprint("new", i), 1000*time.Hour
+			s.acquire(rt, r)
+			if moved := s.cancel(rt, r); len(moved) > 0 {
+				rt.Fatalf("cancelling the last moves %v", moved)
+			}
+			if after := h.snapshot(rt); after != before {
+				rt.Fatalf("asking and cancelling leaves\n%safter\n%s", after, before)
+			}
+			if moved := s.cancel(rt, r); len(moved) > 0 || h.snapshot(rt) != before {
+				rt.Fatalf("cancelling twice moves %v", moved)
+			}
+		}
+	})
+}
+
+// cancelAnEarlier: who waits behind a cancelled one has its slot, and so on.
+func cancelAnEarlier(s *stage) {
+	for _, tt := range []struct {
+		name   string
+		scopes []throttle.Scope
+		waits  string // the scope they wait for
+	}{
+		{"the general limits", scopes(policy(time.Minute), "", throttle.Policy{}), throttle.General},
+		{"both", scopes(policy(time.Minute), "c", policy(time.Second)), throttle.General},
+		{"the category's limits", scopes(policy(time.Second), "c", policy(time.Minute)), "c"},
+	} {
+		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: 48 * time.Hour}
+		slots := make([]time.Time, 10)
+		for i := range slots {
+			r.ID = fmt.Sprint("n", i)
+			slots[i] = s.acquire(s, r).At
+		}
+		r.ID = "n4"
+		var want []throttle.Booking
+		for i := 5; i < 10; i++ {
+			want = append(want, throttle.Booking{ID: fmt.Sprint("n", i), Scope: tt.waits, Slot: slots[i-1]})
+		}
+		if moved := s.cancel(s, r); !slices.EqualFunc(moved, want, sameBooking) {
+			s.Fatalf("%s: cancelling %s moves\n%v, want\n%v", tt.name, r.ID, moved, want)
+		}
+		bookings := s.timeline(s, r).Bookings
+		if len(bookings) != 8 || !slices.EqualFunc(bookings[3:], want, sameBooking) {
+			s.Fatalf("%s: after cancelling %s there wait\n%v", tt.name, r.ID, bookings)
+		}
+		r.ID = "n9"
+		if d := s.want(s, throttle.Deferred, r); !d.At.Equal(slots[8]) {
+			s.Fatalf("%s: the last waits until %v, want %v", tt.name, d.At, slots[8])
+		}
+		r.ID = "n0" // an admission is given back too
+		if moved := s.cancel(s, r); len(moved) != 8 || moved[0].ID != "n1" {
+			s.Fatalf("%s: giving the admission back moves %v", tt.name, moved)
+		}
+	}
+}
+
+func sameBooking(a, b throttle.Booking) bool {
+	return a.ID == b.ID && a.Scope == b.Scope && a.Slot.Equal(b.Slot)
+}
+
+// noScopesNoTrace: a request without limits is granted at once.
+func noScopesNoTrace(s *stage) {
+	r := throttle.Request{User: s.user(), ID: "n"}
+	for range 3 {
+		s.want(s, throttle.Granted, r)
+		if d := s.peek(s, r); d.Status != throttle.Granted {
+			s.Fatalf("peek: %+v", d)
+		}
+	}
+	if moved := s.cancel(s, r); len(moved) > 0 {
+		s.Fatalf("cancelling moves %v", moved)
+	}
+	if moved := s.reschedule(s, r); len(moved) > 0 {
+		s.Fatalf("rescheduling moves %v", moved)
+	}
+	r.Scopes = scopes(policy(time.Hour), "c", policy(time.Hour))
+	if t := s.timeline(s, r); len(t.Admissions[throttle.General])+len(t.Admissions["c"])+len(t.Bookings) > 0 {
+		s.Fatalf("it left %+v", t)
+	}
+	s.want(s, throttle.Granted, r)
+}
+
+// badRequests: what makes no sense is an error that says what.
+func badRequests(s *stage) {
+	good := throttle.Request{User: s.user(), ID: "n", Scopes: scopes(policy(time.Hour), "c", policy(time.Hour))}
+	all, own := good.Scopes[0], good.Scopes[1]
+	many := policy(0)
+	for i := range throttle.MaxRates + 1 {
+		many.Rates = append(many.Rates, rate(1, time.Duration(i+1)*time.Second))
+	}
+	ctx := context.Background()
+	calls := map[string]func(context.Context, throttle.Request) error{
+		"acquire": func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Acquire(ctx, r); return err },
+		"peek":    func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Peek(ctx, r); return err },
+		"cancel":  func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Cancel(ctx, r); return err },
+		"reschedule": func(ctx context.Context, r throttle.Request) error {
+			_, err := s.Limiter.Reschedule(ctx, r)
+			return err
+		},
+		"timeline": func(ctx context.Context, r throttle.Request) error { _, err := s.Limiter.Timeline(ctx, r); return err },
+	}
+	for _, tt := range []struct {
+		fault string
+		spoil func(*throttle.Request)
+	}{
+		{"no notification ID", func(r *throttle.Request) { r.ID = "" }},
+		{"no user", func(r *throttle.Request) { r.User = "" }},
+		{"negative", func(r *throttle.Request) { r.Horizon = -1 }},
+		{"negative", func(r *throttle.Request) { r.Wait = -1 }},
+		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{all, own, own} }},
+		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{own, all} }},
+		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{all, all} }},
+		{"at most two scopes", func(r *throttle.Request) { r.Scopes = []throttle.Scope{own, own} }},
+		{"rates", func(r *throttle.Request) { r.Scopes = []throttle.Scope{{Name: "c", Policy: many}} }},
+	} {
+		for name, call := range calls {
+			r := good
+			tt.spoil(&r)
+			if r.ID == "" && (name == "reschedule" || name == "timeline") {
+				continue // they concern no single notification
+			}
+			if err := call(ctx, r); err == nil || !strings.Contains(err.Error(), tt.fault) {
+				s.Errorf("%s answers %v, want an error with %q", name, err, tt.fault)
+			}
+		}
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	for name, call := range calls {
+		if err := call(ended, good); !errors.Is(err, context.Canceled) {
+			s.Errorf("%s answers %v when its context has ended", name, err)
+		}
+	}
+	if t := s.timeline(s, good); len(t.Bookings) > 0 {
+		s.Errorf("bad requests left %+v", t)
+	}
+}
