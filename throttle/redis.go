@@ -242,6 +242,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 	}
 	user := l.user(&r)
 	d, err := l.visit(ctx, op, &r, &user.keys, 0)
+	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
 	if err == nil {
 		user.waits.Store(0)
 	}
