@@ -1,0 +1,65 @@
+//go:build unix
+
+package throttle_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/throttletest"
+)
+
+// TestClusterPassesTheSuite runs the suite of all limiters on a cluster.
+func TestClusterPassesTheSuite(t *testing.T) {
+	t.Parallel()
+	_, client := startCluster(t)
+	throttletest.Run(t, throttletest.Harness{
+		Cannot: []throttletest.Ability{throttletest.SetClock},
+		Claims: true,
+		Slow:   true,
+		New: func(t testing.TB) throttletest.Instance {
+			prefix := redistest.Prefix()
+			limiter := func() *throttle.Redis {
+				c := client()
+				l := throttle.NewRedis(c, throttle.Options{Prefix: prefix, Horizon: throttletest.Horizon, Timeout: 10 * time.Second})
+				t.Cleanup(func() {
+					_ = l.Close()
+					_ = c.Close()
+				})
+				return l
+			}
+			keys := client()
+			t.Cleanup(func() { _ = keys.Close() })
+			held := func(lasting bool) []string {
+				var mu sync.Mutex
+				var names []string
+				err := keys.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
+					all, err := node.Keys(ctx, prefix+":*").Result()
+					mu.Lock()
+					defer mu.Unlock()
+					for _, key := range all {
+						if !lasting || node.PTTL(ctx, key).Val() == -1 {
+							names = append(names, key)
+						}
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return names
+			}
+			return throttletest.Instance{
+				Limiter: limiter(), Peer: limiter(),
+				Lasting: func() []string { return held(true) },
+				Held:    func() int { return len(held(false)) },
+			}
+		},
+	})
+}
