@@ -264,7 +264,7 @@ func (p *resp) text() []byte {
 		return line[1:]
 	}
 	n, err := strconv.Atoi(string(line[1:]))
-	if err != nil || n < 0 || n+2 > len(p.buf) {
+	if err != nil || n < 0 || n > len(p.buf)-2 {
 		p.fail()
 		return nil
 	}
@@ -286,7 +286,7 @@ func (p *resp) number(text []byte) int64 {
 		return n
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || math.Abs(f) > 1<<62 {
+	if err != nil || !(math.Abs(f) <= 1<<62) { // NaN is neither
 		p.fail()
 		return 0
 	}

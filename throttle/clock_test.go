@@ -1,0 +1,103 @@
+package throttle
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestClockPredicts has claims sent to a server whose clock is off, drifts and
+// is reached over a way of varying length. The stamp of nearly each holds.
+func TestClockPredicts(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		skew   time.Duration
+		ppm    float64       // how fast the server's clock is
+		way    time.Duration // to the server
+		jitter time.Duration
+	}{
+		{"in step", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond},
+		{"an hour ahead", time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond},
+		{"an hour behind", -time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond},
+		{"drifting fast", time.Second, 500, time.Millisecond, 100 * time.Microsecond},
+		{"drifting slowly", time.Second, -500, time.Millisecond, 100 * time.Microsecond},
+		{"far away", 0, 20, 40 * time.Millisecond, time.Millisecond},
+	} {
+		random := rand.New(rand.NewPCG(1, 2))
+		process := newFakeClock()
+		c := newClock(process.now)
+		held, ahead := 0, int64(0)
+		const rounds = 2000
+		for i := range rounds {
+			process.advance(time.Duration(random.IntN(20_000)) * time.Microsecond)
+			sent := c.elapsed()
+			way := tt.way + time.Duration(random.Int64N(int64(tt.jitter)))
+			executed := time.Duration(sent)*time.Microsecond + way
+			now := start.Add(tt.skew).UnixMicro() + (executed + time.Duration(float64(executed)*tt.ppm/1e6)).Microseconds()
+			if i > 0 {
+				stamp := c.predict(sent)
+				if stampHolds(stamp, now) {
+					held++
+				}
+				ahead += stamp - now
+			}
+			c.observe(sent, now)
+		}
+		if held < rounds*98/100 {
+			t.Errorf("%s: %d of %d stamps hold", tt.name, held, rounds)
+		}
+		if mean := ahead / rounds; mean < -500 || mean > 2000 {
+			t.Errorf("%s: a stamp is %d µs ahead on average", tt.name, mean)
+		}
+	}
+}
+
+// TestClockAfterAStep has the server's clock step, and the prediction follow
+// with the next observation.
+func TestClockAfterAStep(t *testing.T) {
+	t.Parallel()
+	for _, step := range []time.Duration{50 * time.Millisecond, -50 * time.Millisecond, time.Hour, -time.Hour} {
+		process := newFakeClock()
+		c := newClock(process.now)
+		server := func() int64 { return process.now().UnixMicro() }
+		for range 100 {
+			process.advance(time.Millisecond)
+			c.observe(c.elapsed(), server())
+		}
+		if off := c.predict(c.elapsed()) - server(); off < 0 || off > 100 {
+			t.Fatalf("before a step the prediction is %d µs off", off)
+		}
+		if c.wall.Load() != 0 {
+			t.Errorf("the server's clock is %d µs ahead, want 0", c.wall.Load())
+		}
+		if stampHolds(c.predict(c.elapsed()), server()+step.Microseconds()) {
+			t.Errorf("a stamp from before a step of %v holds", step)
+		}
+		c.observe(c.elapsed(), server()+step.Microseconds())
+		process.advance(time.Millisecond)
+		if off := c.predict(c.elapsed()) - server() - step.Microseconds(); off < 0 || off > 200 {
+			t.Errorf("after a step of %v the prediction is %d µs off", step, off)
+		}
+		if c.wall.Load() != step.Microseconds() {
+			t.Errorf("after a step of %v the server's clock is %d µs ahead", step, c.wall.Load())
+		}
+	}
+}
+
+// TestClockThroughOneSlowAnswer has one answer come from far away, which
+// changes the prediction little.
+func TestClockThroughOneSlowAnswer(t *testing.T) {
+	t.Parallel()
+	process := newFakeClock()
+	c := newClock(process.now)
+	for range 200 {
+		process.advance(time.Millisecond)
+		c.observe(c.elapsed(), process.now().UnixMicro()+100)
+	}
+	before := c.predict(0)
+	c.observe(c.elapsed(), process.now().UnixMicro()+8_000)
+	if change := c.predict(0) - before; change < 0 || change > 2_000 {
+		t.Errorf("a slow answer moves the prediction by %d µs", change)
+	}
+}

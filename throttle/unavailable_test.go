@@ -1,0 +1,203 @@
+//go:build unix
+
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/redis/go-redis/v9"
+)
+
+// silence listens, accepts and never answers.
+func silence(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+const shortTimeout = 150 * time.Millisecond
+
+func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
+	t.Helper()
+	o.ContextTimeoutEnabled = true
+	client := redis.NewClient(o)
+	l := throttle.NewRedis(client, throttle.Options{Timeout: shortTimeout})
+	t.Cleanup(func() {
+		_ = l.Close()
+		_ = client.Close()
+	})
+	return l
+}
+
+// calls are all calls of a limiter, on a user each.
+func calls(l throttle.Limiter, user string) map[string]func(context.Context) error {
+	r := throttle.Request{User: user, ID: "n", Scopes: []throttle.Scope{
+		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}, {Name: "c", Policy: throttle.Policy{MinGap: time.Hour}}}}
+	report := r
+	report.User, report.Report = user+"'", true
+	return map[string]func(context.Context) error{
+		"acquire":    func(ctx context.Context) error { _, err := l.Acquire(ctx, r); return err },
+		"a report":   func(ctx context.Context) error { _, err := l.Acquire(ctx, report); return err },
+		"peek":       func(ctx context.Context) error { _, err := l.Peek(ctx, r); return err },
+		"cancel":     func(ctx context.Context) error { _, err := l.Cancel(ctx, r); return err },
+		"reschedule": func(ctx context.Context) error { _, err := l.Reschedule(ctx, r); return err },
+		"timeline":   func(ctx context.Context) error { _, err := l.Timeline(ctx, r); return err },
+	}
+}
+
+// unavailable expects every call to fail within the time-out. The margin is for
+// a busy machine.
+func unavailable(t *testing.T, l throttle.Limiter) {
+	t.Helper()
+	const margin = 500 * time.Millisecond
+	for name, call := range calls(l, "unavailable") {
+		began := time.Now()
+		err := call(context.Background())
+		if took := time.Since(began); took > shortTimeout+margin {
+			t.Errorf("%s takes %v", name, took)
+		}
+		if !errors.Is(err, throttle.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		}
+	}
+}
+
+func TestARedisThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	unavailable(t, limiterOn(t, &redis.Options{Addr: silence(t)}))
+}
+
+func TestARedisThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	unavailable(t, limiterOn(t, &redis.Options{Addr: l.Addr().String()}))
+}
+
+// TestARedisThatStopsAnswering has a Redis hang that answered before, and go
+// on: what was asked meanwhile is asked again, and holds one slot.
+func TestARedisThatStopsAnswering(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := limiterOn(t, server.Options())
+	for name, call := range calls(l, "before") {
+		if err := call(context.Background()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	server.Pause(t)
+	unavailable(t, l)
+	ctx, cancel := context.WithTimeout(context.Background(), shortTimeout/10)
+	defer cancel()
+	for name, call := range calls(l, "unavailable") {
+		began := time.Now()
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s with a shorter deadline: %v", name, err)
+		}
+		if took := time.Since(began); took > shortTimeout+500*time.Millisecond {
+			t.Errorf("%s with a shorter deadline takes %v", name, took)
+		}
+	}
+	server.Resume(t)
+	r := throttle.Request{User: "unavailable", ID: "n", Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}}}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		d, err := l.Acquire(context.Background(), r)
+		if err == nil {
+			if d.Status != throttle.Granted {
+				t.Fatalf("asked again: %+v", d)
+			}
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	timeline, err := l.Timeline(context.Background(), r)
+	if err != nil || len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) > 0 {
+		t.Fatalf("the timeline is %+v, %v", timeline, err)
+	}
+}
+
+func TestAClosedLimiter(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	l := throttle.NewRedis(client, throttle.Options{Prefix: redistest.Prefix()})
+	for name, call := range calls(l, "open") {
+		if err := call(context.Background()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("closing twice: %v", err)
+	}
+	if err := calls(l, "closed")["acquire"](context.Background()); err == nil {
+		t.Error("a closed limiter admits")
+	}
+}
+
+// TestAllocations bounds what an admission allocates in this process. It does
+// not run beside other tests.
+func TestAllocations(t *testing.T) {
+	server := redistest.Shared(t)
+	client := server.Client(t)
+	l := throttle.NewRedis(client, throttle.Options{Prefix: redistest.Prefix()})
+	defer l.Close()
+	minute := throttle.Policy{Rates: []throttle.Rate{{Count: 100_000, Period: time.Minute}, {Count: 1_000_000, Period: time.Hour}}}
+	r := throttle.Request{User: "u", Scopes: []throttle.Scope{{Name: throttle.General, Policy: minute}, {Name: "c", Policy: minute}}}
+	ids := make([]string, 300)
+	for i := range ids {
+		ids[i] = "notification-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+	}
+	ctx := context.Background()
+	next := 0
+	allocations := testing.AllocsPerRun(200, func() {
+		r.ID = ids[next]
+		next++
+		if d, err := l.Acquire(ctx, r); err != nil || d.Status != throttle.Granted {
+			t.Fatalf("acquire: %+v, %v", d, err)
+		}
+	})
+	t.Logf("an admission allocates %.0f times", allocations)
+	if allocations > 60 {
+		t.Errorf("an admission allocates %.0f times, want at most 60", allocations)
+	}
+}
