@@ -33,6 +33,10 @@ type Limiter interface {
 	// moves those who wait behind it forward. Cancelling twice, or what holds
 	// nothing, does nothing. It answers the bookings that now have an earlier slot.
 	Cancel(context.Context, Request) ([]Booking, error)
+	// Inherit gives the notification the slot of another one of the same user and
+	// scopes, which no longer holds it. The next Acquire comes for it. When the
+	// other holds none, nothing changes.
+	Inherit(ctx context.Context, r Request, from string) error
 	// Reschedule gives those who wait the earliest slots that the request's
 	// policies allow, in the order they have; ID is not used. It answers the
 	// bookings that now have an earlier slot: a caller that put them to sleep
@@ -97,6 +101,13 @@ func (r *Request) validateID() error {
 	return r.validate()
 }
 
+func (r *Request) validateHeir(from string) error {
+	if from == "" || from == r.ID {
+		return errors.New("throttle: a notification inherits from another one")
+	}
+	return r.validateID()
+}
+
 // general and category answer the scope of that kind, or nil.
 func (r *Request) general() *Scope {
 	if len(r.Scopes) > 0 && r.Scopes[0].Name == General {
@@ -148,6 +159,9 @@ type Decision struct {
 	// Left is how far At lies ahead, at least 0, in whole microseconds. It needs
 	// no clock that agrees with the limiter's.
 	Left time.Duration
+	// Slot is the slot that the notification held before this call; zero for
+	// none. At may be later: the job was late, or a limit was lowered.
+	Slot time.Time
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
 	// is "gap", or a rate as it is written ("10/1m").
 	Scope string

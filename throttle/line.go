@@ -82,7 +82,7 @@ func (p Policy) appendArgs(args []any) []any {
 // (1 the general, 2 the category's) and rule (from 1), then who came forward: ID,
 // slot and scope of each.
 func readVisit(r *Request, reply []any) (Decision, error) {
-	var head [5]int64
+	var head [6]int64
 	if len(reply) < len(head) {
 		return Decision{}, fmt.Errorf("throttle: the script answered %d fields", len(reply))
 	}
@@ -95,6 +95,9 @@ func readVisit(r *Request, reply []any) (Decision, error) {
 	}
 	now, instant := head[1], head[2]
 	d := Decision{Status: Status(head[0]), At: time.UnixMicro(instant)}
+	if head[5] > 0 {
+		d.Slot = time.UnixMicro(head[5])
+	}
 	if instant > now {
 		d.Left = time.Duration(instant-now) * time.Microsecond
 		if scope := r.scope(head[3]); scope != nil && head[4] > 0 {
@@ -125,4 +128,44 @@ func (r *Request) scope(which int64) *Scope {
 		return r.category()
 	}
 	return r.general()
+}
+
+// inheritSource moves one notification's place in each line to another, unless
+// that has an earlier one. The sets' expiry stays: they are never empty.
+//
+// KEYS  booked and, of the category, booked and line
+// ARGV  the ID that has the place, the ID that gets it
+const inheritSource = `
+for _, line in ipairs(KEYS) do
+  local slot = redis.call('ZSCORE', line, ARGV[1])
+  if slot then
+    local own = redis.call('ZSCORE', line, ARGV[2])
+    if not own or tonumber(slot) < tonumber(own) then redis.call('ZADD', line, slot, ARGV[2]) end
+    redis.call('ZREM', line, ARGV[1])
+  end
+end
+return 0`
+
+var inheritScript = redis.NewScript(inheritSource)
+
+// Inherit implements Limiter.
+func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
+	if err := r.validateHeir(from); err != nil || len(r.Scopes) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	k := &l.user(&r).keys
+	var lines []string
+	if r.general() != nil {
+		lines = append(lines, k.booked)
+	}
+	if r.category() != nil {
+		lines = append(lines, k.catBooked, k.line)
+	}
+	l.trips.Add(1)
+	if err := inheritScript.Run(ctx, l.client, lines, from, r.ID).Err(); err != nil {
+		return l.fail("inherit", err)
+	}
+	return nil
 }

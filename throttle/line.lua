@@ -234,6 +234,7 @@ lined = cat and tonumber(redis.call('ZSCORE', cat.line, id) or nil)
 unline()
 if booked and booked <= now - keep then booked = nil end -- forgotten by its line
 if lined and lined <= now - keep then lined = nil end
+local held = booked or lined or 0 -- the slot it comes for
 -- What stands in sent may go out at its instant, or has. It gives way only to an
 -- admission now, and not before it: what was let through since counted on it.
 if sent then wait = 0 end
@@ -375,6 +376,6 @@ else -- cancel: own entries stay out; reschedule: there are none
   shiftcat(moved)
 end
 
-local reply = {status, now, instant, s, rule}
+local reply = {status, now, instant, s, rule, held}
 for _, field in ipairs(moved) do reply[#reply + 1] = field end
 return reply

@@ -90,6 +90,32 @@ func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return m.move(ctx, &r)
 }
 
+// Inherit implements Limiter.
+func (m *Memory) Inherit(ctx context.Context, r Request, from string) error {
+	if err := r.validateHeir(from); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, _ := m.visit(&r)
+	v.each(func(s *limited) {
+		for _, line := range []*set{s.booked, s.line} {
+			slot, own := line.score(from), line.score(r.ID)
+			if slot == none {
+				continue
+			}
+			line.drop(from)
+			if own == none || slot < own {
+				line.put(r.ID, slot)
+			}
+		}
+	})
+	return nil
+}
+
 // Reschedule implements Limiter.
 func (m *Memory) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	r.ID = ""
@@ -226,6 +252,9 @@ func (u *memoryState) last() int64 {
 // decision makes a Decision of a verdict.
 func (v *visit) decision(r *Request, d verdict) Decision {
 	decision := Decision{Status: d.status, At: time.UnixMicro(d.at), Moved: v.bookings(r)}
+	if v.held != none {
+		decision.Slot = time.UnixMicro(v.held)
+	}
 	if d.at > v.now {
 		decision.Left = time.Duration(d.at-v.now) * time.Microsecond
 		if d.rule > 0 {

@@ -93,6 +93,17 @@ func (o *Outage) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return moved, err
 }
 
+// Inherit implements Limiter.
+func (o *Outage) Inherit(ctx context.Context, r Request, from string) error {
+	if err := r.validateHeir(from); err != nil {
+		return err
+	}
+	_, _, err := withStore(ctx, o, Closed, r, func(ctx context.Context, r Request) (struct{}, error) {
+		return struct{}{}, o.limiter.Inherit(ctx, r, from)
+	})
+	return err
+}
+
 // Reschedule implements Limiter.
 func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validate(); err != nil {

@@ -13,6 +13,7 @@ type visit struct {
 	all, cat                 *limited // nil where the request has no such scope
 
 	sent, booked, lined entry // what the notification holds
+	held                entry // the slot it comes for
 	moved               []shifted
 }
 
@@ -233,6 +234,9 @@ func (v *visit) takeOut(pull bool) {
 	}
 	if v.lined <= v.now-v.keep {
 		v.lined = none
+	}
+	if v.held = v.booked; v.held == none {
+		v.held = v.lined
 	}
 	if v.sent != none {
 		v.wait = 0

@@ -157,3 +157,57 @@ func replayMoves(s *stage) {
 		}
 	}
 }
+
+// heirHasTheSlot: a notification that takes another's place comes for its slot,
+// those behind stay where they are, and the other one starts anew.
+func heirHasTheSlot(s *stage) {
+	for _, tt := range []struct {
+		name   string
+		scopes []throttle.Scope
+	}{
+		{"general limits", scopes(policy(10*time.Second), "", throttle.Policy{})},
+		{"both", scopes(policy(10*time.Second), "c", policy(0, rate(2, time.Second)))},
+		{"a category's limits", scopes(policy(0), "c", policy(10*time.Second))},
+	} {
+		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: time.Hour}
+		ask := func(status throttle.Status, id string) throttle.Decision {
+			r.ID = id
+			return s.want(s, status, r)
+		}
+		inherit := func(id, from string) {
+			r.ID = id
+			if err := s.Limiter.Inherit(context.Background(), r, from); err != nil {
+				s.Fatalf("%s: inherit: %v", tt.name, err)
+			}
+		}
+		ask(throttle.Granted, "first")
+		old := ask(throttle.Deferred, "old")
+		behind := ask(throttle.Deferred, "behind")
+		inherit("heir", "old")
+		inherit("heir", "nobody")
+		heir := ask(throttle.Deferred, "heir")
+		if !heir.At.Equal(old.At) || !heir.Slot.Equal(old.At) {
+			s.Fatalf("%s: the heir of a slot at %v has %+v", tt.name, old.At, heir)
+		}
+		if d := ask(throttle.Deferred, "behind"); !d.At.Equal(behind.At) {
+			s.Fatalf("%s: who waits behind moved from %v to %v", tt.name, behind.At, d.At)
+		}
+		if d := ask(throttle.Deferred, "old"); !d.At.After(behind.At) || !d.Slot.IsZero() {
+			s.Fatalf("%s: who gave its slot away has %+v", tt.name, d)
+		}
+		inherit("heir", "behind") // a later one does not push it back
+		if d := ask(throttle.Deferred, "heir"); !d.At.Equal(heir.At) {
+			s.Fatalf("%s: the heir of a later slot moved to %v", tt.name, d.At)
+		}
+		if n := len(s.timeline(s, r).Bookings); n != 2 {
+			s.Fatalf("%s: %d wait, want heir and old", tt.name, n)
+		}
+		s.Advance(heir.Left)
+		ask(throttle.Granted, "heir")
+		if s.Lasting != nil {
+			if lasting := s.Lasting(); len(lasting) > 0 {
+				s.Fatalf("%s: without an expiry: %v", tt.name, lasting)
+			}
+		}
+	}
+}

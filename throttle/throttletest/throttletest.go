@@ -93,6 +93,7 @@ var properties = []property{
 	{"a thousand have a thousand slots", nil, thousandSlots},
 	{"slots stay apart when all ask at once", nil, slotsAskedAtOnce},
 	{"the same notification holds one slot", nil, sameHoldsOneSlot},
+	{"an heir has the slot of the one before", []Ability{SetClock}, heirHasTheSlot},
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
