@@ -45,7 +45,7 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if h.busy(d) {
 		return busy()
 	}
-	decision, err := h.acquire(ctx, d)
+	decision, err := h.admit(ctx, d)
 	if err != nil {
 		return later(err)
 	}
@@ -54,9 +54,6 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		return h.end(ctx, d, push.Expired, "would expire before its slot")
 	case throttle.Deferred:
 		return h.deferUntil(ctx, d, decision)
-	}
-	if err := h.waitOut(ctx, decision); err != nil {
-		return later(err)
 	}
 	if !h.enter(ctx, d) {
 		h.giveBack(ctx, d)

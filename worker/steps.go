@@ -74,7 +74,37 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 	return record.State.Ended(), nil
 }
 
-// acquire asks the throttle.
+// admit asks the throttle, and waits for the instant of an admission that is
+// near. One that this process has slept through, for want of a processor, say,
+// is asked for again: at its own instant it was right, now it may not be.
+func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	for range lateTries {
+		decision, err := h.acquire(ctx, d)
+		if err != nil || decision.Status != throttle.Granted {
+			return decision, err
+		}
+		late, err := h.waitOut(ctx, decision.Left)
+		if err != nil {
+			return decision, err
+		}
+		if late < tooLate {
+			if decision.Left > 0 {
+				h.Observer.Paced(late)
+			}
+			return decision, nil
+		}
+	}
+	return throttle.Decision{}, errTooLate
+}
+
+const (
+	// tooLate is how much after its instant an admission is asked for again.
+	tooLate   = 25 * time.Millisecond
+	lateTries = 4
+)
+
+var errTooLate = errors.New("the machine is too busy to send on time")
+
 func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	request := h.request(d)
 	if len(request.Scopes) > 0 {
@@ -92,19 +122,18 @@ func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle
 	return putOff(decision.Left)
 }
 
-// waitOut waits for the instant at which the notification was admitted.
-func (h *handler) waitOut(ctx context.Context, decision throttle.Decision) error {
-	if decision.Left == 0 {
-		return nil
+// waitOut waits until the time left is over, and answers how much later it is.
+func (h *handler) waitOut(ctx context.Context, left time.Duration) (late time.Duration, err error) {
+	if left == 0 {
+		return 0, nil
 	}
 	h.waiting.Add(1)
 	defer h.waiting.Add(-1)
-	due := time.Now().Add(decision.Left)
-	if err := sleep(ctx, decision.Left); err != nil {
-		return err
+	due := time.Now().Add(left)
+	if err := sleep(ctx, left); err != nil {
+		return 0, err
 	}
-	h.Observer.Paced(time.Since(due))
-	return nil
+	return time.Since(due), nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
