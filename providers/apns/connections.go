@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/pushpace/pushpace/internal/batchconn"
 )
 
 const (
@@ -96,6 +98,7 @@ func newConnections(host string, config *tls.Config) (*connections, error) {
 	protocols.SetHTTP2(true)
 	c := &connections{
 		transport: &http.Transport{
+			DialContext:            dialBatched,
 			TLSClientConfig:        config,
 			Protocols:              protocols,
 			TLSHandshakeTimeout:    connectTimeout,
@@ -103,9 +106,8 @@ func newConnections(host string, config *tls.Config) (*connections, error) {
 			MaxResponseHeaderBytes: 16 << 10,
 			DisableCompression:     true,
 			HTTP2: &http.HTTP2Config{
-				SendPingTimeout:  pingInterval,
-				PingTimeout:      pingTimeout,
-				WriteByteTimeout: connectTimeout,
+				SendPingTimeout: pingInterval,
+				PingTimeout:     pingTimeout,
 			},
 		},
 		address: net.JoinHostPort(u.Hostname(), port),
@@ -113,6 +115,14 @@ func newConnections(host string, config *tls.Config) (*connections, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
+}
+
+func dialBatched(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return batchconn.New(conn), nil
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -46,9 +46,11 @@ const notAToken = "not a valid FCM registration token"
 
 // readAnswer reads an answer. Whatever it cannot read it leaves out.
 func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
+	if status >= 200 && status < 300 {
+		return accepted(status, body)
+	}
 	a := answer{HTTP: status, RetryAfter: providers.RetryAfter(h, now)}
 	var b struct {
-		Name  string `json:"name"`
 		Error *struct {
 			Status  string `json:"status"`
 			Message string `json:"message"`
@@ -66,7 +68,6 @@ func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
 		} `json:"error"`
 	}
 	err := json.Unmarshal(body, &b)
-	a.Name = b.Name
 	if b.Error == nil {
 		a.Page = err != nil && len(body) > 0
 		return a
@@ -89,4 +90,13 @@ func readAnswer(status int, h http.Header, body []byte, now time.Time) answer {
 		}
 	}
 	return a
+}
+
+// accepted reads the answer to a message that FCM has taken.
+func accepted(status int, body []byte) answer {
+	var b struct {
+		Name string `json:"name"`
+	}
+	_ = json.Unmarshal(body, &b) // without a name it is taken all the same
+	return answer{HTTP: status, Name: b.Name}
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
@@ -31,8 +31,10 @@ type attempt struct {
 	// connected is called once there is a connection to write to.
 	connected func()
 
-	sent   bool // the SDK made its request
-	wrote  bool // a connection was had: something may have been written
+	sent bool // the SDK made its request
+	// wrote is set once the body is asked for, which is after the headers are
+	// written. The transport may do so while the attempt is given up.
+	wrote  atomic.Bool
 	status int
 	header http.Header
 	reply  []byte
@@ -74,37 +76,75 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// Read here: the SDK would repeat the request if its own reading failed.
 	a.status, a.header = response.StatusCode, response.Header
-	a.reply, a.err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	a.reply, a.err = readReply(response)
 	_ = response.Body.Close()
-	if a.err != nil {
+	switch {
+	case a.err != nil:
 		return spent(r, nil), nil
-	}
-	if a.status == http.StatusServiceUnavailable {
+	case a.status == http.StatusServiceUnavailable:
 		return spent(r, a.reply), nil
+	case a.status == http.StatusOK:
+		return taken(r), nil
 	}
 	response.Body = io.NopCloser(bytes.NewReader(a.reply))
 	return response, nil
 }
 
-// request returns r with the attempt's body and bearer.
-func (a *attempt) request(r *http.Request) *http.Request {
-	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) {
-			a.wrote = true
-			a.connected()
-		},
-	})
-	r = r.Clone(ctx)
-	r.Header.Set("Authorization", "Bearer "+a.bearer)
-	r.ContentLength = int64(len(a.body))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a.body)), nil }
-	r.Body, _ = r.GetBody()
-	return r
+// readReply reads the beginning of a response's body.
+func readReply(response *http.Response) ([]byte, error) {
+	limited := io.LimitReader(response.Body, maxAnswer)
+	if n := response.ContentLength; n >= 0 && n <= maxAnswer {
+		reply := make([]byte, n)
+		_, err := io.ReadFull(limited, reply)
+		return reply, err
+	}
+	return io.ReadAll(limited)
 }
 
+// request returns r with the attempt's body and bearer. The SDK makes r for
+// this one attempt, so its header may be changed.
+func (a *attempt) request(r *http.Request) *http.Request {
+	r.Header.Set("Authorization", "Bearer "+a.bearer)
+	sent := r.WithContext(r.Context())
+	sent.ContentLength = int64(len(a.body))
+	sent.GetBody = func() (io.ReadCloser, error) { return &body{attempt: a, left: a.body}, nil }
+	sent.Body, _ = sent.GetBody()
+	return sent
+}
+
+// A body is the attempt's on its way to a connection.
+type body struct {
+	attempt *attempt
+	left    []byte
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if !b.attempt.wrote.Swap(true) {
+		b.attempt.connected()
+	}
+	if len(b.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	if len(b.left) == 0 {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (b *body) Close() error { return nil }
+
 func spent(r *http.Request, body []byte) *http.Response {
+	return answered(r, "599 Spent", statusSpent, body)
+}
+
+// taken is all that the SDK needs to know of a message that was accepted.
+func taken(r *http.Request) *http.Response { return answered(r, "200 OK", http.StatusOK, []byte("{}")) }
+
+func answered(r *http.Request, status string, code int, body []byte) *http.Response {
 	return &http.Response{
-		Status: "599 Spent", StatusCode: statusSpent,
+		Status: status, StatusCode: code,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}
@@ -120,7 +160,7 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 	case a.err != nil && (a.status < 200 || a.status > 299):
 		// With a status but half a body it is refused, and only the reason lost.
 		o := providers.TransportOutcome(cause(ctx, a.err))
-		o.Ambiguous = o.Ambiguous && a.wrote && a.status == 0
+		o.Ambiguous = o.Ambiguous && a.wrote.Load() && a.status == 0
 		return o
 	}
 	said := readAnswer(a.status, a.header, a.reply, now)

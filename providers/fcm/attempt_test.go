@@ -24,7 +24,7 @@ func TestOneAttempt(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 		},
 		"half a body": func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&half{}), Request: r}, nil
+			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(&half{}), Request: r}, nil
 		},
 	} {
 		requests := 0

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/batchconn"
 )
 
 // maxConns bounds the connections to each host. With HTTP/2 each carries 100
@@ -30,6 +32,7 @@ func newTransport(life context.Context, roots *x509.CertPool) *http.Transport {
 			if err != nil {
 				return nil, err
 			}
+			c = batchconn.New(c)
 			return &conn{Conn: c, unbind: context.AfterFunc(life, func() { _ = c.Close() })}, nil
 		},
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},

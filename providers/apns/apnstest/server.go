@@ -54,7 +54,7 @@ type Server struct {
 	identity *identity
 	tokens   *tokenChecker
 
-	admin    *standin.Admin // nil for none
+	admin *standin.Admin // nil for none
 
 	serving sync.WaitGroup
 	mu      sync.Mutex
