@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -95,11 +96,14 @@ func (c *Control) take(ctx context.Context, id, queue string, end push.End, slot
 func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
 	for _, b := range moved {
 		record, err := c.records.Lookup(ctx, b.ID)
-		if err == nil && !record.State.Ended() {
-			_ = c.inspector.RunTask(record.Queue, b.ID) // it is awake, or gone
+		if err == nil && !record.State.Ended() && record.Until.Sub(b.Slot) >= worthWaking {
+			_ = c.inspector.RunTask(record.Queue, b.ID)
 		}
 	}
 }
+
+// worthWaking is what a job has to gain for it to be woken, which costs a check.
+const worthWaking = 500 * time.Millisecond
 
 // A Status is all that is known of a notification.
 type Status struct {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +17,20 @@ import (
 type handler struct {
 	*Options
 	gates   gates
+	control *Control
 	waiting atomic.Int64 // notifications that wait for their slot in the process
+
+	// side is what runs beside the pipeline, until stopping ends.
+	side     sync.WaitGroup
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
-func newHandler(o *Options) *handler { return &handler{Options: o, gates: newGates(o)} }
+func newHandler(o *Options) *handler {
+	h := &handler{Options: o, gates: newGates(o), control: NewControl(o.Queue, o.Records, o.Limiter, o.Limits)}
+	h.stopping, h.stop = context.WithCancel(context.Background())
+	return h
+}
 
 // ProcessTask implements asynq.Handler. A nil error ends the job; a comeback
 // returns it to the queue.
@@ -36,6 +47,11 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	}
 	if d.expired(time.Now()) {
 		return h.end(ctx, d, push.Expired, "expired in the queue")
+	}
+	if superseded, err := h.collapse(ctx, d); err != nil {
+		return later(err)
+	} else if superseded {
+		return h.end(ctx, d, push.Superseded, "a newer one has the same collapse key")
 	}
 	if left := time.Until(d.NotBefore); left > h.MaxWait {
 		return putOff(left)
@@ -59,16 +75,20 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		h.giveBack(ctx, d)
 		return busy()
 	}
+	defer leave(d.gates)
+	if d.expired(time.Now()) {
+		return h.end(ctx, d, push.Expired, "expired before it was sent")
+	}
 	h.send(ctx, d)
-	leave(d.gates)
 	return h.settle(ctx, d)
 }
 
 // A delivery is a notification on its way.
 type delivery struct {
 	*push.Notification
-	job   []byte
-	queue string
+	accepted time.Time
+	job      []byte
+	queue    string
 	// visits is how often asynq has counted a failure of the job: an attempt that
 	// is to be repeated, or a worker that crashed with it.
 	visits int

@@ -179,7 +179,9 @@ func (h *handler) giveBack(ctx context.Context, d *delivery) {
 	if len(request.Scopes) == 0 {
 		return
 	}
-	if _, err := h.Limiter.Cancel(ctx, request); err != nil {
+	moved, err := h.Limiter.Cancel(ctx, request)
+	h.wake(moved)
+	if err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
 }

@@ -26,7 +26,7 @@ func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, erro
 	visits, _ := asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	return &delivery{
-		Notification: job.Notification, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
+		Notification: job.Notification, accepted: job.AcceptedAt, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
 		outcomes: make([]outcome, len(job.Notification.Targets)),
 	}, nil
 }
@@ -88,7 +88,9 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, err
 		}
 		if late < tooLate {
-			if decision.Left > 0 {
+			if slot := decision.Slot; !slot.IsZero() {
+				h.Observer.Paced(late + decision.At.Sub(slot))
+			} else if decision.Left > 0 {
 				h.Observer.Paced(late)
 			}
 			return decision, nil
@@ -110,7 +112,16 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 	if len(request.Scopes) > 0 {
 		h.Observer.Checked()
 	}
-	return h.Limiter.Acquire(ctx, request)
+	decision, err := h.Limiter.Acquire(ctx, request)
+	h.wake(decision.Moved)
+	return decision, err
+}
+
+// wake has those come back whose slot has moved forward, beside the pipeline.
+func (h *handler) wake(moved []throttle.Booking) {
+	if len(moved) > 0 {
+		h.side.Go(func() { h.control.Wake(h.stopping, moved) })
+	}
 }
 
 // deferUntil returns the job to the queue until its slot.

@@ -3,10 +3,8 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -82,9 +80,6 @@ func orDefault[T comparable](v *T, otherwise T) {
 type Worker struct {
 	lanes []*asynq.Server
 	h     *handler
-	// stop ends what runs beside the lanes.
-	stop context.CancelFunc
-	side sync.WaitGroup
 }
 
 // New returns a worker that has not started yet.
@@ -110,17 +105,15 @@ func (w *Worker) Start() error {
 			return err
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop = stop
-	w.side.Go(func() { w.h.sweep(ctx) })
+	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
 	return nil
 }
 
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
 // and puts the rest back on the queue.
 func (w *Worker) Shutdown() {
-	w.stop()
-	defer w.side.Wait()
+	defer w.h.side.Wait()
+	defer w.h.stop()
 	for _, lane := range w.lanes {
 		lane.Stop()
 	}

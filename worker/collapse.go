@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// collapse makes way for the newest notification of a collapse key: an older
+// one that still waits is superseded, and its slot inherited. It answers whether
+// the delivery itself is the older one. What is being sent right now is not
+// stopped: the device replaces it.
+func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, err error) {
+	if d.CollapseKey == "" {
+		return false, nil
+	}
+	newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted)
+	if err != nil || !newest {
+		return !newest, err
+	}
+	if older == "" {
+		return false, nil
+	}
+	if err := h.supersede(ctx, d, older); err != nil {
+		return false, err
+	}
+	return false, h.Records.Collapsed(ctx, d.Notification, d.accepted)
+}
+
+func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
+	record, err := h.Records.Lookup(ctx, older)
+	if errors.Is(err, push.ErrUnknownID) {
+		return nil
+	}
+	if err != nil || record.State.Ended() {
+		return err
+	}
+	err = h.control.take(ctx, older, record.Queue, push.End{State: push.Superseded}, func(n *push.Notification) error {
+		request := h.request(d)
+		if n.Category == d.Category && len(request.Scopes) > 0 {
+			return h.Limiter.Inherit(ctx, request, older)
+		}
+		request.ID, request.Scopes = older, h.Limits.Scopes(n.Category)
+		moved, err := h.Limiter.Cancel(ctx, request)
+		h.wake(moved)
+		return err
+	})
+	if errors.Is(err, ErrUnderWay) || errors.Is(err, ErrEnded) {
+		return nil
+	}
+	if err == nil {
+		h.Observer.Ended(push.Superseded)
+	}
+	return err
+}

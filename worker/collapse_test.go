@@ -1,0 +1,72 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func collapsing(id, category string) *push.Notification {
+	n := to(id)
+	n.CollapseKey, n.Category = "score", category
+	return n
+}
+
+// A newer notification with the same collapse key takes the older one's place
+// in the line, and the older one ends.
+func TestCollapse(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: 3 * time.Second}, nil))
+		r.start()
+		r.enqueue(to("first"))
+		r.settled(1)
+		r.enqueue(collapsing("older", ""))
+		slot := r.deferred("older").Until
+		r.enqueue(to("between"))
+		r.deferred("between")
+		r.enqueue(collapsing("newer", ""))
+		counts := r.settled(4)
+		if counts.Ended[push.Superseded] != 1 || counts.Ended[push.Delivered] != 3 || r.record("older").State != push.Superseded {
+			t.Errorf("counts %+v, older %+v", counts, r.record("older"))
+		}
+		newer, between := r.pushed("newer"), r.pushed("between")
+		if len(newer) != 1 || len(between) != 1 || len(r.pushed("older")) != 0 {
+			t.Fatalf("pushed %+v", r.pushed(""))
+		}
+		if late := newer[0].At.Sub(slot); late < -50*time.Millisecond || late > time.Second || between[0].At.Before(newer[0].At) {
+			t.Errorf("the newer one went out %s after the slot it inherits, and the one behind at %s", late, between[0].At)
+		}
+	})
+}
+
+// An older one that comes back after a newer one was accepted ends too, and
+// keys of other users, apps and categories are others'.
+func TestCollapseKeepsTheNewest(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{
+		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
+	}))
+	r.start()
+	first := to("first")
+	first.Category = "slow"
+	r.enqueue(first)
+	r.settled(1)
+	r.enqueue(collapsing("older", "slow"))
+	r.deferred("older")
+	other := collapsing("other", "slow")
+	other.User = "u2"
+	r.enqueue(other) // another user's
+	r.settled(2)
+	r.enqueue(collapsing("newer", "")) // of another category, and so at once
+	counts := r.settled(4)
+	if counts.Ended[push.Superseded] != 1 || len(r.pushed("older")) != 0 || len(r.pushed("newer")) != 1 || len(r.pushed("other")) != 1 {
+		t.Errorf("counts %+v, pushed %+v", counts, r.pushed(""))
+	}
+	timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("slow")})
+	if err != nil || len(timeline.Bookings) != 0 {
+		t.Errorf("the superseded one holds %+v, %v", timeline.Bookings, err)
+	}
+}
