@@ -2,6 +2,7 @@
 // module of its own, so that the other libraries stay out of pushpace's go.mod.
 //
 //	go -C bench run . throttle -redis 127.0.0.1:6379 -json
+//	go -C bench run . send -json
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
 // are made under a prefix of the run's own and removed at its end.
@@ -12,6 +13,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -26,14 +28,16 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"throttle": throttleBench}
+var benches = map[string]bench{"send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
 	addr   string
+	given  bool // the address, by a flag
 	rounds int
 	prefix string
-	admin  *redis.Client
+	admin  *redis.Client // nil where send finds no Redis
+	redis  string        // its version
 }
 
 func main() {
@@ -49,6 +53,9 @@ func benchmark(args []string) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	if len(args) > 0 && args[0] == standInCommand {
+		return serveStandIns(args[1:])
+	}
 	usage := "usage: bench " + strings.Join(names, "|") + " -redis HOST:PORT [-json] [-rounds N]"
 	if len(args) == 0 || benches[args[0]] == nil {
 		return fmt.Errorf("%s", usage)
@@ -64,25 +71,43 @@ func benchmark(args []string) error {
 	defer stop()
 
 	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano())}
-	r.admin = r.client(4)
-	defer r.admin.Close()
-	info, err := r.admin.Info(ctx, "server").Result()
-	if err != nil {
-		return fmt.Errorf("redis %s: %w", *addr, err)
+	flags.Visit(func(f *flag.Flag) { r.given = r.given || f.Name == "redis" })
+	if err := r.connect(ctx); err != nil && (args[0] != "send" || r.given) {
+		return err
 	}
 	defer r.clean()
 	figures, err := benches[args[0]](ctx, r)
 	if err != nil {
 		return err
 	}
-	figures["env"] = map[string]any{
-		"cpus": runtime.NumCPU(), "go": runtime.Version(), "redis": field(info, "redis_version"), "commit": commit(),
+	env := map[string]any{"cpus": runtime.NumCPU(), "go": runtime.Version(), "commit": commit()}
+	if r.admin != nil {
+		env["redis"] = r.redis
 	}
+	figures["env"] = env
 	out := json.NewEncoder(os.Stdout)
 	if !*asJSON {
 		out.SetIndent("", "  ")
 	}
 	return out.Encode(figures)
+}
+
+// connect reaches the Redis.
+func (r *run) connect(ctx context.Context) error {
+	// go-redis tells the terminal of every try that fails.
+	probe, err := net.DialTimeout("tcp", r.addr, 5*time.Second)
+	if err != nil {
+		return fmt.Errorf("redis %s: %w", r.addr, err)
+	}
+	_ = probe.Close()
+	admin := r.client(4)
+	info, err := admin.Info(ctx, "server").Result()
+	if err != nil {
+		_ = admin.Close()
+		return fmt.Errorf("redis %s: %w", r.addr, err)
+	}
+	r.admin, r.redis = admin, field(info, "redis_version")
+	return nil
 }
 
 // client answers a client whose pool is as large as its goroutines.
@@ -95,17 +120,24 @@ func (r *run) client(goroutines int) *redis.Client {
 
 // clean removes the run's keys.
 func (r *run) clean() {
-	ctx := context.Background()
+	if r.admin == nil {
+		return
+	}
+	remove(context.Background(), r.admin, r.prefix+"*")
+}
+
+// remove removes the keys that match the pattern.
+func remove(ctx context.Context, client *redis.Client, pattern string) {
 	var keys []string
-	scan := r.admin.Scan(ctx, 0, r.prefix+"*", 1000).Iterator()
+	scan := client.Scan(ctx, 0, pattern, 1000).Iterator()
 	for scan.Next(ctx) {
 		if keys = append(keys, scan.Val()); len(keys) == 1000 {
-			r.admin.Unlink(ctx, keys...)
+			client.Unlink(ctx, keys...)
 			keys = keys[:0]
 		}
 	}
 	if len(keys) > 0 {
-		r.admin.Unlink(ctx, keys...)
+		client.Unlink(ctx, keys...)
 	}
 }
 

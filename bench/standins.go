@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+// standInCommand is how this program is started to be the stand-ins of another
+// run of itself.
+const standInCommand = "stand-ins"
+
+// An introduction is what the stand-ins say of themselves at their start.
+type introduction struct {
+	APNs      apns.Config
+	FCM       fcm.Config
+	APNsAdmin string
+	FCMAdmin  string
+}
+
+// A usage is what the stand-ins have used so far.
+type usage struct {
+	CPU    time.Duration
+	Pushes int64
+}
+
+// serveStandIns is the process of the stand-ins. It answers each line of its
+// input with its usage, and ends with its input.
+func serveStandIns(args []string) error {
+	flags := flag.NewFlagSet(standInCommand, flag.ContinueOnError)
+	latency := flags.Duration("latency", 0, "of every answer")
+	dir := flags.String("dir", "", "for the credentials")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	const admin = "127.0.0.1:0"
+	nowhere := standin.NewLedger(func(standin.Entry) error { return nil })
+	typical := standin.Latency{Typical: *latency}
+	a, err := apnstest.NewServer(apnstest.Options{Latency: typical, Ledger: nowhere, Admin: admin})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	f, err := fcmtest.NewServer(fcmtest.Options{Latency: typical, Ledger: nowhere, Admin: admin})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	hello := introduction{APNsAdmin: a.AdminURL(), FCMAdmin: f.AdminURL()}
+	if hello.APNs, err = a.WriteCredentials(*dir); err != nil {
+		return err
+	}
+	if hello.FCM, err = f.WriteCredentials(*dir); err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(hello); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var used syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+			return err
+		}
+		cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
+		if err := out.Encode(usage{cpu, a.Count().Received + f.Count().Received}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standIns are the stand-ins in a process of their own.
+type standIns struct {
+	introduction
+	process *exec.Cmd
+	in      io.WriteCloser
+	out     *json.Decoder
+	dir     string
+}
+
+func startStandIns(ctx context.Context, latency time.Duration) (*standIns, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "pushpace-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &standIns{dir: dir, process: exec.CommandContext(ctx, self, standInCommand, "-latency", latency.String(), "-dir", dir)}
+	s.process.Stderr = os.Stderr
+	if s.in, err = s.process.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.out = json.NewDecoder(out)
+	if err := s.process.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.out.Decode(&s.introduction); err != nil {
+		return nil, errors.Join(fmt.Errorf("the stand-ins do not start: %w", err), s.close())
+	}
+	return s, nil
+}
+
+func (s *standIns) usage() (u usage, err error) {
+	if _, err = io.WriteString(s.in, "\n"); err == nil {
+		err = s.out.Decode(&u)
+	}
+	return u, err
+}
+
+func (s *standIns) close() error {
+	_ = s.in.Close()
+	err := s.process.Wait()
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// always scripts a stand-in's answers from now on; nil ends it.
+func always(ctx context.Context, admin string, answer *standin.Answer) error {
+	method, body := http.MethodDelete, []byte(nil)
+	if answer != nil {
+		var err error
+		if body, err = json.Marshal(answer); err != nil {
+			return err
+		}
+		method = http.MethodPut
+	}
+	_, err := control(ctx, method, admin+"/always", body)
+	return err
+}
+
+// accepted asks a stand-in how many pushes it has accepted.
+func accepted(ctx context.Context, admin string) (int, error) {
+	text, err := control(ctx, http.MethodGet, admin+"/counters", nil)
+	if err != nil {
+		return 0, err
+	}
+	var counters struct{ Accepted int }
+	err = json.Unmarshal(text, &counters)
+	return counters.Accepted, err
+}
+
+func control(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s %s", method, url, response.Status, text)
+	}
+	return text, err
+}
