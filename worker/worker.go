@@ -28,6 +28,9 @@ type Options struct {
 	// Observer is told what happens; nil for nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
+	// ClockOffset answers how far Redis's clock is ahead of this machine's; nil
+	// when nobody knows. Being out of step is warned of.
+	ClockOffset func() time.Duration
 
 	// Lanes is how many asynq servers pull side by side. 0 means 4.
 	Lanes int
@@ -106,6 +109,7 @@ func (w *Worker) Start() error {
 		}
 	}
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
+	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
 	return nil
 }
 

@@ -23,6 +23,8 @@ type system struct {
 	limits  *throttle.Limits
 	records *push.Records
 	senders senders
+	// clockOffset is how far Redis's clock is ahead.
+	clockOffset func() time.Duration
 	closers
 }
 
@@ -56,6 +58,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	}
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
+	s.clockOffset = limiter.ClockOffset
 	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log})
 	return nil
 }
@@ -106,7 +109,7 @@ func warn(log *slog.Logger, warnings []string) {
 // newWorker returns a worker on the system.
 func (s *system) newWorker(cfg config.Worker, log *slog.Logger) (*worker.Worker, error) {
 	return worker.New(worker.Options{
-		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log,
+		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log, ClockOffset: s.clockOffset,
 		Lanes: cfg.Lanes, Concurrency: cfg.Concurrency, Attempts: cfg.Attempts, RetryTime: cfg.RetryTime,
 		MaxWait: cfg.MaxWait, MaxWaiting: cfg.MaxWaiting, ShutdownTimeout: cfg.ShutdownTimeout,
 	})

@@ -1,0 +1,36 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAClockOutOfStepIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var offset atomic.Int64
+		var log bytes.Buffer
+		h := &handler{Options: &Options{
+			ClockOffset: func() time.Duration { return time.Duration(offset.Load()) },
+			Log:         slog.New(slog.NewTextHandler(&log, nil)),
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		go h.watchClock(ctx)
+		for _, step := range []time.Duration{400 * time.Millisecond, -600 * time.Millisecond, -2 * time.Second, 0} {
+			offset.Store(int64(step))
+			time.Sleep(3 * clockEvery)
+		}
+		stop()
+		synctest.Wait()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "-600ms") || !strings.Contains(lines[1], "in step") {
+			t.Errorf("logged %q", lines)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// asynq keeps 10,000 archived jobs and deletes the others; the dead letters are
+// all kept.
+func TestTenThousandAndOneDeadLetters(t *testing.T) {
+	const letters = 10_001
+	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: 10 * time.Second})
+	t.Cleanup(stop)
+	records := push.NewRecords(client, "", 0)
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() {
+			for i := g; i < letters; i += 64 {
+				id := fmt.Sprintf("dead-%d", i)
+				end := push.End{State: push.Rejected, Letter: &push.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
+				if first, err := records.Settle(context.Background(), id, end); err != nil || !first {
+					t.Errorf("%s: %t, %v", id, first, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	found := map[string]bool{}
+	must(t, records.Letters(t.Context(), func(l *push.Letter) bool { found[l.ID] = true; return true }))
+	counts, err := records.Counts(t.Context())
+	must(t, err)
+	if len(found) != letters || counts.Ended[push.Rejected] != letters {
+		t.Errorf("%d letters, %d counted", len(found), counts.Ended[push.Rejected])
+	}
+}
+
+// A provider that takes and never answers holds up its own notifications only.
+func TestAStuckProviderHoldsUpItsOwnOnly(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.options.Concurrency = 4
+	r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
+	r.start()
+	const each = 40
+	for i := range each {
+		r.enqueue(to(fmt.Sprintf("stuck-%d", i)))
+	}
+	wait(t, func() bool { return r.apns.Count().InFlight >= 4 })
+	for i := range each {
+		r.enqueue(to(fmt.Sprintf("flows-%d", i), push.Target{Platform: push.FCM, Token: googleToken}))
+	}
+	wait(t, func() bool { return len(r.fcm.Ledger().Entries()) == each })
+	if peak := r.apns.Count().Peak; peak > 4 {
+		t.Errorf("%d pushes were in flight to the stuck provider, at most 4 may be", peak)
+	}
+	r.apns.Recover()
+}
+
+// What a shutdown cuts off goes back to the queue, and is sent by the next.
+func TestAShutdownPutsBackWhatItCutsOff(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.options.ShutdownTimeout = 300 * time.Millisecond
+		r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable, Delay: 3 * time.Second})
+		stop := r.start()
+		r.enqueue(to("cut-off"))
+		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+		stop()
+		if record := r.record("cut-off"); record.State != push.Waiting {
+			t.Fatalf("record %+v", record)
+		}
+		r.start()
+		counts := r.settled(1)
+		if counts.Ended[push.Delivered] != 1 || len(r.pushed("cut-off")) != 1 {
+			t.Errorf("counts %+v, pushed %+v", counts, r.pushed("cut-off"))
+		}
+	})
+}
+
+// A user's jobs that are due in the same second go out in the order they came,
+// though asynq brings them back in the order of their IDs.
+func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{MinGap: 250 * time.Millisecond}, nil))
+	r.options.MaxWait = 1600 * time.Millisecond
+	r.start()
+	const n = 14
+	for i := range n {
+		id := fmt.Sprintf("%02d", n-i) // the first to come has the last ID
+		r.enqueue(to(id))
+		wait(t, func() bool {
+			timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("")})
+			return err == nil && len(timeline.Admissions[throttle.General])+len(timeline.Bookings) == i+1
+		})
+	}
+	r.settled(n)
+	var ids []string
+	for _, e := range r.pushed("") {
+		ids = append(ids, e.Notification)
+	}
+	slices.Reverse(ids)
+	if !slices.IsSorted(ids) {
+		t.Errorf("they went out as %v, reversed", ids)
+	}
+}
+
+// commands counts what a client sends.
+type commands struct{ n atomic.Int64 }
+
+func (*commands) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { c.n.Add(1); return next(ctx, cmd) }
+}
+func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
+}
+
+// An idle worker sends at most 50 commands a second.
+func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
+	client, counter := embedded(t), new(commands)
+	client.(*redis.Client).AddHook(counter)
+	r := newRig(t, client, unlimited)
+	r.options.Lanes = 4
+	r.start()
+	r.enqueue(to("first")) // everything is loaded
+	r.settled(1)
+	start, before := time.Now(), counter.n.Load()
+	timer := time.NewTimer(4 * time.Second)
+	defer timer.Stop()
+	<-timer.C
+	if rate := float64(counter.n.Load()-before) / time.Since(start).Seconds(); rate > 50 {
+		t.Errorf("%.0f commands a second", rate)
+	} else {
+		t.Logf("%.0f commands a second", rate)
+	}
+}
