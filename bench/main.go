@@ -3,6 +3,8 @@
 //
 //	go -C bench run . throttle -redis 127.0.0.1:6379 -json
 //	go -C bench run . send -json
+//	go -C bench run . backlog -redis 127.0.0.1:6379 -json
+//	go -C bench run . dispatch -redis 127.0.0.1:6379 -json
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
 // are made under a prefix of the run's own and removed at its end.
@@ -28,7 +30,7 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"backlog": backlogBench, "dispatch": dispatchBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
@@ -38,6 +40,10 @@ type run struct {
 	prefix string
 	admin  *redis.Client // nil where send finds no Redis
 	redis  string        // its version
+
+	n       int    // notifications a round; 0 for the bench's own number
+	long    bool   // a long round besides
+	profile string // where profiles of a further round go
 }
 
 func main() {
@@ -56,6 +62,9 @@ func benchmark(args []string) error {
 	if len(args) > 0 && args[0] == standInCommand {
 		return serveStandIns(args[1:])
 	}
+	if len(args) > 0 && args[0] == contestantCommand {
+		return takeTurn(context.Background())
+	}
 	usage := "usage: bench " + strings.Join(names, "|") + " -redis HOST:PORT [-json] [-rounds N]"
 	if len(args) == 0 || benches[args[0]] == nil {
 		return fmt.Errorf("%s", usage)
@@ -64,13 +73,16 @@ func benchmark(args []string) error {
 	addr := flags.String("redis", "127.0.0.1:6379", "`address` of a Redis to load")
 	asJSON := flags.Bool("json", false, "print one JSON object")
 	rounds := flags.Int("rounds", 5, "rounds of each contestant")
+	n := flags.Int("n", 0, "notifications a round, where the bench sends any")
+	long := flags.Bool("long", false, "dispatch: a long round besides, for the memory")
+	profile := flags.String("profile", "", "dispatch: a round besides whose profiles go to `PREFIX`.cpu and .allocs")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano())}
+	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, long: *long, profile: *profile}
 	flags.Visit(func(f *flag.Flag) { r.given = r.given || f.Name == "redis" })
 	if err := r.connect(ctx); err != nil && (args[0] != "send" || r.given) {
 		return err

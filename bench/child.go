@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// ask runs this program as the command, gives it the order and takes its answer,
+// so that what it spends is told apart from all else.
+func ask(ctx context.Context, command string, order, answer any) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, self, command)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return json.Unmarshal(out, answer)
+}

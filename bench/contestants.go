@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"sync"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/sideshow/apns2"
+	"github.com/sideshow/apns2/payload"
+
+	"github.com/pushpace/pushpace/providers/apns"
+)
+
+// A contender enqueues one notification after the other, and works them off.
+type contender struct {
+	enqueue func(ctx context.Context, i int) error
+	start   func() error
+	stop    func()
+	count   *tally
+}
+
+var contenders = map[string]func(ctx context.Context, t turn) (*contender, error){
+	"ours": oursContender, "stock": stockContender, "asynq_empty": emptyContender,
+}
+
+// contestantCommand is how this program is started to take one turn.
+const contestantCommand = "contestant"
+
+// takeTurn reads the turn from standard input, and prints its result.
+func takeTurn(ctx context.Context) error {
+	var t turn
+	if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {
+		return err
+	}
+	got, err := t.take(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(got)
+}
+
+func (t turn) take(ctx context.Context) (result, error) {
+	var got result
+	ctx, cancel := context.WithTimeout(ctx, turnLimit)
+	defer cancel()
+	c, err := contenders[t.Contestant](ctx, t)
+	if err != nil {
+		return got, err
+	}
+	m, err := t.newMeter(ctx)
+	if err != nil {
+		return got, err
+	}
+	defer m.redis.Close()
+	if err := each(ctx, enqueuers, t.N, c.enqueue); err != nil {
+		return got, fmt.Errorf("enqueue: %w", err)
+	}
+	if got.Enqueue, err = m.lap(ctx); err != nil {
+		return got, err
+	}
+	profiled, err := t.startProfile()
+	if err != nil {
+		return got, err
+	}
+	if _, err := m.lap(ctx); err != nil {
+		return got, err
+	}
+	if err := c.start(); err != nil {
+		return got, err
+	}
+	var steps sync.WaitGroup
+	steps.Go(func() { got.StepsMB = c.count.steps() })
+	if err := c.count.wait(ctx); err != nil {
+		return got, err
+	}
+	if got.Work, err = m.lap(ctx); err != nil {
+		return got, err
+	}
+	if err := profiled(); err != nil {
+		return got, err
+	}
+	steps.Wait()
+	got.PeakMB = memory("VmHWM")
+	c.stop()
+	if delivered := c.count.delivered.Load(); delivered != int64(t.N) {
+		return got, fmt.Errorf("%d of %d were delivered", delivered, t.N)
+	}
+	return got, nil
+}
+
+// startProfile begins the profiles that the turn asks for, and answers what
+// ends them.
+func (t turn) startProfile() (end func() error, err error) {
+	if t.Profile == "" {
+		return func() error { return nil }, nil
+	}
+	cpu, err := os.Create(t.Profile + ".cpu")
+	if err != nil {
+		return nil, err
+	}
+	before, err := os.Create(t.Profile + ".allocs-before")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(writeAllocs(before), pprof.StartCPUProfile(cpu)); err != nil {
+		return nil, err
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		after, err := os.Create(t.Profile + ".allocs")
+		if err != nil {
+			return err
+		}
+		return errors.Join(writeAllocs(after), cpu.Close())
+	}, nil
+}
+
+func writeAllocs(f *os.File) error {
+	runtime.GC()
+	return errors.Join(pprof.Lookup("allocs").WriteTo(f, 0), f.Close())
+}
+
+// oursContender is pushpace whole.
+func oursContender(ctx context.Context, t turn) (*contender, error) {
+	sender, err := apns.New(t.APNs)
+	if err != nil {
+		return nil, err
+	}
+	count := newTally(t.N)
+	sys, err := openSystem(ctx, t.stage, dispatchPolicy, sender, count)
+	if err != nil {
+		return nil, err
+	}
+	return &contender{
+		enqueue: func(ctx context.Context, i int) error {
+			_, err := sys.producer.Enqueue(ctx, notification(i, t.users()))
+			return err
+		},
+		start: sys.worker.Start,
+		stop: func() {
+			sys.worker.Shutdown()
+			_ = sender.Close()
+			_ = sys.close()
+		},
+		count: count,
+	}, nil
+}
+
+func (t turn) users() int { return max(1, t.N/perUser) }
+
+// stockContender is what one builds from asynq, the classic window and apns2.
+func stockContender(_ context.Context, t turn) (*contender, error) {
+	apns, err := newStockClient(t.APNs)
+	if err != nil {
+		return nil, err
+	}
+	client := t.client(stockPool)
+	limiter := newWindow(client, t.Prefix+":window:", dispatchPolicy)
+	return asynqContender(t, client, func(ctx context.Context, task *asynq.Task) error {
+		var job stockJob
+		if err := json.Unmarshal(task.Payload(), &job); err != nil {
+			return err
+		}
+		left, err := limiter.check(ctx, job.User, job.ID)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			return &tooSoon{left}
+		}
+		answer, err := apns.PushWithContext(ctx, &apns2.Notification{
+			DeviceToken: job.Token, Topic: t.APNs.Topic,
+			Payload: payload.NewPayload().AlertTitle(job.Title).AlertBody(job.Body).Custom("order", job.Order),
+		})
+		if err != nil {
+			return err
+		}
+		if !answer.Sent() {
+			return fmt.Errorf("APNs: %s", answer.Reason)
+		}
+		return nil
+	}), nil
+}
+
+// emptyContender is asynq alone.
+func emptyContender(_ context.Context, t turn) (*contender, error) {
+	return asynqContender(t, t.client(stockPool), func(context.Context, *asynq.Task) error { return nil }), nil
+}
+
+// A stockJob says in the stock composition's payload what a notification does
+// in ours.
+type stockJob struct {
+	ID    string `json:"id"`
+	User  string `json:"user"`
+	Token string `json:"token"`
+	Title string `json:"title"`
+	Body  string `json:"body"`
+	Order string `json:"order"`
+}
+
+// asynqContender is one asynq server with the handler.
+func asynqContender(t turn, client *redis.Client, handle asynq.HandlerFunc) *contender {
+	tasks := asynq.NewClientFromRedisClient(client)
+	server := newStockServer(client, t.Prefix)
+	count := newTally(t.N)
+	return &contender{
+		enqueue: func(ctx context.Context, i int) error {
+			n := notification(i, t.users())
+			job, err := json.Marshal(stockJob{n.ID, n.User, n.Targets[0].Token, n.Title, n.Body, n.Data["order"]})
+			if err != nil {
+				return err
+			}
+			_, err = tasks.EnqueueContext(ctx, asynq.NewTask("push", job), asynq.Queue(t.Prefix))
+			return err
+		},
+		start: func() error {
+			return server.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+				err := handle(ctx, task)
+				if err == nil {
+					count.end(true)
+				}
+				return err
+			}))
+		},
+		stop: func() {
+			server.Shutdown()
+			_ = client.Close()
+		},
+		count: count,
+	}
+}

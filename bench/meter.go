@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A meter tells what this process and Redis spend from lap to lap.
+type meter struct {
+	redis       *redis.Client
+	at          time.Time
+	cpu, server time.Duration
+}
+
+func (t turn) newMeter(ctx context.Context) (*meter, error) {
+	m := &meter{redis: t.client(1)}
+	_, err := m.lap(ctx)
+	return m, err
+}
+
+// lap answers what was spent since the last one.
+func (m *meter) lap(ctx context.Context) (lap, error) {
+	before := *m
+	m.at = time.Now()
+	var err error
+	if m.cpu, err = cpuTime(); err != nil {
+		return lap{}, err
+	}
+	if m.server, err = redisTime(ctx, m.redis); err != nil {
+		return lap{}, err
+	}
+	return lap{m.at.Sub(before.at), m.cpu - before.cpu, m.server - before.server}, nil
+}
+
+// steps answers the resident memory at each tenth.
+func (t *tally) steps() []float64 {
+	var mb []float64
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for len(mb) < 9 {
+		select {
+		case <-tick.C:
+		case <-t.done:
+		}
+		for len(mb) < 9 && t.ended.Load()*10 >= t.n*int64(len(mb)+1) {
+			mb = append(mb, memory("VmRSS"))
+		}
+	}
+	<-t.done
+	return append(mb, memory("VmRSS"))
+}
+
+// memory answers a field of Linux's /proc/self/status in MB; 0 elsewhere.
+func memory(name string) float64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+":"); ok {
+			kb, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			return round(kb/1024, 1)
+		}
+	}
+	return 0
+}
+
+// cpuTime answers the CPU time that this process has used.
+func cpuTime() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// redisTime answers the CPU time that Redis has used.
+func redisTime(ctx context.Context, client *redis.Client) (time.Duration, error) {
+	info, err := client.Info(ctx, "cpu").Result()
+	if err != nil {
+		return 0, err
+	}
+	var sum time.Duration
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		d, err := time.ParseDuration(field(info, name) + "s")
+		if err != nil {
+			return 0, fmt.Errorf("redis: INFO cpu: %s: %w", name, err)
+		}
+		sum += d
+	}
+	return sum, nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A stage is the database that a bench with queues runs on, with nobody else
+// on it.
+type stage struct {
+	Redis  string
+	DB     int
+	Prefix string
+}
+
+// databases is how many a Redis has when nothing else is configured.
+const databases = 16
+
+// openStage picks an empty database, or else the first one, as long as nobody
+// uses pushpace's queues there.
+func (r *run) openStage(ctx context.Context) (stage, error) {
+	for db := databases - 1; db > 0; db-- {
+		s := stage{r.addr, db, r.prefix}
+		client := s.client(1)
+		size, err := client.DBSize(ctx).Result()
+		_ = client.Close()
+		if err == nil && size == 0 {
+			return s, nil
+		}
+	}
+	s := stage{r.addr, 0, r.prefix}
+	return s, s.vacant(ctx)
+}
+
+// vacant is an error when somebody uses pushpace's queues.
+func (s stage) vacant(ctx context.Context) error {
+	client := s.client(1)
+	defer client.Close()
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	servers, err := inspector.Servers()
+	if err != nil {
+		return fmt.Errorf("redis %s: list the workers: %w", s.Redis, err)
+	}
+	known, err := inspector.Queues()
+	if err != nil {
+		return fmt.Errorf("redis %s: list the queues: %w", s.Redis, err)
+	}
+	for queue := range push.Queues() {
+		for _, server := range servers {
+			if server.Queues[queue] > 0 {
+				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
+			}
+		}
+		if !slices.Contains(known, queue) {
+			continue
+		}
+		info, err := inspector.GetQueueInfo(queue)
+		if err != nil {
+			return fmt.Errorf("redis %s: look at queue %s: %w", s.Redis, queue, err)
+		}
+		if info.Size > 0 {
+			return fmt.Errorf("redis %s: queue %s is not empty: use another Redis", s.Redis, queue)
+		}
+	}
+	return nil
+}
+
+// client answers a client whose pool is as large as its goroutines.
+func (s stage) client(goroutines int) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: s.Redis, DB: s.DB, PoolSize: goroutines, ContextTimeoutEnabled: true,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+	})
+}
+
+// clear removes what a round leaves: the keys under the prefix, and the queues.
+func (s stage) clear() {
+	ctx := context.Background()
+	client := s.client(1)
+	defer client.Close()
+	remove(ctx, client, s.Prefix+"*")
+	for queue := range push.Queues() {
+		s.clearQueue(ctx, client, queue)
+	}
+	s.clearQueue(ctx, client, s.Prefix)
+}
+
+func (s stage) clearQueue(ctx context.Context, client *redis.Client, queue string) {
+	remove(ctx, client, "asynq:{"+queue+"}:*")
+	client.SRem(ctx, "asynq:queues", queue)
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/sideshow/apns2"
+	"github.com/sideshow/apns2/token"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// stockHandlers is how many handlers the stock composition's one server has.
+const stockHandlers = 64
+
+// stockPool is enough for every handler and for what the server does besides.
+const stockPool = stockHandlers + 8
+
+// A window is the classic limiter with a gap and one rate: every attempt enters
+// the user's set, which then travels here as a whole.
+type window struct {
+	client redis.UniversalClient
+	prefix string
+	gap    time.Duration
+	rate   throttle.Rate
+}
+
+func newWindow(client redis.UniversalClient, prefix string, p throttle.Policy) window {
+	return window{client, prefix, p.MinGap, p.Rates[0]}
+}
+
+// check answers 0 when the user may receive now, or the time left. Such an
+// attempt is withdrawn; as published it would stay, and a busy user would
+// receive nothing ever again.
+func (w window) check(ctx context.Context, user, id string) (time.Duration, error) {
+	key, now := w.prefix+user, time.Now().UnixMicro()
+	pipe := w.client.TxPipeline()
+	pipe.ZRemRangeByScore(ctx, key, "0", strconv.FormatInt(now-w.rate.Period.Microseconds(), 10))
+	pipe.ZAdd(ctx, key, redis.Z{Score: float64(now), Member: id})
+	set := pipe.ZRangeWithScores(ctx, key, 0, -1)
+	pipe.PExpire(ctx, key, w.rate.Period)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, err
+	}
+	var others []int64
+	for _, z := range set.Val() {
+		if z.Member != id {
+			others = append(others, int64(z.Score))
+		}
+	}
+	left := time.Duration(0)
+	until := func(n int, period time.Duration) {
+		if len(others) >= n && period > 0 {
+			left = max(left, time.Duration(others[len(others)-n]-now)*time.Microsecond+period)
+		}
+	}
+	until(1, w.gap)
+	until(w.rate.Count, w.rate.Period)
+	if left == 0 {
+		return 0, nil
+	}
+	return left, w.client.ZRem(ctx, key, id).Err()
+}
+
+// A tooSoon has a job come back when the time left is over, as asynq's
+// documentation shows it.
+type tooSoon struct{ left time.Duration }
+
+func (t *tooSoon) Error() string { return "too soon, by " + t.left.String() }
+
+// newStockServer returns one asynq server that works off the queue.
+func newStockServer(client redis.UniversalClient, queue string) *asynq.Server {
+	return asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency:              stockHandlers,
+		Queues:                   map[string]int{queue: 1},
+		DelayedTaskCheckInterval: 200 * time.Millisecond,
+		RetryDelayFunc: func(n int, err error, task *asynq.Task) time.Duration {
+			var soon *tooSoon
+			if errors.As(err, &soon) {
+				return soon.left
+			}
+			return asynq.DefaultRetryDelayFunc(n, err, task)
+		},
+		IsFailure: func(err error) bool {
+			var soon *tooSoon
+			return !errors.As(err, &soon)
+		},
+		LogLevel: asynq.FatalLevel, // it would tell of every job that is too soon
+	})
+}
+
+// newStockClient returns apns2's client with a key, as its documentation shows
+// it, but for the stand-in's address and certificate.
+func newStockClient(c apns.Config) (*apns2.Client, error) {
+	key, err := token.AuthKeyFromFile(c.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := readRoots(c.RootCAFile)
+	if err != nil {
+		return nil, err
+	}
+	dial := apns2.DialTLS
+	apns2.DialTLS = func(network, address string, config *tls.Config) (net.Conn, error) {
+		config = config.Clone()
+		config.RootCAs = roots
+		return dial(network, address, config)
+	}
+	client := apns2.NewTokenClient(&token.Token{AuthKey: key, KeyID: c.KeyID, TeamID: c.TeamID})
+	client.Host = c.Endpoint
+	return client, nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// app is the app that all notifications are for.
+const app = "bench"
+
+// A system is pushpace as its program runs it.
+type system struct {
+	producer *push.Producer
+	worker   *worker.Worker
+	closers  []func() error
+}
+
+// openSystem puts the parts together as cmd/pushpace does in its wiring.go, with
+// the configuration's defaults. It has to follow that file.
+func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns providers.Sender, observer worker.Observer) (*system, error) {
+	var cfg config.Config
+	cfg.SetDefaults()
+	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
+	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
+	cfg.Limits.Default = policy
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	redisconn.LogTo(log)
+	pool := min(1024, cfg.Worker.Concurrency+8*cfg.Worker.Lanes)
+
+	sys := new(system)
+	connect := func(redis config.Redis, pool int) (*redisconn.Conn, error) {
+		conn, err := redisconn.Open(ctx, redis, pool)
+		if err == nil {
+			sys.closers = append(sys.closers, conn.Close)
+		}
+		return conn, err
+	}
+	producing, err := connect(cfg.Redis, enqueuers)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := connect(cfg.Redis, pool)
+	if err != nil {
+		return nil, errors.Join(err, sys.close())
+	}
+	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	sys.closers = append(sys.closers, func() error { stop(); return nil })
+	its := cfg.Redis
+	its.Timeout = min(its.Timeout, 400*time.Millisecond)
+	timelines, err := connect(its, pool)
+	if err != nil {
+		return nil, errors.Join(err, sys.close())
+	}
+	limiter := throttle.NewRedis(timelines.Client, throttle.Options{Prefix: its.Prefix, Horizon: cfg.Limits.Horizon})
+	sys.closers = append(sys.closers, limiter.Close)
+
+	sys.producer = push.NewProducer(producing.Client, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	sys.worker, err = worker.New(worker.Options{
+		Queue:   shared,
+		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
+		Limits:  throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories),
+		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
+		Records: push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
+		ClockOffset: limiter.ClockOffset,
+		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
+		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
+	})
+	if err != nil {
+		return nil, errors.Join(err, sys.close())
+	}
+	return sys, nil
+}
+
+// close closes in reverse.
+func (s *system) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	return errors.Join(errs...)
+}

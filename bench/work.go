@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// enqueuers is how many goroutines enqueue.
+const enqueuers = 64
+
+// notification answers the i-th of a round, to one of the users in turn.
+func notification(i, users int) *push.Notification {
+	user := i % users
+	return &push.Notification{
+		ID: id(int64(i)), App: app, User: "user-" + strconv.Itoa(user), Category: "orders",
+		Targets: []push.Target{{Platform: push.APNs, Token: deviceToken(user)}},
+		Title:   "Your order is on its way",
+		Body:    "Order " + strconv.Itoa(i) + " has left the warehouse and arrives tomorrow between 10 and 12.",
+		Data:    map[string]string{"order": strconv.Itoa(i)},
+	}
+}
+
+func deviceToken(user int) string {
+	return strings.Repeat("a1", 28) + fmt.Sprintf("%08x", user)
+}
+
+// each calls f for 0 to n-1 from the goroutines, until one of them fails.
+func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range goroutines {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// A tally counts what a worker does until n notifications have ended. It is a
+// worker's Observer.
+type tally struct {
+	n                int64
+	checks           atomic.Int64
+	ended, delivered atomic.Int64
+	done             chan struct{}
+}
+
+func newTally(n int) *tally { return &tally{n: int64(n), done: make(chan struct{})} }
+
+func (t *tally) end(delivered bool) {
+	if delivered {
+		t.delivered.Add(1)
+	}
+	if t.ended.Add(1) == t.n {
+		close(t.done)
+	}
+}
+
+// Checked implements worker.Observer.
+func (t *tally) Checked() { t.checks.Add(1) }
+
+// Ended implements worker.Observer.
+func (t *tally) Ended(s push.State) { t.end(s == push.Delivered) }
+
+// Deferred implements worker.Observer.
+func (t *tally) Deferred(throttle.Decision) {}
+
+// Attempted implements worker.Observer.
+func (t *tally) Attempted(string, push.Platform, providers.Outcome) {}
+
+// Paced implements worker.Observer.
+func (t *tally) Paced(time.Duration) {}
+
+// wait waits until all have ended.
+func (t *tally) wait(ctx context.Context) error {
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%d of %d have ended: %w", t.ended.Load(), t.n, context.Cause(ctx))
+	}
+}
