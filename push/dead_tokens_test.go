@@ -1,0 +1,107 @@
+package push_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
+		t.Cleanup(func() { client.Close() })
+		test(t, client)
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		options := redistest.Shared(t).Options()
+		options.DB = redistest.Database(t)
+		client := redis.NewClient(options)
+		t.Cleanup(func() { client.Close() })
+		test(t, client)
+	})
+}
+
+func TestDeadTokens(t *testing.T) {
+	t.Parallel()
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		reports, ctx := push.NewDeadTokens(client, "", 0), t.Context()
+		next := func(left time.Duration, n int) []push.DeadToken {
+			t.Helper()
+			got, err := reports.Next(ctx, "group", left, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		if got := next(time.Hour, 10); len(got) != 0 {
+			t.Fatalf("nothing was reported, and %+v is read", got)
+		}
+		at := time.Date(2026, 11, 20, 20, 0, 0, 123_000_000, time.UTC)
+		want := []push.DeadToken{
+			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
+			{App: "a/b", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
+		}
+		if err := reports.Add(ctx, want...); err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Concat(next(time.Hour, 1), next(time.Hour, 10))
+		for i := range got {
+			if got[i].Entry == "" {
+				t.Error("a report has no entry")
+			}
+			want[i].Entry = got[i].Entry
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("read %+v, want %+v", got, want)
+		}
+		if again := next(time.Hour, 10); len(again) != 0 {
+			t.Errorf("read twice: %+v", again)
+		}
+		if other, err := reports.Next(ctx, "other", time.Hour, 10); err != nil || len(other) != 2 {
+			t.Errorf("another group reads %+v, %v", other, err)
+		}
+		// Its reader is gone with both; one was acknowledged.
+		if err := reports.Ack(ctx, "group", got[0]); err != nil {
+			t.Fatal(err)
+		}
+		if left := next(0, 10); len(left) != 1 || left[0] != want[1] {
+			t.Errorf("left behind: %+v, want the second", left)
+		}
+		// What the stream has dropped since is left behind no more.
+		if err := client.XTrimMaxLen(ctx, "pushpace:dead-tokens", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if left := next(0, 10); len(left) != 0 {
+			t.Errorf("left behind, and dropped: %+v", left)
+		}
+	})
+}
+
+func TestDeadTokensAreBounded(t *testing.T) {
+	t.Parallel()
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		reports := push.NewDeadTokens(client, "acme", 100)
+		for batch := range 10 {
+			tokens := make([]push.DeadToken, 100)
+			for i := range tokens {
+				tokens[i].Token = strconv.Itoa(batch*100 + i)
+			}
+			if err := reports.Add(t.Context(), tokens...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := client.XLen(t.Context(), "acme:dead-tokens").Result()
+		if err != nil || n < 100 || n > 300 {
+			t.Errorf("%d reports are kept, %v; want about 100", n, err)
+		}
+	})
+}
