@@ -29,6 +29,8 @@ const (
 	Invalid Reason = "invalid"
 	// UnknownApp: the notification's app is not configured.
 	UnknownApp Reason = "unknown_app"
+	// DeadTokenSpike: so many tokens are dead that the configuration is wrong.
+	DeadTokenSpike Reason = "dead_token_spike"
 	// NoProvider: the app has no provider for the target's platform.
 	NoProvider Reason = "no_provider"
 )

@@ -12,8 +12,8 @@ const (
 	// tokenUpdateInterval is how often APNs lets a provider token be replaced.
 	// Source: Apple, "Establishing a token-based connection to APNs".
 	tokenUpdateInterval = 20 * time.Minute
-	// sameTokenInterval is how long one device is left alone when APNs says that
-	// it gets too much and does not say for how long.
+	// sameTokenInterval is how long one device is left alone at least when APNs
+	// says that it gets too much and does not say for how long; at most twice.
 	sameTokenInterval = 30 * time.Second
 )
 

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -156,6 +157,10 @@ func unanswered(err error) providers.Outcome {
 
 // react does what an answer asks of the credential and the connection.
 func (s *Sender) react(o providers.Outcome, c *credential, x *exchange) providers.Outcome {
+	if o.Kind == providers.Retry && o.Concerns == providers.ConcernsToken && x.retryAfter == 0 {
+		// What was refused together does not come back together.
+		o.RetryAfter += rand.N(sameTokenInterval)
+	}
 	switch o.Reason {
 	case ExpiredProviderToken:
 		bearer := strings.TrimPrefix(x.authorization, "bearer ")

@@ -167,7 +167,7 @@ func TestSendRetryAfter(t *testing.T) {
 		{standin.Answer{Status: 503, RetryAfter: 7 * time.Second}, 7 * time.Second, 7 * time.Second},
 		{standin.Answer{Status: 429, RetryAfter: time.Minute, RetryAfterDate: true}, 55 * time.Second, 61 * time.Second},
 		{standin.Answer{Status: 429, RetryAfter: 48 * time.Hour}, time.Hour, time.Hour},
-		{standin.Answer{Status: 429}, 30 * time.Second, 30 * time.Second},
+		{standin.Answer{Status: 429}, 30 * time.Second, time.Minute},
 		{standin.Answer{Status: 503, Reason: "Shutdown"}, time.Second, time.Second},
 		{standin.Answer{Fault: standin.Page, RetryAfter: 3 * time.Second}, 3 * time.Second, 3 * time.Second},
 	} {
