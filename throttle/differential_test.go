@@ -54,7 +54,7 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 		for _, name := range []string{General, "a", "b"} {
 			policies[name] = genPolicy(rt, name)
 		}
-		for i := range rapid.IntRange(1, 60).Draw(rt, "calls") {
+		for i := range rapid.IntRange(1, 40).Draw(rt, "calls") {
 			if rapid.IntRange(0, 2).Draw(rt, "pass") > 0 {
 				clock.advance(time.Duration(rapid.SampledFrom([]int{1, 1000, 2500, 100_000, 299_999, 1_000_000, 3_000_000, 30_000_000}).Draw(rt, "µs")) * time.Microsecond)
 			}

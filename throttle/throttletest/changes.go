@@ -82,6 +82,9 @@ func raisedLimit(s *stage) {
 		newcomer := b.jobs[0].request
 		newcomer.ID = "newcomer"
 		d := s.acquire(s, newcomer)
+		if d.Status != throttle.Deferred || d.Left > 20*time.Second {
+			s.Errorf("%s: a newcomer has %+v", tt.name, d)
+		}
 		if len(d.Moved) != 17 {
 			s.Errorf("%s: %d of 17 are moved forward: %v", tt.name, len(d.Moved), d.Moved)
 		}
@@ -96,6 +99,55 @@ func raisedLimit(s *stage) {
 		if took := last.Sub(changed); took > 19*time.Second {
 			s.Errorf("%s: 17 notifications at one a second take %v", tt.name, took)
 		}
+	}
+}
+
+// raisedForTheCaller: the one of those who wait whose call finds the limit
+// raised has its new slot as the answer; the others are moved.
+func raisedForTheCaller(s *stage) {
+	r := throttle.Request{User: s.user(), Horizon: 100 * time.Hour, Scopes: scopes(policy(time.Hour), "", throttle.Policy{})}
+	for i := range 6 {
+		r.ID = fmt.Sprint("n", i)
+		s.acquire(s, r)
+	}
+	r.ID, r.Scopes = "n3", scopes(policy(time.Minute), "", throttle.Policy{})
+	d := s.want(s, throttle.Deferred, r)
+	if d.Left > 4*time.Minute {
+		s.Errorf("the third who waits, at one a minute, has %v left", d.Left)
+	}
+	var moved []string
+	for _, b := range d.Moved {
+		moved = append(moved, b.ID)
+	}
+	if want := []string{"n1", "n2", "n4", "n5"}; !slices.Equal(moved, want) {
+		s.Errorf("moved are %v, want %v", moved, want)
+	}
+}
+
+// brieflyShort: who comes for its slot among those who wait for the general
+// limits, and is short for its category by a hair, does not lose its place.
+func brieflyShort(s *stage) {
+	general, own := policy(time.Second), policy(3*time.Second)
+	user := s.user()
+	ask := func(category string, p throttle.Policy, id string) throttle.Decision {
+		return s.acquire(s, throttle.Request{User: user, ID: id, Horizon: time.Hour, Scopes: scopes(general, category, p)})
+	}
+	ask("a", own, "a0")
+	ask("b", policy(0), "b1")
+	ask("b", policy(0), "b2")
+	a3 := ask("a", own, "a3")
+	for i := range 30 {
+		ask("b", policy(0), fmt.Sprint("c", i)) // more who wait for the general limits
+	}
+	own.MinGap = a3.Left + 20*time.Millisecond
+	s.Advance(a3.Left)
+	d := ask("a", own, "a3")
+	if d.Status != throttle.Deferred || d.Left > 50*time.Millisecond {
+		s.Fatalf("short by 20 ms for its category it is put off: %+v", d)
+	}
+	s.Advance(d.Left)
+	if d := ask("a", own, "a3"); d.Status != throttle.Granted {
+		s.Errorf("it then has %+v", d)
 	}
 }
 

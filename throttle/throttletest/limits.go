@@ -84,6 +84,11 @@ func limitsHold(s *stage) {
 				s.reschedule(rt, r)
 			default:
 				d := s.acquire(rt, r)
+				for _, b := range d.Moved {
+					if b.ID == r.ID {
+						rt.Fatalf("%s is told of itself: %+v", r.ID, d)
+					}
+				}
 				switch d.Status {
 				case throttle.Granted:
 					if fault := h.list.fault(r, d.At); fault != "" {
@@ -305,6 +310,32 @@ func allScopesOrNone(s *stage) {
 				}
 			}
 		}
+	}
+}
+
+// limitsReachBack: an admission counts for as long as the horizon, whatever is
+// admitted since, and no longer.
+func limitsReachBack(s *stage) {
+	for _, category := range []string{"", "c"} {
+		day := policy(0, rate(3, Horizon))
+		r := throttle.Request{User: s.user(), Scopes: scopes(day, category, day)}
+		ask := func(status throttle.Status, id string) throttle.Decision {
+			r.ID = id
+			return s.want(s, status, r)
+		}
+		first := ask(throttle.Granted, "first")
+		s.Advance(Horizon / 2)
+		ask(throttle.Granted, "second")
+		s.Advance(Horizon/2 - time.Second)
+		ask(throttle.Granted, "third")
+		s.Advance(time.Second / 2)
+		d := ask(throttle.Refused, "fourth")
+		if !d.At.Equal(first.At.Add(Horizon)) {
+			s.Fatalf("after an admission at %v the fourth waits until %v", first.At, d.At)
+		}
+		s.Advance(d.Left)
+		ask(throttle.Granted, "fourth")
+		ask(throttle.Refused, "fifth")
 	}
 }
 

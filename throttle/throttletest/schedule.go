@@ -216,7 +216,7 @@ var backlogPolicies = map[string]throttle.Policy{
 	"a gap and a rate":  policy(300*time.Millisecond, rate(10, 5*time.Second)),
 	"a gap, two rates":  policy(time.Second, rate(10, time.Minute), rate(100, time.Hour)),
 	"a rate of 1":       policy(0, rate(1, time.Second)),
-	"a fast rate":       policy(0, rate(25, 500*time.Millisecond)),
+	"a fast rate":       policy(0, rate(12, 240*time.Millisecond)),
 	"a rate far longer": policy(50*time.Millisecond, rate(7, 10*time.Minute)),
 }
 
@@ -359,7 +359,7 @@ func latecomers(s *stage) {
 			return slot.Add(time.Duration(n*7919%100) * time.Millisecond / 100) // up to 1 ms
 		}
 		b.drain()
-		b.within(name+", up to 1 ms late", figures{asks: 2.2, makespan: 1.05, waits: 1.05})
+		b.within(name+", up to 1 ms late", figures{asks: 2.5, makespan: 1.05, waits: 1.05})
 	}
 	b := s.backlog(s.size(backlogSize), scopes(policy(time.Second), "", throttle.Policy{}))
 	n := 0

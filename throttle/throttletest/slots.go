@@ -148,7 +148,9 @@ func replayMoves(s *stage) {
 			admissions[1].ID != "y" || !admissions[1].At.Equal(y.At) {
 			s.Fatalf("after a replay that was denied there are %v", admissions)
 		}
-		r.Horizon = time.Hour
+		r.Horizon, r.Wait = time.Hour, time.Minute
+		ask(throttle.Deferred, "x") // what may have gone out is not put off to an admission ahead
+		r.Wait = 0
 		slot := ask(throttle.Deferred, "x")
 		s.Advance(slot.Left)
 		ask(throttle.Granted, "x")

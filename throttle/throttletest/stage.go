@@ -31,7 +31,7 @@ const slowChecks = 30
 // size answers how many of something there are, fewer for a slow implementation.
 func (s *stage) size(n int) int {
 	if s.harness.Slow {
-		return n / 4
+		return n / 6
 	}
 	return n
 }

@@ -140,6 +140,28 @@ func cancelAnEarlier(s *stage) {
 	}
 }
 
+// cancelLeavesTheDue: a cancel while somebody's slot has just come, and he has
+// not, changes neither his slot nor those before the cancelled one.
+func cancelLeavesTheDue(s *stage) {
+	r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), "", throttle.Policy{}), Horizon: time.Hour}
+	var due throttle.Decision
+	for i := range 6 {
+		r.ID = fmt.Sprint("n", i)
+		if d := s.acquire(s, r); i == 1 {
+			due = d
+		}
+	}
+	s.Advance(due.Left + 30*time.Millisecond)
+	before := s.timeline(s, r).Bookings
+	r.ID = "n4"
+	if moved := s.cancel(s, r); len(moved) != 1 || moved[0].ID != "n5" {
+		s.Errorf("cancelling n4 moves %v", moved)
+	}
+	if after := s.timeline(s, r).Bookings; !slices.EqualFunc(after[:3], before[:3], sameBooking) {
+		s.Errorf("cancelling n4 leaves\n%v, before it there waited\n%v", after, before)
+	}
+}
+
 func sameBooking(a, b throttle.Booking) bool {
 	return a.ID == b.ID && a.Scope == b.Scope && a.Slot.Equal(b.Slot)
 }
