@@ -87,6 +87,12 @@ func (t *tally) Attempted(string, push.Platform, providers.Outcome) {}
 // Paced implements worker.Observer.
 func (t *tally) Paced(time.Duration) {}
 
+// Breaker implements worker.Observer.
+func (t *tally) Breaker(string, push.Platform, bool) {}
+
+// Paused implements worker.Observer.
+func (t *tally) Paused(string, push.Platform, providers.Reason) {}
+
 // wait waits until all have ended.
 func (t *tally) wait(ctx context.Context) error {
 	select {

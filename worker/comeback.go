@@ -40,6 +40,11 @@ func busy() *comeback {
 	return &comeback{why: "the provider is busy", after: busyDelay}
 }
 
+// paused is a new visit because no provider that is left may be sent to now.
+func paused(left time.Duration) *comeback {
+	return &comeback{why: "the provider is paused", after: left}
+}
+
 // later is a new visit because something of ours is away.
 func later(cause error) *comeback {
 	return &comeback{why: cause.Error(), after: 2 * time.Second}

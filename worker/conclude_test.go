@@ -37,7 +37,7 @@ func TestConclude(t *testing.T) {
 		"attempts spent, ambiguous":    {[]outcome{ambiguous}, 3, 0, push.Exhausted, 0, true},
 		"attempts spent, delivered":    {[]outcome{delivered, retry}, 3, 0, push.Delivered, 7 * time.Second, true},
 		"time spent":                   {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 7 * time.Second, false},
-		"misconfigured waits":          {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, misconfiguredDelay, false},
+		"misconfigured waits":          {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, backoff, false},
 		"misconfigured too long":       {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
@@ -47,13 +47,13 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-func TestPauseGrowsAndIsBounded(t *testing.T) {
+func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	t.Parallel()
 	for attempts := 1; attempts <= 100; attempts++ {
-		d := pause(attempts)
+		d := backoffAfter(attempts)
 		mean := min(time.Second<<min(attempts-1, 30), 10*time.Minute)
 		if d < mean/2 || d > mean*3/2 {
-			t.Errorf("the pause after %d attempts is %s, want about %s", attempts, d, mean)
+			t.Errorf("the wait after %d attempts is %s, want about %s", attempts, d, mean)
 		}
 	}
 }

@@ -11,20 +11,6 @@ import (
 // that is slow or stuck holds up its own notifications only.
 type gate chan struct{}
 
-// gates by app and platform.
-type gates map[string]map[push.Platform]gate
-
-func newGates(o *Options) gates {
-	g := make(gates, len(o.Senders))
-	for app, senders := range o.Senders {
-		g[app] = make(map[push.Platform]gate, len(senders))
-		for platform := range senders {
-			g[app][platform] = make(gate, o.Concurrency)
-		}
-	}
-	return g
-}
-
 // gateWait is how long a notification stands before a gate. One that finds no
 // place goes back to the queue, and comes again after busyDelay.
 const (
@@ -33,12 +19,12 @@ const (
 )
 
 // needed are the gates that the delivery has to pass, each once.
-func (h *handler) needed(d *delivery) []gate {
+func needed(d *delivery) []gate {
 	var needed []gate
 	for _, platform := range []push.Platform{push.APNs, push.FCM} {
-		for i, target := range d.Targets {
-			if target.Platform == platform && d.senders[i] != nil && d.outcomes[i].open() {
-				needed = append(needed, h.gates[d.App][platform])
+		for i, r := range d.routes {
+			if r != nil && r.platform == platform && d.outcomes[i].due() {
+				needed = append(needed, r.gate)
 				break
 			}
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -16,9 +15,11 @@ import (
 // A handler takes each notification along the pipeline.
 type handler struct {
 	*Options
-	gates   gates
-	control *Control
-	waiting atomic.Int64 // notifications that wait for their slot in the process
+	routes     routes
+	pauses     *Pauses
+	deadTokens *push.DeadTokens
+	control    *Control
+	waiting    atomic.Int64 // notifications that wait for their slot in the process
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup
@@ -27,7 +28,11 @@ type handler struct {
 }
 
 func newHandler(o *Options) *handler {
-	h := &handler{Options: o, gates: newGates(o), control: NewControl(o.Queue, o.Records, o.Limiter, o.Limits)}
+	h := &handler{
+		Options: o, routes: newRoutes(o), pauses: NewPauses(o.Queue, o.Prefix),
+		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
+		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
+	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -57,6 +62,9 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		return putOff(left)
 	} else if err := sleep(ctx, left); err != nil {
 		return later(err)
+	}
+	if h.hold(d) {
+		return h.standBack(ctx, d)
 	}
 	if h.busy(d) {
 		return busy()
@@ -96,9 +104,9 @@ type delivery struct {
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time
-	senders  []providers.Sender // of each target; nil where there is none
-	outcomes []outcome          // of each target
-	gates    []gate             // before the senders that are still to be used
+	routes   []*route  // of each target; nil where there is none
+	outcomes []outcome // of each target
+	gates    []gate    // of the routes that are to be taken
 }
 
 func (d *delivery) expired(now time.Time) bool {

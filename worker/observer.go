@@ -19,6 +19,11 @@ type Observer interface {
 	Paced(lateness time.Duration)
 	// Attempted: one target was sent to.
 	Attempted(app string, platform push.Platform, o providers.Outcome)
+	// Breaker: an app's provider is in trouble and its notifications wait on the
+	// queue, or no longer.
+	Breaker(app string, platform push.Platform, open bool)
+	// Paused: this worker has had all of them pause an app's provider.
+	Paused(app string, platform push.Platform, reason providers.Reason)
 	// Ended: a notification has ended, or, as push.Malformed, a job was set aside.
 	Ended(push.State)
 }
@@ -29,4 +34,6 @@ func (nobody) Checked()                                           {}
 func (nobody) Deferred(throttle.Decision)                         {}
 func (nobody) Paced(time.Duration)                                {}
 func (nobody) Attempted(string, push.Platform, providers.Outcome) {}
+func (nobody) Breaker(string, push.Platform, bool)                {}
+func (nobody) Paused(string, push.Platform, providers.Reason)     {}
 func (nobody) Ended(push.State)                                   {}

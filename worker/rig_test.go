@@ -200,6 +200,8 @@ func (s *seen) Paced(lateness time.Duration) {
 	s.mu.Unlock()
 }
 func (s *seen) Ended(state push.State)                             { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
+func (s *seen) Breaker(string, push.Platform, bool)                {}
+func (s *seen) Paused(string, push.Platform, providers.Reason)     {}
 func (s *seen) Attempted(string, push.Platform, providers.Outcome) {}
 
 func (s *seen) counts() (checks, deferrals int) {

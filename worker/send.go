@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/pushpace/pushpace/providers"
@@ -14,7 +13,7 @@ const targetsAtOnce = 8
 // send makes one attempt for every target that is still open.
 func (h *handler) send(ctx context.Context, d *delivery) {
 	if len(d.Targets) == 1 {
-		if d.outcomes[0].open() {
+		if d.outcomes[0].due() {
 			h.sendTo(ctx, d, 0)
 		}
 		return
@@ -22,7 +21,7 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 	var wg sync.WaitGroup
 	places := make(chan struct{}, targetsAtOnce)
 	for i := range d.Targets {
-		if !d.outcomes[i].open() {
+		if !d.outcomes[i].due() {
 			continue
 		}
 		places <- struct{}{}
@@ -34,33 +33,19 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 	wg.Wait()
 }
 
+// sendTo makes one attempt, unless the route has closed since: that is none.
 func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
-	o := d.senders[i].Send(ctx, d.Notification, d.Targets[i])
+	r := d.routes[i]
+	done, ok := r.allow()
+	if !ok {
+		d.outcomes[i].held = true
+		return
+	}
+	var o providers.Outcome
+	defer func() { done(o) }() // a panic leaves no probe under way
+	o = r.sender.Send(ctx, d.Notification, d.Targets[i])
+	o = h.learn(ctx, r, o)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o)
 	d.outcomes[i] = tell(o)
+	d.outcomes[i].sent = true
 }
-
-// route finds the sender of each target. A target without one is rejected; route
-// answers whether any is left.
-func (h *handler) route(d *delivery) bool {
-	app, known := h.Senders[d.App]
-	d.senders = make([]providers.Sender, len(d.Targets))
-	some := false
-	for i, target := range d.Targets {
-		switch sender, ok := app[target.Platform]; {
-		case ok:
-			d.senders[i], some = sender, true
-		case known:
-			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.NoProvider, Concerns: providers.ConcernsMessage, Err: errNoProvider})
-		default:
-			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownApp, Concerns: providers.ConcernsMessage, Err: errUnknownApp})
-		}
-	}
-	d.gates = h.needed(d)
-	return some
-}
-
-var (
-	errUnknownApp = errors.New("the configuration has no such app")
-	errNoProvider = errors.New("the app has no provider for the target's platform")
-)

@@ -16,6 +16,8 @@ type outcome struct {
 	providers.Outcome
 	// told is the outcome as the record keeps it.
 	told push.TargetOutcome
+	sent bool // in this visit
+	held bool // in this visit: the route is closed
 }
 
 // open reports whether the target is still to be sent to.
@@ -23,18 +25,21 @@ func (o *outcome) open() bool {
 	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
 }
 
+// due reports whether the target is to be sent to in this visit.
+func (o *outcome) due() bool { return o.open() && !o.held }
+
 // resumed is an outcome as an earlier visit has recorded it.
 func resumed(o push.TargetOutcome) outcome {
 	for _, kind := range []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured} {
 		if kind.String() == o.Kind {
-			return outcome{providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, o}
+			return outcome{Outcome: providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, told: o}
 		}
 	}
 	return outcome{}
 }
 
 func tell(o providers.Outcome) outcome {
-	return outcome{o, push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous}}
+	return outcome{Outcome: o, told: push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous}}
 }
 
 // A conclusion is what follows from the outcomes: an end, or another attempt
@@ -47,7 +52,8 @@ type conclusion struct {
 	// taken says that a provider has taken the notification, or may have: its
 	// slot is used.
 	taken bool
-	dead  int // targets whose token is dead
+	held  bool // some targets were not sent to, because their route is closed
+	dead  int  // targets whose token is dead
 }
 
 // A budget is what a notification may spend on attempts.
@@ -64,6 +70,10 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 	for i := range outcomes {
 		o := &outcomes[i]
 		c.taken = c.taken || o.Ambiguous
+		if o.held {
+			c.held = true
+			continue
+		}
 		switch o.Kind {
 		case providers.Delivered:
 			delivered, c.taken = true, true
@@ -84,17 +94,17 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 			c.problem = o.Err.Error()
 		}
 	}
-	spent := since > b.time || retry && attempts >= b.attempts
+	again := retry || misconfigured
+	spent := since > b.time || retry && !c.held && attempts >= b.attempts
 	switch {
-	case (retry || misconfigured) && !spent:
+	case (again || c.held) && !spent:
 		c.state = push.Waiting
-		c.delay = max(c.delay, backoff)
-		if misconfigured {
-			c.delay = max(c.delay, misconfiguredDelay)
+		if again {
+			c.delay = max(c.delay, backoff)
 		}
 	case delivered:
 		c.state = push.Delivered
-	case retry || misconfigured:
+	case again || c.held:
 		c.state = push.Exhausted
 	case rejected:
 		c.state = push.Rejected
@@ -109,15 +119,35 @@ func (h *handler) conclude(d *delivery) conclusion {
 	if !d.first.IsZero() {
 		since = time.Since(d.first)
 	}
-	return conclude(d.outcomes, d.attempts, since, budget{h.Attempts, h.RetryTime}, pause(d.attempts))
+	return conclude(d.outcomes, d.attempts, since, budget{h.Attempts, h.RetryTime}, backoffAfter(d.attempts))
 }
 
-// misconfiguredDelay is how long a notification waits for an operator to mend
-// its app's configuration before it is tried again.
-const misconfiguredDelay = 30 * time.Second
+// cutShort is the conclusion when what is not delivered by now is not to be.
+func (d *delivery) cutShort(state push.State, why string) conclusion {
+	c := conclusion{state: state, problem: why, taken: d.taken()}
+	for i := range d.outcomes {
+		switch d.outcomes[i].Kind {
+		case providers.Delivered:
+			c.state = push.Delivered
+		case providers.DeadToken:
+			c.dead++
+		}
+	}
+	return c
+}
 
-// pause is the jittered exponential wait before the next attempt.
-func pause(attempts int) time.Duration {
+// taken reports whether a provider has taken the notification, or may have.
+func (d *delivery) taken() bool {
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.Kind == providers.Delivered || o.Ambiguous {
+			return true
+		}
+	}
+	return false
+}
+
+// backoffAfter is the jittered exponential wait before the next attempt.
+func backoffAfter(attempts int) time.Duration {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier = time.Second, 10*time.Minute, 2
 	var d time.Duration
@@ -129,9 +159,15 @@ func pause(attempts int) time.Duration {
 
 // settle ends the delivery after an attempt, or has it come back for another.
 func (h *handler) settle(ctx context.Context, d *delivery) error {
+	if !d.attempted() {
+		return h.standBack(ctx, d)
+	}
 	d.attempts++
 	if d.first.IsZero() {
 		d.first = time.Now()
+	}
+	if err := h.reportDead(ctx, d); err != nil {
+		return later(settleError(err))
 	}
 	c := h.conclude(d)
 	if c.state != push.Waiting {
@@ -147,7 +183,43 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if !c.taken {
 		h.giveBack(ctx, d)
 	}
+	if c.held {
+		c.delay = max(c.delay, d.heldFor())
+	}
 	return again(c.delay)
+}
+
+// attempted reports whether the visit was an attempt: that it sent something, or
+// had nothing to wait for.
+func (d *delivery) attempted() bool {
+	held := false
+	for i := range d.outcomes {
+		if d.outcomes[i].sent {
+			return true
+		}
+		held = held || d.outcomes[i].held
+	}
+	return !held
+}
+
+// reportDead tells the producer of the tokens that this visit found dead. It
+// comes before the end is recorded: after a crash in between they are found, and
+// reported, again.
+func (h *handler) reportDead(ctx context.Context, d *delivery) error {
+	var dead []push.DeadToken
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+			dead = append(dead, push.DeadToken{
+				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
+				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
+			})
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	_, err := persist(ctx, func() (struct{}, error) { return struct{}{}, h.deadTokens.Add(ctx, dead...) })
+	return err
 }
 
 // finish settles the notification, once.
@@ -176,7 +248,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 // giveBack returns the slot of a notification that certainly no provider took.
 func (h *handler) giveBack(ctx context.Context, d *delivery) {
 	request := h.request(d)
-	if len(request.Scopes) == 0 {
+	if len(request.Scopes) == 0 || d.taken() {
 		return
 	}
 	moved, err := h.Limiter.Cancel(ctx, request)

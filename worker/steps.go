@@ -169,9 +169,9 @@ func orLater(err error) error {
 	return later(err)
 }
 
-// end ends the notification without sending it.
+// end ends the notification without sending it any more.
 func (h *handler) end(ctx context.Context, d *delivery, state push.State, why string) error {
-	return h.finish(ctx, d, conclusion{state: state, problem: why})
+	return h.finish(ctx, d, d.cutShort(state, why))
 }
 
 // letter is what the dead letters keep of the delivery.

@@ -50,6 +50,16 @@ type Options struct {
 	MaxWaiting int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
+	// Prefix begins the keys of what workers share besides the records: the pauses
+	// and the dead tokens. "" means "pushpace".
+	Prefix string
+	// DeadTokensKept is about how many reports of dead tokens are kept. 0 means
+	// push.DefaultDeadTokens.
+	DeadTokensKept int
+	// Webhooks are told of an app's dead tokens, by app.
+	Webhooks map[string]Webhook
+
+	times times
 }
 
 // MinWait is the least MaxWait with which a deferred notification is back
@@ -64,6 +74,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxWait, 1800*time.Millisecond)
 	orDefault(&o.MaxWaiting, 1024)
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
+	o.times.setDefaults()
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
@@ -109,6 +120,8 @@ func (w *Worker) Start() error {
 		}
 	}
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
+	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
+	w.h.deliverDeadTokens()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
 	return nil
 }

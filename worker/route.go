@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A route is one app's way to one platform: the sender, and what stands before
+// it so that its trouble is nobody else's.
+type route struct {
+	app      string
+	platform push.Platform
+	sender   providers.Sender
+	gate     gate
+	breaker  *breaker
+	spike    spike
+	queue    comebacks
+
+	mu    sync.Mutex
+	pause pauseState
+}
+
+// routes by app and platform.
+type routes map[string]map[push.Platform]*route
+
+func newRoutes(o *Options) routes {
+	all := make(routes, len(o.Senders))
+	for app, senders := range o.Senders {
+		all[app] = make(map[push.Platform]*route, len(senders))
+		for platform, sender := range senders {
+			all[app][platform] = &route{
+				app: app, platform: platform, sender: sender, gate: make(gate, o.Concurrency),
+				breaker: newBreaker(o.times.open, o.breakerChanged(app, platform)),
+			}
+		}
+	}
+	return all
+}
+
+// left is how long the route is closed; 0 when it is open.
+func (r *route) left(now time.Time) time.Duration {
+	if left := r.pauseLeft(now); left > 0 {
+		return left
+	}
+	return r.breaker.left(now)
+}
+
+// allow asks for one push. When it may go, done has to be called with its
+// outcome.
+func (r *route) allow() (done func(providers.Outcome), ok bool) {
+	if r.pauseLeft(time.Now()) > 0 {
+		return nil, false
+	}
+	return r.breaker.allow()
+}
+
+// route finds the route of each target. A target without one is rejected; route
+// answers whether any is left.
+func (h *handler) route(d *delivery) bool {
+	app, known := h.routes[d.App]
+	d.routes = make([]*route, len(d.Targets))
+	some := false
+	for i, target := range d.Targets {
+		switch r, ok := app[target.Platform]; {
+		case ok:
+			d.routes[i], some = r, true
+		case known:
+			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.NoProvider, Concerns: providers.ConcernsMessage, Err: errNoProvider})
+		default:
+			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownApp, Concerns: providers.ConcernsMessage, Err: errUnknownApp})
+		}
+	}
+	return some
+}
+
+var (
+	errUnknownApp = errors.New("the configuration has no such app")
+	errNoProvider = errors.New("the app has no provider for the target's platform")
+)
