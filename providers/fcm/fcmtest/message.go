@@ -70,23 +70,6 @@ func readRequest(body []byte) (request, *refusal) {
 	return r, nil
 }
 
-// size returns the bytes that count of a message that was checked.
-func size(message map[string]any) int {
-	rest := make(map[string]any, len(message))
-	for name, value := range message {
-		switch name {
-		case "token", "topic", "condition":
-		default:
-			rest[name] = value
-		}
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(rest) // it was decoded from JSON
-	return b.Len() - len("\n")
-}
-
 func either(m map[string]any, names ...string) any {
 	for _, name := range names {
 		if v, ok := m[name]; ok {
