@@ -17,6 +17,8 @@ func TestConclude(t *testing.T) {
 	ambiguous := outcome{Outcome: providers.Outcome{Kind: providers.Retry, Ambiguous: true}}
 	rejected := outcome{Outcome: providers.Outcome{Kind: providers.Rejected, Reason: "r", Err: errors.New("why")}}
 	misconfigured := outcome{Outcome: providers.Outcome{Kind: providers.Misconfigured}}
+	held := outcome{held: true}
+	heldLater := outcome{Outcome: ambiguous.Outcome, held: true}
 	const backoff = 2 * time.Second
 	for name, c := range map[string]struct {
 		outcomes []outcome
@@ -38,6 +40,12 @@ func TestConclude(t *testing.T) {
 		"attempts spent, delivered":    {[]outcome{delivered, retry}, 3, 0, push.Delivered, 7 * time.Second, true},
 		"time spent":                   {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 7 * time.Second, false},
 		"misconfigured waits":          {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, backoff, false},
+		"held, the other delivered":    {[]outcome{held, delivered}, 1, 0, push.Waiting, 0, true},
+		"held, the other dead":         {[]outcome{held, dead}, 1, 0, push.Waiting, 0, false},
+		"held, the other spent":        {[]outcome{held, retry}, 3, 0, push.Waiting, 7 * time.Second, false},
+		"held after an ambiguous one":  {[]outcome{heldLater, rejected}, 9, 0, push.Waiting, 0, true},
+		"held too long":                {[]outcome{held, dead}, 1, time.Hour + 1, push.Exhausted, 0, false},
+		"held too long, delivered":     {[]outcome{held, delivered}, 1, time.Hour + 1, push.Delivered, 0, true},
 		"misconfigured too long":       {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)

@@ -164,21 +164,26 @@ func (h *handler) watchPauses(ctx context.Context) {
 	defer ticker.Stop()
 	away := false
 	for {
-		asked := time.Now()
-		list, err := h.pauses.List(ctx)
-		switch {
-		case err == nil:
-			h.keep(list, asked)
-		case ctx.Err() == nil && !away:
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "the other workers' pauses are not known", slog.Any("error", err))
-		}
-		away = err != nil
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
+		err := h.readPauses(ctx)
+		if err != nil && !away && ctx.Err() == nil {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "the other workers' pauses are not known", slog.Any("error", err))
+		}
+		away = err != nil
 	}
+}
+
+func (h *handler) readPauses(ctx context.Context) error {
+	asked := time.Now()
+	list, err := h.pauses.List(ctx)
+	if err == nil {
+		h.keep(list, asked)
+	}
+	return err
 }
 
 // keep has every route in the state that the list, asked for at that instant, says.

@@ -186,6 +186,8 @@ type seen struct {
 	deferred []throttle.Decision
 	late     []time.Duration
 	ended    map[push.State]int
+	broken   bool
+	paused   []providers.Reason
 }
 
 func (s *seen) Checked() { s.mu.Lock(); s.checks++; s.mu.Unlock() }
@@ -199,9 +201,23 @@ func (s *seen) Paced(lateness time.Duration) {
 	s.late = append(s.late, lateness)
 	s.mu.Unlock()
 }
-func (s *seen) Ended(state push.State)                             { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
-func (s *seen) Breaker(string, push.Platform, bool)                {}
-func (s *seen) Paused(string, push.Platform, providers.Reason)     {}
+func (s *seen) Ended(state push.State) { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
+func (s *seen) Breaker(_ string, _ push.Platform, open bool) {
+	s.mu.Lock()
+	s.broken = open
+	s.mu.Unlock()
+}
+func (s *seen) Paused(_ string, _ push.Platform, reason providers.Reason) {
+	s.mu.Lock()
+	s.paused = append(s.paused, reason)
+	s.mu.Unlock()
+}
+func (s *seen) isBroken() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.broken }
+func (s *seen) pausesSeen() []providers.Reason {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.paused)
+}
 func (s *seen) Attempted(string, push.Platform, providers.Outcome) {}
 
 func (s *seen) counts() (checks, deferrals int) {

@@ -111,6 +111,9 @@ func New(o Options) (*Worker, error) {
 
 // Start begins to pull. It returns once every lane runs.
 func (w *Worker) Start() error {
+	if err := w.h.readPauses(w.h.stopping); err != nil {
+		return err
+	}
 	for i, lane := range w.lanes {
 		if err := lane.Start(w.h); err != nil {
 			for _, started := range w.lanes[:i] {

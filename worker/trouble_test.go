@@ -1,0 +1,273 @@
+package worker_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+var (
+	apple  = push.Target{Platform: push.APNs, Token: appleToken}
+	google = push.Target{Platform: push.FCM, Token: googleToken}
+)
+
+// hourly lets a user have more than a test sends, and counts it.
+var hourly = throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 90, Period: time.Hour}}}, nil)
+
+// hasten shortens how long a breaker stays open, and the first pause.
+func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused, 50*time.Millisecond) }
+
+// slots is how many of the user's slots are spent or booked.
+func (r *rig) slots() int {
+	r.t.Helper()
+	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("")})
+	must(r.t, err)
+	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
+}
+
+func (r *rig) pauses() []worker.Pause {
+	r.t.Helper()
+	list, err := worker.NewPauses(r.client, "").List(r.t.Context())
+	must(r.t, err)
+	return list
+}
+
+func (r *rig) enqueueMany(name string, n int, targets ...push.Target) {
+	r.t.Helper()
+	for i := range n {
+		r.enqueue(to(fmt.Sprintf("%s-%d", name, i), targets...))
+	}
+}
+
+func TestAProviderThatIsDown(t *testing.T) {
+	const n = 30
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		r.options.Concurrency, r.options.Lanes = 2, 1
+		r.hasten(time.Second, 0)
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+		r.start()
+		r.enqueueMany("down", n, apple)
+		wait(t, r.seen.isBroken)
+		r.enqueueMany("flows", n, google)
+		r.settled(n)
+		if got := len(r.fcm.Ledger().Entries()); got != n {
+			t.Errorf("%d pushes to the other platform, want %d", got, n)
+		}
+		wait(t, func() bool { return r.slots() == n }) // what waits holds none
+		attempts := 0
+		for i := range n {
+			record := r.record(fmt.Sprintf("down-%d", i))
+			if record.State != push.Waiting {
+				t.Errorf("record %+v", record)
+			}
+			attempts += record.Attempts
+		}
+		if attempts >= n {
+			t.Errorf("%d attempts while the provider is down, with %d notifications", attempts, n)
+		}
+		r.apns.Recover()
+		counts := r.settled(2 * n)
+		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.archived() != 0 {
+			t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
+		}
+		if r.seen.isBroken() {
+			t.Error("the breaker is still said to be open")
+		}
+		if got := r.slots(); got != 2*n {
+			t.Errorf("%d slots are spent on %d notifications", got, 2*n)
+		}
+	})
+}
+
+// A delay that the provider asks for holds for a worker that has not asked.
+func TestADelayIsSharedByAllWorkers(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		r.hasten(100*time.Millisecond, 0)
+		r.fcm.Respond(googleToken, standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: 4 * time.Second})
+		stop := r.start()
+		r.enqueue(to("first", google))
+		wait(t, func() bool { return len(r.pauses()) == 1 })
+		pause := r.pauses()[0]
+		if left := time.Until(pause.Until); pause.App != "shop" || pause.Platform != push.FCM || left > 4*time.Second {
+			t.Errorf("pause %+v for %s", pause, left)
+		}
+		stop()
+		r.start()
+		r.enqueueMany("held", 10, google)
+		r.enqueueMany("flows", 10, apple)
+		r.settled(10)
+		if got := len(r.apns.Ledger().Entries()); got != 10 {
+			t.Errorf("%d pushes to the other platform, want 10", got)
+		}
+		r.settled(21)
+		for _, e := range r.fcm.Ledger().Entries() {
+			if e.At.Before(pause.Until.Add(-50 * time.Millisecond)) {
+				t.Errorf("%s was sent %s before the pause was over", e.Notification, pause.Until.Sub(e.At))
+			}
+		}
+		if got := r.slots(); got != 21 {
+			t.Errorf("%d slots are spent on 21 notifications", got)
+		}
+		if received := r.fcm.Count().Received; received != 12 {
+			t.Errorf("%d requests, want one more than notifications", received)
+		}
+	})
+}
+
+// Too many notifications to one device is no other device's trouble.
+func TestTooManyToOneDevice(t *testing.T) {
+	r := newRig(t, embedded(t), hourly)
+	r.start()
+	const busyToken = "fade042900000000000000000000000000000000000000000000000000000001"
+	for i := range 12 {
+		r.enqueue(to(fmt.Sprintf("busy-%d", i), push.Target{Platform: push.APNs, Token: busyToken}))
+	}
+	wait(t, func() bool { return r.apns.Count().Received >= 12 })
+	r.enqueueMany("flows", 10, apple)
+	counts := r.settled(10)
+	if counts.Ended[push.Delivered] != 10 || len(r.pauses()) != 0 || r.seen.isBroken() {
+		t.Errorf("counts %+v, pauses %+v, breaker open %t", counts, r.pauses(), r.seen.isBroken())
+	}
+}
+
+// A misconfigured app keeps its notifications until it is mended, and its
+// operator is told once.
+func TestAMisconfiguredApp(t *testing.T) {
+	const n = 20
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		log := new(logged)
+		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+		r.options.Concurrency, r.options.Lanes, r.options.Attempts = 2, 1, 1
+		r.hasten(100*time.Millisecond, time.Second)
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
+		r.start()
+		r.enqueueMany("kept", n, apple)
+		r.enqueueMany("flows", n, google)
+		r.settled(n)
+		wait(t, func() bool { return len(r.seen.pausesSeen()) >= 3 }) // probed, and paused again
+		counts, err := r.records.Counts(t.Context())
+		must(t, err)
+		if counts.Ended[push.Delivered] != n || counts.Waiting() != n {
+			t.Errorf("counts %+v", counts)
+		}
+		if received := r.apns.Count().Received; received > 8 {
+			t.Errorf("%d requests while the app is misconfigured", received)
+		}
+		if got := strings.Count(log.text(), "level=ERROR"); got != 1 {
+			t.Errorf("the operator is told %d times:\n%s", got, log.text())
+		}
+		if got := r.seen.pausesSeen()[0]; got != "InvalidProviderToken" {
+			t.Errorf("paused because of %s", got)
+		}
+		r.apns.Recover()
+		counts = r.settled(2 * n)
+		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n {
+			t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
+		}
+		if !strings.Contains(log.text(), "works again") || strings.Contains(log.text(), appleToken) {
+			t.Errorf("the log: %s", log.text())
+		}
+	})
+}
+
+// A notification to two platforms goes to the one that works, and comes back
+// for the other.
+func TestHalfOfItIsPaused(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		r.hasten(100*time.Millisecond, 2*time.Second)
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
+		r.start()
+		r.enqueue(to("trigger", apple))
+		wait(t, func() bool { return len(r.pauses()) == 1 })
+		expires := to("expires", apple, google)
+		expires.ExpiresAt = time.Now().Add(time.Second)
+		r.enqueue(expires)
+		never := to("never", apple)
+		never.ExpiresAt = time.Now().Add(time.Second)
+		r.enqueue(never)
+		r.enqueue(to("both", apple, google))
+		wait(t, func() bool { return len(r.pushed("both")) == 1 && len(r.pushed("expires")) == 1 })
+		wait(t, func() bool { return r.record("both").Attempts == 1 })
+		counts := r.settled(2)
+		if counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 1 {
+			t.Errorf("counts %+v, want the one that no provider took expired", counts)
+		}
+		if record := r.record("never"); record.State != push.Expired || record.Attempts != 0 {
+			t.Errorf("record %+v", record)
+		}
+		if record := r.record("expires"); record.State != push.Delivered || record.Outcomes[0].Kind == "delivered" || record.Outcomes[1].Kind != "delivered" {
+			t.Errorf("record %+v", record)
+		}
+		r.apns.Recover()
+		r.settled(4)
+		if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 {
+			t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
+		}
+		if got := r.slots(); got != 3 {
+			t.Errorf("%d slots are spent on 3 notifications that were sent", got)
+		}
+	})
+}
+
+// When most tokens are dead, the environment is wrong: no more are dropped.
+func TestASpikeOfDeadTokens(t *testing.T) {
+	const n = 140
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.options.Concurrency, r.options.Lanes = 2, 1
+		r.hasten(100*time.Millisecond, time.Second)
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
+		r.start()
+		r.enqueueMany("wrong", n, apple)
+		wait(t, func() bool { return len(r.seen.pausesSeen()) >= 2 })
+		counts, err := r.records.Counts(t.Context())
+		must(t, err)
+		dropped := counts.Ended[push.Undeliverable]
+		if dropped < 99 || dropped > 101 || r.seen.pausesSeen()[0] != providers.DeadTokenSpike {
+			t.Errorf("%d tokens are dropped before it is seen, then paused because of %s", dropped, r.seen.pausesSeen()[0])
+		}
+		if reported := client.XLen(t.Context(), "pushpace:dead-tokens").Val(); reported != dropped {
+			t.Errorf("%d tokens are dropped, %d reported", dropped, reported)
+		}
+		r.apns.Recover()
+		counts = r.settled(n)
+		if counts.Ended[push.Delivered] != n-dropped {
+			t.Errorf("counts %+v", counts)
+		}
+	})
+}
+
+// logged is a log that can be read while it is written.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

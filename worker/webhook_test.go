@@ -1,0 +1,188 @@
+package worker_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+var webhookSecret = []byte("0123456789abcdef")
+
+// A receiver is a producer's webhook.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answers  []int // the next answers; then 204
+	requests int
+	got      []push.DeadToken // what was acknowledged
+}
+
+func newReceiver(t *testing.T, answers ...int) *receiver {
+	r := &receiver{answers: answers}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err == nil {
+			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
+		}
+		var report struct {
+			DeadTokens []push.DeadToken `json:"dead_tokens"`
+		}
+		if err == nil {
+			err = json.Unmarshal(body, &report)
+		}
+		if err != nil || request.Method != http.MethodPost {
+			t.Errorf("%s %s: %v", request.Method, body, err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.requests++
+		if len(r.answers) > 0 {
+			status := r.answers[0]
+			r.answers = r.answers[1:]
+			if status/100 == 3 {
+				w.Header().Set("Location", "/elsewhere")
+			}
+			w.WriteHeader(status)
+			return
+		}
+		r.got = append(r.got, report.DeadTokens...)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) tokens() []push.DeadToken {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got)
+}
+
+// pending is how many dead tokens the app's webhook has not acknowledged.
+func (r *rig) pending(app string) int64 {
+	r.t.Helper()
+	groups, err := r.client.XInfoGroups(r.t.Context(), "pushpace:dead-tokens").Result()
+	must(r.t, err)
+	for _, g := range groups {
+		if g.Name == "webhook:"+app {
+			return g.Pending
+		}
+	}
+	return -1
+}
+
+func TestDeadTokensReachTheProducer(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		log := new(logged)
+		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+		r.options.Hasten(0, 0, 20*time.Millisecond)
+		// more failures than a delivery has patience for, and an answer that is none
+		hook := newReceiver(t, 500, 302, 404, 503, 500, 500, 500, 500, 500, 500, 500, 500)
+		r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 300 * time.Millisecond}}
+		r.start()
+		dead := push.Target{Platform: push.APNs, Token: deadToken}
+		r.enqueue(to("half", dead, google))
+		elsewhere := to("elsewhere", dead)
+		elsewhere.App = "apple"
+		r.enqueue(elsewhere)
+		counts := r.settled(2)
+		if counts.DeadTokens != 2 {
+			t.Errorf("counts %+v", counts)
+		}
+		wait(t, func() bool { return len(hook.tokens()) > 0 })
+		wait(t, func() bool { return r.pending("shop") == 0 })
+		got := hook.tokens()
+		if len(got) != 1 {
+			t.Fatalf("the webhook has got %+v, want its own app's once", got)
+		}
+		d := got[0]
+		if d.App != "shop" || d.User != "u1" || d.Platform != push.APNs || d.Token != deadToken || d.Reason != "Unregistered" ||
+			d.Notification != "half" || d.Since.IsZero() || !d.Since.Before(d.At) || time.Since(d.At) > time.Minute || d.Entry == "" {
+			t.Errorf("the webhook has got %+v", d)
+		}
+		for _, secret := range []string{"secret-path", string(webhookSecret), deadToken} {
+			if strings.Contains(log.text(), secret) {
+				t.Errorf("the log shows %s: %s", secret, log.text())
+			}
+		}
+		if !strings.Contains(log.text(), "dead tokens not delivered") {
+			t.Errorf("nobody hears of a webhook that fails: %s", log.text())
+		}
+	})
+}
+
+// What a deliverer takes and does not live to deliver, another one delivers.
+func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.options.Hasten(0, 0, 20*time.Millisecond)
+		tokens := push.NewDeadTokens(client, "", 0)
+		must(t, tokens.Add(t.Context(), push.DeadToken{App: "shop", Token: "taken"}))
+		taken, err := tokens.Next(t.Context(), "webhook:shop", time.Hour, 10)
+		must(t, err)
+		if len(taken) != 1 {
+			t.Fatalf("taken %+v", taken)
+		}
+		hook := newReceiver(t)
+		r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+		r.start()
+		r.start()
+		must(t, tokens.Add(t.Context(), push.DeadToken{App: "shop", Token: "new"}))
+		wait(t, func() bool { return len(hook.tokens()) == 2 })
+		wait(t, func() bool { return r.pending("shop") == 0 })
+		var names []string
+		for _, d := range hook.tokens() {
+			names = append(names, d.Token)
+		}
+		if slices.Sort(names); !slices.Equal(names, []string{"new", "taken"}) {
+			t.Errorf("delivered %v", names)
+		}
+	})
+}
+
+// A webhook that takes the request and never answers is given up, and asked again.
+func TestAWebhookThatHangs(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.options.Hasten(0, 0, 20*time.Millisecond)
+	hung := make(chan struct{})
+	var once sync.Once
+	answered := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		first := false
+		once.Do(func() { first = true })
+		if first {
+			_, _ = io.Copy(io.Discard, request.Body)
+			<-hung
+			return
+		}
+		select {
+		case <-answered:
+		default:
+			close(answered)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hung) })
+	r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: server.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+	must(t, push.NewDeadTokens(r.client, "", 0).Add(t.Context(), push.DeadToken{App: "shop", Token: "t"}))
+	r.start()
+	select {
+	case <-answered:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it is not asked again")
+	}
+	wait(t, func() bool { return r.pending("shop") == 0 })
+}
