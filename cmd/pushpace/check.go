@@ -106,6 +106,7 @@ type effectiveWorker struct {
 	MaxWait         string `json:"max_wait"`
 	MaxWaiting      int    `json:"max_waiting"`
 	IDRetention     string `json:"id_retention"`
+	DeadTokens      int    `json:"dead_tokens"`
 	ShutdownTimeout string `json:"shutdown_timeout"`
 }
 
@@ -127,6 +128,7 @@ type effectiveApp struct {
 	Simulated bool           `json:"simulated,omitempty"`
 	APNs      *effectiveAPNs `json:"apns,omitempty"`
 	FCM       *effectiveFCM  `json:"fcm,omitempty"`
+	Webhook   bool           `json:"dead_tokens_webhook"` // whether there is one
 }
 
 type effectiveAPNs struct {
@@ -151,7 +153,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Worker: effectiveWorker{
 			Lanes: cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
 			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
-			IDRetention: cfg.Worker.IDRetention.String(), ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
+			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
 			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage),
@@ -192,7 +194,7 @@ func policyOf(p throttle.Policy) effectivePolicy {
 }
 
 func appOf(a config.App) effectiveApp {
-	e := effectiveApp{Simulated: a.Simulated}
+	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil}
 	if c := a.APNs; c != nil {
 		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint}
 		if c.Environment == "" {

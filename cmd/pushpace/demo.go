@@ -135,7 +135,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	d.watch = newStopwatch(d.limiter)
 	d.limiter = d.watch
-	w, err := d.newWorker(d.cfg.Worker, log)
+	w, err := d.newWorker(d.cfg, log)
 	if err != nil {
 		return err
 	}

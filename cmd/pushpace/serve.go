@@ -52,7 +52,7 @@ func serve(ctx context.Context, cfg *config.Config) error {
 		}
 		return err
 	}
-	w, err := s.newWorker(cfg.Worker, log)
+	w, err := s.newWorker(cfg, log)
 	if err == nil {
 		err = w.Start()
 	}

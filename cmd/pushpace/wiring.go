@@ -107,10 +107,23 @@ func warn(log *slog.Logger, warnings []string) {
 }
 
 // newWorker returns a worker on the system.
-func (s *system) newWorker(cfg config.Worker, log *slog.Logger) (*worker.Worker, error) {
+func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
+	w := cfg.Worker
 	return worker.New(worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log, ClockOffset: s.clockOffset,
-		Lanes: cfg.Lanes, Concurrency: cfg.Concurrency, Attempts: cfg.Attempts, RetryTime: cfg.RetryTime,
-		MaxWait: cfg.MaxWait, MaxWaiting: cfg.MaxWaiting, ShutdownTimeout: cfg.ShutdownTimeout,
+		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
+		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: w.ShutdownTimeout,
+		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps),
 	})
+}
+
+// webhooks are those that are told of dead tokens, by app.
+func webhooks(apps map[string]config.App) map[string]worker.Webhook {
+	all := map[string]worker.Webhook{}
+	for name, app := range apps {
+		if hook := app.DeadTokens.Webhook; hook != nil {
+			all[name] = worker.Webhook{URL: hook.URL, Secret: []byte(hook.Secret), Timeout: hook.Timeout}
+		}
+	}
+	return all
 }

@@ -17,6 +17,8 @@ type App struct {
 	// Simulated sends to stand-ins of both providers inside the process, and so
 	// to no device. It excludes APNs and FCM.
 	Simulated bool `yaml:"simulated"`
+	// DeadTokens says who is told of the tokens that no longer work.
+	DeadTokens DeadTokens `yaml:"dead_tokens"`
 }
 
 func (a App) check(k *check, key string, w Worker) {
@@ -25,6 +27,9 @@ func (a App) check(k *check, key string, w Worker) {
 		k.fault(join(key, "simulated"), "excludes apns and fcm: remove one or the other")
 	case !a.Simulated && a.APNs == nil && a.FCM == nil:
 		k.fault(key, "has no provider: want apns, fcm, or simulated: true")
+	}
+	if a.DeadTokens.Webhook != nil {
+		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))
 	}
 	if a.APNs != nil {
 		checkProvider(k, join(key, "apns"), a.APNs.Validate(), orDefault(a.APNs.Timeout, apns.DefaultTimeout), w)

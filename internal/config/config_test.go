@@ -45,7 +45,7 @@ func TestParseEverything(t *testing.T) {
 			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
-			RetryTime: time.Hour, MaxWait: 2 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour},
+			RetryTime: time.Hour, MaxWait: 2 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: Open,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
@@ -59,7 +59,8 @@ func TestParseEverything(t *testing.T) {
 				Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second},
 		},
 		Apps: map[string]App{
-			"demo":      {Simulated: true},
+			"demo": {Simulated: true, DeadTokens: DeadTokens{Webhook: &Webhook{
+				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
 		},
 		Log: Log{Level: Level(slog.LevelWarn), Format: JSON},

@@ -46,6 +46,11 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	if c.Limits.Redis != nil {
 		d.secrets("limits.redis", c.Limits.Redis)
 	}
+	for name, app := range c.Apps {
+		if hook := app.DeadTokens.Webhook; hook != nil {
+			d.secret(join("apps", name)+".dead_tokens.webhook", "secret", &hook.Secret)
+		}
+	}
 	d.present()
 	d.validate(c)
 	if err := d.faults.orNil(); err != nil {
@@ -56,30 +61,28 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 
 // secrets reads the passwords of a Redis that are in files.
 func (d *decoder) secrets(key string, r *Redis) {
-	for _, s := range []struct {
-		name   string
-		secret *Secret
-	}{
-		{"password", &r.Password},
-		{"sentinel_password", &r.SentinelPassword},
-	} {
-		at := join(key, s.name+"_file")
-		path, given := d.files[at]
-		if !given {
-			continue
-		}
-		delete(d.files, at)
-		if *s.secret != "" {
-			d.fault(at, "excludes "+s.name+": remove one or the other")
-			continue
-		}
-		text, err := readSecret(path)
-		if err != nil {
-			d.fault(at, err.Error())
-			continue
-		}
-		*s.secret = text
+	d.secret(key, "password", &r.Password)
+	d.secret(key, "sentinel_password", &r.SentinelPassword)
+}
+
+// secret reads the secret of that name below key, if it is in a file.
+func (d *decoder) secret(key, name string, secret *Secret) {
+	at := join(key, name+"_file")
+	path, given := d.files[at]
+	if !given {
+		return
 	}
+	delete(d.files, at)
+	if *secret != "" {
+		d.fault(at, "excludes "+name+": remove one or the other")
+		return
+	}
+	text, err := readSecret(path)
+	if err != nil {
+		d.fault(at, err.Error())
+		return
+	}
+	*secret = text
 }
 
 // present checks that the files that the configuration names can be read.

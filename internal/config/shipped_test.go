@@ -42,8 +42,8 @@ func TestShippedFileUncommented(t *testing.T) {
 	text = regexp.MustCompile(`address: embedded`).ReplaceAll(text, []byte(`address: "localhost:6379"`))
 	text = regexp.MustCompile(`/run/secrets/`).ReplaceAll(text, nil)
 	dir := t.TempDir()
-	for _, name := range []string{"redis", "redis-ca.pem", "AuthKey_ABCDEFGHIJ.p8", "shop-service-account.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+	for _, name := range []string{"redis", "redis-ca.pem", "AuthKey_ABCDEFGHIJ.p8", "shop-service-account.json", "webhook"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestShippedFileUncommented(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, text)
 	}
-	if c.Limits.Redis == nil || c.Apps["shop"].APNs == nil || c.Apps["shop"].FCM == nil || !c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "x" {
+	if c.Limits.Redis == nil || c.Apps["shop"].APNs == nil || c.Apps["shop"].FCM == nil || !c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Apps["shop"].DeadTokens.Webhook == nil {
 		t.Errorf("something stayed commented out: %v", c)
 	}
 }

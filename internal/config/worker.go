@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // Worker says how one process works.
@@ -30,6 +32,9 @@ type Worker struct {
 	MaxWaiting int `yaml:"max_waiting"`
 	// IDRetention is how long an ID is known. 24 h by default, 1 min to 30 days.
 	IDRetention time.Duration `yaml:"id_retention"`
+	// DeadTokens is about how many reports of dead tokens are kept for producers,
+	// of all apps together. 100,000 by default, 1,000 to 10,000,000.
+	DeadTokens int `yaml:"dead_tokens"`
 }
 
 const month = 30 * 24 * time.Hour
@@ -45,6 +50,7 @@ func (w *Worker) SetDefaults() {
 		MaxWait:         1800 * time.Millisecond,
 		MaxWaiting:      1024,
 		IDRetention:     24 * time.Hour,
+		DeadTokens:      push.DefaultDeadTokens,
 	}
 }
 
@@ -57,6 +63,7 @@ func (w Worker) check(k *check, key string) {
 	k.duration(join(key, "max_wait"), w.MaxWait, 1600*time.Millisecond, 10*time.Second)
 	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
 	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
+	k.integer(join(key, "dead_tokens"), w.DeadTokens, 1000, 10_000_000)
 	if w.Concurrency >= 1 && w.Concurrency < w.Lanes {
 		k.fault(join(key, "concurrency"), fmt.Sprintf("is below lanes, %d: each lane needs one", w.Lanes))
 	}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// DeadTokens says who is told of an app's tokens that no longer work, besides
+// those who read the stream in Redis.
+type DeadTokens struct {
+	Webhook *Webhook `yaml:"webhook"`
+}
+
+// Webhook is where something is posted to.
+type Webhook struct {
+	// URL is https, or http on a loopback address.
+	URL string `yaml:"url"` // required
+	// Secret signs what is posted. At least 16 bytes.
+	Secret Secret `yaml:"secret"`
+	// SecretFile is the file Secret is read from. One or the other.
+	SecretFile string `yaml:"secret_file"`
+	// Timeout bounds one request. 5 s by default, 100 ms to 30 s.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+// leastSecret is the shortest secret, in bytes.
+const leastSecret = 16
+
+// SetDefaults sets every field to its default.
+func (w *Webhook) SetDefaults() { *w = Webhook{Timeout: 5 * time.Second} }
+
+func (w *Webhook) check(k *check, key string) {
+	if w.URL == "" {
+		k.fault(join(key, "url"), "is missing")
+	} else if !safeURL(w.URL) {
+		k.fault(join(key, "url"), "want https://HOST, or http:// with a loopback address, and no user name in it")
+	}
+	switch {
+	case w.Secret == "" && w.SecretFile == "":
+		k.fault(join(key, "secret"), "is missing: want secret or secret_file, which sign what is posted")
+	case w.Secret != "" && len(w.Secret) < leastSecret:
+		k.fault(join(key, "secret"), fmt.Sprintf("is shorter than %d bytes", leastSecret))
+	}
+	k.duration(join(key, "timeout"), w.Timeout, 100*time.Millisecond, 30*time.Second)
+}
+
+// safeURL reports whether what is posted there stays secret on its way.
+func safeURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		return false
+	}
+	if u.Scheme == "http" {
+		ip, err := netip.ParseAddr(u.Hostname())
+		return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	}
+	return u.Scheme == "https"
+}
