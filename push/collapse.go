@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A claim to a collapse key is "INSTANT ID", or "INSTANT ID OLDER" as long as
-// the older one is still to be superseded, so that a worker that crashes in
+// A claim to a collapse key is "INSTANT ID", or "INSTANT ID OLDER…" as long as
+// older ones are still to be superseded, so that a worker that crashes in
 // between leaves what the next one needs. IDs are percent-encoded.
 //
 // KEYS  the collapse key's
@@ -21,13 +21,13 @@ var collapseScript = redis.NewScript(`
 local claim = redis.call('GET', KEYS[1])
 local older = ''
 if claim then
-  local instant, id, left = string.match(claim, '^(%d+) (%S+) ?(%S*)$')
+  local instant, id, left = string.match(claim, '^(%d+) (%S+) ?(.*)$')
   if id == ARGV[2] then
     older = left
   elseif tonumber(instant) > tonumber(ARGV[1]) or tonumber(instant) == tonumber(ARGV[1]) and id > ARGV[2] then
-    return {0, id}
+    return {0, ''}
   else
-    older = id
+    older = left == '' and id or id .. ' ' .. left
   end
 end
 local own = ARGV[1] .. ' ' .. ARGV[2]
@@ -36,22 +36,28 @@ redis.call('SET', KEYS[1], own, 'PX', ARGV[3])
 return {1, older}
 `)
 
-// Collapse claims the notification's collapse key, of its app and user. It
-// answers whether the notification is the newest with it, by when they were
-// accepted, and the ID of the one that it supersedes, if any. Collapsed tells
-// that this is done.
-func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.Time) (newest bool, older string, err error) {
+// Collapse claims the notification's collapse key, of its app and user, for the
+// time that it waits and the retention. It answers whether the notification is
+// the newest with it, by when they were accepted, and the IDs of those that it
+// supersedes. Collapsed tells that this is done.
+func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.Time, wait time.Duration) (newest bool, older []string, err error) {
 	reply, err := collapseScript.Run(ctx, r.client, []string{r.collapseKey(n)},
-		accepted.UnixMicro(), url.QueryEscape(n.ID), r.retention.Milliseconds()).Slice()
+		accepted.UnixMicro(), url.QueryEscape(n.ID), (wait + r.retention).Milliseconds()).Slice()
 	if err != nil {
-		return false, "", fmt.Errorf("collapse key: %w", err)
+		return false, nil, fmt.Errorf("collapse key: %w", err)
 	}
-	other, _ := reply[1].(string)
-	older, err = url.QueryUnescape(other)
-	return reply[0] == int64(1), older, err
+	text, _ := reply[1].(string)
+	for escaped := range strings.FieldsSeq(text) {
+		id, err := url.QueryUnescape(escaped)
+		if err != nil {
+			return false, nil, fmt.Errorf("collapse key: %w", err)
+		}
+		older = append(older, id)
+	}
+	return reply[0] == int64(1), older, nil
 }
 
-// Collapsed tells that the one that Collapse has named is superseded.
+// Collapsed tells that those that Collapse has named are superseded.
 func (r *Records) Collapsed(ctx context.Context, n *Notification, accepted time.Time) error {
 	own := strconv.FormatInt(accepted.UnixMicro(), 10) + " " + url.QueryEscape(n.ID)
 	err := collapsedScript.Run(ctx, r.client, []string{r.collapseKey(n)}, own).Err()

@@ -31,9 +31,19 @@ const Malformed State = "malformed"
 // ErrNoLetter means that no dead letter has that ID.
 var ErrNoLetter = errors.New("there is no dead letter with this ID")
 
-// SetAside keeps a job that is no notification, and counts it as malformed,
-// once for each ID of a letter.
+// SetAside keeps a job that cannot be read, and counts it as malformed, once
+// for each ID of a letter. When it was accepted as a notification, by a newer
+// producer, say, that ends as rejected instead.
 func (r *Records) SetAside(ctx context.Context, l *Letter) error {
+	record, err := r.Lookup(ctx, l.ID)
+	if err == nil && !record.State.Ended() {
+		l.State = Rejected
+		_, err = r.Settle(ctx, l.ID, End{State: Rejected, Error: l.Error, Letter: l})
+		return err
+	}
+	if err != nil && !errors.Is(err, ErrUnknownID) {
+		return err
+	}
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
@@ -94,9 +104,10 @@ func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
 }
 
 // reopen has the letter's notification wait again, with a new budget of
-// attempts. The letter stays until discard. It answers false when there is none.
-func (r *Records) reopen(ctx context.Context, id string) (bool, error) {
-	reply, err := r.run(ctx, "reopen", id)
+// attempts. The letter stays until discard. It answers false when there is none,
+// or when the notification has ended otherwise since.
+func (r *Records) reopen(ctx context.Context, l *Letter) (bool, error) {
+	reply, err := r.run(ctx, "reopen", l.ID, string(l.State), l.Queue)
 	if err != nil {
 		return false, err
 	}

@@ -72,9 +72,11 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	if err != nil {
 		return receipt, err
 	}
-	if receipt.Known, err = p.put(ctx, accepted.ID, queue, payload, accepted.NotBefore); err != nil {
+	there, err := p.put(ctx, accepted.ID, queue, payload, accepted.NotBefore)
+	if err != nil {
 		return receipt, err
 	}
+	receipt.Known = there && state == accepting
 	if err := p.records.confirm(ctx, accepted.ID); err != nil {
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}
@@ -96,7 +98,7 @@ func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at
 
 // Requeue puts a dead letter's notification back on its queue, with a new
 // budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers ErrNoLetter when there is none.
+// safe. It answers ErrNoLetter when there is none, or no use for it.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	letter, err := p.records.Letter(ctx, id)
 	if err != nil {
@@ -109,8 +111,11 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	if there, err := p.records.reopen(ctx, id); err != nil || !there {
+	switch there, err := p.records.reopen(ctx, letter); {
+	case err != nil:
 		return err
+	case !there:
+		return ErrNoLetter
 	}
 	if _, err := p.put(ctx, id, letter.Queue, payload, time.Time{}); err != nil {
 		return err

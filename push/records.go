@@ -66,6 +66,8 @@ type Record struct {
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes are the last ones of each target, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
+	// Taking is what Taking has noted.
+	Taking string `json:"-"`
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
@@ -135,20 +137,22 @@ func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, 
 	return err
 }
 
-// Attempt notes an attempt after which some targets have to be sent to again.
-// It answers how many there were, and when the first was.
-func (r *Records) Attempt(ctx context.Context, id string, outcomes []TargetOutcome, problem string) (int, time.Time, error) {
+// Attempt notes the n-th attempt, after which some targets have to be sent to
+// again. Noting it twice counts it once.
+func (r *Records) Attempt(ctx context.Context, id string, n int, outcomes []TargetOutcome, problem string) error {
 	text, err := json.Marshal(outcomes)
 	if err != nil {
-		return 0, time.Time{}, err
+		return err
 	}
-	reply, err := r.run(ctx, "attempt", id, text, problem)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
-	n, _ := reply[0].(int64)
-	first, _ := reply[1].(int64)
-	return int(n), time.UnixMilli(first), nil
+	_, err = r.run(ctx, "attempt", id, n, text, problem)
+	return err
+}
+
+// Taking notes that the notification's job is about to be taken from the queue,
+// and for what, so that whoever repeats it can do the rest.
+func (r *Records) Taking(ctx context.Context, id, note string) error {
+	_, err := r.run(ctx, "taking", id, note)
+	return err
 }
 
 // An End is how a notification ends.
@@ -193,7 +197,7 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	}
 	rec := &Record{
 		State: State(fields["state"]), Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
-		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
+		Error: fields["error"], Taking: fields["taking"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
 	}
 	rec.Confirmed = rec.State != accepting

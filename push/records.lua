@@ -34,8 +34,9 @@ elseif op == 'defer' then
 elseif op == 'attempt' then
   accepted()
   redis.call('HSETNX', record, 'first', string.format('%.0f', now))
-  redis.call('HSET', record, 'outcomes', ARGV[5], 'error', ARGV[6])
-  return {redis.call('HINCRBY', record, 'attempts', 1), tonumber(redis.call('HGET', record, 'first'))}
+  redis.call('HSET', record, 'attempts', ARGV[5], 'outcomes', ARGV[6], 'error', ARGV[7])
+elseif op == 'taking' then
+  if open then redis.call('HSET', record, 'taking', ARGV[5]) end
 elseif op == 'settle' then
   if not open then return {0} end
   accepted()
@@ -49,10 +50,17 @@ elseif op == 'settle' then
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
   return {1}
 elseif op == 'reopen' then
+  -- ARGV the letter's state and queue
   if redis.call('HEXISTS', letters, id) == 0 then return {0} end
-  if state and not open then
-    count(state, -1)
-    redis.call('HSET', record, 'state', 'waiting')
+  if ARGV[5] == 'malformed' then return {1} end
+  if state and state ~= 'waiting' and state ~= ARGV[5] then -- it has ended otherwise since
+    redis.call('HDEL', letters, id)
+    return {0}
+  end
+  if state ~= 'waiting' then -- one that was forgotten is known again
+    count(ARGV[5], -1)
+    redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[6])
+    redis.call('HSETNX', record, 'accepted', string.format('%.0f', now))
     redis.call('HDEL', record, 'ended', 'attempts', 'first', 'outcomes', 'error')
     redis.call('PERSIST', record)
   end

@@ -69,7 +69,7 @@ const (
 	// laneCount is how many pipelines to one node may be under way at once.
 	laneCount       = 2
 	usersRemembered = 16384
-	waitsHint       = 3_000_000 // µs
+	longestHint     = 3_600_000_000 // µs
 )
 
 var errClosed = errors.New("throttle: the limiter is closed")
@@ -194,7 +194,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, stamp int
 	}
 	hint := int64(0)
 	if d.Left > 0 {
-		hint = l.clock.elapsed() + min(waitsHint, d.Left.Microseconds())
+		hint = l.clock.elapsed() + min(longestHint, d.Left.Microseconds())
 	}
 	user.waits.Store(hint)
 	if r.Report {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/pushpace/pushpace/push"
 )
@@ -15,15 +16,21 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 	if d.CollapseKey == "" {
 		return false, nil
 	}
-	newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted)
+	wait := time.Duration(0)
+	if !d.ExpiresAt.IsZero() {
+		wait = max(0, time.Until(d.ExpiresAt))
+	}
+	newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted, wait)
 	if err != nil || !newest {
 		return !newest, err
 	}
-	if older == "" {
-		return false, nil
+	for _, id := range older {
+		if err := h.supersede(ctx, d, id); err != nil {
+			return false, err
+		}
 	}
-	if err := h.supersede(ctx, d, older); err != nil {
-		return false, err
+	if len(older) == 0 {
+		return false, nil
 	}
 	return false, h.Records.Collapsed(ctx, d.Notification, d.accepted)
 }
@@ -36,12 +43,12 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	if err != nil || record.State.Ended() {
 		return err
 	}
-	err = h.control.take(ctx, older, record.Queue, push.End{State: push.Superseded}, func(n *push.Notification) error {
+	err = h.control.take(ctx, older, record, push.Superseded, func(t taken) error {
 		request := h.request(d)
-		if n.Category == d.Category && len(request.Scopes) > 0 {
+		if t.Category == d.Category && len(request.Scopes) > 0 {
 			return h.Limiter.Inherit(ctx, request, older)
 		}
-		request.ID, request.Scopes = older, h.Limits.Scopes(n.Category)
+		request.ID, request.Scopes = older, h.Limits.Scopes(t.Category)
 		moved, err := h.Limiter.Cancel(ctx, request)
 		h.wake(moved)
 		return err

@@ -21,9 +21,10 @@ type comeback struct {
 func (c *comeback) Error() string { return fmt.Sprintf("%s, back in %s", c.why, c.after) }
 
 // earliness is how much before its slot a deferred job is due on the queue:
-// asynq looks for delayed jobs only so often, and the rest is waited for in
-// the process. asynq floors the instant to whole seconds on top of it.
-const earliness = pollDelayed + 50*time.Millisecond
+// asynq looks for delayed jobs only so often, and an idle lane for those that
+// are due. The rest is waited for in the process. asynq floors the instant to
+// whole seconds on top of it.
+const earliness = pollDelayed + pollFresh + 50*time.Millisecond
 
 // putOff is a deferral until the time left is over.
 func putOff(left time.Duration) *comeback {
@@ -48,6 +49,12 @@ func paused(left time.Duration) *comeback {
 // later is a new visit because something of ours is away.
 func later(cause error) *comeback {
 	return &comeback{why: cause.Error(), after: 2 * time.Second}
+}
+
+// unsettled is a new visit because what was sent is not recorded. It counts on
+// asynq's side: the next visit looks at the record before anything is sent.
+func unsettled(cause error) *comeback {
+	return &comeback{why: "not recorded: " + cause.Error(), after: 2 * time.Second, failed: true}
 }
 
 func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {

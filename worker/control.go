@@ -2,14 +2,15 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -49,39 +50,60 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 	if !record.Confirmed {
 		return ErrUnderWay // its producer is about to enqueue it
 	}
-	return c.take(ctx, id, record.Queue, push.End{State: push.Cancelled}, func(n *push.Notification) error {
-		moved, err := c.limiter.Cancel(ctx, throttle.Request{App: n.App, User: n.User, ID: n.ID, Scopes: c.limits.Scopes(n.Category)})
-		if err != nil {
-			return err
+	return c.take(ctx, id, record, push.Cancelled, func(t taken) error {
+		moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: id, Scopes: c.limits.Scopes(t.Category)})
+		if err == nil {
+			c.Wake(ctx, moved)
 		}
-		c.Wake(ctx, moved)
-		return nil
+		return err
 	})
 }
 
-// take removes the notification's job from the queue and ends it. The slot is
-// dealt with in between, so that whoever repeats a take that broke off finds
-// either the job or nothing that is left to do but the end.
-func (c *Control) take(ctx context.Context, id, queue string, end push.End, slot func(*push.Notification) error) error {
-	info, err := c.inspector.GetTaskInfo(queue, id)
+// taken is what has to be known of a notification whose job is gone.
+type taken struct {
+	App      string `json:"app"`
+	User     string `json:"user"`
+	Category string `json:"category,omitempty"`
+}
+
+// take removes the notification's job from the queue and ends it. slot is called
+// for what it holds, unless a provider may have taken it already. The record
+// says from before the removal what has to be done, so that a call that broke
+// off can be repeated.
+func (c *Control) take(ctx context.Context, id string, record *push.Record, state push.State, slot func(taken) error) error {
+	info, err := c.inspector.GetTaskInfo(record.Queue, id)
+	var t taken
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		// taken before by a call that broke off
+		if record.Taking == "" {
+			return ErrUnderWay // a worker is done with it, and about to say so
+		}
+		if err := json.Unmarshal([]byte(record.Taking), &t); err != nil {
+			return fmt.Errorf("what was to be done with it: %w", err)
+		}
 	case err != nil:
 		return fmt.Errorf("look for the job: %w", err)
 	case info.State == asynq.TaskStateActive:
 		return ErrUnderWay
 	default:
-		if err := c.inspector.DeleteTask(queue, id); err != nil {
-			if again, _ := c.inspector.GetTaskInfo(queue, id); again != nil && again.State == asynq.TaskStateActive {
-				return ErrUnderWay
-			}
-			return fmt.Errorf("take the job from the queue: %w", err)
+		if t, err = c.remove(ctx, id, record.Queue, info.Payload); err != nil {
+			return err
 		}
-		if job, err := push.Decode(info.Payload); err == nil {
-			if err := slot(job.Notification); err != nil {
-				return fmt.Errorf("give the slot back: %w", err)
-			}
+	}
+	end := push.End{State: state, Outcomes: record.Outcomes}
+	used := false
+	for _, o := range record.Outcomes {
+		switch {
+		case o.Kind == providers.Delivered.String():
+			end.State, used = push.Delivered, true
+		case o.Kind == providers.DeadToken.String():
+			end.DeadTokens++
+		}
+		used = used || o.Ambiguous
+	}
+	if !used {
+		if err := slot(t); err != nil {
+			return fmt.Errorf("its slot: %w", err)
 		}
 	}
 	first, err := c.records.Settle(ctx, id, end)
@@ -91,19 +113,29 @@ func (c *Control) take(ctx context.Context, id, queue string, end push.End, slot
 	return err
 }
 
-// Wake has jobs come back for slots that have moved forward. asynq would bring
-// them back for the old ones. What it cannot find is under way anyway.
-func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
-	for _, b := range moved {
-		record, err := c.records.Lookup(ctx, b.ID)
-		if err == nil && !record.State.Ended() && record.Until.Sub(b.Slot) >= worthWaking {
-			_ = c.inspector.RunTask(record.Queue, b.ID)
-		}
+// remove deletes the job, unless a worker gets it first.
+func (c *Control) remove(ctx context.Context, id, queue string, payload []byte) (taken, error) {
+	var t taken
+	job, err := push.Decode(payload)
+	if err != nil {
+		return t, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
 	}
+	t = taken{job.Notification.App, job.Notification.User, job.Notification.Category}
+	note, err := json.Marshal(t)
+	if err != nil {
+		return t, err
+	}
+	if err := c.records.Taking(ctx, id, string(note)); err != nil {
+		return t, err
+	}
+	if err := c.inspector.DeleteTask(queue, id); err != nil {
+		if again, _ := c.inspector.GetTaskInfo(queue, id); again != nil && again.State == asynq.TaskStateActive {
+			return t, ErrUnderWay
+		}
+		return t, fmt.Errorf("take the job from the queue: %w", err)
+	}
+	return t, nil
 }
-
-// worthWaking is what a job has to gain for it to be woken, which costs a check.
-const worthWaking = 500 * time.Millisecond
 
 // A Status is all that is known of a notification.
 type Status struct {
@@ -138,10 +170,15 @@ type Audit struct {
 	// Queued is how many jobs asynq holds. What waits and is not queued is lost;
 	// what is queued and does not wait is not accepted yet, or malformed.
 	Queued int64 `json:"queued"`
+	// InFlight is how many of them the workers have in hand.
+	InFlight int64 `json:"in_flight"`
 	// Difference is Waiting less Queued: 0 at rest, and in motion within what is
 	// in flight.
 	Difference int64 `json:"difference"`
 }
+
+// Balanced reports whether the difference is within what is in flight.
+func (a *Audit) Balanced() bool { return max(a.Difference, -a.Difference) <= a.InFlight }
 
 // Audit counts. It reads the sums before the queues.
 func (c *Control) Audit(ctx context.Context) (*Audit, error) {
@@ -162,6 +199,7 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("count the jobs of queue %s: %w", queue, err)
 		}
+		a.InFlight += int64(info.Active)
 		a.Queued += int64(info.Pending + info.Active + info.Scheduled + info.Retry)
 	}
 	a.Difference = a.Waiting - a.Queued

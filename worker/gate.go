@@ -42,11 +42,11 @@ func (h *handler) busy(d *delivery) bool {
 	return false
 }
 
-// enter takes a place in each of the delivery's gates, or in none.
-func (h *handler) enter(ctx context.Context, d *delivery) bool {
-	for i, g := range d.gates {
+// enter takes a place in each of the gates, or in none.
+func enter(ctx context.Context, gates []gate) bool {
+	for i, g := range gates {
 		if !g.enter(ctx) {
-			leave(d.gates[:i])
+			leave(gates[:i])
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ type handler struct {
 	pauses     *Pauses
 	deadTokens *push.DeadTokens
 	control    *Control
-	waiting    atomic.Int64 // notifications that wait for their slot in the process
+	waiting    atomic.Int64 // notifications that wait in the process
+	moved      chan []throttle.Booking
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup
@@ -32,6 +34,7 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: newRoutes(o), pauses: NewPauses(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
+		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
@@ -58,9 +61,9 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	} else if superseded {
 		return h.end(ctx, d, push.Superseded, "a newer one has the same collapse key")
 	}
-	if left := time.Until(d.NotBefore); left > h.MaxWait {
+	if left := time.Until(d.NotBefore); left > h.MaxWait || left > 0 && h.full() {
 		return putOff(left)
-	} else if err := sleep(ctx, left); err != nil {
+	} else if err := h.waitOut(ctx, left); err != nil {
 		return later(err)
 	}
 	if h.hold(d) {
@@ -70,18 +73,16 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		return busy()
 	}
 	decision, err := h.admit(ctx, d)
-	if err != nil {
-		return later(err)
-	}
-	switch decision.Status {
-	case throttle.Refused:
-		return h.end(ctx, d, push.Expired, "would expire before its slot")
-	case throttle.Deferred:
-		return h.deferUntil(ctx, d, decision)
-	}
-	if !h.enter(ctx, d) {
+	switch {
+	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d)
 		return busy()
+	case err != nil:
+		return later(err)
+	case decision.Status == throttle.Refused:
+		return h.end(ctx, d, push.Expired, "would expire before its slot")
+	case decision.Status == throttle.Deferred:
+		return h.deferUntil(ctx, d, decision)
 	}
 	defer leave(d.gates)
 	if d.expired(time.Now()) {
@@ -120,7 +121,7 @@ func (h *handler) request(d *delivery) throttle.Request {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
 	wait := min(h.MaxWait, horizon)
-	if h.waiting.Load() >= int64(h.MaxWaiting) {
+	if h.full() {
 		wait = 0
 	}
 	return throttle.Request{

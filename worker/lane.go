@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
 )
@@ -24,13 +25,13 @@ const (
 // newLane returns one asynq server. A server pulls one job a round trip, so
 // several of them pull side by side; the first one alone looks after the
 // delayed jobs.
-func newLane(o *Options, i int) *asynq.Server {
+func newLane(o *Options, client redis.UniversalClient, i int) *asynq.Server {
 	delayed := time.Duration(never)
 	if i == 0 {
 		delayed = pollDelayed
 	}
-	return asynq.NewServerFromRedisClient(o.Queue, asynq.Config{
-		Concurrency:              (o.Concurrency + o.MaxWaiting + o.Lanes - 1) / o.Lanes,
+	return asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency:              (o.handlers() + o.Lanes - 1) / o.Lanes,
 		Queues:                   push.Queues(),
 		TaskCheckInterval:        pollFresh,
 		DelayedTaskCheckInterval: delayed,
@@ -40,6 +41,17 @@ func newLane(o *Options, i int) *asynq.Server {
 		Logger:                   asynqLog{o.Log.With("lane", i)},
 		LogLevel:                 asynq.WarnLevel,
 	})
+}
+
+// handlers is how many jobs a process has in hand at most: so many that those
+// of slow providers, each before its own gate, leave places for the others.
+func (o *Options) handlers() int {
+	const most = 8192
+	routes := 1
+	for _, platforms := range o.Senders {
+		routes += len(platforms)
+	}
+	return min(most, routes*o.Concurrency+o.MaxWaiting)
 }
 
 // asynqLog hands asynq's words to slog. What it has to say of a job is ours to

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"os"
 	"slices"
@@ -27,6 +28,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "12") // they mostly wait
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/pushpace/pushpace/internal/redistest.(*process).wait")); err != nil {
@@ -54,6 +57,7 @@ type rig struct {
 // overRedis runs the test on the embedded Redis and on a real one.
 func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), PoolSize: 100, ContextTimeoutEnabled: true})

@@ -65,6 +65,9 @@ func (h *handler) route(d *delivery) bool {
 	d.routes = make([]*route, len(d.Targets))
 	some := false
 	for i, target := range d.Targets {
+		if !d.outcomes[i].open() { // settled by an earlier visit
+			continue
+		}
 		switch r, ok := app[target.Platform]; {
 		case ok:
 			d.routes[i], some = r, true

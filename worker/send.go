@@ -46,6 +46,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	o = r.sender.Send(ctx, d.Notification, d.Targets[i])
 	o = h.learn(ctx, r, o)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o)
+	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = tell(o)
 	d.outcomes[i].sent = true
 }

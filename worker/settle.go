@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -166,19 +167,17 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if d.first.IsZero() {
 		d.first = time.Now()
 	}
-	if err := h.reportDead(ctx, d); err != nil {
-		return later(settleError(err))
-	}
 	c := h.conclude(d)
+	note := func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.told(), c.problem) }
+	if err := h.reportDead(ctx, d); err != nil {
+		// the next visit is not to send to the others again
+		return unsettled(errors.Join(err, persist(ctx, note)))
+	}
 	if c.state != push.Waiting {
 		return h.finish(ctx, d, c)
 	}
-	_, err := persist(ctx, func() (struct{}, error) {
-		_, _, err := h.Records.Attempt(ctx, d.ID, d.told(), c.problem)
-		return struct{}{}, err
-	})
-	if err != nil {
-		return later(settleError(err))
+	if err := persist(ctx, note); err != nil {
+		return unsettled(err)
 	}
 	if !c.taken {
 		h.giveBack(ctx, d)
@@ -218,8 +217,7 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	_, err := persist(ctx, func() (struct{}, error) { return struct{}{}, h.deadTokens.Add(ctx, dead...) })
-	return err
+	return persist(ctx, func() error { return h.deadTokens.Add(ctx, dead...) })
 }
 
 // finish settles the notification, once.
@@ -228,9 +226,13 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	if c.state.Dead() {
 		end.Letter = d.letter(c, d.attempts)
 	}
-	first, err := persist(ctx, func() (bool, error) { return h.Records.Settle(ctx, d.ID, end) })
+	first := false
+	err := persist(ctx, func() (err error) {
+		first, err = h.Records.Settle(ctx, d.ID, end)
+		return err
+	})
 	if err != nil {
-		return later(settleError(err))
+		return unsettled(err)
 	}
 	if !c.taken {
 		h.giveBack(ctx, d)
@@ -267,10 +269,15 @@ func (d *delivery) told() []push.TargetOutcome {
 	return told
 }
 
-// persist repeats a write for a while: what was sent and is not recorded would
-// be sent again.
-func persist[T any](ctx context.Context, f func() (T, error)) (T, error) {
+// persist repeats a write that failed for a while: what was sent and is not
+// recorded would be sent again.
+func persist(ctx context.Context, write func() error) error {
+	if err := write(); err == nil {
+		return nil
+	}
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, time.Second
-	return backoff.Retry(ctx, f, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(10*time.Second))
+	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, write() },
+		backoff.WithBackOff(b), backoff.WithMaxElapsedTime(10*time.Second))
+	return err
 }

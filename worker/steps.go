@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -74,27 +73,34 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 	return record.State.Ended(), nil
 }
 
-// admit asks the throttle, and waits for the instant of an admission that is
-// near. One that this process has slept through, for want of a processor, say,
-// is asked for again: at its own instant it was right, now it may not be.
+// admit asks the throttle, waits for the instant of an admission that is near,
+// and takes a place before each provider. An admission that this process comes
+// late for, for want of a processor or a place, is asked for again: at its own
+// instant it was right, now it may not be.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	for range lateTries {
 		decision, err := h.acquire(ctx, d)
 		if err != nil || decision.Status != throttle.Granted {
 			return decision, err
 		}
-		late, err := h.waitOut(ctx, decision.Left)
-		if err != nil {
+		due := time.Now().Add(decision.Left)
+		if err := h.waitOut(ctx, decision.Left); err != nil {
 			return decision, err
 		}
-		if late < tooLate {
+		if !enter(ctx, d.gates) {
+			return decision, errBusy
+		}
+		late := time.Since(due)
+		if late < tooLate || len(h.Limits.Scopes(d.Category)) == 0 {
 			if slot := decision.Slot; !slot.IsZero() {
-				h.Observer.Paced(late + decision.At.Sub(slot))
-			} else if decision.Left > 0 {
+				late += decision.At.Sub(slot)
+			}
+			if decision.Left > 0 || !decision.Slot.IsZero() {
 				h.Observer.Paced(late)
 			}
 			return decision, nil
 		}
+		leave(d.gates)
 	}
 	return throttle.Decision{}, errTooLate
 }
@@ -105,7 +111,10 @@ const (
 	lateTries = 4
 )
 
-var errTooLate = errors.New("the machine is too busy to send on time")
+var (
+	errTooLate = errors.New("the machine is too busy to send on time")
+	errBusy    = errors.New("the provider is busy")
+)
 
 func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	request := h.request(d)
@@ -117,13 +126,6 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 	return decision, err
 }
 
-// wake has those come back whose slot has moved forward, beside the pipeline.
-func (h *handler) wake(moved []throttle.Booking) {
-	if len(moved) > 0 {
-		h.side.Go(func() { h.control.Wake(h.stopping, moved) })
-	}
-}
-
 // deferUntil returns the job to the queue until its slot.
 func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle.Decision) error {
 	h.Observer.Deferred(decision)
@@ -133,19 +135,18 @@ func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle
 	return putOff(decision.Left)
 }
 
-// waitOut waits until the time left is over, and answers how much later it is.
-func (h *handler) waitOut(ctx context.Context, left time.Duration) (late time.Duration, err error) {
-	if left == 0 {
-		return 0, nil
+// waitOut waits in the process, where so many may wait at once.
+func (h *handler) waitOut(ctx context.Context, left time.Duration) error {
+	if left <= 0 {
+		return nil
 	}
 	h.waiting.Add(1)
 	defer h.waiting.Add(-1)
-	due := time.Now().Add(left)
-	if err := sleep(ctx, left); err != nil {
-		return 0, err
-	}
-	return time.Since(due), nil
+	return sleep(ctx, left)
 }
+
+// full reports whether nothing more should wait in the process.
+func (h *handler) full() bool { return h.waiting.Load() >= int64(h.MaxWaiting) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
@@ -181,7 +182,3 @@ func (d *delivery) letter(c conclusion, attempts int) *push.Letter {
 		At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
 	}
 }
-
-var errSettle = errors.New("the notification's end is not recorded")
-
-func settleError(err error) error { return fmt.Errorf("%w: %w", errSettle, err) }

@@ -39,24 +39,31 @@ func (h *handler) sweep(ctx context.Context) {
 	}
 }
 
+// sweepPage is how many leases are looked at at once.
+const sweepPage = 1000
+
 // sweepQueue looks at the queue's leases that are over: those of the readable
 // jobs are asynq's to recover.
 func (h *handler) sweepQueue(ctx context.Context, inspector *asynq.Inspector, queue string) error {
-	ids, err := h.Queue.ZRangeArgs(ctx, redis.ZRangeArgs{
-		Key: queueKey(queue, "lease"), ByScore: true, Start: "-inf", Stop: strconv.FormatInt(time.Now().Unix(), 10), Count: 1000,
-	}).Result()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		info, err := inspector.GetTaskInfo(queue, id)
-		if err == nil && info.ID == "" || unreadable(err) {
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	for offset := int64(0); ; {
+		ids, err := h.Queue.ZRangeArgs(ctx, redis.ZRangeArgs{
+			Key: queueKey(queue, "lease"), ByScore: true, Start: "-inf", Stop: now, Offset: offset, Count: sweepPage,
+		}).Result()
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for _, id := range ids {
+			info, err := inspector.GetTaskInfo(queue, id)
+			if err == nil && info.ID != "" || err != nil && !unreadable(err) {
+				offset++ // it stays
+				continue
+			}
 			if err := h.removeUnreadable(ctx, queue, id); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
 }
 
 // unreadable tells a message that does not decode, or is not there, from a
@@ -65,16 +72,20 @@ func unreadable(err error) bool {
 	return err != nil && (errors.Is(err, asynq.ErrTaskNotFound) || strings.Contains(err.Error(), "could not decode task message"))
 }
 
-// removeUnreadable takes the message out of asynq's sets, once it is kept.
+// removeUnreadable takes the message out of asynq's sets, once it is kept. Of one
+// that has ended meanwhile there is nothing to keep.
 func (h *handler) removeUnreadable(ctx context.Context, queue, id string) error {
 	task := queueKey(queue, "t:"+id)
-	message, err := h.Queue.HGet(ctx, task, "msg").Bytes()
-	if err != nil && !errors.Is(err, redis.Nil) {
+	fields, err := h.Queue.HGetAll(ctx, task).Result()
+	if err != nil {
 		return err
+	}
+	if len(fields) == 0 {
+		return h.Queue.ZRem(ctx, queueKey(queue, "lease"), id).Err()
 	}
 	err = h.Records.SetAside(ctx, &push.Letter{
 		ID: id, State: push.Malformed, Reason: string(push.MalformedEnvelope), Error: "asynq cannot read the message",
-		At: time.Now().UTC(), Queue: queue, Job: message,
+		At: time.Now().UTC(), Queue: queue, Job: []byte(fields["msg"]),
 	})
 	if err != nil {
 		return err

@@ -154,7 +154,7 @@ func TestAMisconfiguredApp(t *testing.T) {
 		log := new(logged)
 		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
 		r.options.Concurrency, r.options.Lanes, r.options.Attempts = 2, 1, 1
-		r.hasten(100*time.Millisecond, time.Second)
+		r.hasten(100*time.Millisecond, 300*time.Millisecond)
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 		r.start()
 		r.enqueueMany("kept", n, apple)
@@ -270,4 +270,31 @@ func (l *logged) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// A notification that comes for its slot and finds its provider paused lets the
+// slot go: the user's other platform may use it.
+func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
+	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 3 * time.Second}}}, nil))
+	r.hasten(100*time.Millisecond, time.Minute)
+	r.start()
+	r.enqueue(to("first", apple))
+	r.settled(1)
+	r.enqueue(to("second", apple))
+	wait(t, func() bool { return r.record("second").Deferrals == 1 })
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
+	trigger := to("trigger", apple)
+	trigger.User = "u2"
+	r.enqueue(trigger)
+	wait(t, func() bool { return len(r.pauses()) == 1 })
+	wait(t, func() bool { return r.slots() <= 1 })
+	r.enqueue(to("other", google))
+	r.settled(2)
+	if record := r.record("second"); record.State != push.Waiting || record.Attempts != 0 {
+		t.Errorf("record %+v", record)
+	}
+	first, other := r.pushed("first")[0].At, r.pushed("other")[0].At
+	if distance := other.Sub(first); distance < 3*time.Second-50*time.Millisecond || distance > 6*time.Second {
+		t.Errorf("the other platform's comes %s after the first, want about 3 s", distance)
+	}
 }

@@ -44,8 +44,8 @@ type Options struct {
 	// MaxWait is the longest time left that is waited for in the process, by
 	// MaxWaiting notifications at most; what has longer to wait goes back to the
 	// queue, whose times are whole seconds and which is looked at every half a
-	// second, so that with less than MinWait it would come back too late. 0 means
-	// 1.8 s and 1024.
+	// second, so that with less than 2.1 s it would come back too late. 0 means
+	// 2.2 s and 1024.
 	MaxWait    time.Duration
 	MaxWaiting int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
@@ -62,16 +62,12 @@ type Options struct {
 	times times
 }
 
-// MinWait is the least MaxWait with which a deferred notification is back
-// before its slot.
-const MinWait = time.Second + earliness
-
 func (o *Options) setDefaults() {
 	orDefault(&o.Lanes, 4)
 	orDefault(&o.Concurrency, 256)
 	orDefault(&o.Attempts, 10)
 	orDefault(&o.RetryTime, 6*time.Hour)
-	orDefault(&o.MaxWait, 1800*time.Millisecond)
+	orDefault(&o.MaxWait, 2200*time.Millisecond)
 	orDefault(&o.MaxWaiting, 1024)
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
 	o.times.setDefaults()
@@ -103,8 +99,9 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o)}
+	client := newPuller(o.Queue)
 	for i := range o.Lanes {
-		w.lanes = append(w.lanes, newLane(&o, i))
+		w.lanes = append(w.lanes, newLane(&o, client, i))
 	}
 	return w, nil
 }
@@ -124,6 +121,7 @@ func (w *Worker) Start() error {
 	}
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
+	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.deliverDeadTokens()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
 	return nil

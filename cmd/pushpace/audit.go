@@ -18,7 +18,7 @@ func newAudit() *cobra.Command {
 		Long: `audit compares the notifications that were accepted with those that have ended
 and those that wait, and the latter with the jobs on the queue. The difference
 is 0 at rest; in motion it is within what is in flight. Exit status 3 when it is
-not 0.`,
+more.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -38,11 +38,12 @@ not 0.`,
 			}
 			row("waiting", audit.Waiting)
 			row("jobs queued", audit.Queued)
+			row("of which in flight", audit.InFlight)
 			row("difference", audit.Difference)
 			row("malformed", audit.Malformed)
 			err = w.Flush()
 		}
-		if err == nil && audit.Difference != 0 {
+		if err == nil && !audit.Balanced() {
 			return told(exitViolated)
 		}
 		return err

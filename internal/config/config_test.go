@@ -45,7 +45,7 @@ func TestParseEverything(t *testing.T) {
 			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
-			RetryTime: time.Hour, MaxWait: 2 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000},
+			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: Open,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{

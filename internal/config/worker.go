@@ -26,7 +26,7 @@ type Worker struct {
 	RetryTime time.Duration `yaml:"retry_time"`
 	// MaxWait is the longest time left that a notification waits for in the
 	// process; one with more goes back to the queue, whose times are whole
-	// seconds. 1.8 s by default, 1.6 s to 10 s.
+	// seconds. 2.2 s by default, 2.1 s to 10 s.
 	MaxWait time.Duration `yaml:"max_wait"`
 	// MaxWaiting is how many may wait so at once. 1,024 by default, 1 to 100,000.
 	MaxWaiting int `yaml:"max_waiting"`
@@ -47,7 +47,7 @@ func (w *Worker) SetDefaults() {
 		ShutdownTimeout: 20 * time.Second,
 		Attempts:        10,
 		RetryTime:       6 * time.Hour,
-		MaxWait:         1800 * time.Millisecond,
+		MaxWait:         2200 * time.Millisecond,
 		MaxWaiting:      1024,
 		IDRetention:     24 * time.Hour,
 		DeadTokens:      push.DefaultDeadTokens,
@@ -60,7 +60,7 @@ func (w Worker) check(k *check, key string) {
 	k.integer(join(key, "attempts"), w.Attempts, 1, 1000)
 	k.duration(join(key, "shutdown_timeout"), w.ShutdownTimeout, time.Second, 10*time.Minute)
 	k.duration(join(key, "retry_time"), w.RetryTime, time.Second, month)
-	k.duration(join(key, "max_wait"), w.MaxWait, 1600*time.Millisecond, 10*time.Second)
+	k.duration(join(key, "max_wait"), w.MaxWait, 2100*time.Millisecond, 10*time.Second)
 	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
 	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
 	k.integer(join(key, "dead_tokens"), w.DeadTokens, 1000, 10_000_000)

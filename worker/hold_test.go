@@ -1,0 +1,53 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestAttempted(t *testing.T) {
+	t.Parallel()
+	sent := outcome{Outcome: providers.Outcome{Kind: providers.Retry}, sent: true}
+	earlier := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
+	held := outcome{held: true}
+	for name, c := range map[string]struct {
+		outcomes []outcome
+		want     bool
+	}{
+		"sent":                        {[]outcome{sent}, true},
+		"sent and held":               {[]outcome{held, sent}, true},
+		"held":                        {[]outcome{held, held}, false},
+		"held, the other sent before": {[]outcome{held, earlier}, false},
+		"nothing left":                {[]outcome{earlier}, true},
+	} {
+		if got := (&delivery{outcomes: c.outcomes}).attempted(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	delivered := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
+	dead := outcome{Outcome: providers.Outcome{Kind: providers.DeadToken}}
+	ambiguous := outcome{Outcome: providers.Outcome{Kind: providers.Retry, Ambiguous: true}}
+	for name, c := range map[string]struct {
+		outcomes []outcome
+		state    push.State
+		taken    bool
+		dead     int
+	}{
+		"never sent":          {[]outcome{{}, {}}, push.Expired, false, 0},
+		"one delivered":       {[]outcome{{}, delivered}, push.Delivered, true, 0},
+		"one may be":          {[]outcome{ambiguous, dead}, push.Expired, true, 1},
+		"one dead":            {[]outcome{{}, dead}, push.Expired, false, 1},
+		"one delivered, dead": {[]outcome{delivered, dead, {}}, push.Delivered, true, 1},
+	} {
+		got := (&delivery{outcomes: c.outcomes}).cutShort(push.Expired, "late")
+		if got.state != c.state || got.taken != c.taken || got.dead != c.dead {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// movedKept bounds the calls whose moved bookings wait to be woken. What is
+// beyond comes at its old slot.
+const movedKept = 1024
+
+// wake has those come back whose slot has moved forward, beside the pipeline.
+func (h *handler) wake(moved []throttle.Booking) {
+	if len(moved) == 0 {
+		return
+	}
+	select {
+	case h.moved <- moved:
+	default:
+		h.Log.Warn("more slots move forward than can be woken for: some come at their old ones")
+	}
+}
+
+// wakeMoved wakes until the worker stops, and then what is left.
+func (h *handler) wakeMoved(ctx context.Context) {
+	for {
+		select {
+		case moved := <-h.moved:
+			h.control.Wake(ctx, moved)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	const rest = 2 * time.Second
+	last, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	for len(h.moved) > 0 && last.Err() == nil {
+		h.control.Wake(last, <-h.moved)
+	}
+}
+
+const (
+	// A job is woken, which costs a check, when its new slot is near and at least
+	// littleGain earlier, or much earlier wherever it is. Behind a line that moves
+	// by little, the others come as much after their new slots, at no cost.
+	littleGain = 500 * time.Millisecond
+	near       = 5 * time.Second
+	muchGain   = 10 * time.Second
+	// One that is not asleep yet is looked for again.
+	wakeTries = 3
+	wakePause = 500 * time.Millisecond
+)
+
+// Wake has jobs come back for slots that have moved forward. asynq would bring
+// them back for the old ones. It returns within a few seconds.
+func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
+	for try := range wakeTries {
+		if try > 0 && sleep(ctx, wakePause) != nil {
+			return
+		}
+		var awake []throttle.Booking
+		for _, b := range moved {
+			if !c.wakeOne(ctx, b) {
+				awake = append(awake, b)
+			}
+		}
+		if moved = awake; len(moved) == 0 {
+			return
+		}
+	}
+}
+
+// wakeOne answers false for a job that may be on its way to sleep.
+func (c *Control) wakeOne(ctx context.Context, b throttle.Booking) bool {
+	record, err := c.records.Lookup(ctx, b.ID)
+	switch {
+	case err != nil, record.State.Ended():
+		return true
+	case record.Until.IsZero():
+		return false
+	}
+	gain := record.Until.Sub(b.Slot)
+	if gain < littleGain || gain < muchGain && time.Until(b.Slot) > near {
+		return true
+	}
+	return c.inspector.RunTask(record.Queue, b.ID) == nil
+}
