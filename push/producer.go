@@ -17,12 +17,18 @@ import (
 type Producer struct {
 	tasks   *asynq.Client
 	records *Records
+	oneStep bool
 }
 
 // NewProducer returns a producer on the client, which stays the caller's to
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	return &Producer{asynq.NewClientFromRedisClient(client), NewRecords(client, prefix, retention)}
+	p := &Producer{records: NewRecords(client, prefix, retention), oneStep: OneRedis(client)}
+	if p.oneStep {
+		client = &enqueuer{client, p.records}
+	}
+	p.tasks = asynq.NewClientFromRedisClient(client)
+	return p
 }
 
 // A Receipt says what became of an Enqueue.
@@ -39,10 +45,11 @@ type Receipt struct {
 // leaves open whether it was taken: enqueue it again with the same ID, the
 // receipt's, and it is delivered once.
 //
-// The ID is known for the retention. The record comes before the job, so that a
-// second Enqueue of the same ID finds it, and is confirmed after it, so that a
-// crash in between leaves nothing that counts. A job that may be there twice is
-// marked as a replay: the worker then looks at the record before it sends.
+// The ID is known for the retention. Where record and job cannot be made in one
+// step, the record comes before the job, so that a second Enqueue of the same ID
+// finds it, and is confirmed after it, so that a crash in between leaves nothing
+// that counts. A job that may be there twice is marked as a replay: the worker
+// then looks at the record before it sends.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
 	now := time.Now()
 	accepted := *n
@@ -60,6 +67,13 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 	}
 	receipt := Receipt{ID: accepted.ID}
+	if p.oneStep && !accepted.NotBefore.After(now) {
+		state, err := p.inOneStep(ctx, &accepted, now)
+		if err != nil || state != accepting {
+			receipt.Known = state != ""
+			return receipt, err
+		}
+	}
 	state, queue, err := p.records.accept(ctx, accepted.ID, accepted.Priority.Queue())
 	if err != nil {
 		return receipt, fmt.Errorf("enqueue: %w", err)

@@ -20,6 +20,7 @@ type handler struct {
 	pauses     *Pauses
 	deadTokens *push.DeadTokens
 	control    *Control
+	puller     *puller
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
 
@@ -34,6 +35,7 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: newRoutes(o), pauses: NewPauses(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
+		puller:     newPuller(o.Queue, o.Records),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())

@@ -222,6 +222,10 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 
 // finish settles the notification, once.
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
+	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID) {
+		h.Observer.Ended(c.state)
+		return nil
+	}
 	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, DeadTokens: c.dead}
 	if c.state.Dead() {
 		end.Letter = d.letter(c, d.attempts)
@@ -245,6 +249,12 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 			slog.String("reason", c.reason), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
 	return nil
+}
+
+// plain reports whether there is nothing to tell of a delivery but that it was
+// made: one target, at the first attempt.
+func (d *delivery) plain() bool {
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay
 }
 
 // giveBack returns the slot of a notification that certainly no provider took.

@@ -99,9 +99,8 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o)}
-	client := newPuller(o.Queue)
 	for i := range o.Lanes {
-		w.lanes = append(w.lanes, newLane(&o, client, i))
+		w.lanes = append(w.lanes, newLane(&o, w.h.puller, i))
 	}
 	return w, nil
 }

@@ -1,0 +1,125 @@
+package push
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// On one Redis the record of a notification changes in the same step as asynq's
+// queue: asynq's own scripts for enqueueing and for a job that is done are run
+// with the record's part before them. On a Cluster the two lie on different
+// nodes, and each takes its own step.
+
+// enqueueScript is asynq's enqueueCmd behind what accept and confirm do.
+//
+// KEYS  asynq's task and pending list; record, counts
+// ARGV  asynq's message, ID and instant (ns); now (ms), queue
+//
+// It answers what asynq's does, 1 for a job that is new, and the state that the
+// record had.
+var enqueueScript = redis.NewScript(`
+local state = redis.call('HGET', KEYS[3], 'state')
+if state then
+  local own = redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] -- a reply was lost
+  return {own and 1 or 0, own and '' or state}
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting'} end
+redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[5], 'accepted', ARGV[4])
+redis.call('HINCRBY', KEYS[4], 'accepted', 1)
+redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
+redis.call('LPUSH', KEYS[2], ARGV[2])
+return {1, ''}
+`)
+
+// An acceptance is one notification on its way through asynq's client.
+type acceptance struct {
+	queue string
+	state State // that its record had
+}
+
+type acceptanceKey struct{}
+
+// An enqueuer is the client of a Producer's asynq client on one Redis.
+type enqueuer struct {
+	redis.UniversalClient
+	records *Records
+}
+
+// EvalSha runs enqueueScript in the place of asynq's own for what Enqueue
+// accepts, and passes everything else on.
+func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	a, ours := ctx.Value(acceptanceKey{}).(*acceptance)
+	if !ours || len(keys) != 2 || len(args) != 3 || !strings.HasSuffix(keys[1], ":pending") {
+		return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+	id, _ := args[1].(string)
+	tag := e.records.tag(shardOf(id))
+	cmd := enqueueScript.Run(ctx, e.UniversalClient, append(keys, tag+"id:"+id, tag+"counts"),
+		append(args, time.Now().UnixMilli(), a.queue)...)
+	reply, err := cmd.Slice()
+	if err != nil {
+		return cmd
+	}
+	state, _ := reply[1].(string)
+	a.state = State(state)
+	answer := redis.NewCmd(ctx)
+	answer.SetVal(reply[0])
+	return answer
+}
+
+// doneScript is asynq's doneCmd behind the settle of a notification that was
+// delivered at its first attempt.
+//
+// KEYS  asynq's active list, leases, task, and its counts of the day and in all;
+// record, counts
+// ARGV  asynq's ID, end of the day's count and largest count; now and retention (ms)
+var doneScript = redis.NewScript(`
+local known = redis.call('HMGET', KEYS[6], 'state', 'accepted')
+local state = known[1]
+if not state or state == 'waiting' or state == 'accepting' then
+  if state ~= 'waiting' then redis.call('HINCRBY', KEYS[7], 'accepted', 1) end
+  redis.call('HINCRBY', KEYS[7], 'delivered', 1)
+  redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4])
+  local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
+  redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
+end
+if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('INCR', KEYS[4]) == 1 then redis.call('EXPIREAT', KEYS[4], ARGV[2]) end
+if redis.call('GET', KEYS[5]) == ARGV[3] then redis.call('SET', KEYS[5], 1) else redis.call('INCR', KEYS[5]) end
+return redis.status_reply('OK')
+`)
+
+// DoneDelivered runs asynq's script for a job that is done, with these keys and
+// arguments, behind the settle of its notification as delivered. Running it
+// again changes nothing. It needs one Redis: see OneRedis.
+func (r *Records) DoneDelivered(ctx context.Context, id string, keys []string, args ...any) *redis.Cmd {
+	tag := r.tag(shardOf(id))
+	return doneScript.Run(ctx, r.client, append(keys, tag+"id:"+id, tag+"counts"),
+		append(args, time.Now().UnixMilli(), r.retention.Milliseconds())...)
+}
+
+// OneRedis reports whether all keys of the client are on one server.
+func OneRedis(client redis.UniversalClient) bool {
+	_, cluster := client.(*redis.ClusterClient)
+	return !cluster
+}
+
+// inOneStep enqueues a new notification that is due. It answers the state of the
+// record that stood there, if any; accepting is for the other way to go on from.
+func (p *Producer) inOneStep(ctx context.Context, n *Notification, now time.Time) (State, error) {
+	payload, err := Encode(&Job{Notification: n, AcceptedAt: now})
+	if err != nil {
+		return "", err
+	}
+	a := &acceptance{queue: n.Priority.Queue()}
+	if _, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, time.Time{}); err != nil {
+		return "", fmt.Errorf("enqueue: %w", err)
+	}
+	return a.state, nil
+}
