@@ -6,6 +6,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 
 // Options configure a Pipeline. The zero value is ready for use.
 type Options struct {
-	// Lanes is how many pipelines may be under way at once. 0 means 2.
+	// Lanes is how many pipelines may be under way at once. 0 means 1, which
+	// makes the fewest system calls; more help where a round trip is long.
 	Lanes int
 	// Timeout bounds a pipeline's round trip; the client needs
 	// ContextTimeoutEnabled for it to hold. 0 means one second.
@@ -61,7 +63,7 @@ type Group struct {
 // New returns a pipeline on the client, which stays the caller's.
 func New(client *redis.Client, o Options) *Pipeline {
 	if o.Lanes <= 0 {
-		o.Lanes = 2
+		o.Lanes = 1
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = time.Second
@@ -108,6 +110,7 @@ func (p *Pipeline) Do(g *Group) error {
 func (p *Pipeline) run() {
 	var batch []*Group
 	for first := range p.queue {
+		runtime.Gosched() // those who are about to ask share this one
 		batch = p.gather(append(batch[:0], first))
 		if err := p.send(batch); err != nil {
 			// Those who wait behind would wait in vain, one time-out after another.
