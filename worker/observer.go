@@ -28,12 +28,13 @@ type Observer interface {
 	Ended(push.State)
 }
 
-type nobody struct{}
+// Nobody is an Observer that does nothing. Embed it to observe a part.
+type Nobody struct{}
 
-func (nobody) Checked()                                           {}
-func (nobody) Deferred(throttle.Decision)                         {}
-func (nobody) Paced(time.Duration)                                {}
-func (nobody) Attempted(string, push.Platform, providers.Outcome) {}
-func (nobody) Breaker(string, push.Platform, bool)                {}
-func (nobody) Paused(string, push.Platform, providers.Reason)     {}
-func (nobody) Ended(push.State)                                   {}
+func (Nobody) Checked()                                           {}
+func (Nobody) Deferred(throttle.Decision)                         {}
+func (Nobody) Paced(time.Duration)                                {}
+func (Nobody) Attempted(string, push.Platform, providers.Outcome) {}
+func (Nobody) Breaker(string, push.Platform, bool)                {}
+func (Nobody) Paused(string, push.Platform, providers.Reason)     {}
+func (Nobody) Ended(push.State)                                   {}

@@ -3,6 +3,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -25,11 +26,11 @@ type Options struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
 	Records *push.Records
-	// Observer is told what happens; nil for nobody.
+	// Observer is told what happens; nil for Nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
 	// ClockOffset answers how far Redis's clock is ahead of this machine's; nil
-	// when nobody knows. Being out of step is warned of.
+	// when Nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
 	// Lanes is how many asynq servers pull side by side. 0 means 4.
@@ -72,7 +73,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
 	o.times.setDefaults()
 	if o.Observer == nil {
-		o.Observer = nobody{}
+		o.Observer = Nobody{}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -144,4 +145,11 @@ func (w *Worker) Shutdown() {
 	for range w.lanes {
 		<-done
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
+	defer cancel()
+	if err := w.h.puller.putBack(ctx); err != nil {
+		w.h.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "error", err)
+	}
 }
+
+const putBackTimeout = 3 * time.Second

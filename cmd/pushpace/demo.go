@@ -126,15 +126,14 @@ type demo struct {
 	cfg    *config.Config
 	mix    []planned
 	ledger *standin.Ledger // of both stand-ins
-	watch  *stopwatch
+	watch  stopwatch
 	screen *screen
 	taken  int // notifications that the Producer has accepted
 }
 
 // run has the mix enqueued and worked off.
 func (d *demo) run(ctx context.Context, log *slog.Logger) error {
-	d.watch = newStopwatch(d.limiter)
-	d.limiter = d.watch
+	d.observer = &d.watch
 	w, err := d.newWorker(d.cfg, log)
 	if err != nil {
 		return err

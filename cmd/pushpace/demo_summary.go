@@ -34,8 +34,8 @@ type summary struct {
 	// ChecksPerDelivery is how often the limiter was asked for each notification
 	// delivered that has limits.
 	ChecksPerDelivery float64 `json:"checks_per_delivery"`
-	// Lateness is how much after its slot a notification that had to wait was
-	// received.
+	// Lateness is how much after its slot a notification that had to wait went
+	// out.
 	Lateness struct {
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`
@@ -76,10 +76,10 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 		s.Violations++
 		s.fault("%s of %s: a notification came %s too soon for %s", v.Scope, v.User, v.Early, v.Rule)
 	}
-	late := d.watch.lateness(received)
+	checks, late := d.watch.read()
 	s.Lateness.P50, s.Lateness.P99 = milliseconds(percentile(late, 0.5)), milliseconds(percentile(late, 0.99))
 	if limited > 0 {
-		s.ChecksPerDelivery = math.Round(float64(d.watch.asked())/float64(limited)*100) / 100
+		s.ChecksPerDelivery = math.Round(float64(checks)/float64(limited)*100) / 100
 	}
 	s.account(int64(d.taken), int64(len(received)))
 	s.Seconds = math.Round(time.Since(start).Seconds()*10) / 10

@@ -42,7 +42,7 @@ func checkDemo(t *testing.T, args ...string) string {
 			t.Errorf("%s: %v, want %v", key, got, want)
 		}
 	}
-	if number("deferred") < 10 || number("dead_tokens") < 3 || number("seconds") > 30 {
+	if number("deferred") < 5 || number("dead_tokens") < 3 || number("seconds") > 30 {
 		t.Errorf("got %s", &p.stdout)
 	}
 	if got := number("checks_per_delivery"); got < 1 || got > 3 {

@@ -23,6 +23,8 @@ type system struct {
 	limits  *throttle.Limits
 	records *push.Records
 	senders senders
+	// observer is told what the worker does; nil for nobody.
+	observer worker.Observer
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
 	closers
@@ -110,7 +112,8 @@ func warn(log *slog.Logger, warnings []string) {
 func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
 	w := cfg.Worker
 	return worker.New(worker.Options{
-		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records, Log: log, ClockOffset: s.clockOffset,
+		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
+		Observer: s.observer, Log: log, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: w.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps),
