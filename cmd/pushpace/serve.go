@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os/signal"
 	"syscall"
 	"time"
@@ -52,10 +53,7 @@ func serve(ctx context.Context, cfg *config.Config) error {
 		}
 		return err
 	}
-	w, err := s.newWorker(cfg, log)
-	if err == nil {
-		err = w.Start()
-	}
+	w, err := s.start(cfg, log)
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -71,6 +69,18 @@ func serve(ctx context.Context, cfg *config.Config) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// start starts a worker, and what tells of it.
+func (s *system) start(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
+	if err := s.serveMetrics(cfg.Telemetry, log); err != nil {
+		return nil, err
+	}
+	w, err := s.newWorker(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.Start()
 }
 
 // drainGrace is what the worker may need beyond its time-out to put the rest

@@ -19,7 +19,7 @@ import (
 // A system is what a worker works with, made from the configuration.
 type system struct {
 	queue   redis.UniversalClient
-	limiter throttle.Limiter
+	limiter *throttle.Outage
 	limits  *throttle.Limits
 	records *push.Records
 	senders senders

@@ -17,6 +17,8 @@ type Config struct {
 	Limits Limits         `yaml:"limits"`
 	Apps   map[string]App `yaml:"apps"` // by the name that notifications carry
 	Log    Log            `yaml:"log"`
+	// Telemetry is off by default.
+	Telemetry Telemetry `yaml:"telemetry"`
 }
 
 // SetDefaults sets every field to its default. There is none for Redis.Address:
@@ -62,6 +64,7 @@ func (c *Config) LogValue() slog.Value {
 		slog.Any("worker", c.Worker.LogValue()),
 		slog.Any("limits", c.Limits.LogValue()),
 		slog.Any("apps", apps),
+		slog.Any("telemetry", c.Telemetry.LogValue()),
 	)
 }
 

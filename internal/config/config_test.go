@@ -63,7 +63,8 @@ func TestParseEverything(t *testing.T) {
 				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
 		},
-		Log: Log{Level: Level(slog.LevelWarn), Format: JSON},
+		Log:       Log{Level: Level(slog.LevelWarn), Format: JSON},
+		Telemetry: Telemetry{Listen: "127.0.0.1:9090"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%#v\nwant\n%#v", got, want)

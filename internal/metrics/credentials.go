@@ -1,0 +1,37 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// credentials collects when the senders' credentials end. One that does not end
+// has no sample.
+type credentials struct {
+	senders map[string]map[push.Platform]providers.Sender
+}
+
+var credentialExpiry = prometheus.NewDesc("pushpace_credential_expiry_seconds",
+	"When the certificate in use ends, in Unix time.", []string{"app", "platform"}, nil)
+
+// Describe implements prometheus.Collector.
+func (credentials) Describe(all chan<- *prometheus.Desc) { all <- credentialExpiry }
+
+// Collect implements prometheus.Collector.
+func (c credentials) Collect(samples chan<- prometheus.Metric) {
+	for app, platforms := range c.senders {
+		for platform, sender := range platforms {
+			ending, ok := sender.(interface{ CredentialExpiry() (time.Time, bool) })
+			if !ok {
+				continue
+			}
+			if at, ends := ending.CredentialExpiry(); ends {
+				samples <- prometheus.MustNewConstMetric(credentialExpiry, prometheus.GaugeValue, float64(at.Unix()), app, string(platform))
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package metrics
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var _ worker.Observer = (*Metrics)(nil)
+
+// ending is a sender whose credential ends.
+type ending struct{ at time.Time }
+
+func (ending) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
+	return providers.Outcome{}
+}
+func (ending) Close() error                          { return nil }
+func (e ending) CredentialExpiry() (time.Time, bool) { return e.at, !e.at.IsZero() }
+
+func scrape(t *testing.T, m *Metrics) string {
+	t.Helper()
+	s, err := m.Serve("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	response, err := client.Get("http://" + s.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v", response.Status, err)
+	}
+	for method, want := range map[string]int{http.MethodPost: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed} {
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", method, response.Status)
+		}
+	}
+	return string(text)
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	m := New(Sources{
+		ClockOffset: func() time.Duration { return -1500 * time.Millisecond },
+		Outages:     func() throttle.OutageStats { return throttle.OutageStats{Outages: 2, Unchecked: 7} },
+		Senders: map[string]map[push.Platform]providers.Sender{
+			"shop": {push.APNs: ending{time.Unix(1800000000, 0)}, push.FCM: ending{}},
+		},
+	})
+	m.Checked()
+	m.Deferred(throttle.Decision{Scope: throttle.General, Rule: "gap"})
+	m.Deferred(throttle.Decision{Scope: "a category's name", Rule: "10/1m"})
+	m.Deferred(throttle.Decision{Scope: "another one's", Rule: "20/1m"})
+	m.Paced(3 * time.Millisecond)
+	m.Paced(20 * time.Second)
+	m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK})
+	m.Breaker("shop", push.FCM, true)
+	m.Paused("shop", push.FCM, "QUOTA_EXCEEDED")
+	m.Ended(push.Delivered)
+	m.Ended(push.Malformed)
+	text := scrape(t, m)
+	for _, want := range []string{
+		`pushpace_checks_total 1`,
+		`pushpace_deferrals_total{rule="gap",scope="general"} 1`,
+		`pushpace_deferrals_total{rule="rate",scope="category"} 2`,
+		`pushpace_lateness_seconds_bucket{le="0.0025"} 0`,
+		`pushpace_lateness_seconds_bucket{le="0.005"} 1`,
+		`pushpace_lateness_seconds_bucket{le="10"} 1`,
+		`pushpace_lateness_seconds_count 2`,
+		`pushpace_attempts_total{app="shop",kind="delivered",platform="apns",reason="ok"} 1`,
+		`pushpace_ended_total{state="delivered"} 1`,
+		`pushpace_ended_total{state="malformed"} 1`,
+		`pushpace_breaker_open{app="shop",platform="apns"} 0`,
+		`pushpace_breaker_open{app="shop",platform="fcm"} 1`,
+		`pushpace_pauses_total{app="shop",platform="fcm",reason="QUOTA_EXCEEDED"} 1`,
+		`pushpace_clock_offset_seconds -1.5`,
+		`pushpace_limiter_outages_total 2`,
+		`pushpace_limiter_unchecked_total 7`,
+		`pushpace_credential_expiry_seconds{app="shop",platform="apns"} 1.8e+09`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, not := range []string{"name", `expiry_seconds{app="shop",platform="fcm"}`} {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "pushpace_") && strings.Contains(line, not) {
+				t.Errorf("%q in %s", not, line)
+			}
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "pushpace_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestServeOnATakenAddress(t *testing.T) {
+	t.Parallel()
+	m := New(Sources{})
+	s, err := m.Serve("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := m.Serve(s.Addr()); err == nil || !strings.Contains(err.Error(), "serve the metrics") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// A Server answers GET /metrics over HTTP.
+type Server struct {
+	listener net.Listener
+	http     *http.Server
+	done     chan error
+}
+
+const (
+	readTimeout  = 5 * time.Second
+	writeTimeout = 10 * time.Second
+	idleTimeout  = 2 * time.Minute // more than a scrape's usual interval
+	closeTimeout = time.Second
+	maxHeader    = 16 << 10
+	// scrapes is how many are answered at once; more get 503.
+	scrapes = 4
+)
+
+// Serve begins to answer on that address, a host:port whose port may be 0.
+func (m *Metrics) Serve(address string) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve the metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
+	s := &Server{
+		listener: listener,
+		http: &http.Server{
+			Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout,
+			WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		},
+		done: make(chan error, 1),
+	}
+	go func() { s.done <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+// Addr is the address that it answers on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close ends it. A scrape that is under way has a second.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
