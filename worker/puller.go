@@ -14,9 +14,10 @@ import (
 
 // A puller is the lanes' client. It saves two kinds of round trips.
 //
-// asynq asks queue by queue for each job, the most urgent ones mostly first, so
-// that while one queue is busy the empty ones cost as much as it does. What was
-// found empty is not asked again for a moment.
+// asynq asks for each job by itself, queue by queue, the most urgent ones mostly
+// first, so that while one queue is busy the empty ones cost as much as it does.
+// Several jobs are pulled at once, and what was found empty is not asked again
+// for a moment.
 //
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
@@ -27,16 +28,14 @@ type puller struct {
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
+	ready     map[string][]pulled  // by the same: jobs that were pulled ahead
 	delivered map[string]struct{}  // by ID: handled, and not settled yet
 }
-
-// emptyFor is that moment. It delays an urgent job by at most as much.
-const emptyFor = 20 * time.Millisecond
 
 func newPuller(client redis.UniversalClient, records *push.Records) *puller {
 	return &puller{
 		UniversalClient: client, records: records, oneStep: push.OneRedis(client),
-		empty: make(map[string]time.Time, len(push.Queues())), delivered: make(map[string]struct{}),
+		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]struct{}),
 	}
 }
 
@@ -57,7 +56,7 @@ func (p *puller) settle(id string) bool {
 func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	switch {
 	case len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease"):
-		return p.dequeue(ctx, sha, keys, args)
+		return p.dequeue(ctx, keys, args)
 	case len(keys) == 5 && len(args) == 3 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[4], ":processed"):
 		return p.done(ctx, sha, keys, args)
 	}
@@ -84,21 +83,37 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 	return cmd
 }
 
-// dequeue answers for a queue that was just found empty.
-func (p *puller) dequeue(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
-	p.mu.Lock()
-	empty := time.Now().Before(p.empty[keys[0]])
-	p.mu.Unlock()
-	if empty {
-		cmd := redis.NewCmd(ctx)
+// dequeue hands out one job of several that are pulled at once, and answers by
+// itself for a queue that was just found empty.
+func (p *puller) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	job := p.next(ctx, keys[0], args[0])
+	if job == nil && !p.foundEmpty(keys[0]) {
+		var err error
+		if job, err = p.pull(ctx, keys, args); err != nil {
+			cmd.SetErr(err)
+			return cmd
+		}
+		if job == nil {
+			p.mu.Lock()
+			p.empty[keys[0]] = time.Now().Add(emptyFor)
+			p.mu.Unlock()
+		}
+	}
+	if job == nil {
 		cmd.SetErr(redis.Nil)
 		return cmd
 	}
-	cmd := p.UniversalClient.EvalSha(ctx, sha, keys, args...)
-	if cmd.Err() == redis.Nil {
-		p.mu.Lock()
-		p.empty[keys[0]] = time.Now().Add(emptyFor)
-		p.mu.Unlock()
-	}
+	cmd.SetVal(job.message)
 	return cmd
 }
+
+func (p *puller) foundEmpty(queue string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.empty[queue])
+}
+
+// emptyFor is how long a queue that was found empty is not asked again. It
+// delays an urgent job by at most as much.
+const emptyFor = 20 * time.Millisecond

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// prefetched is how many jobs one pull takes from a queue at most. They are
+// active on the queue from then on, and are handed out one by one.
+const prefetched = 8
+
+// handOut is how long a job may lie before its lease is looked after. asynq
+// looks after the leases of what it has in hand.
+const handOut = 5 * time.Second
+
+// dequeueScript is asynq's dequeueCmd for several jobs.
+//
+// KEYS  pending, paused, active, lease
+// ARGV  end of the lease (s), prefix of the tasks' keys, how many
+//
+// It answers pairs of ID and message.
+var dequeueScript = redis.NewScript(`
+local jobs = {}
+if redis.call('EXISTS', KEYS[2]) == 1 then return jobs end
+for _ = 1, tonumber(ARGV[3]) do
+  local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[3])
+  if not id then break end
+  local key = ARGV[2] .. id
+  redis.call('HSET', key, 'state', 'active')
+  redis.call('HDEL', key, 'pending_since')
+  redis.call('ZADD', KEYS[4], ARGV[1], id)
+  local message = redis.call('HGET', key, 'msg')
+  if message then
+    jobs[#jobs + 1] = id
+    jobs[#jobs + 1] = message
+  end
+end
+return jobs
+`)
+
+// A pulled job is active on the queue, and in nobody's hands yet.
+type pulled struct {
+	id, message string
+	keys        []string
+	at          time.Time
+}
+
+// pull takes jobs from the queue, hands out the first and keeps the others.
+func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
+	reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], prefetched).StringSlice()
+	if err != nil || len(reply) < 2 {
+		return nil, err
+	}
+	now := time.Now()
+	jobs := make([]pulled, 0, len(reply)/2)
+	for i := 0; i+1 < len(reply); i += 2 {
+		jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now})
+	}
+	p.mu.Lock()
+	p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
+	p.mu.Unlock()
+	return &jobs[0], nil
+}
+
+// next hands out a job that was pulled before, or nil.
+func (p *puller) next(ctx context.Context, queue string, lease any) *pulled {
+	for {
+		p.mu.Lock()
+		ready := p.ready[queue]
+		if len(ready) == 0 {
+			p.mu.Unlock()
+			return nil
+		}
+		job := ready[0]
+		p.ready[queue] = ready[1:]
+		p.mu.Unlock()
+		if time.Since(job.at) < handOut || p.renew(ctx, &job, lease) {
+			return &job
+		}
+	}
+}
+
+// renew lengthens the lease of a job that has lain for long. It answers false
+// when somebody else has the job by now.
+func (p *puller) renew(ctx context.Context, job *pulled, lease any) bool {
+	set := redis.ZAddArgs{XX: true, Ch: true, Members: []redis.Z{{Member: job.id}}}
+	if seconds, ok := lease.(int64); ok {
+		set.Members[0].Score = float64(seconds)
+	}
+	changed, err := p.ZAddArgs(ctx, job.keys[3], set).Result()
+	return err == nil && changed == 1
+}
+
+// putBack returns what was pulled and not handed out to the head of its queue.
+func (p *puller) putBack(ctx context.Context) error {
+	p.mu.Lock()
+	ready := p.ready
+	p.ready = map[string][]pulled{}
+	p.mu.Unlock()
+	pipe := p.TxPipeline()
+	for _, jobs := range ready {
+		for i := len(jobs) - 1; i >= 0; i-- {
+			job := &jobs[i]
+			task := strings.TrimSuffix(job.keys[0], "pending") + "t:" + job.id
+			pipe.LRem(ctx, job.keys[2], 0, job.id)
+			pipe.ZRem(ctx, job.keys[3], job.id)
+			pipe.RPush(ctx, job.keys[0], job.id)
+			pipe.HSet(ctx, task, "state", "pending")
+		}
+	}
+	if pipe.Len() == 0 {
+		return nil
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
