@@ -47,13 +47,9 @@ func operate(cmd *cobra.Command, f func(ctx context.Context, o *operation, args 
 }
 
 func openOperation(ctx context.Context, configured string) (*operation, error) {
-	cfg, file, err := loadConfig(configured)
+	cfg, err := loadReachable(configured)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Redis.Address.Mode == config.Embedded {
-		return nil, misusedf("%s: redis.address: the embedded Redis lives inside another process, where nothing can be looked up: "+
-			"name a server there or in PUSHPACE_REDIS__ADDRESS", file)
 	}
 	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
 	const connections = 8

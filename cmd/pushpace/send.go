@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 )
@@ -141,13 +140,9 @@ func (s *sending) complete(badge bool) error {
 }
 
 func (s *sending) run(ctx context.Context, configured string, stdin io.Reader, out io.Writer) error {
-	cfg, file, err := loadConfig(configured)
+	cfg, err := loadReachable(configured)
 	if err != nil {
 		return err
-	}
-	if cfg.Redis.Address.Mode == config.Embedded {
-		return misusedf("%s: redis.address: the embedded Redis lives inside another process, where nothing can be sent to: "+
-			"name a server there or in PUSHPACE_REDIS__ADDRESS, for serve too", file)
 	}
 	in, size, err := openInput(s.file, stdin)
 	if err != nil {

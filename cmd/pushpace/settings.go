@@ -39,6 +39,20 @@ func loadConfig(flag string) (*config.Config, string, error) {
 	return cfg, file, misused(err)
 }
 
+// loadReachable is loadConfig for a command that speaks to the workers through
+// Redis, which therefore cannot be the one inside a process.
+func loadReachable(flag string) (*config.Config, error) {
+	cfg, file, err := loadConfig(flag)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Redis.Address.Mode == config.Embedded {
+		return nil, misusedf("%s: redis.address: the embedded Redis lives inside another process, out of reach: "+
+			"name a server there or in PUSHPACE_REDIS__ADDRESS, for serve too", file)
+	}
+	return cfg, nil
+}
+
 // newLogger returns the process's logger, which takes the Redis client's own
 // messages too.
 func newLogger(cfg config.Log) *slog.Logger {

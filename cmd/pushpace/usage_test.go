@@ -30,6 +30,7 @@ func TestWrongUse(t *testing.T) {
 		{"no configuration", "", []string{"serve"}, "there is no config.yaml"},
 		{"another configuration is missing", shipped, []string{"serve", "--config", "none.yaml"}, "none.yaml: "},
 		{"send to the embedded Redis", shipped, []string{"send", "--app", "demo"}, "config.yaml: redis.address: the embedded Redis"},
+		{"status in the embedded Redis", shipped, []string{"status", "order-1"}, "config.yaml: redis.address: the embedded Redis"},
 		{"file and flags", shipped, []string{"send", "--file", "-", "--app", "demo"}, "--file and --app"},
 		{"data without value", shipped, []string{"send", "--data", "k"}, "--data: want KEY=VALUE"},
 		{"instant", shipped, []string{"send", "--expires-at", "tomorrow"}, "--expires-at: want an instant"},
