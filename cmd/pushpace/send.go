@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 )
@@ -157,7 +158,9 @@ func (s *sending) run(ctx context.Context, configured string, stdin io.Reader, o
 		return err
 	}
 	defer conn.Close()
-	producer := push.NewProducer(conn.Client, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	shared, end := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	defer end()
+	producer := push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	if s.file == "" {
 		return sendOne(ctx, producer, &s.n, out)
 	}
