@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -36,7 +37,7 @@ func TestCrashes(t *testing.T) {
 	t.Parallel()
 	const users, each, kills = 200, 25, 3
 	policy := throttle.Policy{MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}}}
-	c := newCrashSite(t, policy)
+	c := newCrashSite(t, policy, 5*time.Millisecond)
 	workers := []*program{c.serve(t), c.serve(t), c.serve(t)}
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go watchStalls(stop, longest)
@@ -91,9 +92,9 @@ type crashSite struct {
 	fcm    *fcmtest.Server
 }
 
-func newCrashSite(t *testing.T, policy throttle.Policy) *crashSite {
+func newCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *crashSite {
 	t.Helper()
-	latency := standin.Latency{Typical: 5 * time.Millisecond}
+	latency := standin.Latency{Typical: typical}
 	apns, err := apnstest.NewServer(apnstest.Options{Latency: latency})
 	if err != nil {
 		t.Fatal(err)
@@ -220,17 +221,38 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 	t.Logf("%d delivered, %d duplicates, %d under way at the kills, tolerance %s", len(seen), duplicates, underWay, tolerance)
 }
 
-// Workers end in time although Redis accepts and does not answer.
+// Workers end in time although Redis accepts and does not answer, and pushes
+// that were under way end meanwhile.
 func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
-	c := newCrashSite(t, throttle.Policy{})
+	const sent = 20
+	c := newCrashSite(t, throttle.Policy{}, 500*time.Millisecond)
+	const timeout = 2 * time.Second
+	c.env = append(c.env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT="+timeout.String(),
+		"PUSHPACE_APPS__SHOP__APNS__TIMEOUT=1.9s", "PUSHPACE_APPS__SHOP__FCM__TIMEOUT=1.9s")
 	worker := c.serve(t)
-	c.enqueue(t, push.NewProducer(c.client, "", 0), 0, "ada")
-	c.drained(t, 1)
+	producer := push.NewProducer(c.client, "", 0)
+	for i := range sent {
+		c.enqueue(t, producer, 2*i, fmt.Sprintf("user-%d", i))
+	}
+	worker.until(t, "pushes under way", func() bool { return c.apns.Count().InFlight > 0 })
 	c.server.Pause(t)
-	defer c.server.Resume(t)
+	resume := sync.OnceFunc(func() { c.server.Resume(t) })
+	defer resume()
 	worker.terminate(t)
-	if got := worker.wait(t, 25*time.Second); got != exitDone {
+	if got := worker.wait(t, timeout+drainGrace+time.Second); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
+	}
+	resume()
+	counts, err := push.NewRecords(c.client, "", 0).Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := asynq.NewInspectorFromRedisClient(c.client).GetQueueInfo(push.Default.Queue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := int64(queue.Size); counts.Accepted != sent || left < counts.Waiting() || left+counts.Ended[push.Delivered] < sent {
+		t.Errorf("%d jobs are left of %+v", left, counts)
 	}
 }

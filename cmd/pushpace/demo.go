@@ -149,7 +149,7 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- d.enqueue(ctx) }()
 	err = d.follow(ctx, enqueued)
-	return errors.Join(err, drain(w, d.cfg.Worker.ShutdownTimeout))
+	return errors.Join(err, drain(d.cfg.Worker.ShutdownTimeout, func() error { w.Shutdown(); return nil }))
 }
 
 // warmUp opens the connections, by a push to a token that the stand-ins refuse:

@@ -21,7 +21,9 @@ func newServe() *cobra.Command {
 		Short: "Run the workers",
 		Long: `serve takes notifications from the queue, sends what its user's limits allow and
 puts off the rest, until SIGINT or SIGTERM. It then lets what is under way end,
-for worker.shutdown_timeout at most. A second signal ends it at once.`,
+for worker.shutdown_timeout at most, and 3 s more to put the rest back; what is
+then left, since Redis hangs, say, comes back by itself when its lease ends. A
+second signal ends it at once.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
@@ -61,10 +63,12 @@ func serve(ctx context.Context, cfg *config.Config) error {
 	<-ctx.Done()
 	stop()
 	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
-	if err := drain(w, cfg.Worker.ShutdownTimeout); err != nil {
-		return err
+	err = drain(cfg.Worker.ShutdownTimeout, func() error { w.Shutdown(); return s.close() })
+	if errors.Is(err, errUnderWay) {
+		log.Warn("stopped before everything was put back: leases bring it back to the queue within minutes")
+		return nil
 	}
-	if err := s.close(); err != nil {
+	if err != nil {
 		return err
 	}
 	log.Info("stopped")
@@ -85,19 +89,21 @@ func (s *system) start(cfg *config.Config, log *slog.Logger) (*worker.Worker, er
 
 // drainGrace is what the worker may need beyond its time-out to put the rest
 // back on the queue.
-const drainGrace = 5 * time.Second
+const drainGrace = 3 * time.Second
 
-// drain lets what is under way end.
-func drain(w *worker.Worker, timeout time.Duration) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.Shutdown()
-	}()
+// errUnderWay means that something did not end in time.
+var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")
+
+// drain runs what lets everything end. It answers errUnderWay when that takes
+// longer than the time-out and the grace: asynq writes what has ended while
+// Redis hangs one by one, each for as long as a command may take.
+func drain(timeout time.Duration, end func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- end() }()
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-time.After(timeout + drainGrace):
-		return errors.New("what is under way did not end in time; it comes back from the queue")
+		return errUnderWay
 	}
 }
