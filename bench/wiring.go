@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -59,16 +58,12 @@ func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns provi
 	}
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
-	its := cfg.Redis
-	its.Timeout = min(its.Timeout, 400*time.Millisecond)
-	timelines, err := connect(its, pool)
-	if err != nil {
-		return nil, errors.Join(err, sys.close())
-	}
-	limiter := throttle.NewRedis(timelines.Client, throttle.Options{Prefix: its.Prefix, Horizon: cfg.Limits.Horizon})
+	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix, Horizon: cfg.Limits.Horizon})
 	sys.closers = append(sys.closers, limiter.Close)
+	producer, stop := pipeline.Share(producing.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	sys.closers = append(sys.closers, func() error { stop(); return nil })
 
-	sys.producer = push.NewProducer(producing.Client, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	sys.worker, err = worker.New(worker.Options{
 		Queue:   shared,
 		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),

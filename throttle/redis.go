@@ -23,7 +23,8 @@ type Options struct {
 	// of any policy, for as long as it is remembered. 0 means 24 hours.
 	Horizon time.Duration
 	// Timeout bounds a call, also when Redis accepts and never answers. 0 means
-	// one second.
+	// one second. The round trips of a client whose commands share pipelines have
+	// the pipelines' time-out.
 	Timeout time.Duration
 	// Now is the process's clock, nil for time.Now. Only its progress counts,
 	// not what it says: the instants that decide are Redis's.
@@ -111,8 +112,10 @@ func (l *Redis) Close() error {
 	}
 	l.closed = true
 	l.mu.Unlock()
-	for _, node := range l.nodes {
-		node.Close()
+	for client, node := range l.nodes {
+		if pipeline.Of(client) != node {
+			node.Close()
+		}
 	}
 	return nil
 }
@@ -384,6 +387,10 @@ func (l *Redis) node(ctx context.Context, key string) (*pipeline.Pipeline, error
 		return nil, errClosed
 	}
 	if l.nodes[client] == nil {
+		if shared := pipeline.Of(client); shared != nil {
+			l.nodes[client] = shared // its maker closes it
+			return shared, nil
+		}
 		l.nodes[client] = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
 	}
 	return l.nodes[client], nil

@@ -76,10 +76,10 @@ func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClien
 
 func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {
 	t.Helper()
-	limiter := throttle.NewRedis(client, throttle.Options{})
-	t.Cleanup(func() { limiter.Close() })
 	client, stop := pipeline.Share(client, pipeline.Options{})
 	t.Cleanup(stop)
+	limiter := throttle.NewRedis(client, throttle.Options{})
+	t.Cleanup(func() { limiter.Close() })
 	apnsServer, err := apnstest.NewServer(apnstest.Options{})
 	must(t, err)
 	t.Cleanup(func() { apnsServer.Close() })

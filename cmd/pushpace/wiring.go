@@ -54,7 +54,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.add(func() error { stop(); return nil })
 	s.queue = shared
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	timelines, err := s.openTimelines(ctx, cfg, queue.Client, log)
+	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
@@ -71,29 +71,28 @@ type timelines struct {
 	prefix string
 }
 
-// limiterTimeout is how long a command of the limiter may take. It fits twice
-// into the time that the limiter gives a call.
+// limiterTimeout bounds a round trip to a Redis of the limiter's own, so that
+// two fit into the time that the limiter gives a call.
 const limiterTimeout = 400 * time.Millisecond
 
-// openTimelines connects the limiter, which has a client of its own: it must
-// neither wait for the queue's connections nor as long as the queue may.
-func (s *system) openTimelines(ctx context.Context, cfg *config.Config, embedded redis.UniversalClient, log *slog.Logger) (timelines, error) {
-	its := cfg.Redis
-	if own := cfg.Limits.Redis; own != nil {
-		its = *own
-	} else if its.Address.Mode == config.Embedded {
-		return timelines{embedded, its.Prefix}, nil
+// openTimelines answers the queue's Redis, whose round trips the limiter shares,
+// or connects the limiter to its own.
+func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
+	own := cfg.Limits.Redis
+	if own == nil {
+		return timelines{s.queue, cfg.Redis.Prefix}, nil
 	}
+	its := *own
 	its.Timeout = min(its.Timeout, limiterTimeout)
 	conn, err := redisconn.Open(ctx, its, poolSize(cfg.Worker))
 	if err != nil {
 		return timelines{}, err
 	}
 	s.add(conn.Close)
-	if cfg.Limits.Redis != nil {
-		warn(log, conn.Warnings)
-	}
-	return timelines{conn.Client, its.Prefix}, nil
+	warn(log, conn.Warnings)
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: its.Timeout})
+	s.add(func() error { stop(); return nil })
+	return timelines{shared, its.Prefix}, nil
 }
 
 // maxPool bounds the connections to one Redis.

@@ -267,5 +267,19 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 	p := New(single, o)
 	shared := single.WithTimeout(p.timeout) // a copy on the same connections
 	shared.AddHook(p.Hook())
-	return shared, p.Close
+	pipelines.Store(shared, p)
+	return shared, func() {
+		pipelines.Delete(shared)
+		p.Close()
+	}
+}
+
+// pipelines are those of the clients that Share has made.
+var pipelines sync.Map // *redis.Client to *Pipeline
+
+// Of answers the pipeline of a client that Share has made, or nil.
+func Of(client *redis.Client) *Pipeline {
+	p, _ := pipelines.Load(client)
+	own, _ := p.(*Pipeline)
+	return own
 }
