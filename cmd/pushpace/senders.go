@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 
 	"github.com/pushpace/pushpace/internal/config"
@@ -18,15 +19,16 @@ import (
 type senders map[string]map[push.Platform]providers.Sender
 
 // openSenders returns the senders of all apps. The stand-ins that simulated
-// apps need record what they accept in the ledger.
-func openSenders(ctx context.Context, apps map[string]config.App, ledger *standin.Ledger, c *closers) (senders, error) {
+// apps need record what they accept in the ledger. Credentials that change are
+// told of in the log.
+func openSenders(ctx context.Context, apps map[string]config.App, ledger *standin.Ledger, log *slog.Logger, c *closers) (senders, error) {
 	var simulated config.App
 	if anySimulated(apps) {
 		dir, err := os.MkdirTemp("", "pushpace-")
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(dir) // the senders read the credentials once, below
+		c.add(func() error { return os.RemoveAll(dir) }) // the senders watch the credentials
 		s, err := startStandIns(dir, apnstest.Options{Ledger: ledger}, fcmtest.Options{Ledger: ledger})
 		if err != nil {
 			return nil, err
@@ -45,19 +47,36 @@ func openSenders(ctx context.Context, apps map[string]config.App, ledger *standi
 			if err != nil {
 				return nil, misusedf("apps.%s.apns.%w", name, err)
 			}
-			c.add(s.Close)
-			all[name][push.APNs] = s
+			all.add(name, push.APNs, s, log, c)
 		}
 		if app.FCM != nil {
 			s, err := fcm.New(ctx, *app.FCM)
 			if err != nil {
 				return nil, misusedf("apps.%s.fcm.%w", name, err)
 			}
-			c.add(s.Close)
-			all[name][push.FCM] = s
+			all.add(name, push.FCM, s, log, c)
 		}
 	}
 	return all, nil
+}
+
+// A reloader is a sender that tells of credentials that change.
+type reloader interface {
+	providers.Sender
+	OnReload(func(error))
+}
+
+func (all senders) add(app string, platform push.Platform, s reloader, log *slog.Logger, c *closers) {
+	log = log.With("app", app, "platform", platform)
+	s.OnReload(func(err error) {
+		if err != nil {
+			log.Error("the credentials have changed and are not used: the old ones stay", "error", err)
+			return
+		}
+		log.Info("the credentials are renewed")
+	})
+	c.add(s.Close)
+	all[app][platform] = s
 }
 
 func anySimulated(apps map[string]config.App) bool {

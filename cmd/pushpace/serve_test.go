@@ -333,3 +333,41 @@ func TestVariables(t *testing.T) {
 		}
 	}
 }
+
+// A credential file that changes is told of: a bad one once, while the old one
+// stays in use.
+func TestServeTellsOfChangedCredentials(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t, "--dir", s.dir)
+	workers := s.serve(t)
+	var file string
+	for _, entry := range s.env {
+		if path, ok := strings.CutPrefix(entry, "PUSHPACE_APPS__DEMO__FCM__CREDENTIALS_FILE="); ok {
+			file = path
+		}
+	}
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []struct{ text, level string }{{"{}", "level=ERROR"}, {string(good) + "\n", "level=INFO"}} {
+		if err := os.WriteFile(file, []byte(change.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		workers.until(t, change.level, func() bool {
+			for line := range strings.Lines(workers.stderr.String()) {
+				if strings.Contains(line, change.level) && strings.Contains(line, "the credentials") && strings.Contains(line, "app=demo platform=fcm") {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	s.send(t, exitDone, notification("one", "ada", "chat", "fcm", "ada-pixel"))
+	workers.until(t, "the push", func() bool { return len(s.ledger(t)) == 1 })
+	s.stop(t, workers)
+	if n := strings.Count(workers.stderr.String(), "level=ERROR"); n != 1 {
+		t.Errorf("%d errors: %s", n, &workers.stderr)
+	}
+}

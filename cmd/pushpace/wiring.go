@@ -41,7 +41,7 @@ func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger,
 }
 
 func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (err error) {
-	if s.senders, err = openSenders(ctx, cfg.Apps, ledger, &s.closers); err != nil {
+	if s.senders, err = openSenders(ctx, cfg.Apps, ledger, log, &s.closers); err != nil {
 		return err
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))
