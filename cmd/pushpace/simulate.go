@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +31,10 @@ type simulation struct {
 	dir, ledger       string
 	latency           standin.Latency
 	quota, perDevice  string
+	admin             bool
+	apnsFault         string
+	fcmFault          string
+	retryAfter        time.Duration
 }
 
 func newSimulate() *cobra.Command {
@@ -44,7 +49,18 @@ It prints settings for an app as environment variables:
   env $(cat standins.env) pushpace serve
 
 Tokens choose the answer: one that begins with deaddead is dead, with baddbadd
-malformed, with fade0503 unavailable, with fade1503 so once. All others are good.`,
+malformed, with fade0503 unavailable, with fade1503 so once. All others are good.
+
+--apns-fault and --fcm-fault have every push answered with a status, such as 429
+or 503, or meet trouble with the connection: close, goaway, goaway-unprocessed,
+black-hole, page (a proxy's), drain. With --admin, both can be told so while they
+run, and for one token:
+
+  curl -X PUT -d '{"status":503,"retry_after":"30s"}' URL/always
+  curl -X DELETE URL/always
+  curl -X PUT -d '{"token":"00fc","answers":[{"status":410},{"fault":"close"}]}' URL/script
+  curl URL/counters
+  curl -X POST URL/expire-tokens`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
@@ -59,6 +75,10 @@ malformed, with fade0503 unavailable, with fade1503 so once. All others are good
 	f.Float64Var(&s.latency.TailShare, "tail-share", 0.01, "the share of slow answers, 0 to 1, when --tail is given")
 	f.StringVar(&s.quota, "fcm-quota", "", "what FCM takes for the project, such as 600000/1m; more is answered 429")
 	f.StringVar(&s.perDevice, "fcm-device-quota", "", "what FCM takes for each device, such as 240/1m")
+	f.StringVar(&s.apnsFault, "apns-fault", "", "the `STATUS or trouble` that every push to APNs meets")
+	f.StringVar(&s.fcmFault, "fcm-fault", "", "the `STATUS or trouble` that every push to FCM meets")
+	f.DurationVar(&s.retryAfter, "retry-after", 0, "what such a status asks to wait; 0 for nothing")
+	f.BoolVar(&s.admin, "admin", false, "serve the stand-ins' controls on the loopback, and print their URLs to standard error")
 	return cmd
 }
 
@@ -81,14 +101,25 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if s.retryAfter < 0 {
+		return misusedf("--retry-after: want a duration of 0 or more")
+	}
+	toAPNs, err := trouble("--apns-fault", s.apnsFault, s.retryAfter)
+	if err != nil {
+		return err
+	}
+	toFCM, err := trouble("--fcm-fault", s.fcmFault, s.retryAfter)
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var c closers
-	err = s.serve(ctx, out, fcmtest.Options{ProjectQuota: project, DeviceQuota: device}, &c)
+	err = s.serve(ctx, out, fcmtest.Options{ProjectQuota: project, DeviceQuota: device}, toAPNs, toFCM, &c)
 	return errors.Join(err, c.close())
 }
 
-func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options, c *closers) error {
+func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options, toAPNs, toFCM *standin.Answer, c *closers) error {
 	ledger, err := openLedger(s.ledger, c)
 	if err != nil {
 		return err
@@ -99,11 +130,23 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options
 	}
 	a := apnstest.Options{Address: loopback(s.apnsPort), Latency: s.latency, Ledger: ledger}
 	f.Address, f.Latency, f.Ledger = loopback(s.fcmPort), s.latency, ledger
+	if s.admin {
+		a.Admin, f.Admin = loopback(0), loopback(0)
+	}
 	servers, err := startStandIns(dir, a, f)
 	if err != nil {
 		return err
 	}
 	c.add(servers.close)
+	if toAPNs != nil {
+		servers.apns.RespondAlways(*toAPNs)
+	}
+	if toFCM != nil {
+		servers.fcm.RespondAlways(*toFCM)
+	}
+	if s.admin {
+		fmt.Fprintf(os.Stderr, "APNs is controlled at %s\nFCM is controlled at %s\n", servers.apns.AdminURL(), servers.fcm.AdminURL())
+	}
 	if _, err := io.WriteString(out, variables(s.app, servers.app)); err != nil {
 		return err
 	}
