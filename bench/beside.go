@@ -26,9 +26,8 @@ const (
 	// besideLimit is how long a round may take: a worker that APNs has brought to
 	// a stop is rated by what FCM got until then.
 	besideLimit = 15 * time.Second
-	// besideDB is the database of this Redis that asynq's queues are made in, for
-	// their names are the same as any worker's.
-	besideDB = 15
+	// besidePool is as large as the goroutines that use it.
+	besidePool = 320
 )
 
 // besideStuckAPNs is FCM's rate through a whole worker while APNs takes every
@@ -46,25 +45,24 @@ func (r *run) besideStuckAPNs(ctx context.Context) (_ any, err error) {
 	if err := always(ctx, s.APNsAdmin, &standin.Answer{Fault: standin.BlackHole}); err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(&redis.Options{Addr: r.addr, DB: besideDB, PoolSize: 320, ContextTimeoutEnabled: true})
-	defer client.Close()
-	if n, err := client.DBSize(ctx).Result(); err != nil || n > 0 {
-		return nil, errors.Join(err, fmt.Errorf("redis %s: database %d is in use: %d keys", r.addr, besideDB, n))
+	on, err := r.openStage(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, client.FlushDB(context.Background()).Err()) }()
+	defer on.clear()
+	client := on.client(besidePool)
+	defer client.Close()
 	rates := map[bool][]float64{}
 	for round := range r.rounds + 1 {
 		for _, stuck := range []bool{round%2 == 0, round%2 != 0} {
-			rate, err := besideRound(ctx, client, s, stuck)
+			rate, err := besideRound(ctx, client, on.Prefix, s, stuck)
 			if err != nil {
 				return nil, err
 			}
 			if round > 0 { // the first one warms up
 				rates[stuck] = append(rates[stuck], rate)
 			}
-			if err := client.FlushDB(ctx).Err(); err != nil {
-				return nil, err
-			}
+			on.clear()
 		}
 	}
 	beside, alone := median(rates[true]), median(rates[false])
@@ -74,12 +72,12 @@ func (r *run) besideStuckAPNs(ctx context.Context) (_ any, err error) {
 
 // besideRound enqueues FCM's notifications, between as many of APNs' if that is
 // stuck, and answers how many a second a fresh worker gets to FCM.
-func besideRound(ctx context.Context, client *redis.Client, s *standIns, stuck bool) (float64, error) {
+func besideRound(ctx context.Context, client *redis.Client, prefix string, s *standIns, stuck bool) (float64, error) {
 	platforms := []push.Platform{push.FCM}
 	if stuck {
 		platforms = []push.Platform{push.APNs, push.FCM}
 	}
-	if err := enqueue(ctx, client, platforms); err != nil {
+	if err := enqueue(ctx, client, prefix, platforms); err != nil {
 		return 0, err
 	}
 	a, err := apns.New(s.APNs)
@@ -95,10 +93,10 @@ func besideRound(ctx context.Context, client *redis.Client, s *standIns, stuck b
 	if err := sending(f, push.FCM)(ctx, "warm", next.Add(1)); err != nil {
 		return 0, err
 	}
-	limiter := throttle.NewRedis(client, throttle.Options{})
+	limiter := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
 	defer limiter.Close()
 	w, err := worker.New(worker.Options{
-		Queue: client, Limiter: limiter, Records: push.NewRecords(client, "", 0),
+		Queue: client, Limiter: limiter, Records: push.NewRecords(client, prefix, 0), Prefix: prefix,
 		Limits:  throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil),
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: a, push.FCM: f}},
 		Log:     slog.New(slog.DiscardHandler), ShutdownTimeout: time.Second,
@@ -134,8 +132,8 @@ func besideRound(ctx context.Context, client *redis.Client, s *standIns, stuck b
 }
 
 // enqueue puts besideJobs notifications of each platform on the queue, in turns.
-func enqueue(ctx context.Context, client *redis.Client, platforms []push.Platform) error {
-	producer := push.NewProducer(client, "", 0)
+func enqueue(ctx context.Context, client *redis.Client, prefix string, platforms []push.Platform) error {
+	producer := push.NewProducer(client, prefix, 0)
 	work := make(chan int)
 	failed := make(chan error, 32)
 	var producing sync.WaitGroup

@@ -73,6 +73,7 @@ func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns provi
 		ClockOffset: limiter.ClockOffset,
 		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
+		Prefix: cfg.Redis.Prefix,
 	})
 	if err != nil {
 		return nil, errors.Join(err, sys.close())
