@@ -77,7 +77,10 @@ func readLetter(text []byte) (*Letter, error) {
 func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
 	for shard := range recordShards {
 		fields := r.client.HScan(ctx, r.tag(shard)+"letters", 0, "", 100).Iterator()
-		for fields.Next(ctx) && fields.Next(ctx) { // a field, then its value
+		for i := 1; fields.Next(ctx); i++ {
+			if i%2 == 1 {
+				continue // a field, whose value follows
+			}
 			l, err := readLetter([]byte(fields.Val()))
 			if err != nil {
 				return err
