@@ -39,10 +39,13 @@ func TestShippedFileUncommented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = regexp.MustCompile(`(?m)^(  +)# ( *[a-z_]+:)`).ReplaceAll(text, []byte("$1$2"))
-	text = regexp.MustCompile(`address: embedded`).ReplaceAll(text, []byte(`address: "localhost:6379"`))
+	text = regexp.MustCompile(`address: embedded`).ReplaceAll(text, []byte(`address: {master: main, sentinels: ["localhost:26379"]}`))
 	text = regexp.MustCompile(`/run/secrets/`).ReplaceAll(text, nil)
 	dir := t.TempDir()
-	for _, name := range []string{"redis", "redis-ca.pem", "AuthKey_ABCDEFGHIJ.p8", "shop-service-account.json", "webhook"} {
+	for _, name := range []string{
+		"redis", "sentinel", "redis-ca.pem", "redis.crt", "redis.key", "AuthKey_ABCDEFGHIJ.p8", "proxy-ca.pem",
+		"shop-service-account.json", "webhook", "kiosk.p12", "kiosk",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +54,43 @@ func TestShippedFileUncommented(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, text)
 	}
-	if c.Limits.Redis == nil || c.Apps["shop"].APNs == nil || c.Apps["shop"].FCM == nil || !c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Apps["shop"].DeadTokens.Webhook == nil {
+	shop, kiosk := c.Apps["shop"], c.Apps["kiosk"]
+	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
+		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" {
 		t.Errorf("something stayed commented out: %v", c)
+	}
+}
+
+// TestShippedFileNamesEveryKey looks for each key, be it in a comment.
+func TestShippedFileNamesEveryKey(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	var look func(reflect.Type)
+	look = func(s reflect.Type) {
+		for s.Kind() == reflect.Pointer || s.Kind() == reflect.Map {
+			s = s.Elem()
+		}
+		if s.Kind() != reflect.Struct {
+			return
+		}
+		for i := range s.NumField() {
+			key := s.Field(i).Tag.Get("yaml")
+			if key == "" {
+				continue
+			}
+			seen++
+			if !regexp.MustCompile(`\b` + key + `\b`).Match(text) {
+				t.Errorf("no key %s", key)
+			}
+			look(s.Field(i).Type)
+		}
+	}
+	look(reflect.TypeFor[Config]())
+	if seen < 60 {
+		t.Errorf("only %d keys", seen)
 	}
 }
