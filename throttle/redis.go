@@ -66,6 +66,16 @@ type userState struct {
 	claiming atomic.Bool
 }
 
+// waitsUntil notes that somebody waits until then at least.
+func (u *userState) waitsUntil(elapsed int64) {
+	for {
+		known := u.waits.Load()
+		if known >= elapsed || u.waits.CompareAndSwap(known, elapsed) {
+			return
+		}
+	}
+}
+
 const (
 	// laneCount is how many pipelines to one node may be under way at once.
 	laneCount       = 2
@@ -178,6 +188,10 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 		}
 		return l.wait(ctx, r, user, stamp)
 	}
+	// whoever comes within the gap is denied: a claim would only be in the way
+	for i := range r.Scopes {
+		user.waitsUntil(l.clock.elapsed() + r.Scopes[i].Policy.MinGap.Microseconds())
+	}
 	if housekept {
 		user.kept.Store(l.clock.elapsed() + 1)
 	} else if got.empty {
@@ -195,11 +209,9 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, stamp int
 	if err != nil {
 		return d, err
 	}
-	hint := int64(0)
 	if d.Left > 0 {
-		hint = l.clock.elapsed() + min(longestHint, d.Left.Microseconds())
+		user.waitsUntil(l.clock.elapsed() + min(longestHint, d.Left.Microseconds()))
 	}
-	user.waits.Store(hint)
 	if r.Report {
 		d.Remaining, err = l.report(ctx, r, &user.keys, d.At.Add(-d.Left).UnixMicro())
 	}
