@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "12") // they mostly wait
 	code := m.Run()
 	if code == 0 {
-		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/pushpace/pushpace/internal/redistest.(*process).wait")); err != nil {
+		if err := goleak.Find(redistest.Dialing()); err != nil {
 			println(err.Error())
 			code = 1
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
 // count is a hook that counts the pipelines that leave.
 type count struct{ pipelines atomic.Int64 }

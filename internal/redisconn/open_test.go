@@ -31,7 +31,7 @@ const secret = "canary-4f1c"
 
 func TestMain(m *testing.M) {
 	LogTo(slog.New(slog.DiscardHandler))
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 
 func settings(mode config.Mode, hosts ...string) config.Redis {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("REDISTEST_PANIC") != "" {
 		startAndPanic()
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, Dialing())
 }
 
 func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
