@@ -2,7 +2,9 @@ package push
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,14 +78,16 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 //
 // KEYS  asynq's active list, leases, task, and its counts of the day and in all;
 // record, counts
-// ARGV  asynq's ID, end of the day's count and largest count; now and retention (ms)
+// ARGV  asynq's ID, end of the day's count and largest count; now and retention
+// (ms), the outcomes
 var doneScript = redis.NewScript(`
 local known = redis.call('HMGET', KEYS[6], 'state', 'accepted')
 local state = known[1]
 if not state or state == 'waiting' or state == 'accepting' then
   if state ~= 'waiting' then redis.call('HINCRBY', KEYS[7], 'accepted', 1) end
   redis.call('HINCRBY', KEYS[7], 'delivered', 1)
-  redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4])
+  redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4], 'outcomes', ARGV[6])
+  redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule')
   local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
   redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
 end
@@ -98,10 +102,16 @@ return redis.status_reply('OK')
 // DoneDelivered runs asynq's script for a job that is done, with these keys and
 // arguments, behind the settle of its notification as delivered. Running it
 // again changes nothing. It needs one Redis: see OneRedis.
-func (r *Records) DoneDelivered(ctx context.Context, id string, keys []string, args ...any) *redis.Cmd {
+func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []TargetOutcome, keys []string, args ...any) *redis.Cmd {
+	told, err := json.Marshal(outcomes)
+	if err != nil {
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(err)
+		return cmd
+	}
 	tag := r.tag(shardOf(id))
-	return doneScript.Run(ctx, r.client, append(keys, tag+"id:"+id, tag+"counts"),
-		append(args, time.Now().UnixMilli(), r.retention.Milliseconds())...)
+	return doneScript.Run(ctx, r.client, slices.Concat(keys, []string{tag + "id:" + id, tag + "counts"}),
+		slices.Concat(args, []any{time.Now().UnixMilli(), r.retention.Milliseconds(), told})...)
 }
 
 // OneRedis reports whether all keys of the client are on one server.

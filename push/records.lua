@@ -28,6 +28,7 @@ elseif op == 'confirm' then
 elseif op == 'defer' then
   if not open then return {} end
   accepted()
+  if redis.call('HGET', record, 'until') == ARGV[5] then return {} end -- it is the same one
   count('deferred')
   redis.call('HINCRBY', record, 'deferrals', 1)
   redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])

@@ -90,6 +90,13 @@ func (c *Control) take(ctx context.Context, id string, record *push.Record, stat
 			return err
 		}
 	}
+	// the job is gone, so what the record says now is final
+	if record, err = c.records.Lookup(ctx, id); err != nil {
+		return err
+	}
+	if record.State.Ended() {
+		return ErrEnded
+	}
 	end := push.End{State: state, Outcomes: record.Outcomes}
 	used := false
 	for _, o := range record.Outcomes {

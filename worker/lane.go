@@ -25,7 +25,7 @@ const (
 // newLane returns one asynq server. A server pulls one job a round trip, so
 // several of them pull side by side; the first one alone looks after the
 // delayed jobs.
-func newLane(o *Options, client redis.UniversalClient, i int) *asynq.Server {
+func newLane(stopping context.Context, o *Options, client redis.UniversalClient, i int) *asynq.Server {
 	delayed := time.Duration(never)
 	if i == 0 {
 		delayed = pollDelayed
@@ -33,6 +33,7 @@ func newLane(o *Options, client redis.UniversalClient, i int) *asynq.Server {
 	return asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              (o.handlers() + o.Lanes - 1) / o.Lanes,
 		Queues:                   push.Queues(),
+		BaseContext:              func() context.Context { return stopping }, // what is cut off is put back, and must not go on
 		TaskCheckInterval:        pollFresh,
 		DelayedTaskCheckInterval: delayed,
 		ShutdownTimeout:          o.ShutdownTimeout,

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -44,20 +45,25 @@ return jobs
 // A pulled job is active on the queue, and in nobody's hands yet.
 type pulled struct {
 	id, message string
-	keys        []string
+	keys        []string // asynq's: pending, paused, active, lease
 	at          time.Time
+	lease       any // its end, in s
 }
 
 // pull takes jobs from the queue, hands out the first and keeps the others.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
-	reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], prefetched).StringSlice()
+	most := prefetched
+	if p.failed.Load() {
+		most = 1 // what a lost answer holds is nobody's until its lease is over
+	}
+	reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
 	if err != nil || len(reply) < 2 {
 		return nil, err
 	}
 	now := time.Now()
 	jobs := make([]pulled, 0, len(reply)/2)
 	for i := 0; i+1 < len(reply); i += 2 {
-		jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now})
+		jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now, args[0]})
 	}
 	p.mu.Lock()
 	p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
@@ -83,37 +89,47 @@ func (p *puller) next(ctx context.Context, queue string, lease any) *pulled {
 	}
 }
 
+// renewScript lengthens a lease that is still the one given.
+// KEYS  lease; ARGV  ID, its end, its new end
+var renewScript = redis.NewScript(`
+if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
+return 1
+`)
+
 // renew lengthens the lease of a job that has lain for long. It answers false
-// when somebody else has the job by now.
+// when the lease was over, and the job may be somebody else's by now.
 func (p *puller) renew(ctx context.Context, job *pulled, lease any) bool {
-	set := redis.ZAddArgs{XX: true, Ch: true, Members: []redis.Z{{Member: job.id}}}
-	if seconds, ok := lease.(int64); ok {
-		set.Members[0].Score = float64(seconds)
-	}
-	changed, err := p.ZAddArgs(ctx, job.keys[3], set).Result()
-	return err == nil && changed == 1
+	renewed, err := renewScript.Run(ctx, p.UniversalClient, job.keys[3:], job.id, job.lease, lease).Int()
+	return err == nil && renewed == 1
 }
 
-// putBack returns what was pulled and not handed out to the head of its queue.
+// putBackScript returns a job to the head of its queue as long as its lease is
+// the one given.
+// KEYS  active, lease, pending, task; ARGV  ID, end of the lease
+var putBackScript = redis.NewScript(`
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
+if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return 0 end
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('RPUSH', KEYS[3], ARGV[1])
+redis.call('HSET', KEYS[4], 'state', 'pending')
+return 1
+`)
+
+// putBack returns what was pulled and not handed out to its queues.
 func (p *puller) putBack(ctx context.Context) error {
 	p.mu.Lock()
 	ready := p.ready
 	p.ready = map[string][]pulled{}
 	p.mu.Unlock()
-	pipe := p.TxPipeline()
+	var errs []error
 	for _, jobs := range ready {
 		for i := len(jobs) - 1; i >= 0; i-- {
 			job := &jobs[i]
-			task := strings.TrimSuffix(job.keys[0], "pending") + "t:" + job.id
-			pipe.LRem(ctx, job.keys[2], 0, job.id)
-			pipe.ZRem(ctx, job.keys[3], job.id)
-			pipe.RPush(ctx, job.keys[0], job.id)
-			pipe.HSet(ctx, task, "state", "pending")
+			pending, active, lease := job.keys[0], job.keys[2], job.keys[3]
+			task := strings.TrimSuffix(pending, "pending") + "t:" + job.id
+			errs = append(errs, putBackScript.Run(ctx, p.UniversalClient, []string{active, lease, pending, task}, job.id, job.lease).Err())
 		}
 	}
-	if pipe.Len() == 0 {
-		return nil
-	}
-	_, err := pipe.Exec(ctx)
-	return err
+	return errors.Join(errs...)
 }

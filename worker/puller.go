@@ -2,9 +2,10 @@ package worker
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,63 +26,107 @@ type puller struct {
 	redis.UniversalClient
 	records *push.Records
 	oneStep bool
+	failed  atomic.Bool // the last pull
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
 	ready     map[string][]pulled  // by the same: jobs that were pulled ahead
-	delivered map[string]struct{}  // by ID: handled, and not settled yet
+	delivered map[string]delivered // by ID: handled, and not settled yet
 }
 
 func newPuller(client redis.UniversalClient, records *push.Records) *puller {
 	return &puller{
 		UniversalClient: client, records: records, oneStep: push.OneRedis(client),
-		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]struct{}),
+		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
 }
+
+// delivered is a notification that is to be settled with its job.
+type delivered struct {
+	outcomes []push.TargetOutcome
+	at       time.Time
+}
+
+const (
+	// Of jobs that were cut off, or whose lease was lost, asynq never says that
+	// they are done: what is left of many is forgotten after a while.
+	manyDelivered = 4096
+	forgetAfter   = 5 * time.Minute
+)
 
 // settle takes over the settle of a notification that is delivered, and whose
 // job is done as soon as the handler returns. It answers whether it does.
-func (p *puller) settle(id string) bool {
+func (p *puller) settle(id string, outcomes []push.TargetOutcome) bool {
 	if !p.oneStep {
 		return false
 	}
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delivered[id] = struct{}{}
+	if len(p.delivered) >= manyDelivered {
+		maps.DeleteFunc(p.delivered, func(_ string, d delivered) bool { return now.Sub(d.at) > forgetAfter })
+	}
+	p.delivered[id] = delivered{outcomes, now}
 	return true
 }
 
-// EvalSha takes the place of asynq's Dequeue and Done, and passes everything
-// else on. They are told by the keys that asynq's rdb gives them.
+// delivers reports whether this process has delivered the notification, and
+// its job is not done: what comes back is not to be sent again.
+func (p *puller) delivers(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.delivered[id]
+	return ok
+}
+
+// EvalSha takes the place of asynq's Dequeue, Done and Retry, and passes
+// everything else on. They are told by the keys that asynq's rdb gives them.
 func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	switch {
 	case len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease"):
 		return p.dequeue(ctx, keys, args)
 	case len(keys) == 5 && len(args) == 3 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[4], ":processed"):
 		return p.done(ctx, sha, keys, args)
+	case len(keys) == 8 && strings.HasSuffix(keys[3], ":retry"):
+		return insist(ctx, func() *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
 	return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
 
-// done settles in the same step what waits for it. asynq repeats it after an
-// error for as long as the job's lease lasts.
+// done settles in the same step what waits for it.
 func (p *puller) done(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
 	id, _ := args[0].(string)
 	p.mu.Lock()
-	_, ours := p.delivered[id]
+	d, ours := p.delivered[id]
 	p.mu.Unlock()
 	if !ours {
-		return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		return insist(ctx, func() *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
-	cmd := p.records.DoneDelivered(ctx, id, keys, args...)
-	var reply redis.Error
-	if err := cmd.Err(); err == nil || errors.As(err, &reply) {
+	cmd := insist(ctx, func() *redis.Cmd { return p.records.DoneDelivered(ctx, id, d.outcomes, keys, args...) })
+	if err := cmd.Err(); err == nil || notFound(err) {
 		p.mu.Lock()
 		delete(p.delivered, id)
 		p.mu.Unlock()
 	}
 	return cmd
 }
+
+// insist repeats what ends a job, which changes nothing the second time. asynq's
+// own repetitions come with a context that has ended, and never reach Redis.
+func insist(ctx context.Context, f func() *redis.Cmd) *redis.Cmd {
+	var cmd *redis.Cmd
+	_ = persist(ctx, func() error { // the error is the command's
+		cmd = f()
+		if err := cmd.Err(); err != nil && !notFound(err) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			return err
+		}
+		return nil
+	})
+	return cmd
+}
+
+// notFound tells asynq's answer for a job that is not, or no longer, in hand.
+func notFound(err error) bool { return strings.Contains(err.Error(), "NOT FOUND") }
 
 // dequeue hands out one job of several that are pulled at once, and answers by
 // itself for a queue that was just found empty.
@@ -90,7 +135,9 @@ func (p *puller) dequeue(ctx context.Context, keys []string, args []any) *redis.
 	job := p.next(ctx, keys[0], args[0])
 	if job == nil && !p.foundEmpty(keys[0]) {
 		var err error
-		if job, err = p.pull(ctx, keys, args); err != nil {
+		job, err = p.pull(ctx, keys, args)
+		p.failed.Store(err != nil)
+		if err != nil {
 			cmd.SetErr(err)
 			return cmd
 		}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/pushpace/pushpace/providers"
@@ -42,7 +43,17 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		return
 	}
 	var o providers.Outcome
-	defer func() { done(o) }() // a panic leaves no probe under way
+	defer func() {
+		if cause := recover(); cause != nil { // it is this notification's alone
+			o = providers.Outcome{
+				Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Ambiguous: true,
+				Err: fmt.Errorf("a panic while it was sent: %T", cause),
+			}
+			d.outcomes[i] = tell(o)
+			d.outcomes[i].sent = true
+		}
+		done(o)
+	}()
 	o = r.sender.Send(ctx, d.Notification, d.Targets[i])
 	o = h.learn(ctx, r, o)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o)

@@ -170,7 +170,13 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 	c := h.conclude(d)
 	note := func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.told(), c.problem) }
 	if err := h.reportDead(ctx, d); err != nil {
-		// the next visit is not to send to the others again
+		// The next visit finds the dead ones again, and reports them then. It is not
+		// to send to the others.
+		for i := range d.outcomes {
+			if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+				*o = outcome{}
+			}
+		}
 		return unsettled(errors.Join(err, persist(ctx, note)))
 	}
 	if c.state != push.Waiting {
@@ -222,7 +228,7 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 
 // finish settles the notification, once.
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
-	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID) {
+	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID, d.told()) {
 		h.Observer.Ended(c.state)
 		return nil
 	}

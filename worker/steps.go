@@ -57,6 +57,9 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 	if d.visits == 0 && !d.replay {
 		return false, nil
 	}
+	if h.puller.delivers(d.ID) {
+		return true, nil // it is settled when asynq is done with this job
+	}
 	record, err := h.Records.Lookup(ctx, d.ID)
 	if errors.Is(err, push.ErrUnknownID) {
 		return false, nil

@@ -81,7 +81,11 @@ func (h *handler) removeUnreadable(ctx context.Context, queue, id string) error 
 		return err
 	}
 	if len(fields) == 0 {
-		return h.Queue.ZRem(ctx, queueKey(queue, "lease"), id).Err()
+		pipe := h.Queue.Pipeline()
+		pipe.LRem(ctx, queueKey(queue, "active"), 0, id)
+		pipe.ZRem(ctx, queueKey(queue, "lease"), id)
+		_, err := pipe.Exec(ctx)
+		return err
 	}
 	err = h.Records.SetAside(ctx, &push.Letter{
 		ID: id, State: push.Malformed, Reason: string(push.MalformedEnvelope), Error: "asynq cannot read the message",

@@ -2,14 +2,18 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// movedKept bounds the calls whose moved bookings wait to be woken. What is
-// beyond comes at its old slot.
-const movedKept = 1024
+// Of the bookings that a call has moved, the first wakeMost are woken for, and
+// so many calls wait for it. What is beyond comes at its old slot.
+const (
+	movedKept = 1024
+	wakeMost  = 64
+)
 
 // wake has those come back whose slot has moved forward, beside the pipeline.
 func (h *handler) wake(moved []throttle.Booking) {
@@ -17,9 +21,8 @@ func (h *handler) wake(moved []throttle.Booking) {
 		return
 	}
 	select {
-	case h.moved <- moved:
+	case h.moved <- slices.Clone(moved[:min(len(moved), wakeMost)]):
 	default:
-		h.Log.Warn("more slots move forward than can be woken for: some come at their old ones")
 	}
 }
 

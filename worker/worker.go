@@ -30,7 +30,7 @@ type Options struct {
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
 	// ClockOffset answers how far Redis's clock is ahead of this machine's; nil
-	// when Nobody knows. Being out of step is warned of.
+	// when nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
 	// Lanes is how many asynq servers pull side by side. 0 means 4.
@@ -101,7 +101,7 @@ func New(o Options) (*Worker, error) {
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o)}
 	for i := range o.Lanes {
-		w.lanes = append(w.lanes, newLane(&o, w.h.puller, i))
+		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, i))
 	}
 	return w, nil
 }

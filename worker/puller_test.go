@@ -1,0 +1,101 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// failing fails the first commands that it is asked to.
+type failing struct {
+	left  atomic.Int64
+	match func(redis.Cmder) bool
+}
+
+func (*failing) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (f *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f.match(cmd) && f.left.Add(-1) >= 0 {
+			err := errors.New("the connection broke")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A delivered notification whose job cannot be ended at once is not sent again.
+func TestAFailedEndIsRepeated(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		done := &failing{match: func(cmd redis.Cmder) bool {
+			for _, arg := range cmd.Args() {
+				if key, ok := arg.(string); ok && strings.HasSuffix(key, ":processed") {
+					return true
+				}
+			}
+			return false
+		}}
+		done.left.Store(3)
+		// outermost: before the commands share pipelines
+		own := redis.NewClient(client.(*redis.Client).Options())
+		t.Cleanup(func() { own.Close() })
+		own.AddHook(done)
+		r.options.Queue, r.options.Records = own, push.NewRecords(own, "", 0)
+		r.start()
+		r.enqueue(to("stubborn"))
+		counts := r.settled(1)
+		if counts.Ended[push.Delivered] != 1 || len(r.pushed("stubborn")) != 1 {
+			t.Errorf("counts %+v, pushed %+v", counts, r.pushed("stubborn"))
+		}
+		record := r.record("stubborn")
+		if len(record.Outcomes) != 1 || record.Outcomes[0].Kind != "delivered" {
+			t.Errorf("record %+v", record)
+		}
+		wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
+		if done.left.Load() > 0 {
+			t.Error("nothing has failed")
+		}
+	})
+}
+
+// What was pulled ahead and not handed out when the worker stops is on the
+// queue again.
+func TestWhatWasPulledAheadIsPutBack(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.options.Lanes, r.options.Concurrency, r.options.MaxWaiting = 1, 1, 1 // three in hand
+		r.options.ShutdownTimeout = time.Second
+		r.apns.RespondAlways(standin.Answer{Delay: 300 * time.Millisecond})
+		const n = 12
+		for i := range n {
+			r.enqueue(to(fmt.Sprintf("ahead-%d", i)))
+		}
+		stop := r.start()
+		wait(t, func() bool { return r.apns.Count().InFlight > 0 })
+		stop()
+		audit, err := r.control().Audit(t.Context())
+		must(t, err)
+		if audit.InFlight != 0 || audit.Difference != 0 {
+			t.Errorf("after the worker stopped: %+v", audit)
+		}
+		r.apns.Recover()
+		r.options.Concurrency = 8
+		r.start()
+		if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+			t.Errorf("counts %+v", counts)
+		}
+	})
+}
