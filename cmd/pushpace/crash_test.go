@@ -240,7 +240,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	resume := sync.OnceFunc(func() { c.server.Resume(t) })
 	defer resume()
 	worker.terminate(t)
-	if got := worker.wait(t, timeout+drainGrace+time.Second); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
+	if got := worker.wait(t, timeout+time.Second); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
 	}
 	resume()

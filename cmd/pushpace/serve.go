@@ -21,9 +21,9 @@ func newServe() *cobra.Command {
 		Short: "Run the workers",
 		Long: `serve takes notifications from the queue, sends what its user's limits allow and
 puts off the rest, until SIGINT or SIGTERM. It then lets what is under way end,
-for worker.shutdown_timeout at most, and 3 s more to put the rest back; what is
-then left, since Redis hangs, say, comes back by itself when its lease ends. A
-second signal ends it at once.`,
+puts the rest back, and is gone within worker.shutdown_timeout; what is left by
+then, since Redis hangs, say, comes back by itself when its lease ends. A second
+signal ends it at once.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
@@ -87,23 +87,31 @@ func (s *system) start(cfg *config.Config, log *slog.Logger) (*worker.Worker, er
 	return w, w.Start()
 }
 
-// drainGrace is what the worker may need beyond its time-out to put the rest
-// back on the queue.
-const drainGrace = 3 * time.Second
+// drainShare is what of the shutdown's time is left for putting back what has
+// not ended, at most drainMost.
+const (
+	drainShare = 4
+	drainMost  = 3 * time.Second
+)
+
+// sendTime is how long what is under way may take to end at a shutdown.
+func sendTime(shutdown time.Duration) time.Duration {
+	return shutdown - min(drainMost, shutdown/drainShare)
+}
 
 // errUnderWay means that something did not end in time.
 var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")
 
 // drain runs what lets everything end. It answers errUnderWay when that takes
-// longer than the time-out and the grace: asynq writes what has ended while
-// Redis hangs one by one, each for as long as a command may take.
+// longer than the time-out: asynq writes what has ended while Redis hangs one by
+// one, each for as long as a command may take.
 func drain(timeout time.Duration, end func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- end() }()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(timeout + drainGrace):
+	case <-time.After(timeout):
 		return errUnderWay
 	}
 }

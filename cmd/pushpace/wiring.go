@@ -114,7 +114,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Observer: s.observer, Log: log, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
-		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: w.ShutdownTimeout,
+		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps),
 	})
 }
