@@ -15,15 +15,16 @@ import (
 // error, the notification is safe on the queue and the caller may forget it.
 // It is safe for concurrent use.
 type Producer struct {
-	tasks   *asynq.Client
-	records *Records
-	oneStep bool
+	tasks     *asynq.Client
+	inspector *asynq.Inspector
+	records   *Records
+	oneStep   bool
 }
 
 // NewProducer returns a producer on the client, which stays the caller's to
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	p := &Producer{records: NewRecords(client, prefix, retention), oneStep: OneRedis(client)}
+	p := &Producer{records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
 	if p.oneStep {
 		client = &enqueuer{client, p.records}
 	}
@@ -131,8 +132,34 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 	case !there:
 		return ErrNoLetter
 	}
-	if _, err := p.put(ctx, id, letter.Queue, payload, time.Time{}); err != nil {
-		return err
+	// Where the job of the last attempt is just about to go, its ID is taken.
+	for try := 0; ; try++ {
+		there, err := p.put(ctx, id, letter.Queue, payload, time.Time{})
+		if err != nil {
+			return err
+		}
+		if !there || !p.active(letter.Queue, id) {
+			break
+		}
+		if try == requeueTries {
+			return fmt.Errorf("requeue: the job of the last attempt is still there: try again")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(requeuePause):
+		}
 	}
 	return p.records.discard(ctx, letter)
+}
+
+const (
+	requeueTries = 40
+	requeuePause = 50 * time.Millisecond
+)
+
+// active reports whether a worker has the job in hand.
+func (p *Producer) active(queue, id string) bool {
+	info, err := p.inspector.GetTaskInfo(queue, id)
+	return err != nil || info.State == asynq.TaskStateActive
 }

@@ -78,6 +78,9 @@ func (n *Notification) leastSize() int {
 }
 
 func (n *Notification) checkNames(f *Faults) {
+	if n.ID != "" && strings.TrimSpace(n.ID) == "" {
+		f.add("/id", "must not be blank")
+	}
 	if len(n.ID) > MaxIDBytes || !isPrintable(n.ID, ' ') {
 		f.add("/id", "must be printable ASCII of at most %d bytes", MaxIDBytes)
 	}

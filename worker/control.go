@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -76,7 +77,7 @@ func (c *Control) take(ctx context.Context, id string, record *push.Record, stat
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
 		if record.Taking == "" {
-			return ErrUnderWay // a worker is done with it, and about to say so
+			return c.close(ctx, id, record.Queue, state)
 		}
 		if err := json.Unmarshal([]byte(record.Taking), &t); err != nil {
 			return fmt.Errorf("what was to be done with it: %w", err)
@@ -114,6 +115,22 @@ func (c *Control) take(ctx context.Context, id string, record *push.Record, stat
 		}
 	}
 	first, err := c.records.Settle(ctx, id, end)
+	if err == nil && !first {
+		return ErrEnded
+	}
+	return err
+}
+
+// close ends a notification that waits and has no job, as none should. Whether
+// that is so shows in a second look: a worker may just be done with it.
+func (c *Control) close(ctx context.Context, id, queue string, state push.State) error {
+	if err := sleep(ctx, time.Second); err != nil {
+		return err
+	}
+	if _, err := c.inspector.GetTaskInfo(queue, id); !errors.Is(err, asynq.ErrTaskNotFound) {
+		return ErrUnderWay
+	}
+	first, err := c.records.Settle(ctx, id, push.End{State: state, Error: "its job was gone"})
 	if err == nil && !first {
 		return ErrEnded
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
@@ -9,18 +10,25 @@ import (
 
 // A gate bounds the pushes in flight to one provider of one app, so that one
 // that is slow or stuck holds up its own notifications only.
-type gate chan struct{}
+type gate struct {
+	places  chan struct{}
+	waiting atomic.Int64
+}
 
-// gateWait is how long a notification stands before a gate. One that finds no
-// place goes back to the queue, and comes again after busyDelay.
+func newGate(places int) *gate { return &gate{places: make(chan struct{}, places)} }
+
+// So many notifications stand before a gate, for so long at most. What is more
+// goes back to the queue, and comes again after busyDelay: the queue's times are
+// whole seconds, and until then the provider is to have enough to do.
 const (
-	gateWait  = 250 * time.Millisecond
-	busyDelay = 2 * time.Second
+	gateWaiting = 1024
+	gateWait    = 2 * time.Second
+	busyDelay   = time.Second
 )
 
 // needed are the gates that the delivery has to pass, each once.
-func needed(d *delivery) []gate {
-	var needed []gate
+func needed(d *delivery) []*gate {
+	var needed []*gate
 	for _, platform := range []push.Platform{push.APNs, push.FCM} {
 		for i, r := range d.routes {
 			if r != nil && r.platform == platform && d.outcomes[i].due() {
@@ -32,10 +40,10 @@ func needed(d *delivery) []gate {
 	return needed
 }
 
-// busy reports whether a gate of the delivery has no place now.
-func (h *handler) busy(d *delivery) bool {
+// busy reports whether nothing more can stand before a gate of the delivery.
+func (d *delivery) busy() bool {
 	for _, g := range d.gates {
-		if len(g) == cap(g) {
+		if g.waiting.Load() >= gateWaiting {
 			return true
 		}
 	}
@@ -43,7 +51,7 @@ func (h *handler) busy(d *delivery) bool {
 }
 
 // enter takes a place in each of the gates, or in none.
-func enter(ctx context.Context, gates []gate) bool {
+func enter(ctx context.Context, gates []*gate) bool {
 	for i, g := range gates {
 		if !g.enter(ctx) {
 			leave(gates[:i])
@@ -53,16 +61,18 @@ func enter(ctx context.Context, gates []gate) bool {
 	return true
 }
 
-func (g gate) enter(ctx context.Context) bool {
+func (g *gate) enter(ctx context.Context) bool {
 	select {
-	case g <- struct{}{}:
+	case g.places <- struct{}{}:
 		return true
 	default:
 	}
+	g.waiting.Add(1)
+	defer g.waiting.Add(-1)
 	timer := time.NewTimer(gateWait)
 	defer timer.Stop()
 	select {
-	case g <- struct{}{}:
+	case g.places <- struct{}{}:
 		return true
 	case <-timer.C:
 		return false
@@ -71,8 +81,8 @@ func (g gate) enter(ctx context.Context) bool {
 	}
 }
 
-func leave(gates []gate) {
+func leave(gates []*gate) {
 	for _, g := range gates {
-		<-g
+		<-g.places
 	}
 }

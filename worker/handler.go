@@ -71,7 +71,7 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if h.hold(d) {
 		return h.standBack(ctx, d)
 	}
-	if h.busy(d) {
+	if d.busy() {
 		return busy()
 	}
 	decision, err := h.admit(ctx, d)
@@ -109,7 +109,7 @@ type delivery struct {
 	first    time.Time
 	routes   []*route  // of each target; nil where there is none
 	outcomes []outcome // of each target
-	gates    []gate    // of the routes that are to be taken
+	gates    []*gate   // of the routes that are to be taken
 }
 
 func (d *delivery) expired(now time.Time) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -52,7 +53,7 @@ func (o *Options) handlers() int {
 	for _, platforms := range o.Senders {
 		routes += len(platforms)
 	}
-	return min(most, routes*o.Concurrency+o.MaxWaiting)
+	return min(most, routes*(o.Concurrency+gateWaiting)+o.MaxWaiting)
 }
 
 // asynqLog hands asynq's words to slog. What it has to say of a job is ours to
@@ -66,5 +67,9 @@ func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
 func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 
 func (l asynqLog) write(level slog.Level, args []any) {
-	l.log.Log(context.Background(), level, "queue: "+fmt.Sprint(args...))
+	text := fmt.Sprint(args...)
+	if strings.Contains(text, "NOT FOUND") { // another lane was faster
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, "queue: "+text)
 }

@@ -31,6 +31,7 @@ type puller struct {
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
 	ready     map[string][]pulled  // by the same: jobs that were pulled ahead
+	pruned    time.Time
 	delivered map[string]delivered // by ID: handled, and not settled yet
 }
 
@@ -47,12 +48,9 @@ type delivered struct {
 	at       time.Time
 }
 
-const (
-	// Of jobs that were cut off, or whose lease was lost, asynq never says that
-	// they are done: what is left of many is forgotten after a while.
-	manyDelivered = 4096
-	forgetAfter   = 5 * time.Minute
-)
+// forgetAfter is when a delivered notification is forgotten of whose job, cut
+// off or taken over, asynq never says that it is done.
+const forgetAfter = 5 * time.Minute
 
 // settle takes over the settle of a notification that is delivered, and whose
 // job is done as soon as the handler returns. It answers whether it does.
@@ -63,7 +61,8 @@ func (p *puller) settle(id string, outcomes []push.TargetOutcome) bool {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.delivered) >= manyDelivered {
+	if now.Sub(p.pruned) > forgetAfter {
+		p.pruned = now
 		maps.DeleteFunc(p.delivered, func(_ string, d delivered) bool { return now.Sub(d.at) > forgetAfter })
 	}
 	p.delivered[id] = delivered{outcomes, now}
@@ -115,7 +114,9 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 // own repetitions come with a context that has ended, and never reach Redis.
 func insist(ctx context.Context, f func() *redis.Cmd) *redis.Cmd {
 	var cmd *redis.Cmd
-	_ = persist(ctx, func() error { // the error is the command's
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistFor)
+	defer cancel()
+	_ = persistFor(ctx, insistFor, func() error { // the error is the command's
 		cmd = f()
 		if err := cmd.Err(); err != nil && !notFound(err) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
 			return err
@@ -124,6 +125,10 @@ func insist(ctx context.Context, f func() *redis.Cmd) *redis.Cmd {
 	})
 	return cmd
 }
+
+// insistFor is how long: until another worker may have the job, whose lease
+// has been over for half a minute then.
+const insistFor = time.Minute
 
 // notFound tells asynq's answer for a job that is not, or no longer, in hand.
 func notFound(err error) bool { return strings.Contains(err.Error(), "NOT FOUND") }

@@ -15,7 +15,7 @@ type route struct {
 	app      string
 	platform push.Platform
 	sender   providers.Sender
-	gate     gate
+	gate     *gate
 	breaker  *breaker
 	spike    spike
 	queue    comebacks
@@ -33,7 +33,7 @@ func newRoutes(o *Options) routes {
 		all[app] = make(map[push.Platform]*route, len(senders))
 		for platform, sender := range senders {
 			all[app][platform] = &route{
-				app: app, platform: platform, sender: sender, gate: make(gate, o.Concurrency),
+				app: app, platform: platform, sender: sender, gate: newGate(o.Concurrency),
 				breaker: newBreaker(o.times.open, o.breakerChanged(app, platform)),
 			}
 		}

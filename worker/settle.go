@@ -288,12 +288,16 @@ func (d *delivery) told() []push.TargetOutcome {
 // persist repeats a write that failed for a while: what was sent and is not
 // recorded would be sent again.
 func persist(ctx context.Context, write func() error) error {
+	return persistFor(ctx, 10*time.Second, write)
+}
+
+func persistFor(ctx context.Context, limit time.Duration, write func() error) error {
 	if err := write(); err == nil {
 		return nil
 	}
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, write() },
-		backoff.WithBackOff(b), backoff.WithMaxElapsedTime(10*time.Second))
+		backoff.WithBackOff(b), backoff.WithMaxElapsedTime(limit))
 	return err
 }

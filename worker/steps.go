@@ -22,6 +22,9 @@ func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, erro
 	if err != nil {
 		return nil, err
 	}
+	if id, _ := asynq.GetTaskID(ctx); id != job.Notification.ID {
+		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
+	}
 	visits, _ := asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	return &delivery{
@@ -81,8 +84,8 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 // late for, for want of a processor or a place, is asked for again: at its own
 // instant it was right, now it may not be.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	decision, err := h.acquire(ctx, d)
 	for range lateTries {
-		decision, err := h.acquire(ctx, d)
 		if err != nil || decision.Status != throttle.Granted {
 			return decision, err
 		}
@@ -95,17 +98,31 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		}
 		late := time.Since(due)
 		if late < tooLate || len(h.Limits.Scopes(d.Category)) == 0 {
-			if slot := decision.Slot; !slot.IsZero() {
-				late += decision.At.Sub(slot)
-			}
-			if decision.Left > 0 || !decision.Slot.IsZero() {
-				h.Observer.Paced(late)
-			}
+			h.paced(decision, late)
+			return decision, nil
+		}
+		// with the place kept, if it may go now
+		decision, err = h.acquire(ctx, d)
+		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && sleep(ctx, decision.Left) == nil {
+			h.paced(decision, 0)
 			return decision, nil
 		}
 		leave(d.gates)
 	}
-	return throttle.Decision{}, errTooLate
+	if err != nil {
+		return decision, err
+	}
+	return decision, errTooLate
+}
+
+// paced tells how much after its slot what had to wait goes out.
+func (h *handler) paced(decision throttle.Decision, late time.Duration) {
+	if !decision.Slot.IsZero() {
+		late += decision.At.Sub(decision.Slot)
+	} else if decision.Left == 0 {
+		return
+	}
+	h.Observer.Paced(late)
 }
 
 const (

@@ -240,7 +240,8 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	resume := sync.OnceFunc(func() { c.server.Resume(t) })
 	defer resume()
 	worker.terminate(t)
-	if got := worker.wait(t, timeout+time.Second); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
+	const exiting = 3 * time.Second // the race detector has a program linger
+	if got := worker.wait(t, timeout+exiting); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
 	}
 	resume()

@@ -16,6 +16,7 @@ func newDead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
 		Short: "Look after the dead letters: what was rejected, exhausted or malformed",
+		RunE:  func(*cobra.Command, []string) error { return misusedf("dead: want list, show, requeue or purge") },
 	}
 	cmd.AddCommand(newDeadList(), newDeadShow(), newDeadRequeue(), newDeadPurge())
 	return cmd

@@ -36,7 +36,7 @@ func operate(cmd *cobra.Command, f func(ctx context.Context, o *operation, args 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		o, err := openOperation(ctx, *file)
+		o, err := openOperation(ctx, *file, cmd.Name() == moving)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,10 @@ func operate(cmd *cobra.Command, f func(ctx context.Context, o *operation, args 
 	return cmd
 }
 
-func openOperation(ctx context.Context, configured string) (*operation, error) {
+// moving is the command that moves users' slots, and needs their timelines.
+const moving = "cancel"
+
+func openOperation(ctx context.Context, configured string, moves bool) (*operation, error) {
 	cfg, err := loadReachable(configured)
 	if err != nil {
 		return nil, err
@@ -59,17 +62,15 @@ func openOperation(ctx context.Context, configured string) (*operation, error) {
 		return nil, err
 	}
 	o.add(queue.Close)
-	timelines := queue
-	if cfg.Limits.Redis != nil {
-		if timelines, err = redisconn.Open(ctx, *cfg.Limits.Redis, connections); err != nil {
+	timelines, prefix := queue, cfg.Redis.Prefix
+	// what only looks must not need the limits' Redis: that may be what is away
+	if own := cfg.Limits.Redis; own != nil && moves {
+		if timelines, err = redisconn.Open(ctx, *own, connections); err != nil {
 			_ = o.close()
 			return nil, err
 		}
 		o.add(timelines.Close)
-	}
-	prefix := cfg.Redis.Prefix
-	if cfg.Limits.Redis != nil {
-		prefix = cfg.Limits.Redis.Prefix
+		prefix = own.Prefix
 	}
 	o.limiter = throttle.NewRedis(timelines.Client, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
 	o.add(o.limiter.Close)
