@@ -1,12 +1,17 @@
 package worker_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -124,4 +129,39 @@ func TestPurge(t *testing.T) {
 	if counts := r.settled(1); counts.Ended[push.Rejected] != 1 {
 		t.Errorf("counts %+v: the end stays counted", counts)
 	}
+}
+
+// However often and from wherever dead letters are put back while they are
+// rejected again, none is lost.
+func TestRequeuesThatRaceLoseNothing(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusRequestEntityTooLarge, Delay: 5 * time.Millisecond})
+		r.start()
+		const n = 10
+		for i := range n {
+			r.enqueue(to(fmt.Sprintf("back-%d", i)))
+		}
+		r.settled(n)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for range 8 {
+					for i := range n {
+						// it may have no letter at the moment, or its last job still
+						_ = r.producer.Requeue(context.Background(), fmt.Sprintf("back-%d", i))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		counts := r.settled(n)
+		wait(t, func() bool { audit, err := r.control().Audit(t.Context()); return err == nil && audit.Queued == 0 })
+		if counts, _ = r.records.Counts(t.Context()); counts.Accepted != n || counts.Waiting() != 0 || counts.Ended[push.Rejected] != n {
+			t.Errorf("counts %+v", counts)
+		}
+		for i := range n {
+			r.letter(fmt.Sprintf("back-%d", i))
+		}
+	})
 }
