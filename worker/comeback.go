@@ -37,8 +37,8 @@ func again(delay time.Duration) *comeback {
 }
 
 // busy is a new visit because a provider has as many pushes in flight as it may.
-func busy() *comeback {
-	return &comeback{why: "the provider is busy", after: busyDelay}
+func busy(delay time.Duration) *comeback {
+	return &comeback{why: "the provider is busy", after: delay}
 }
 
 // paused is a new visit because no provider that is left may be sent to now.

@@ -13,17 +13,35 @@ import (
 type gate struct {
 	places  chan struct{}
 	waiting atomic.Int64
+	moved   atomic.Int64 // when a place was taken or left last, in ns
 }
 
-func newGate(places int) *gate { return &gate{places: make(chan struct{}, places)} }
+func newGate(places int) *gate {
+	g := &gate{places: make(chan struct{}, places)}
+	g.moved.Store(time.Now().UnixNano())
+	return g
+}
+
+// stuck is for how long the gate is full and nothing has moved; 0 when it moves.
+func (g *gate) stuck(now time.Time) time.Duration {
+	still := time.Duration(now.UnixNano() - g.moved.Load())
+	if len(g.places) < cap(g.places) || still < gateStill {
+		return 0
+	}
+	return still
+}
 
 // So many notifications stand before a gate, for so long at most. What is more
 // goes back to the queue, and comes again after busyDelay: the queue's times are
 // whole seconds, and until then the provider is to have enough to do.
 const (
-	gateWaiting = 1024
+	gateWaiting = 512
 	gateWait    = 2 * time.Second
 	busyDelay   = time.Second
+	// Before a gate where nothing has moved for gateStill nobody stands, and who
+	// goes back stays away for as long again, at most longestBusy.
+	gateStill   = 500 * time.Millisecond
+	longestBusy = 8 * time.Second
 )
 
 // needed are the gates that the delivery has to pass, each once.
@@ -40,14 +58,16 @@ func needed(d *delivery) []*gate {
 	return needed
 }
 
-// busy reports whether nothing more can stand before a gate of the delivery.
-func (d *delivery) busy() bool {
+// busy is after how long the delivery may find a place before all its gates; 0
+// when it may stand before them now.
+func (d *delivery) busy(now time.Time) time.Duration {
+	delay := time.Duration(0)
 	for _, g := range d.gates {
-		if g.waiting.Load() >= gateWaiting {
-			return true
+		if still := g.stuck(now); still > 0 || g.waiting.Load() >= gateWaiting {
+			delay = max(delay, busyDelay, min(still, longestBusy))
 		}
 	}
-	return false
+	return delay
 }
 
 // enter takes a place in each of the gates, or in none.
@@ -64,6 +84,7 @@ func enter(ctx context.Context, gates []*gate) bool {
 func (g *gate) enter(ctx context.Context) bool {
 	select {
 	case g.places <- struct{}{}:
+		g.moved.Store(time.Now().UnixNano())
 		return true
 	default:
 	}
@@ -73,6 +94,7 @@ func (g *gate) enter(ctx context.Context) bool {
 	defer timer.Stop()
 	select {
 	case g.places <- struct{}{}:
+		g.moved.Store(time.Now().UnixNano())
 		return true
 	case <-timer.C:
 		return false
@@ -84,5 +106,6 @@ func (g *gate) enter(ctx context.Context) bool {
 func leave(gates []*gate) {
 	for _, g := range gates {
 		<-g.places
+		g.moved.Store(time.Now().UnixNano())
 	}
 }

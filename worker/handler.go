@@ -71,14 +71,14 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if h.hold(d) {
 		return h.standBack(ctx, d)
 	}
-	if d.busy() {
-		return busy()
+	if delay := d.busy(time.Now()); delay > 0 {
+		return busy(delay)
 	}
 	decision, err := h.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d)
-		return busy()
+		return busy(max(busyDelay, d.busy(time.Now())))
 	case err != nil:
 		return later(err)
 	case decision.Status == throttle.Refused:

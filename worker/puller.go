@@ -87,7 +87,7 @@ func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case len(keys) == 5 && len(args) == 3 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[4], ":processed"):
 		return p.done(ctx, sha, keys, args)
 	case len(keys) == 8 && strings.HasSuffix(keys[3], ":retry"):
-		return insist(ctx, func() *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
+		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
 	return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
@@ -99,9 +99,11 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 	d, ours := p.delivered[id]
 	p.mu.Unlock()
 	if !ours {
-		return insist(ctx, func() *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
+		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
-	cmd := insist(ctx, func() *redis.Cmd { return p.records.DoneDelivered(ctx, id, d.outcomes, keys, args...) })
+	cmd := insist(ctx, func(ctx context.Context) *redis.Cmd {
+		return p.records.DoneDelivered(ctx, id, d.outcomes, keys, args...)
+	})
 	if err := cmd.Err(); err == nil || notFound(err) {
 		p.mu.Lock()
 		delete(p.delivered, id)
@@ -112,18 +114,26 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 
 // insist repeats what ends a job, which changes nothing the second time. asynq's
 // own repetitions come with a context that has ended, and never reach Redis.
-func insist(ctx context.Context, f func() *redis.Cmd) *redis.Cmd {
-	var cmd *redis.Cmd
+func insist(ctx context.Context, f func(context.Context) *redis.Cmd) *redis.Cmd {
+	cmd := f(ctx)
+	if ended(cmd) {
+		return cmd
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistFor)
 	defer cancel()
 	_ = persistFor(ctx, insistFor, func() error { // the error is the command's
-		cmd = f()
-		if err := cmd.Err(); err != nil && !notFound(err) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			return err
+		if cmd = f(ctx); ended(cmd) {
+			return nil
 		}
-		return nil
+		return cmd.Err()
 	})
 	return cmd
+}
+
+// ended reports whether the job is out of hand, or another script is asked for.
+func ended(cmd *redis.Cmd) bool {
+	err := cmd.Err()
+	return err == nil || notFound(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
 // insistFor is how long: until another worker may have the job, whose lease
