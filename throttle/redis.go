@@ -162,8 +162,8 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
 	defer l.recycle(c)
+	defer user.claiming.Store(false) // once it is known what the next one has to wait for
 	err := l.run(ctx, c)
-	user.claiming.Store(false)
 	if err != nil {
 		return Decision{}, err
 	}
