@@ -152,7 +152,11 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	if l.clock.elapsed() < user.waits.Load() || !user.claiming.CompareAndSwap(false, true) {
+	if !user.claiming.CompareAndSwap(false, true) {
+		return l.wait(ctx, &r, user, 0)
+	}
+	defer user.claiming.Store(false) // once it is known what the next one has to wait for
+	if l.clock.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, 0)
 	}
 	return l.arrive(ctx, &r, user)
@@ -162,7 +166,6 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
 	defer l.recycle(c)
-	defer user.claiming.Store(false) // once it is known what the next one has to wait for
 	err := l.run(ctx, c)
 	if err != nil {
 		return Decision{}, err
