@@ -224,10 +224,12 @@ end
 
 mirror()
 if sent then unsend() end
-if sent == claim and claim > 0 then sent = nil end -- a claim that was denied
+local denied = sent == claim and claim > 0 -- the claim, which others may have counted
+if denied then sent = nil end
 if op == 'acquire' then
-  if all then pull(all, all.booked, allahead, moved) end
-  if cat then pull(cat, cat.line, catahead, moved) end
+  local close = denied and shift or pull
+  if all then close(all, all.booked, allahead, moved) end
+  if cat then close(cat, cat.line, catahead, moved) end
 end
 booked = all and tonumber(redis.call('ZSCORE', all.booked, id) or nil)
 lined = cat and tonumber(redis.call('ZSCORE', cat.line, id) or nil)

@@ -61,9 +61,8 @@ type userState struct {
 	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
 	// the process's clock.
 	waits, kept atomic.Int64
-	// claiming says that this process has a claim of the user under way. A second
-	// one would see it, whatever becomes of it, and count it.
-	claiming atomic.Bool
+	// claiming is the user's claim that this process has under way.
+	claiming turn
 }
 
 // waitsUntil notes that somebody waits until then at least.
@@ -152,10 +151,22 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	if !user.claiming.CompareAndSwap(false, true) {
+	if l.clock.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, 0)
 	}
-	defer user.claiming.Store(false) // once it is known what the next one has to wait for
+	if taken := user.claiming.take(); taken != nil {
+		// Beside a claim, a visit to the line may deny it by coming first, or count
+		// it though it will be denied.
+		ctx, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return Decision{}, l.fail(opAcquire, ctx.Err())
+		}
+		return l.wait(ctx, &r, user, 0)
+	}
+	defer user.claiming.give() // once it is known what the next one has to wait for
 	if l.clock.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, 0)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
@@ -15,8 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A world is one simulated history. One goroutine of the limiters runs at a
-// time, and the world waits until it stands at its next round trip.
+// A world is one simulated history. It has one thing happen to the limiters at a
+// time, and waits until all of their goroutines stand still again: at a round
+// trip, or behind one that is.
 type world struct {
 	seed  uint64
 	rng   *rand.Rand
@@ -36,7 +39,11 @@ type world struct {
 	jobs    []*job
 
 	running *call
+	calls   []*call // those under way, oldest first
 	pending map[*trip]bool
+
+	mu      sync.Mutex
+	arrived []*trip // since the world last looked
 	closing bool
 
 	log     []*admission
@@ -187,7 +194,6 @@ type call struct {
 	job     *job
 	request Request
 	done    bool
-	handled bool
 
 	decision Decision
 	moved    []Booking
@@ -202,19 +208,38 @@ type call struct {
 // start makes a call, as far as its first round trip.
 func (w *world) start(c *call, do func(context.Context, *call)) {
 	w.running = c
+	w.calls = append(w.calls, c)
 	go func() {
-		do(context.Background(), c)
+		do(context.WithValue(context.Background(), callKey{}, c), c)
 		c.done = true
 	}()
-	w.quiet(c)
+	w.quiet()
 }
 
-// quiet waits until the call stands at a round trip or is done.
-func (w *world) quiet(c *call) {
+// callKey is where a call's context has it. The pipelines' have none.
+type callKey struct{}
+
+// quiet waits until every call stands at a round trip or is done. The end of one
+// may have let others go on.
+func (w *world) quiet() {
 	synctest.Wait()
 	w.running = nil
-	if c.done && !c.handled {
-		c.handled = true
+	arrived := w.arrived
+	w.arrived = nil
+	slices.SortStableFunc(arrived, func(a, b *trip) int {
+		return slices.Index(w.calls, a.call) - slices.Index(w.calls, b.call)
+	})
+	for _, t := range arrived {
+		w.arrive(t)
+	}
+	var done []*call
+	w.calls = slices.DeleteFunc(w.calls, func(c *call) bool {
+		if c.done {
+			done = append(done, c)
+		}
+		return c.done
+	})
+	for _, c := range done {
 		if !w.closing {
 			c.then(c)
 		}
@@ -242,26 +267,31 @@ func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h.hold([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+		return h.hold(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
 	}
 }
 
 func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.hold(cmds, func() error { return next(ctx, cmds) })
+		return h.hold(ctx, cmds, func() error { return next(ctx, cmds) })
 	}
 }
 
-func (h hook) hold(cmds []redis.Cmder, next func() error) error {
+func (h hook) hold(ctx context.Context, cmds []redis.Cmder, next func() error) error {
 	name := text(cmds[0].Args()[0])
 	if name == "hello" || name == "client" {
 		return next()
 	}
 	w := h.worker.world
-	w.count++
-	t := &trip{call: w.running, worker: h.worker, number: w.count, cmds: cmds, name: name,
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		c = w.running
+	}
+	t := &trip{call: c, worker: h.worker, cmds: cmds, name: name,
 		execute: make(chan struct{}), reply: make(chan error)}
-	w.arrive(t)
+	w.mu.Lock()
+	w.arrived = append(w.arrived, t)
+	w.mu.Unlock()
 	var err error
 	select {
 	case <-t.execute:
@@ -284,9 +314,10 @@ func text(arg any) string {
 	return fmt.Sprint(arg)
 }
 
-// arrive draws what becomes of a round trip. It runs on the limiter's goroutine
-// while the world waits.
+// arrive draws what becomes of a round trip.
 func (w *world) arrive(t *trip) {
+	w.count++
+	t.number = w.count
 	w.pending[t] = true
 	t.worker.pending++
 	if w.closing {
@@ -360,7 +391,7 @@ func (w *world) release(t *trip, err error) {
 	t.worker.pending--
 	w.running = t.call
 	t.reply <- err
-	w.quiet(t.call)
+	w.quiet()
 }
 
 // haunt has the server run a copy of the round trip later.

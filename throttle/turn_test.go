@@ -1,0 +1,100 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestATurnIsOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var turn turn
+		if turn.take() != nil {
+			t.Fatal("a free turn is taken")
+		}
+		const waiters = 3
+		woken := make(chan bool, waiters)
+		for range waiters {
+			over := turn.take()
+			if over == nil {
+				t.Fatal("the turn is taken twice")
+			}
+			go func() { <-over; woken <- true }()
+		}
+		synctest.Wait()
+		if len(woken) > 0 {
+			t.Error("woken before the turn is over")
+		}
+		turn.give()
+		synctest.Wait()
+		if len(woken) != waiters {
+			t.Errorf("%d woken", len(woken))
+		}
+		if turn.take() != nil {
+			t.Error("the turn is not free again")
+		}
+		turn.give()
+	})
+}
+
+// TestADeniedClaimLeavesNoHole has those who are booked while another process's
+// claim stands there, which is denied, wait no longer than without it.
+func TestADeniedClaimLeavesNoHole(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	clock := newFakeClock()
+	server.SetTime(clock.now())
+	ctx := context.Background()
+	request := func(id string) *Request {
+		return &Request{User: "u", ID: id, Horizon: time.Hour,
+			Scopes: []Scope{{General, Policy{MinGap: 300 * time.Millisecond, Rates: []Rate{{10, 5 * time.Second}}}}}}
+	}
+	// slots are those of 15 who come at once, the fifth behind a claim or not
+	slots := func(prefix string, claims bool) ([]Booking, []Booking) {
+		l := NewRedis(client, Options{Prefix: prefix, Now: clock.now})
+		t.Cleanup(func() { _ = l.Close() })
+		var moved []Booking
+		visit := func(id string, stamp int64) {
+			r := request(id)
+			d, err := l.wait(ctx, r, l.user(r), stamp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved = append(moved, d.Moved...)
+		}
+		visit("n0", 0)
+		stamp := clock.now().UnixMicro() + 7
+		if claims {
+			if err := client.ZAdd(ctx, l.user(request("late")).keys.sent, redis.Z{Score: float64(stamp), Member: "late"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 14 {
+			visit(fmt.Sprint("n", i+1), 0)
+		}
+		visit("late", stamp)
+		timeline, err := l.Timeline(ctx, *request("n0"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return timeline.Bookings, moved
+	}
+	want, _ := slots("without", false)
+	got, moved := slots("with", true)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("with the claim\n%v, without\n%v", got, want)
+	}
+	// n9 was the tenth before the window was full
+	if len(moved) == 0 || moved[0].ID != "n9" || moved[0].Slot.After(clock.now().Add(3*time.Second)) {
+		t.Errorf("moved: %v", moved)
+	}
+}
