@@ -88,7 +88,7 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 			switch op {
 			case "acquire":
 				got, err = memory.Acquire(ctx, r)
-				want, err2 = script.wait(ctx, &r, script.user(&r), 0)
+				want, err2 = script.wait(ctx, &r, script.user(&r), denial{})
 			case "peek":
 				got, err = memory.Peek(ctx, r)
 				want, err2 = script.Peek(ctx, r)

@@ -12,13 +12,15 @@ import (
 //
 //	PREFIX:{APP/USER}:sent          admissions, by member(ID)
 //	PREFIX:{APP/USER}:booked        who waits for the general limits, by ID
+//	PREFIX:{APP/USER}:reserved      the places among the general limits of those
+//	                                who wait for their category's, by ID
 //	PREFIX:{APP/USER}:sent:CAT      the category's part of each, where the
 //	PREFIX:{APP/USER}:booked:CAT    category has limits of its own
 //	PREFIX:{APP/USER}:line:CAT      who waits for the category's limits, by ID
 type keys struct {
-	sent, booked       string
-	catSent, catBooked string
-	line               string
+	sent, booked, reserved string
+	catSent, catBooked     string
+	line                   string
 }
 
 func userKeys(prefix string, r *Request) keys {
@@ -27,7 +29,7 @@ func userKeys(prefix string, r *Request) keys {
 		tag = escape(r.App) + "/" + tag
 	}
 	base := prefix + ":{" + tag + "}:"
-	k := keys{sent: base + "sent", booked: base + "booked"}
+	k := keys{sent: base + "sent", booked: base + "booked", reserved: base + "reserved"}
 	if category := r.category(); category != nil {
 		name := escape(category.Name)
 		k.catSent, k.catBooked, k.line = k.sent+":"+name, k.booked+":"+name, base+"line:"+name

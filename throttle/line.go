@@ -16,6 +16,8 @@ import (
 // limits stands in "booked", whatever its category; one that waits for its
 // category's limits stands in that category's "line", and holds nobody else
 // back. A newcomer goes behind all who wait in its scopes. A job that comes back
+// The general limits reserve a place for each of them, at the slot that both
+// scopes agree on, which later ones go around. A job that comes back
 // for its slot has only to fit among those sent; when it does not (it is late, a
 // limit was lowered) its whole line moves back in the order it has, and when
 // the head of a line stands later than it needs to (a limit was raised, somebody
@@ -41,14 +43,25 @@ const slack = 20_000
 // keep its place among those who wait for the general limits.
 const brief = 50_000
 
-// visit runs the script. stamp is the score of the claim that was denied, or 0.
-func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, stamp int64) (Decision, error) {
+// fitSteps bounds the search for a place among others. What is not found by then
+// is a place that does not hold, and its job is put off again when it comes.
+const fitSteps = 256
+
+// A denial is what is known of the claim that was denied. The zero value is none.
+type denial struct {
+	stamp int64 // its score
+	alone bool  // nobody waited
+}
+
+// visit runs the script.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim denial) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	names := make([]string, 0, 5)
+	names := make([]string, 0, 6)
+	names = append(names, k.reserved)
 	args := make([]any, 0, 32)
-	args = append(args, op, member(r.ID), r.ID, stamp, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), int64(slack), int64(brief))
+	args = append(args, op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
+		l.keep, l.life(), int64(slack), int64(brief), fitSteps)
 	if g := r.general(); g != nil {
 		names = append(names, k.sent, k.booked)
 		args = g.Policy.appendArgs(args)
@@ -133,7 +146,7 @@ func (r *Request) scope(which int64) *Scope {
 // inheritSource moves one notification's place in each line to another, unless
 // that has an earlier one. The sets' expiry stays: they are never empty.
 //
-// KEYS  booked and, of the category, booked and line
+// KEYS  reserved, booked and, of the category, booked and line
 // ARGV  the ID that has the place, the ID that gets it
 const inheritSource = `
 for _, line in ipairs(KEYS) do
@@ -156,7 +169,7 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	k := &l.user(&r).keys
-	var lines []string
+	lines := []string{k.reserved}
 	if r.general() != nil {
 		lines = append(lines, k.booked)
 	}

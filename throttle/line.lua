@@ -1,9 +1,9 @@
 -- One visit to the lines of a user: everything that has to branch. The grant
 -- of a first visit does not come here; claim.go has it.
 --
--- KEYS  for the general scope: sent, booked; for the category's: sent, booked, line
--- ARGV  op, member, ID, claim, wait, horizon, keep, life,
---       slack, brief, then for each scope 1 or 0, and if 1: margin, number of rules, {n, period}…
+-- KEYS  reserved; for the general scope: sent, booked; for the category's: sent, booked, line
+-- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
+--       slack, brief, steps, then for each scope 1 or 0, and if 1: margin, number of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
 -- Own entries are taken out first, so that no count holds them, and put back
@@ -11,11 +11,12 @@
 -- waits; of a job at its slot, only who was sent: its slot was reserved.
 
 local op, member, id = ARGV[1], ARGV[2], ARGV[3]
-local claim, wait, horizon = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local keep, life = tonumber(ARGV[7]), tonumber(ARGV[8])
-local slack, brief = tonumber(ARGV[9]), tonumber(ARGV[10])
+local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
+local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
+local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
+local slack, brief, steps = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 
-local key, arg = 0, 10
+local reserved, key, arg = KEYS[1], 1, 12
 local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
@@ -89,33 +90,46 @@ local function behind(s, sets, from, margin, skip)
   return instant, rule
 end
 
+-- count answers how many of the sets' entries come after the instant, or at it
+-- when it is inclusive.
+local function count(sets, instant, inclusive)
+  local n, from = 0, (inclusive and '' or '(') .. text(instant)
+  for _, set in ipairs(sets) do n = n + redis.call('ZCOUNT', set, from, '+inf') end
+  return n
+end
+
+-- clash answers when the window is over that forbids an admission among the
+-- sets' entries at the instant, and the rule whose window it is; or nil. Of the
+-- windows of n + 1 that would hold the new one, each must span the period.
+local function clash(s, sets, instant, margin)
+  local later = count(sets, instant)
+  for i, r in ipairs(s.rules) do
+    local near = 0 -- those that are later by less than the period
+    if later > 0 then near = later - count(sets, instant + r.period + margin, true) end
+    for j = 0, r.period + margin > 0 and math.min(near, r.n) or -1 do
+      local last, first, lastset, firstset = instant, instant, 1, 1
+      if j > 0 then last, lastset = newest(sets, later - j + 1) end
+      if j < r.n then first, firstset = newest(sets, later + r.n - j) end
+      local period = r.period
+      if lastset > 1 or (firstset or 1) > 1 then period = period + margin end
+      if first and last - first < period then
+        -- these n are too close together for one more among them
+        if j == r.n then first = newest(sets, later) end
+        return first + period, i
+      end
+    end
+  end
+end
+
 -- fit answers the first instant from that one on at which the rules allow an
--- admission among the sets' entries, of which some are ahead: of the windows of
--- n + 1 that would hold the new one, each must span the period.
+-- admission among the sets' entries, as far as it searches.
 local function fit(s, sets, from, margin)
   local instant, rule = from, 0
-  local settled
-  repeat
-    settled = true
-    local later = 0
-    for _, set in ipairs(sets) do later = later + redis.call('ZCOUNT', set, '(' .. text(instant), '+inf') end
-    for i, r in ipairs(s.rules) do
-      for j = 0, r.period + margin > 0 and math.min(later, r.n) or -1 do
-        local last, first, lastset, firstset = instant, instant, 1, 1
-        if j > 0 then last, lastset = newest(sets, later - j + 1) end
-        if j < r.n then first, firstset = newest(sets, later + r.n - j) end
-        local period = r.period
-        if lastset > 1 or (firstset or 1) > 1 then period = period + margin end
-        if first and last - first < period then
-          -- these n are too close together for one more among them
-          if j == r.n then first = newest(sets, later) end
-          instant, rule, settled = first + period, i, false
-          break
-        end
-      end
-      if not settled then break end
-    end
-  until settled
+  for _ = 1, steps do
+    local over, i = clash(s, sets, instant, margin)
+    if not over then break end
+    instant, rule = over, i
+  end
   return instant, rule
 end
 
@@ -131,6 +145,13 @@ local function put(set, instant, name)
   redis.call('ZADD', set, text(instant), name)
   live(set)
 end
+
+-- agree answers the first instant from that one on at which the general limits
+-- have a place, and the rule that sets it.
+local function agree(from) return fit(all, {all.sent, all.booked, reserved}, from, all.margin) end
+
+-- any says whether the set has entries.
+local function any(set) return redis.call('EXISTS', set) == 1 end
 
 -- first answers the earliest instant for a line whose predecessors are in ahead.
 local function first(ahead)
@@ -155,11 +176,20 @@ end
 
 -- shift gives the line's entries the earliest slots after those of the sets
 -- ahead, in the order they have, and tells who has come forward. Who may come
--- now and is expected already keeps the slot.
+-- now and is expected already keeps the slot. Where places are reserved, each
+-- slot is one that the general limits have room for.
 local function shift(s, line, ahead, moved)
   redis.call('ZREMRANGEBYSCORE', line, '-inf', text(now - keep)) -- nobody comes for them
+  if s == all and cat then redis.call('ZREMRANGEBYSCORE', cat.booked, '-inf', text(now - keep)) end
+  local among = s == all and any(reserved)
   local entries = redis.call('ZRANGE', line, 0, -1, 'WITHSCORES')
-  local slots = {}
+  if among then redis.call('DEL', line) end
+  local places, slots = {}, {}
+  if s == cat and any(reserved) then
+    for i = 1, #entries, 2 do
+      places[i] = redis.call('ZREM', reserved, entries[i]) == 1
+    end
+  end
   for i = 1, #entries, 2 do
     local name, old, k = entries[i], tonumber(entries[i + 1]), #slots
     local slot = k == 0 and first(ahead) or math.max(now, slots[k] + s.margin)
@@ -169,29 +199,33 @@ local function shift(s, line, ahead, moved)
       else free = after(ahead, r.n - k, r.period, s.margin) end
       if free and free > slot then slot = free end
     end
+    if among or all and places[i] then slot = agree(slot) end
     if slot <= now and old <= now then slot = old end
     slots[k + 1] = slot
-    if slot ~= old then
-      redis.call('ZADD', line, text(slot), name)
-      if slot < old - slack and name ~= id then
-        moved[#moved + 1] = name
-        moved[#moved + 1] = text(slot)
-        moved[#moved + 1] = s == all and 1 or 2
-      end
+    if places[i] then redis.call('ZADD', reserved, text(slot), name) end
+    if among or slot ~= old then redis.call('ZADD', line, text(slot), name) end
+    if slot < old - slack and name ~= id then
+      moved[#moved + 1] = name
+      moved[#moved + 1] = text(slot)
+      moved[#moved + 1] = s == all and 1 or 2
     end
   end
   live(line)
-  if s == all then mirror() end
+  if s == all then mirror() else live(reserved) end
 end
 
 -- pull shifts a line whose head has a later slot than it needs: a limit was
--- raised, or somebody ahead has given up.
+-- raised, or somebody ahead has given up. It looks at one instant: what the
+-- general limits have room for only later is found by a shift.
 local function pull(s, line, ahead, moved)
   local head = tonumber(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2])
   if not head or head <= now + slack then return end
-  if head > behind(s, ahead, first(ahead), s.margin) + slack then
-    shift(s, line, ahead, moved)
-  end
+  local instant = behind(s, ahead, first(ahead), s.margin)
+  if head <= instant + slack then return end
+  if not all and any(reserved) then return end -- by limits that this request does not have
+  if all and clash(all, {all.sent, reserved}, instant, all.margin) then return end
+  if all and s == cat and clash(all, {all.booked}, instant, all.margin) then return end
+  shift(s, line, ahead, moved)
 end
 
 -- The general line's predecessors, and the category line's.
@@ -211,23 +245,29 @@ local function unline()
   if booked then redis.call('ZREM', all.booked, id) end
   if booked and cat then redis.call('ZREM', cat.booked, id) end
   if lined then redis.call('ZREM', cat.line, id) end
+  redis.call('ZREM', reserved, id)
 end
 local function send(instant)
   if all then put(all.sent, instant, member) end
   if cat then put(cat.sent, instant, member) end
 end
 local function wait_in(place, slot)
-  if place == 'line' then return put(cat.line, slot, id) end
+  if place == 'line' then
+    if all then put(reserved, slot, id) end
+    return put(cat.line, slot, id)
+  end
   put(all.booked, slot, id)
   if cat then put(cat.booked, slot, id) end
 end
 
+redis.call('ZREMRANGEBYSCORE', reserved, '-inf', text(now - keep))
 mirror()
 if sent then unsend() end
-local denied = sent == claim and claim > 0 -- the claim, which others may have counted
+local denied = sent == claim and claim > 0
 if denied then sent = nil end
 if op == 'acquire' then
-  local close = denied and shift or pull
+  -- who has come to wait since the claim may have counted it
+  local close = denied and alone and shift or pull
   if all then close(all, all.booked, allahead, moved) end
   if cat then close(cat, cat.line, catahead, moved) end
 end
@@ -251,9 +291,7 @@ local function decide()
   if place and slot > now + wait then
     local s, sets, which = all, all and {all.sent, all.booked}, 1
     if place == 'line' then s, sets, which = cat, {cat.sent, cat.booked, cat.line}, 2 end
-    local later = 0
-    for _, set in ipairs(sets) do later = later + redis.call('ZCOUNT', set, text(slot), '+inf') end
-    local _, rule = behind(s, sets, 0, 0, later)
+    local _, rule = behind(s, sets, 0, 0, count(sets, slot, true))
     return 2, slot, which, rule, place
   end
 
@@ -262,9 +300,17 @@ local function decide()
   local a, arule, c, crule, instant, s, rule
   local function ask(from, margin)
     local function general(from)
-      if not slot then return behind(all, {all.sent, all.booked}, from, margin * all.margin) end
-      -- from its category's line it takes what those booked leave free
-      if place == 'line' then return fit(all, {all.sent, all.booked}, from, margin * all.margin) end
+      local waiting = {all.sent, all.booked, reserved}
+      if not slot then
+        local free, r = behind(all, {all.sent, all.booked}, from, margin * all.margin)
+        -- a claim would be granted now whatever is reserved
+        if free <= now or not any(reserved) then return free, r end
+        local place, p = fit(all, waiting, free, margin * all.margin)
+        if place > free then return place, p end
+        return free, r
+      end
+      -- from its category's line it takes what the others leave free
+      if place == 'line' then return fit(all, waiting, from, margin * all.margin) end
       return fit(all, {all.sent}, from, 0)
     end
     local function category(from)
@@ -307,7 +353,13 @@ local function decide()
     return 2, instant, s, rule, place, true
   end
   instant, s, rule = a, 1, arule
-  if place == 'line' then instant, s, rule = c, 2, crule end
+  if place == 'line' then
+    instant, s, rule = c, 2, crule
+    if all and not booked then -- who leaves the general line takes others along first
+      local free, r = agree(math.max(a, c))
+      if free > c then instant, s, rule = free, 1, math.max(r, arule) end
+    end
+  end
   if instant > now + horizon then return 3, instant, s, rule end
   return 2, instant, s, rule, place
 end
@@ -329,6 +381,7 @@ local function follow()
     if slot <= old + brief then return end
     redis.call('ZREM', all.booked, name)
     redis.call('ZREM', cat.booked, name)
+    put(reserved, slot, name)
     put(cat.line, slot, name)
   end
 end
@@ -356,7 +409,10 @@ if op == 'acquire' then
       -- a late one goes back to its place, and its whole line moves in order
       wait_in(place, late and (booked or lined) or instant)
       if late and place == 'line' then shiftcat(moved) elseif late then shiftall(moved) end
-      if booked and place == 'line' then follow() end
+      if booked and place == 'line' then
+        follow()
+        shiftcat(moved)
+      end
     end
   end
   if status == 2 then -- where the line has it now, but not before it is allowed
@@ -373,7 +429,10 @@ elseif op == 'peek' then
   if sent then send(sent) end
   if booked then wait_in('booked', booked) end
   if lined then wait_in('line', lined) end
-else -- cancel: own entries stay out; reschedule: there are none
+elseif op == 'cancel' then -- own entries stay out, and those behind move up
+  if sent or booked and count({all.booked}, booked, true) > 0 then shiftall(moved) end
+  if cat and (sent or held > 0 and count({cat.line}, held, true) > 0) then shiftcat(moved) end
+else
   shiftall(moved)
   shiftcat(moved)
 end

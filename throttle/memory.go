@@ -32,9 +32,9 @@ type Memory struct {
 type memoryUser struct{ app, user string }
 
 type memoryState struct {
-	user         memoryUser
-	sent, booked *set
-	categories   map[string]*limited // their sets, by name
+	user                   memoryUser
+	sent, booked, reserved *set
+	categories             map[string]*limited // their sets, by name
 }
 
 // NewMemory returns a limiter without any history.
@@ -87,7 +87,7 @@ func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {
 		return nil, err
 	}
-	return m.move(ctx, &r)
+	return m.move(ctx, &r, (*visit).cancel)
 }
 
 // Inherit implements Limiter.
@@ -101,18 +101,18 @@ func (m *Memory) Inherit(ctx context.Context, r Request, from string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v, _ := m.visit(&r)
-	v.each(func(s *limited) {
-		for _, line := range []*set{s.booked, s.line} {
-			slot, own := line.score(from), line.score(r.ID)
-			if slot == none {
-				continue
-			}
-			line.drop(from)
-			if own == none || slot < own {
-				line.put(r.ID, slot)
-			}
+	inherit := func(line *set) {
+		slot, own := line.score(from), line.score(r.ID)
+		if slot == none {
+			return
 		}
-	})
+		line.drop(from)
+		if own == none || slot < own {
+			line.put(r.ID, slot)
+		}
+	}
+	v.each(func(s *limited) { inherit(s.booked); inherit(s.line) })
+	inherit(v.reserved)
 	return nil
 }
 
@@ -122,10 +122,10 @@ func (m *Memory) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	return m.move(ctx, &r)
+	return m.move(ctx, &r, (*visit).reschedule)
 }
 
-func (m *Memory) move(ctx context.Context, r *Request) ([]Booking, error) {
+func (m *Memory) move(ctx context.Context, r *Request, what func(*visit)) ([]Booking, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -135,9 +135,7 @@ func (m *Memory) move(ctx context.Context, r *Request) ([]Booking, error) {
 	if !ok {
 		return nil, nil
 	}
-	v.takeOut(false)
-	v.shift(v.all)
-	v.shift(v.cat)
+	what(v)
 	return v.bookings(r), nil
 }
 
@@ -181,6 +179,7 @@ func (m *Memory) visit(r *Request) (*visit, bool) {
 	}
 	m.forget(v.now, 2)
 	u := m.user(r)
+	v.reserved = u.reserved
 	if g := r.general(); g != nil {
 		v.all = g.Policy.limited(1, u.sent, u.booked, nil)
 	}
@@ -202,7 +201,7 @@ func (m *Memory) user(r *Request) *memoryState {
 		m.idle.MoveToBack(e)
 		return e.Value.(*memoryState)
 	}
-	u := &memoryState{user: key, sent: newSet(), booked: newSet(), categories: map[string]*limited{}}
+	u := &memoryState{user: key, sent: newSet(), booked: newSet(), reserved: newSet(), categories: map[string]*limited{}}
 	m.users[key] = m.idle.PushBack(u)
 	return u
 }
@@ -242,7 +241,7 @@ func (m *Memory) forget(now int64, users int) {
 
 // last answers the newest instant of the user's sets, or none.
 func (u *memoryState) last() int64 {
-	last := max(u.sent.newest(0), u.booked.newest(0))
+	last := max(u.sent.newest(0), u.booked.newest(0), u.reserved.newest(0))
 	for _, c := range u.categories {
 		last = max(last, c.last())
 	}

@@ -152,7 +152,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	}
 	user := l.user(&r)
 	if l.clock.elapsed() < user.waits.Load() {
-		return l.wait(ctx, &r, user, 0)
+		return l.wait(ctx, &r, user, denial{})
 	}
 	if taken := user.claiming.take(); taken != nil {
 		// Beside a claim, a visit to the line may deny it by coming first, or count
@@ -164,11 +164,11 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		case <-ctx.Done():
 			return Decision{}, l.fail(opAcquire, ctx.Err())
 		}
-		return l.wait(ctx, &r, user, 0)
+		return l.wait(ctx, &r, user, denial{})
 	}
 	defer user.claiming.give() // once it is known what the next one has to wait for
 	if l.clock.elapsed() < user.waits.Load() {
-		return l.wait(ctx, &r, user, 0)
+		return l.wait(ctx, &r, user, denial{})
 	}
 	return l.arrive(ctx, &r, user)
 }
@@ -184,7 +184,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	got, err := c.parse()
 	if err != nil {
 		if errors.Is(err, errNotHere) {
-			return l.wait(ctx, r, user, 0)
+			return l.wait(ctx, r, user, denial{})
 		}
 		return Decision{}, err
 	}
@@ -197,10 +197,11 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 		d.Remaining = remaining(c, got.counts)
 	}
 	if !granted {
+		claim := denial{stamp, !got.waiting}
 		if !got.entered {
-			stamp = 0 // an earlier admission stands there
+			claim = denial{} // an earlier admission stands there
 		}
-		return l.wait(ctx, r, user, stamp)
+		return l.wait(ctx, r, user, claim)
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
@@ -218,8 +219,8 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 }
 
 // wait is a visit to the line.
-func (l *Redis) wait(ctx context.Context, r *Request, user *userState, stamp int64) (Decision, error) {
-	d, err := l.visit(ctx, opAcquire, r, &user.keys, stamp)
+func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
+	d, err := l.visit(ctx, opAcquire, r, &user.keys, claim)
 	if err != nil {
 		return d, err
 	}
@@ -241,7 +242,7 @@ func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	d, err := l.visit(ctx, opPeek, &r, &user.keys, 0)
+	d, err := l.visit(ctx, opPeek, &r, &user.keys, denial{})
 	if err == nil && r.Report {
 		d.Remaining, err = l.report(ctx, &r, &user.keys, d.At.Add(-d.Left).UnixMicro())
 	}
@@ -270,55 +271,12 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 		return nil, nil
 	}
 	user := l.user(&r)
-	d, err := l.visit(ctx, op, &r, &user.keys, 0)
+	d, err := l.visit(ctx, op, &r, &user.keys, denial{})
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
 	if err == nil {
 		user.waits.Store(0)
 	}
 	return d.Moved, err
-}
-
-// Timeline implements Limiter.
-func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	t := Timeline{Admissions: map[string][]Admission{}}
-	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return t, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	k := &l.user(&r).keys
-	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
-	sent := map[string]*redis.ZSliceCmd{}
-	waiting := map[string]*redis.ZSliceCmd{}
-	for _, s := range r.Scopes {
-		set, line := k.sent, k.booked
-		if s.Name != General {
-			set, line = k.catSent, k.line
-		}
-		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, set, 0, TimelineEntries-1)
-		waiting[s.Name] = pipe.ZRangeWithScores(ctx, line, 0, TimelineEntries-1)
-	}
-	l.trips.Add(1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return t, l.fail("timeline", err)
-	}
-	t.Now = clock.Val()
-	for scope, cmd := range sent {
-		entries := cmd.Val()
-		admissions := make([]Admission, len(entries))
-		for i, e := range entries {
-			admissions[len(entries)-1-i] = Admission{ID: memberID(e.Member.(string)), At: time.UnixMicro(int64(e.Score))}
-		}
-		t.Admissions[scope] = admissions
-	}
-	for scope, cmd := range waiting {
-		for _, e := range cmd.Val() {
-			t.Bookings = append(t.Bookings, Booking{ID: e.Member.(string), Scope: scope, Slot: time.UnixMicro(int64(e.Score))})
-		}
-	}
-	sortBookings(t.Bookings)
-	return t, nil
 }
 
 // user answers what is remembered of the request's user.

@@ -78,7 +78,10 @@ func (s *set) since(at entry) int {
 
 // trim drops the entries up to the instant.
 func (s *set) trim(upTo entry) {
-	n := s.len() - s.since(upTo+1)
+	if s == nil {
+		return
+	}
+	n := sort.Search(len(s.list), func(i int) bool { return s.list[i].at > upTo })
 	if n == 0 {
 		return
 	}

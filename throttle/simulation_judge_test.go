@@ -122,7 +122,7 @@ func (w *world) judgeKeys() {
 		for _, category := range u.categories {
 			r := w.workers[0].request(&job{user: u, category: category})
 			k := userKeys("sim", &r)
-			sets := map[string]string{k.booked: General, k.catBooked: category, k.line: category}
+			sets := map[string]string{k.booked: General, k.catBooked: category, k.line: category, k.reserved: General}
 			for set := range sets {
 				if set == "" {
 					continue

@@ -63,15 +63,15 @@ func TestADeniedClaimLeavesNoHole(t *testing.T) {
 		l := NewRedis(client, Options{Prefix: prefix, Now: clock.now})
 		t.Cleanup(func() { _ = l.Close() })
 		var moved []Booking
-		visit := func(id string, stamp int64) {
+		visit := func(id string, claim denial) {
 			r := request(id)
-			d, err := l.wait(ctx, r, l.user(r), stamp)
+			d, err := l.wait(ctx, r, l.user(r), claim)
 			if err != nil {
 				t.Fatal(err)
 			}
 			moved = append(moved, d.Moved...)
 		}
-		visit("n0", 0)
+		visit("n0", denial{})
 		stamp := clock.now().UnixMicro() + 7
 		if claims {
 			if err := client.ZAdd(ctx, l.user(request("late")).keys.sent, redis.Z{Score: float64(stamp), Member: "late"}).Err(); err != nil {
@@ -79,9 +79,9 @@ func TestADeniedClaimLeavesNoHole(t *testing.T) {
 			}
 		}
 		for i := range 14 {
-			visit(fmt.Sprint("n", i+1), 0)
+			visit(fmt.Sprint("n", i+1), denial{})
 		}
-		visit("late", stamp)
+		visit("late", denial{stamp, true})
 		timeline, err := l.Timeline(ctx, *request("n0"))
 		if err != nil {
 			t.Fatal(err)

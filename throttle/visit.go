@@ -11,19 +11,13 @@ type visit struct {
 	now, wait, horizon, keep int64 // µs
 	id                       string
 	all, cat                 *limited // nil where the request has no such scope
+	// reserved are the places that those in the categories' lines have among the
+	// general limits.
+	reserved *set
 
 	sent, booked, lined entry // what the notification holds
 	held                entry // the slot it comes for
 	moved               []shifted
-}
-
-// limited is a scope's rules with the sets they are counted on. The general
-// scope has no line.
-type limited struct {
-	which              int // 1 general, 2 the category's
-	rules              []rule
-	margin             int64
-	sent, booked, line *set
 }
 
 // shifted is a booking that has come forward.
@@ -42,83 +36,6 @@ type verdict struct {
 	late        bool // at is later than the slot: its line has to follow
 }
 
-// after answers when the rule allows an admission after the n-th newest entry
-// of the sets, or none.
-func after(sets []*set, n int, period, margin int64) entry {
-	if period+margin == 0 {
-		return none
-	}
-	at, which := newestOf(sets, n)
-	switch {
-	case at == none, period == 0 && which == 0:
-		return none
-	case which > 0:
-		return at + period + margin
-	}
-	return at + period
-}
-
-// behind answers the first instant from that one on at which the rules allow
-// an admission after the sets' entries, save the newest skip of them.
-func (s *limited) behind(sets []*set, from, margin int64, skip int) (at int64, rule int) {
-	at = from
-	for i, r := range s.rules {
-		if free := after(sets, r.n+skip, r.period, margin); free > at {
-			at, rule = free, i+1
-		}
-	}
-	return at, rule
-}
-
-// fit answers the first instant from that one on at which the rules allow an
-// admission among the sets' entries.
-func (s *limited) fit(sets []*set, from, margin int64) (at int64, rule int) {
-	at = from
-	for {
-		next, i := s.clash(sets, at, margin)
-		if i < 0 {
-			return at, rule
-		}
-		at, rule = next, i+1
-	}
-}
-
-// clash answers the first rule that forbids an admission at the instant, or
-// -1, and when the window that does is over.
-func (s *limited) clash(sets []*set, at, margin int64) (next int64, rule int) {
-	later := 0
-	for _, set := range sets {
-		later += set.since(at + 1)
-	}
-	for i, r := range s.rules {
-		if r.period+margin == 0 {
-			continue
-		}
-		for j := 0; j <= min(later, r.n); j++ {
-			last, first, waits := at, at, 0
-			if j > 0 {
-				last, waits = newestOf(sets, later-j+1)
-			}
-			if j < r.n {
-				at, which := newestOf(sets, later+r.n-j)
-				first, waits = at, max(waits, which)
-			}
-			period := r.period
-			if waits > 0 {
-				period += margin
-			}
-			if first == none || last-first >= period {
-				continue
-			}
-			if j == r.n {
-				first, _ = newestOf(sets, later)
-			}
-			return first + period, i
-		}
-	}
-	return at, -1
-}
-
 // first answers the earliest instant for a line whose predecessors are in ahead.
 func (v *visit) first(ahead []*set) int64 {
 	at := v.now
@@ -126,14 +43,6 @@ func (v *visit) first(ahead []*set) int64 {
 		at = max(at, set.newest(0))
 	}
 	return at
-}
-
-// lineAndAhead answers the line of the scope, and who goes before it.
-func (s *limited) lineAndAhead() (line *set, ahead []*set) {
-	if s.which == 1 {
-		return s.booked, []*set{s.sent}
-	}
-	return s.line, []*set{s.sent, s.booked}
 }
 
 // shift gives the entries of the scope's line the earliest slots, in the order
@@ -144,7 +53,21 @@ func (v *visit) shift(s *limited) {
 	}
 	line, ahead := s.lineAndAhead()
 	line.trim(v.now - v.keep)
+	if s.which == 1 && v.cat != nil {
+		v.cat.booked.trim(v.now - v.keep)
+	}
+	among := s.which == 1 && v.reserved.len() > 0
 	entries := slices.Clone(line.list)
+	places := make([]bool, len(entries))
+	switch {
+	case among:
+		line.trim(math.MaxInt64)
+	case s.which == 2:
+		for i, e := range entries {
+			places[i] = v.reserved.score(e.name) != none
+			v.reserved.drop(e.name)
+		}
+	}
 	slots := make([]int64, 0, len(entries))
 	for k, e := range entries {
 		slot := v.first(ahead)
@@ -158,10 +81,19 @@ func (v *visit) shift(s *limited) {
 				slot = max(slot, after(ahead, r.n-k, r.period, s.margin))
 			}
 		}
+		if among || v.all != nil && places[k] {
+			slot, _ = v.agree(slot)
+		}
+		if among {
+			line.put(e.name, e.at)
+		}
 		if slot <= v.now && e.at <= v.now {
 			slot = e.at
 		}
 		slots = append(slots, slot)
+		if places[k] {
+			v.reserved.put(e.name, slot)
+		}
 		if slot == e.at {
 			continue
 		}
@@ -201,14 +133,31 @@ func (v *visit) pull(s *limited) {
 	if line.len() == 0 || line.list[0].at <= v.now+slack {
 		return
 	}
-	if at, _ := s.behind(ahead, v.first(ahead), s.margin, 0); line.list[0].at > at+slack {
-		v.shift(s)
+	at, _ := s.behind(ahead, v.first(ahead), s.margin, 0)
+	if line.list[0].at <= at+slack {
+		return
 	}
+	if v.all == nil && v.reserved.len() > 0 {
+		return
+	}
+	if v.all != nil {
+		// one look, which is cheap: what is not free at once is found by a shift
+		if _, rule := v.all.clash([]*set{v.all.sent, v.reserved}, at, v.all.margin); rule >= 0 {
+			return
+		}
+		if s.which == 2 {
+			if _, rule := v.all.clash([]*set{v.all.booked}, at, v.all.margin); rule >= 0 {
+				return
+			}
+		}
+	}
+	v.shift(s)
 }
 
 // takeOut notes what the notification holds, and takes it out so that no count
 // holds it. Before that it pulls the lines forward, if wanted.
 func (v *visit) takeOut(pull bool) {
+	v.reserved.trim(v.now - v.keep)
 	v.mirror()
 	v.sent, v.booked, v.lined = none, none, none
 	if v.all != nil {
@@ -259,6 +208,13 @@ func (v *visit) unline() {
 		}
 		s.line.drop(v.id)
 	})
+	v.reserved.drop(v.id)
+}
+
+// agree answers the first instant from that one on at which the general limits
+// have a place, and the rule that sets it.
+func (v *visit) agree(from int64) (at int64, rule int) {
+	return v.all.fit([]*set{v.all.sent, v.all.booked, v.reserved}, from, v.all.margin)
 }
 
 func (v *visit) send(at int64) {
@@ -268,6 +224,9 @@ func (v *visit) send(at int64) {
 func (v *visit) waitIn(inLine bool, slot int64) {
 	if inLine {
 		v.cat.line.put(v.id, slot)
+		if v.all != nil {
+			v.reserved.put(v.id, slot)
+		}
 		return
 	}
 	v.each(func(s *limited) { s.booked.put(v.id, slot) })
@@ -301,9 +260,15 @@ func (v *visit) decide() verdict {
 		general := func(from int64) (int64, int) {
 			switch {
 			case slot == none:
-				return v.all.behind([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin), 0)
+				at, rule := v.all.behind([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin), 0)
+				if at > v.now && v.reserved.len() > 0 {
+					if free, r := v.all.fit([]*set{v.all.sent, v.all.booked, v.reserved}, at, v.all.marginIf(margin)); free > at {
+						return free, r
+					}
+				}
+				return at, rule
 			case inLine:
-				return v.all.fit([]*set{v.all.sent, v.all.booked}, from, v.all.marginIf(margin))
+				return v.all.fit([]*set{v.all.sent, v.all.booked, v.reserved}, from, v.all.marginIf(margin))
 			}
 			return v.all.fit([]*set{v.all.sent}, from, 0)
 		}
@@ -366,18 +331,16 @@ func (v *visit) decide() verdict {
 	d := verdict{status: Deferred, at: a, which: 1, rule: arule, inLine: inLine}
 	if inLine {
 		d.at, d.which, d.rule = c, 2, crule
+		if v.all != nil && !inBooked { // who leaves the general line takes others along first
+			if free, r := v.agree(max(a, c)); free > c {
+				d.at, d.which, d.rule = free, 1, max(r, arule)
+			}
+		}
 	}
 	if d.at > v.now+v.horizon {
 		d.status = Refused
 	}
 	return d
-}
-
-func (s *limited) marginIf(yes bool) int64 {
-	if yes {
-		return s.margin
-	}
-	return 0
 }
 
 // early answers a job that comes before its slot.
@@ -438,6 +401,7 @@ func (v *visit) join(d verdict) {
 		v.waitIn(d.inLine, d.at)
 		if d.inLine && v.booked != none {
 			v.follow()
+			v.shift(v.cat)
 		}
 		return
 	}
@@ -464,7 +428,26 @@ func (v *visit) follow() {
 		v.all.booked.drop(e.name)
 		v.cat.booked.drop(e.name)
 		v.cat.line.put(e.name, slot)
+		v.reserved.put(e.name, slot)
 	}
+}
+
+// cancel takes the notification out and has those behind it move up.
+func (v *visit) cancel() {
+	v.takeOut(false)
+	if v.booked != none && v.all.booked.since(v.booked) > 0 || v.sent != none {
+		v.shift(v.all)
+	}
+	if v.cat != nil && (v.cat.line.since(max(v.booked, v.lined)) > 0 && v.held != none || v.sent != none) {
+		v.shift(v.cat)
+	}
+}
+
+// reschedule gives those who wait the earliest slots.
+func (v *visit) reschedule() {
+	v.takeOut(false)
+	v.shift(v.all)
+	v.shift(v.cat)
 }
 
 // peek decides and puts everything back.
