@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
@@ -22,7 +23,7 @@ import (
 
 const (
 	// besideJobs is how many notifications of each platform are on the queue.
-	besideJobs = 4000
+	besideJobs = 16000
 	// besideLimit is how long a round may take: a worker that APNs has brought to
 	// a stop is rated by what FCM got until then.
 	besideLimit = 15 * time.Second
@@ -50,8 +51,10 @@ func (r *run) besideStuckAPNs(ctx context.Context) (_ any, err error) {
 		return nil, err
 	}
 	defer on.clear()
-	client := on.client(besidePool)
-	defer client.Close()
+	plain := on.client(besidePool)
+	defer plain.Close()
+	client, stop := pipeline.Share(plain, pipeline.Options{}) // as serve does
+	defer stop()
 	rates := map[bool][]float64{}
 	for round := range r.rounds + 1 {
 		for _, stuck := range []bool{round%2 == 0, round%2 != 0} {
@@ -72,7 +75,7 @@ func (r *run) besideStuckAPNs(ctx context.Context) (_ any, err error) {
 
 // besideRound enqueues FCM's notifications, between as many of APNs' if that is
 // stuck, and answers how many a second a fresh worker gets to FCM.
-func besideRound(ctx context.Context, client *redis.Client, prefix string, s *standIns, stuck bool) (float64, error) {
+func besideRound(ctx context.Context, client redis.UniversalClient, prefix string, s *standIns, stuck bool) (float64, error) {
 	platforms := []push.Platform{push.FCM}
 	if stuck {
 		platforms = []push.Platform{push.APNs, push.FCM}
@@ -132,7 +135,7 @@ func besideRound(ctx context.Context, client *redis.Client, prefix string, s *st
 }
 
 // enqueue puts besideJobs notifications of each platform on the queue, in turns.
-func enqueue(ctx context.Context, client *redis.Client, prefix string, platforms []push.Platform) error {
+func enqueue(ctx context.Context, client redis.UniversalClient, prefix string, platforms []push.Platform) error {
 	producer := push.NewProducer(client, prefix, 0)
 	work := make(chan int)
 	failed := make(chan error, 32)

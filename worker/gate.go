@@ -63,11 +63,19 @@ func needed(d *delivery) []*gate {
 func (d *delivery) busy(now time.Time) time.Duration {
 	delay := time.Duration(0)
 	for _, g := range d.gates {
-		if still := g.stuck(now); still > 0 || g.waiting.Load() >= gateWaiting {
-			delay = max(delay, busyDelay, min(still, longestBusy))
-		}
+		delay = max(delay, g.delay(now))
 	}
 	return delay
+}
+
+// delay is after how long there may be a place before the gate; 0 when there is
+// one now.
+func (g *gate) delay(now time.Time) time.Duration {
+	still := g.stuck(now)
+	if still == 0 && g.waiting.Load() < gateWaiting {
+		return 0
+	}
+	return max(busyDelay, min(still, longestBusy))
 }
 
 // enter takes a place in each of the gates, or in none.

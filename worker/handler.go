@@ -31,11 +31,12 @@ type handler struct {
 }
 
 func newHandler(o *Options) *handler {
+	routes := newRoutes(o)
 	h := &handler{
-		Options: o, routes: newRoutes(o), pauses: NewPauses(o.Queue, o.Prefix),
+		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
-		puller:     newPuller(o.Queue, o.Records),
+		puller:     newPuller(o.Queue, o.Records, routes),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())

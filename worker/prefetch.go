@@ -50,25 +50,37 @@ type pulled struct {
 	lease       any // its end, in s
 }
 
-// pull takes jobs from the queue, hands out the first and keeps the others.
+// pull takes jobs from the queue, hands out the first and keeps the others. It
+// answers nil when there is none.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
-	most := prefetched
-	if p.failed.Load() {
-		most = 1 // what a lost answer holds is nobody's until its lease is over
+	for {
+		most := prefetched
+		switch {
+		case p.failed.Load():
+			most = 1 // what a lost answer holds is nobody's until its lease is over
+		case len(p.crowded(time.Now())) > 0:
+			most = pulledInTrouble
+		}
+		reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
+		if err != nil || len(reply) < 2 {
+			return nil, err
+		}
+		now := time.Now()
+		jobs := make([]pulled, 0, len(reply)/2)
+		for i := 0; i+1 < len(reply); i += 2 {
+			jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now, args[0]})
+		}
+		jobs, err = p.park(ctx, jobs, args[1])
+		if len(jobs) > 0 {
+			p.mu.Lock()
+			p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
+			p.mu.Unlock()
+			return &jobs[0], nil
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
-	if err != nil || len(reply) < 2 {
-		return nil, err
-	}
-	now := time.Now()
-	jobs := make([]pulled, 0, len(reply)/2)
-	for i := 0; i+1 < len(reply); i += 2 {
-		jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now, args[0]})
-	}
-	p.mu.Lock()
-	p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
-	p.mu.Unlock()
-	return &jobs[0], nil
 }
 
 // next hands out a job that was pulled before, or nil.

@@ -20,10 +20,13 @@ import (
 // Several jobs are pulled at once, and what was found empty is not asked again
 // for a moment.
 //
+// What is for a provider that is stuck is put back many at once: see park.go.
+//
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
 type puller struct {
 	redis.UniversalClient
+	routes
 	records *push.Records
 	oneStep bool
 	failed  atomic.Bool // the last pull
@@ -35,9 +38,9 @@ type puller struct {
 	delivered map[string]delivered // by ID: handled, and not settled yet
 }
 
-func newPuller(client redis.UniversalClient, records *push.Records) *puller {
+func newPuller(client redis.UniversalClient, records *push.Records, routes routes) *puller {
 	return &puller{
-		UniversalClient: client, records: records, oneStep: push.OneRedis(client),
+		UniversalClient: client, routes: routes, records: records, oneStep: push.OneRedis(client),
 		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
 }
