@@ -67,7 +67,30 @@ type jobV1 struct {
 	Version      int           `json:"v"`
 	AcceptedAt   time.Time     `json:"accepted_at"`
 	Replay       bool          `json:"replay,omitempty"`
+	Only         string        `json:"only,omitempty"`
 	Notification *Notification `json:"notification"`
+}
+
+// only answers APP/PLATFORM for a job of which nothing but that one provider's
+// state decides whether it can be sent now, and "" for others. It stands before
+// the notification, where a script finds it without reading the whole.
+func (j *Job) only() string {
+	n := j.Notification
+	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
+		return ""
+	}
+	return n.App + "/" + string(n.Targets[0].Platform)
+}
+
+// OnlyMark is what the encodings have in them of the jobs that are for that
+// app's platform only, and of which nothing else decides when they are sent. No
+// content of a notification makes it appear.
+func OnlyMark(app string, platform Platform) string {
+	text, err := encodeJSON(app + "/" + string(platform))
+	if err != nil {
+		return "" // strings have an encoding
+	}
+	return `,"only":` + string(text) + `,"notification":{`
 }
 
 // Encode writes a job as a payload of the queue. It expects a notification that
@@ -77,7 +100,7 @@ func Encode(j *Job) ([]byte, error) {
 	if f := j.faults(); len(f) > 0 {
 		return nil, fmt.Errorf("encode a job: %w", f)
 	}
-	data, err := encodeJSON(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.Notification})
+	data, err := encodeJSON(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.only(), j.Notification})
 	if err != nil {
 		return nil, fmt.Errorf("encode a job: %w", err)
 	}

@@ -91,7 +91,7 @@ if not state or state == 'waiting' or state == 'accepting' then
   local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
   redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
 end
-if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('INCR', KEYS[4]) == 1 then redis.call('EXPIREAT', KEYS[4], ARGV[2]) end

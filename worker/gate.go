@@ -22,10 +22,11 @@ func newGate(places int) *gate {
 	return g
 }
 
-// stuck is for how long the gate is full and nothing has moved; 0 when it moves.
-func (g *gate) stuck(now time.Time) time.Duration {
+// stuck is for how long the gate is full and nothing has moved; 0 when that is
+// less than so long.
+func (g *gate) stuck(now time.Time, least time.Duration) time.Duration {
 	still := time.Duration(now.UnixNano() - g.moved.Load())
-	if len(g.places) < cap(g.places) || still < gateStill {
+	if len(g.places) < cap(g.places) || still < least {
 		return 0
 	}
 	return still
@@ -63,19 +64,11 @@ func needed(d *delivery) []*gate {
 func (d *delivery) busy(now time.Time) time.Duration {
 	delay := time.Duration(0)
 	for _, g := range d.gates {
-		delay = max(delay, g.delay(now))
+		if still := g.stuck(now, gateStill); still > 0 || g.waiting.Load() >= gateWaiting {
+			delay = max(delay, busyDelay, min(still, longestBusy))
+		}
 	}
 	return delay
-}
-
-// delay is after how long there may be a place before the gate; 0 when there is
-// one now.
-func (g *gate) delay(now time.Time) time.Duration {
-	still := g.stuck(now)
-	if still == 0 && g.waiting.Load() < gateWaiting {
-		return 0
-	}
-	return max(busyDelay, min(still, longestBusy))
 }
 
 // enter takes a place in each of the gates, or in none.

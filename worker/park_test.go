@@ -22,7 +22,7 @@ func TestWhatAStuckProviderIsForGoesBackAtOnce(t *testing.T) {
 		t.Cleanup(func() { own.Close() })
 		own.AddHook(&failing{match: func(cmd redis.Cmder) bool {
 			args := cmd.Args()
-			if len(args) > 6 && args[2] == 3 && strings.HasSuffix(args[5].(string), ":retry") {
+			if len(args) > 8 && args[2] == 5 && strings.HasSuffix(args[7].(string), ":retry") {
 				parks.Add(1)
 			}
 			return false

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,33 +55,47 @@ type pulled struct {
 // answers nil when there is none.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
 	for {
-		most := prefetched
-		switch {
-		case p.failed.Load():
-			most = 1 // what a lost answer holds is nobody's until its lease is over
-		case len(p.crowded(time.Now())) > 0:
-			most = pulledInTrouble
-		}
-		reply, err := dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
-		if err != nil || len(reply) < 2 {
+		reply, parked, err := p.take(ctx, keys, args)
+		if err != nil || len(reply) < 2 && !parked {
 			return nil, err
+		}
+		if len(reply) < 2 {
+			continue // there may be more behind what was parked
 		}
 		now := time.Now()
 		jobs := make([]pulled, 0, len(reply)/2)
 		for i := 0; i+1 < len(reply); i += 2 {
 			jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now, args[0]})
 		}
-		jobs, err = p.park(ctx, jobs, args[1])
-		if len(jobs) > 0 {
-			p.mu.Lock()
-			p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
-			p.mu.Unlock()
-			return &jobs[0], nil
-		}
-		if err != nil {
-			return nil, err
-		}
+		p.mu.Lock()
+		p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
+		p.mu.Unlock()
+		return &jobs[0], nil
 	}
+}
+
+// take answers pairs of ID and message, and whether any jobs were parked.
+func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []string, parked bool, err error) {
+	most := prefetched
+	if p.failed.Load() {
+		most = 1 // what a lost answer holds is nobody's until its lease is over
+	}
+	stuck := p.routes.parked(time.Now())
+	if len(stuck) == 0 {
+		jobs, err = dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
+		return jobs, false, err
+	}
+	retry := strings.TrimSuffix(keys[0], "pending") + "retry"
+	reply, err := parkingScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}),
+		append([]any{args[0], args[1], most}, stuck...)...).Slice()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, text := range reply[1:] {
+		job, _ := text.(string)
+		jobs = append(jobs, job)
+	}
+	return jobs, reply[0] != int64(0), nil
 }
 
 // next hands out a job that was pulled before, or nil.
@@ -121,7 +136,7 @@ func (p *puller) renew(ctx context.Context, job *pulled, lease any) bool {
 // KEYS  active, lease, pending, task; ARGV  ID, end of the lease
 var putBackScript = redis.NewScript(`
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
-if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return 0 end
+if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('RPUSH', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'state', 'pending')

@@ -20,13 +20,13 @@ import (
 // Several jobs are pulled at once, and what was found empty is not asked again
 // for a moment.
 //
-// What is for a provider that is stuck is put back many at once: see park.go.
+// What is for a provider that is stuck stays on the queue: see park.go.
 //
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
 type puller struct {
 	redis.UniversalClient
-	routes
+	routes  routes
 	records *push.Records
 	oneStep bool
 	failed  atomic.Bool // the last pull
