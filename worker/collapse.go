@@ -48,7 +48,7 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 		if t.Category == d.Category && len(request.Scopes) > 0 {
 			return h.Limiter.Inherit(ctx, request, older)
 		}
-		request.ID, request.Scopes = older, h.Limits.Scopes(t.Category)
+		request.ID, request.Scopes = older, h.Limits.Scopes(t.User, t.Category)
 		moved, err := h.Limiter.Cancel(ctx, request)
 		h.wake(moved)
 		return err

@@ -52,7 +52,7 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 		return ErrUnderWay // its producer is about to enqueue it
 	}
 	return c.take(ctx, id, record, push.Cancelled, func(t taken) error {
-		moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: id, Scopes: c.limits.Scopes(t.Category)})
+		moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: id, Scopes: c.limits.Scopes(t.User, t.Category)})
 		if err == nil {
 			c.Wake(ctx, moved)
 		}

@@ -129,7 +129,7 @@ func (h *handler) request(d *delivery) throttle.Request {
 	}
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID,
-		Scopes: h.Limits.Scopes(d.Category), Horizon: horizon, Wait: wait,
+		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
 	}
 }
 

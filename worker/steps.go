@@ -97,7 +97,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, errBusy
 		}
 		late := time.Since(due)
-		if late < tooLate || len(h.Limits.Scopes(d.Category)) == 0 {
+		if late < tooLate || len(h.Limits.Scopes(d.User, d.Category)) == 0 {
 			h.paced(decision, late)
 			return decision, nil
 		}

@@ -100,7 +100,7 @@ func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
 		id := fmt.Sprintf("%02d", n-i) // the first to come has the last ID
 		r.enqueue(to(id))
 		wait(t, func() bool {
-			timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("")})
+			timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "")})
 			return err == nil && len(timeline.Admissions[throttle.General])+len(timeline.Bookings) == i+1
 		})
 	}
