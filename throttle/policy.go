@@ -31,6 +31,9 @@ func ParseRate(s string) (Rate, error) {
 	if !found {
 		return Rate{}, rateError(s, "there is no slash")
 	}
+	if strings.HasPrefix(count, "-") && len(count) > 1 && strings.Trim(count[1:], "0123456789") == "" {
+		return Rate{}, rateError(s, "the count is negative")
+	}
 	if count == "" || strings.Trim(count, "0123456789") != "" {
 		return Rate{}, rateError(s, "the count is not a whole number")
 	}
@@ -121,7 +124,9 @@ type Policy struct {
 func (p Policy) Unlimited() bool { return p.MinGap == 0 && len(p.Rates) == 0 }
 
 // Validate reports all that is wrong with p. No gap or period may be longer
-// than horizon, which is how far back a timeline reaches.
+// than horizon, which is how far back a timeline reaches. Limits that are well
+// formed and that nobody means are refused too: more than MaxPerSecond a second,
+// a gap longer than every period. See Warnings for what is merely odd.
 func (p Policy) Validate(horizon time.Duration) error {
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -155,6 +160,11 @@ func (p Policy) Validate(horizon time.Duration) error {
 			fault("rates %s and %s have the same period: keep one", first, r)
 		}
 		seen[r.Period] = r
+	}
+	if len(faults) == 0 {
+		if what := p.nonsense(); what != "" {
+			fault("%s", what)
+		}
 	}
 	return errors.Join(faults...)
 }

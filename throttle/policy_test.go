@@ -41,7 +41,7 @@ func TestParseRateRefuses(t *testing.T) {
 		"10":                                    "no slash",
 		"/1m":                                   "count is not a whole number",
 		"ten/1m":                                "count is not a whole number",
-		"-1/1m":                                 "count is not a whole number",
+		"-1/1m":                                 "count is negative",
 		"+1/1m":                                 "count is not a whole number",
 		"1.5/1m":                                "count is not a whole number",
 		" 1/1m":                                 "count is not a whole number",

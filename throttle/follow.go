@@ -1,0 +1,173 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// followEvery is how often the overrides' followers ask for changes. Twice
+	// that, and a command's answer, is well within the second after which a change
+	// is in force everywhere.
+	followEvery = 250 * time.Millisecond
+	newsPage    = 1000
+	// reloads bounds how often a reload that changes overtake is begun anew at once.
+	reloads = 3
+)
+
+// Follow keeps the limits in step with the overrides until ctx ends: a change is
+// in force within a second. It asks Redis four times a second, by one command
+// each. told, if not nil, hears of the outcome each time: what has changed
+// since the last time, or why that is not known. While Redis is away the limits
+// stay as they are, and overrides end when their time has come.
+func (o *Overrides) Follow(ctx context.Context, l *Limits, told func([]Change, error)) {
+	ticker := time.NewTicker(followEvery)
+	defer ticker.Stop()
+	for {
+		changes, err := o.Refresh(ctx, l)
+		if ctx.Err() != nil {
+			return
+		}
+		if told != nil {
+			told(changes, err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Refresh brings the limits up to date once, and answers what has changed since
+// the last time; nothing the first time. Limits follow one set of overrides.
+func (o *Overrides) Refresh(ctx context.Context, l *Limits) ([]Change, error) {
+	l.following.Lock()
+	defer l.following.Unlock()
+	if l.known == "" {
+		_, err := o.reload(ctx, l)
+		return nil, err
+	}
+	var all []Change
+	for {
+		changes, last, err := o.news(ctx, l)
+		if err == errGap {
+			differences, err := o.reload(ctx, l)
+			return append(all, differences...), err
+		}
+		if err != nil {
+			return all, err
+		}
+		l.apply(changes)
+		l.known = last
+		all = append(all, changes...)
+		if len(changes) < newsPage {
+			return all, nil
+		}
+	}
+}
+
+// errGap means that the log does not lead from what is known to now.
+var errGap = fmt.Errorf("the log of the overrides has a gap")
+
+// news answers the changes after the one that the limits know, and the entry up
+// to which that is.
+func (o *Overrides) news(ctx context.Context, l *Limits) ([]Change, string, error) {
+	asked := time.Now()
+	reply, err := o.run(ctx, "news", l.known, newsPage).Slice()
+	if err != nil {
+		return nil, "", fmt.Errorf("follow the overrides: %w", err)
+	}
+	if len(reply) != 3 {
+		return nil, "", errForeign
+	}
+	text, _ := reply[0].(string)
+	now, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, "", errForeign
+	}
+	// the reply was written between asking and now
+	l.observe(now, asked.Add(time.Since(asked)/2))
+	if gap, _ := reply[1].(int64); gap != 0 {
+		return nil, "", errGap
+	}
+	entries, _ := reply[2].([]any)
+	changes := make([]Change, 0, len(entries))
+	last := l.known
+	for _, entry := range entries {
+		before, _, err := readEntryID(last)
+		if err != nil {
+			return nil, "", err
+		}
+		c, id, err := readNews(entry)
+		if err != nil {
+			return nil, "", err
+		}
+		if c.Version != before+1 {
+			return nil, "", errGap
+		}
+		changes, last = append(changes, c), id
+	}
+	return changes, last, nil
+}
+
+// readNews reads an entry of the stream as a script answers it: ID, and names
+// and values in turn.
+func readNews(entry any) (Change, string, error) {
+	parts, _ := entry.([]any)
+	if len(parts) != 2 {
+		return Change{}, "", errForeign
+	}
+	id, _ := parts[0].(string)
+	list, _ := parts[1].([]any)
+	values := make(map[string]string, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		name, _ := list[i].(string)
+		values[name], _ = list[i+1].(string)
+	}
+	c, err := readChange(id, values)
+	return c, id, err
+}
+
+// reload reads all overrides, and answers in what they differ from those that
+// were in force.
+func (o *Overrides) reload(ctx context.Context, l *Limits) ([]Change, error) {
+	for range reloads {
+		head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
+		if err != nil {
+			return nil, fmt.Errorf("follow the overrides: %w", err)
+		}
+		from := "0-0"
+		if len(head) > 0 {
+			from = head[0].ID
+		}
+		all := map[[2]string]*Override{}
+		err = o.List(ctx, func(override Override) bool {
+			all[override.level()] = &override
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		// what has changed while they were listed; each entry says the whole of it
+		before := l.known
+		l.known = from
+		changes, last, err := o.news(ctx, l)
+		if err == errGap {
+			l.known = before
+			continue
+		}
+		if err != nil {
+			l.known = before
+			return nil, err
+		}
+		for _, c := range changes {
+			all[[2]string{c.User, c.Category}] = c.To
+		}
+		l.known = last
+		return l.replace(all), nil
+	}
+	return nil, fmt.Errorf("follow the overrides: %w, and they change faster than they can be read", errGap)
+}

@@ -1,0 +1,134 @@
+package throttle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxNameBytes bounds the names of an override's user and category, and who set it.
+const MaxNameBytes = 128
+
+// An Override replaces a whole policy at its level: a user's general limits (User
+// alone), a category's for every user (Category alone), or a category's for one
+// user (both).
+type Override struct {
+	User, Category string
+	Policy         Policy
+	// Until is when it ends, in whole milliseconds; zero when it has no end.
+	Until time.Time
+	// By is who set it, and At when, on Redis's clock.
+	By string
+	At time.Time
+}
+
+// Validate reports all that is wrong with o, as strictly as the configuration is
+// read; horizon is limits.horizon. Each fault begins with the field that it is
+// about: user, category, min_gap, rate, exempt, until or by.
+func (o *Override) Validate(horizon time.Duration) error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if o.User == "" && o.Category == "" {
+		fault("user and category are missing: want one of them, or both")
+	}
+	for _, name := range []struct{ field, value string }{{"user", o.User}, {"category", o.Category}, {"by", o.By}} {
+		if len(name.value) > MaxNameBytes || !isPlain(name.value) {
+			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.field, MaxNameBytes)
+		}
+	}
+	if o.Category == General {
+		fault("category %s is the name of the general limits: set a user's own, or limits.default in the configuration", General)
+	}
+	if o.By == "" {
+		fault("by is missing: the audit log says who changed a limit")
+	}
+	switch {
+	case o.Policy.Exempt && o.Category == "":
+		fault("exempt is for a category, or for a user in a category: give a user generous rates instead")
+	case !o.Policy.Exempt && o.Policy.Unlimited():
+		fault("min_gap and rates are missing: an override replaces the whole policy; to have the one below it back, remove the override")
+	}
+	if err := o.Policy.Validate(horizon); err != nil {
+		faults = append(faults, err)
+	}
+	if year := o.Until.UTC().Year(); !o.Until.IsZero() && (year < 2000 || year > 9999) {
+		fault("until %s is no sensible instant", o.Until.Format(time.RFC3339))
+	}
+	return errors.Join(faults...)
+}
+
+func isPlain(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+}
+
+// ended reports whether o has ended at that instant, in Unix ms.
+func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.UnixMilli() <= now }
+
+// setting is an override as it is written in JSON, but for whom it is and who
+// set it.
+type setting struct {
+	MinGap string    `json:"min_gap,omitempty"`
+	Rates  []Rate    `json:"rates,omitempty"`
+	Exempt bool      `json:"exempt,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+type writtenOverride struct {
+	User     string `json:"user,omitempty"`
+	Category string `json:"category,omitempty"`
+	setting
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at,omitzero"`
+}
+
+func (o *Override) setting() setting {
+	s := setting{Rates: o.Policy.Rates, Exempt: o.Policy.Exempt}
+	if o.Policy.MinGap != 0 {
+		s.MinGap = formatPeriod(o.Policy.MinGap)
+	}
+	if !o.Until.IsZero() {
+		s.Until = o.Until.UTC().Truncate(time.Millisecond)
+	}
+	return s
+}
+
+func (s setting) applyTo(o *Override) error {
+	o.Policy, o.Until = Policy{Rates: s.Rates, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
+	if s.MinGap == "" {
+		return nil
+	}
+	gap, err := time.ParseDuration(s.MinGap)
+	if err != nil {
+		return errors.New("min_gap is no duration such as 1s")
+	}
+	o.Policy.MinGap = gap
+	return nil
+}
+
+// MarshalJSON writes o as {"user":"u1","category":"c","min_gap":"1s",
+// "rates":["10/1m"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
+// not set.
+func (o Override) MarshalJSON() ([]byte, error) {
+	return json.Marshal(writtenOverride{o.User, o.Category, o.setting(), o.By, o.At})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and refuses every other field. It
+// does not validate.
+func (o *Override) UnmarshalJSON(text []byte) error {
+	var w writtenOverride
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&w); err != nil {
+		return err
+	}
+	*o = Override{User: w.User, Category: w.Category, By: w.By, At: w.At}
+	return w.setting.applyTo(o)
+}
+
+// level is the user and category that the override is for.
+func (o *Override) level() [2]string { return [2]string{o.User, o.Category} }

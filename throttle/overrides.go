@@ -1,0 +1,351 @@
+package throttle
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// MaxOverrides bounds the overrides: every worker holds all of them.
+	MaxOverrides = 100_000
+	// LogKept is about how many entries of the audit log are kept.
+	LogKept = 10_000
+)
+
+// Overrides keep the overrides in Redis, with a log of who changed what. All
+// keys share a hash tag, so that a change and its entry are one step:
+//
+//	PREFIX:{limits}:overrides   hash: by USER/CATEGORY
+//	PREFIX:{limits}:ends        sorted set: those with an end, by Unix ms
+//	PREFIX:{limits}:log         stream: the changes, versions in a row
+//
+// Safe for concurrent use.
+type Overrides struct {
+	client  redis.UniversalClient
+	keys    []string // hash, ends, log
+	horizon time.Duration
+}
+
+// NewOverrides returns the overrides under the prefix, "pushpace" when it is
+// empty. horizon is limits.horizon, the longest period; 0 means 24 h.
+func NewOverrides(client redis.UniversalClient, prefix string, horizon time.Duration) *Overrides {
+	if prefix == "" {
+		prefix = "pushpace"
+	}
+	if horizon <= 0 {
+		horizon = 24 * time.Hour
+	}
+	tag := prefix + ":{limits}:"
+	return &Overrides{client, []string{tag + "overrides", tag + "ends", tag + "log"}, horizon}
+}
+
+// Horizon is the longest gap or period that an override may have.
+func (o *Overrides) Horizon() time.Duration { return o.horizon }
+
+var (
+	// ErrPast means that an override would end before it begins.
+	ErrPast = errors.New("until has passed")
+	// ErrTooManyOverrides means that there are MaxOverrides already.
+	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
+)
+
+//go:embed overrides.lua
+var overridesSource string
+
+var overridesScript = redis.NewScript(overridesSource)
+
+// commandTimeout bounds each command of the overrides.
+const commandTimeout = 2 * time.Second
+
+func (o *Overrides) run(ctx context.Context, op string, args ...any) *redis.Cmd {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	return overridesScript.Run(ctx, o.client, o.keys, append([]any{op, LogKept}, args...)...)
+}
+
+// Set validates the override and puts it in force on all workers, in the place
+// of the one of its user and category. At is not used. One that stands there
+// already changes nothing, and leaves no entry in the log.
+func (o *Overrides) Set(ctx context.Context, override Override) error {
+	if err := override.Validate(o.horizon); err != nil {
+		return err
+	}
+	args, err := override.args()
+	if err != nil {
+		return err
+	}
+	return setAnswer(o.run(ctx, "set", args...))
+}
+
+// args are those of the script's set.
+func (o *Override) args() ([]any, error) {
+	text, err := json.Marshal(o.setting())
+	if err != nil {
+		return nil, err
+	}
+	end := int64(0)
+	if !o.Until.IsZero() {
+		end = o.Until.UnixMilli()
+	}
+	return []any{field(o.User, o.Category), escape(o.By), string(text), end, MaxOverrides}, nil
+}
+
+func setAnswer(cmd *redis.Cmd) error {
+	switch n, err := cmd.Int(); {
+	case err != nil:
+		return fmt.Errorf("set an override: %w", err)
+	case n == -1:
+		return ErrPast
+	case n == -2:
+		return ErrTooManyOverrides
+	}
+	return nil
+}
+
+// importBatch is how many overrides share a round trip of an import.
+const importBatch = 500
+
+// Import sets all the overrides, once all of them are valid. An error after that
+// leaves those before it set: setting them again changes nothing.
+func (o *Overrides) Import(ctx context.Context, all []Override) error {
+	for i := range all {
+		if err := all[i].Validate(o.horizon); err != nil {
+			return fmt.Errorf("%s: %w", all[i].name(), err)
+		}
+	}
+	for len(all) > 0 {
+		batch := all[:min(importBatch, len(all))]
+		// the first one has the server know the script
+		if err := o.Set(ctx, batch[0]); err != nil {
+			return fmt.Errorf("%s: %w", batch[0].name(), err)
+		}
+		if err := o.setBatch(ctx, batch[1:]); err != nil {
+			return err
+		}
+		all = all[len(batch):]
+	}
+	return nil
+}
+
+func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	pipe := o.client.Pipeline()
+	answers := make([]*redis.Cmd, len(batch))
+	for i := range batch {
+		args, err := batch[i].args()
+		if err != nil {
+			return err
+		}
+		answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, append([]any{"set", LogKept}, args...)...)
+	}
+	_, failed := pipe.Exec(ctx)
+	for i, answer := range answers {
+		if err := setAnswer(answer); err != nil {
+			return fmt.Errorf("%s: %w", batch[i].name(), err)
+		}
+	}
+	return failed
+}
+
+// name says whose the override is, for an error.
+func (o *Override) name() string {
+	switch {
+	case o.Category == "":
+		return fmt.Sprintf("user %q", o.User)
+	case o.User == "":
+		return fmt.Sprintf("category %q", o.Category)
+	}
+	return fmt.Sprintf("user %q, category %q", o.User, o.Category)
+}
+
+// Unset removes the override of exactly that user and category, on behalf of by,
+// and answers whether there was one.
+func (o *Overrides) Unset(ctx context.Context, user, category, by string) (bool, error) {
+	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
+		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
+	}
+	n, err := o.run(ctx, "unset", field(user, category), escape(by)).Int()
+	if err != nil {
+		return false, fmt.Errorf("remove an override: %w", err)
+	}
+	return n == 1, nil
+}
+
+// Get answers the override of exactly that user and category, or nil. One that
+// has ended may still be answered for a moment.
+func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	name := field(user, category)
+	value, err := o.client.HGet(ctx, o.keys[0], name).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read an override: %w", err)
+	}
+	return readOverride(name, value)
+}
+
+const listPage = 1000
+
+// List answers each override once, in no order, until f answers false.
+func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
+	seen := map[string]bool{}
+	for cursor := uint64(0); ; {
+		fields, next, err := o.page(ctx, cursor)
+		if err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			if seen[fields[i]] {
+				continue
+			}
+			seen[fields[i]] = true
+			override, err := readOverride(fields[i], fields[i+1])
+			if err != nil {
+				return err
+			}
+			if !f(*override) {
+				return nil
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+func (o *Overrides) page(ctx context.Context, cursor uint64) ([]string, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	fields, next, err := o.client.HScan(ctx, o.keys[0], cursor, "", listPage).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the overrides: %w", err)
+	}
+	return fields, next, nil
+}
+
+// A Change is an entry of the log.
+type Change struct {
+	Version int64     `json:"version"`
+	At      time.Time `json:"at"` // on Redis's clock
+	By      string    `json:"by"`
+	// Why is set, unset, or ended: its end had come.
+	Why      string    `json:"why"`
+	User     string    `json:"user,omitempty"`
+	Category string    `json:"category,omitempty"`
+	From     *Override `json:"from,omitempty"` // nil: there was none
+	To       *Override `json:"to,omitempty"`   // nil: there is none any more
+}
+
+// Log answers the newest changes, the newest first, at most so many.
+func (o *Overrides) Log(ctx context.Context, newest int) ([]Change, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	entries, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", int64(max(1, newest))).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read the log of the limits: %w", err)
+	}
+	changes := make([]Change, 0, len(entries))
+	for _, e := range entries {
+		values := make(map[string]string, len(e.Values))
+		for name, value := range e.Values {
+			values[name], _ = value.(string)
+		}
+		c, err := readChange(e.ID, values)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// field is the hash's field of an override: no escaped name has a slash.
+func field(user, category string) string { return escape(user) + "/" + escape(category) }
+
+var errForeign = errors.New("an entry of the overrides is not one of this version")
+
+func readField(name string) (user, category string, err error) {
+	u, c, found := strings.Cut(name, "/")
+	user, err1 := url.PathUnescape(u)
+	category, err2 := url.PathUnescape(c)
+	if !found || err1 != nil || err2 != nil {
+		return "", "", errForeign
+	}
+	return user, category, nil
+}
+
+// readOverride reads an entry of the hash.
+func readOverride(name, value string) (*Override, error) {
+	var o Override
+	var err error
+	if o.User, o.Category, err = readField(name); err != nil {
+		return nil, err
+	}
+	parts := strings.SplitN(value, " ", 3)
+	if len(parts) != 3 {
+		return nil, errForeign
+	}
+	if _, o.At, err = readEntryID(parts[0]); err != nil {
+		return nil, err
+	}
+	if o.By, err = url.PathUnescape(parts[1]); err != nil {
+		return nil, errForeign
+	}
+	var s setting
+	if err := json.Unmarshal([]byte(parts[2]), &s); err != nil {
+		return nil, errForeign
+	}
+	return &o, s.applyTo(&o)
+}
+
+// readEntryID reads VERSION-MS.
+func readEntryID(id string) (version int64, at time.Time, err error) {
+	v, ms, _ := strings.Cut(id, "-")
+	version, err1 := strconv.ParseInt(v, 10, 64)
+	millis, err2 := strconv.ParseInt(ms, 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, at, errForeign
+	}
+	return version, time.UnixMilli(millis).UTC(), nil
+}
+
+func readChange(id string, values map[string]string) (c Change, err error) {
+	if c.Version, c.At, err = readEntryID(id); err != nil {
+		return c, err
+	}
+	if c.User, c.Category, err = readField(values["field"]); err != nil {
+		return c, err
+	}
+	if c.By, err = url.PathUnescape(values["by"]); err != nil {
+		return c, errForeign
+	}
+	c.Why = values["why"]
+	for _, side := range []struct {
+		value string
+		to    **Override
+	}{{values["from"], &c.From}, {values["to"], &c.To}} {
+		if side.value == "" {
+			continue
+		}
+		if *side.to, err = readOverride(values["field"], side.value); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,105 @@
+package throttle
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func rates(t testing.TB, list ...string) []Rate {
+	t.Helper()
+	var all []Rate
+	for _, s := range list {
+		r, err := ParseRate(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestNonsense(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		gap   time.Duration
+		rates []string
+		want  string // begins the error; "" for none
+	}{
+		{0, []string{"1000000/1s"}, "rate 1000000/1s allows more than 1000 a second"},
+		{0, []string{"2/1ms"}, "rate 2/1ms allows more than 1000 a second"},
+		{0, []string{"1000/1s"}, ""},
+		{0, []string{"1/1ms"}, ""},
+		{0, []string{"1000000/17m"}, ""},
+		{time.Microsecond, nil, "min_gap 1µs is shorter than 1ms"},
+		{time.Millisecond, nil, ""},
+		{time.Hour, []string{"10/1m"}, "min_gap 1h is longer than every rate's period"},
+		{time.Hour, []string{"10/1m", "20/59m"}, "min_gap 1h is longer than every rate's period"},
+		{time.Hour, []string{"10/1m", "20/24h"}, ""},
+		{time.Minute, []string{"10/1m"}, ""},
+		{time.Hour, nil, ""},
+	} {
+		got := ""
+		if err := (Policy{MinGap: c.gap, Rates: rates(t, c.rates...)}).Validate(24 * time.Hour); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s %v: %q, want %q", c.gap, c.rates, got, c.want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		gap   time.Duration
+		rates []string
+		want  []string // how each begins
+	}{
+		{time.Second, []string{"10/1m", "100/24h"}, nil},
+		{0, []string{"5/1h", "10/24h"}, nil},
+		{0, []string{"10/1h", "5/24h"}, []string{"rate 10/1h never decides: rate 5/24h alone allows at most 5 in 1h"}},
+		{0, []string{"10/1m", "1000/1h"}, []string{"rate 1000/1h never decides: rate 10/1m alone allows at most 600 in 1h"}},
+		{0, []string{"10/1m", "599/1h"}, nil},
+		{0, []string{"10/7m", "90/1h"}, []string{"rate 90/1h never decides"}},
+		{0, []string{"10/7m", "89/1h"}, nil},
+		{time.Second, []string{"60/1m"}, []string{"rate 60/1m never decides: min_gap 1s alone allows at most 60 in 1m"}},
+		{time.Second, []string{"59/1m"}, nil},
+		{time.Second, []string{"1/24h"}, []string{"min_gap 1s never decides: rate 1/24h alone"}},
+		{time.Minute, []string{"1/1m"}, []string{"rate 1/1m never decides: min_gap 1m"}},
+		{0, []string{"20000/24h"}, []string{"rate 20000/24h keeps up to 20000 admissions"}},
+	} {
+		got := Warnings(Policy{MinGap: c.gap, Rates: rates(t, c.rates...)})
+		if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+			t.Errorf("%s %v: %q, want %q", c.gap, c.rates, got, c.want)
+		}
+	}
+}
+
+// A rate that is void decides nothing: whoever keeps the other one keeps it.
+func TestVoidRatesAreVoid(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		rate := func(label string) Rate {
+			return Rate{rapid.IntRange(1, 6).Draw(rt, label+" count"), time.Duration(rapid.IntRange(1, 12).Draw(rt, label+" period")) * time.Second}
+		}
+		by, r := rate("by"), rate("r")
+		// the densest admissions that by allows: all of each period at its beginning
+		var at []time.Duration
+		for period := range 20 {
+			for range by.Count {
+				at = append(at, time.Duration(period)*by.Period)
+			}
+		}
+		kept := true
+		for i := r.Count; i < len(at); i++ {
+			kept = kept && at[i]-at[i-r.Count] >= r.Period
+		}
+		if len(at) > r.Count && by.voids(r) != kept {
+			rt.Errorf("%s voids %s: %t, kept: %t", by, r, by.voids(r), kept)
+		}
+	})
+}
