@@ -1,0 +1,388 @@
+package throttle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func rate(count int, period time.Duration) throttle.Policy {
+	return throttle.Policy{Rates: []throttle.Rate{{Count: count, Period: period}}}
+}
+
+// overStores runs the test on the embedded Redis, a real one and a Cluster.
+func overStores(t *testing.T, test func(t *testing.T, client redis.UniversalClient, prefix string)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
+		t.Cleanup(func() { client.Close() })
+		test(t, client, "p")
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, redistest.Shared(t).Client(t), redistest.Prefix())
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		_, newClient := startCluster(t)
+		client := newClient()
+		t.Cleanup(func() { client.Close() })
+		test(t, client, "p")
+	})
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOverrides(t *testing.T) {
+	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx := t.Context()
+		o := throttle.NewOverrides(client, prefix, time.Hour)
+		odd := "a b/ü%{}" // names are anything
+		until := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+		all := []throttle.Override{
+			{User: "u1", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}, By: "ann"},
+			{User: odd, Category: odd, Policy: rate(1, time.Minute), Until: until, By: "bob at home"},
+			{Category: "security", Policy: throttle.Policy{Exempt: true}, By: "ann"},
+		}
+		for _, override := range all {
+			ok(t, o.Set(ctx, override))
+			ok(t, o.Set(ctx, override)) // which changes nothing
+		}
+		for _, want := range all {
+			got, err := o.Get(ctx, want.User, want.Category)
+			ok(t, err)
+			if got == nil || time.Since(got.At) > time.Minute || time.Since(got.At) < -time.Minute {
+				t.Fatalf("got %+v", got)
+			}
+			got.At = time.Time{}
+			if !reflect.DeepEqual(*got, want) {
+				t.Errorf("got %+v, want %+v", *got, want)
+			}
+		}
+		if got, err := o.Get(ctx, "nobody", ""); got != nil || err != nil {
+			t.Errorf("of nobody: %+v, %v", got, err)
+		}
+		listed := 0
+		ok(t, o.List(ctx, func(throttle.Override) bool { listed++; return true }))
+		if listed != len(all) {
+			t.Errorf("%d are listed", listed)
+		}
+		listed = 0
+		ok(t, o.List(ctx, func(throttle.Override) bool { listed++; return false }))
+		if listed != 1 {
+			t.Errorf("%d are listed after the listing was broken off", listed)
+		}
+
+		raised := all[0]
+		raised.Policy.MinGap, raised.By = 500*time.Millisecond, "carl"
+		ok(t, o.Set(ctx, raised))
+		for want, user := range map[bool]string{true: "u1", false: "nobody"} {
+			if there, err := o.Unset(ctx, user, "", "ann"); there != want || err != nil {
+				t.Errorf("unset of %s: %t, %v", user, there, err)
+			}
+		}
+		past := all[0]
+		past.Until = time.Now().Add(-time.Second)
+		if err := o.Set(ctx, past); !errors.Is(err, throttle.ErrPast) {
+			t.Errorf("one that has ended: %v", err)
+		}
+
+		log, err := o.Log(ctx, 100)
+		ok(t, err)
+		var entries []string
+		for _, c := range slices.Backward(log) {
+			entry := fmt.Sprint(c.Version, " ", c.Why, " ", c.User, "/", c.Category, " by ", c.By)
+			for _, side := range []*throttle.Override{c.From, c.To} {
+				if side == nil {
+					entry += " -"
+				} else {
+					entry += " " + side.Policy.MinGap.String()
+				}
+			}
+			entries = append(entries, entry)
+		}
+		want := []string{
+			"1 set u1/ by ann - 1s",
+			"2 set " + odd + "/" + odd + " by bob at home - 0s",
+			"3 set /security by ann - 0s",
+			"4 set u1/ by carl 1s 500ms",
+			"5 unset u1/ by ann 500ms -",
+		}
+		if !slices.Equal(entries, want) {
+			t.Errorf("the log is\n%s\nwant\n%s", strings.Join(entries, "\n"), strings.Join(want, "\n"))
+		}
+		if newest, err := o.Log(ctx, 1); err != nil || len(newest) != 1 || newest[0].Version != 5 {
+			t.Errorf("the newest entry: %+v, %v", newest, err)
+		}
+	})
+}
+
+func TestOverridesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	good := throttle.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}
+	for _, c := range []struct {
+		name string
+		make func(*throttle.Override)
+		want string
+	}{
+		{"nobody", func(o *throttle.Override) { o.User = "" }, "user and category are missing"},
+		{"control character", func(o *throttle.Override) { o.User = "a\nb" }, "user must be UTF-8 without control"},
+		{"no UTF-8", func(o *throttle.Override) { o.Category = "\xff" }, "category must be UTF-8"},
+		{"long name", func(o *throttle.Override) { o.User = strings.Repeat("x", 129) }, "user must be UTF-8 without control characters, of at most 128 bytes"},
+		{"the general limits' name", func(o *throttle.Override) { o.Category = "all" }, "category all is the name of the general limits"},
+		{"by nobody", func(o *throttle.Override) { o.By = "" }, "by is missing"},
+		{"an exempt user", func(o *throttle.Override) { o.Policy = throttle.Policy{Exempt: true} }, "exempt is for a category"},
+		{"nothing", func(o *throttle.Override) { o.Policy = throttle.Policy{} }, "min_gap and rates are missing"},
+		{"exempt and limited", func(o *throttle.Override) { o.Category, o.Policy.Exempt = "c", true }, "exempt excludes"},
+		{"negative gap", func(o *throttle.Override) { o.Policy.MinGap = -1 }, "min_gap -1ns is negative"},
+		{"beyond the horizon", func(o *throttle.Override) { o.Policy = rate(1, 25*time.Hour) }, "rate 1/25h has a longer period"},
+		{"negative count", func(o *throttle.Override) { o.Policy = rate(-1, time.Hour) }, `rate "-1/1h"`},
+		{"a million a second", func(o *throttle.Override) { o.Policy = rate(1e6, time.Second) }, "rate 1000000/1s allows more than"},
+		{"a gap beyond every period", func(o *throttle.Override) { o.Policy.MinGap = time.Hour }, "min_gap 1h is longer than every"},
+		{"year 10000", func(o *throttle.Override) { o.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "until "},
+	} {
+		o := good
+		c.make(&o)
+		err := o.Validate(24 * time.Hour)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		store := throttle.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
+		if got := store.Set(t.Context(), o); got == nil || got.Error() != err.Error() {
+			t.Errorf("%s: set answers %v", c.name, got)
+		}
+		if got := store.Import(t.Context(), []throttle.Override{good, o}); got == nil || !strings.HasSuffix(got.Error(), err.Error()) {
+			t.Errorf("%s: import answers %v", c.name, got)
+		}
+		if log, err := store.Log(t.Context(), 1); err != nil || len(log) > 0 {
+			t.Errorf("%s: it has left %v, %v", c.name, log, err)
+		}
+	}
+	if err := good.Validate(24 * time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOverrideJSON(t *testing.T) {
+	t.Parallel()
+	o := throttle.Override{User: "u", Category: "c", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}},
+		Until: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), By: "ann"}
+	text, err := json.Marshal(o)
+	ok(t, err)
+	const want = `{"user":"u","category":"c","min_gap":"1s","rates":["10/1m"],"until":"2026-12-01T00:00:00Z","by":"ann"}`
+	if string(text) != want {
+		t.Errorf("written as %s", text)
+	}
+	var read throttle.Override
+	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, o) {
+		t.Errorf("read as %+v, %v", read, err)
+	}
+	for _, bad := range []string{`{"min_gap":"1 s"}`, `{"min_gap":1}`, `{"rates":["x"]}`, `{"rate":["1/1m"]}`, `{"until":"tomorrow"}`, `[]`} {
+		if err := json.Unmarshal([]byte(bad), &read); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// follower keeps limits in step until the test ends.
+type follower struct {
+	*throttle.Limits
+	mu      sync.Mutex
+	changes []throttle.Change
+	err     error
+	polls   int
+}
+
+func follow(t *testing.T, o *throttle.Overrides) *follower {
+	t.Helper()
+	f := &follower{Limits: throttle.NewLimits(rate(1, time.Second), map[string]throttle.Policy{"news": rate(1, time.Minute)})}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.Follow(ctx, f.Limits, func(changes []throttle.Change, err error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.changes, f.err, f.polls = append(f.changes, changes...), err, f.polls+1
+		})
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	f.within(t, 5*time.Second, "follows", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.polls > 0 })
+	return f
+}
+
+func (f *follower) within(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline, tick := time.NewTimer(limit), time.NewTicker(2*time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s", limit, what)
+		case <-tick.C:
+		}
+	}
+}
+
+// period is that of the general limit in force.
+func (f *follower) period(user string) time.Duration {
+	return f.Scopes(user, "")[0].Policy.Rates[0].Period
+}
+
+func (f *follower) failing() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.err != nil }
+
+func (f *follower) why() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []string
+	for _, c := range f.changes {
+		all = append(all, c.Why+" "+c.User+"/"+c.Category)
+	}
+	return all
+}
+
+func TestFollow(t *testing.T) {
+	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx := t.Context()
+		o := throttle.NewOverrides(client, prefix, 0)
+		ok(t, o.Set(ctx, throttle.Override{User: "early", Policy: rate(1, time.Hour), By: "ann"}))
+		all := []*follower{follow(t, o), follow(t, throttle.NewOverrides(client, prefix, 0))}
+		ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
+		for _, f := range all {
+			f.within(t, time.Second, "an override is in force", func() bool { return f.period("u") == time.Minute })
+			if f.period("early") != time.Hour {
+				t.Errorf("what was set before is not in force")
+			}
+		}
+		_, err := o.Unset(ctx, "u", "", "ann")
+		ok(t, err)
+		ends := time.Now().Add(900 * time.Millisecond)
+		ok(t, o.Set(ctx, throttle.Override{User: "brief", Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
+		for _, f := range all {
+			f.within(t, time.Second, "its removal is in force", func() bool { return f.period("u") == time.Second })
+			f.within(t, time.Second, "a brief one is in force", func() bool { return f.period("brief") == 2*time.Hour })
+		}
+		for _, f := range all {
+			f.within(t, 2*time.Second, "it ends", func() bool { return f.period("brief") == time.Second })
+		}
+		if late := time.Since(ends); late < -50*time.Millisecond || late > 500*time.Millisecond {
+			t.Errorf("it ended %s after its end", late)
+		}
+		want := []string{"set u/", "unset u/", "set brief/", "ended brief/"}
+		for _, f := range all {
+			f.within(t, time.Second, "everybody hears of all", func() bool { return slices.Equal(f.why(), want) })
+		}
+		if got, err := o.Get(ctx, "brief", ""); got != nil || err != nil {
+			t.Errorf("it is kept: %+v, %v", got, err)
+		}
+		if newest, err := o.Log(ctx, 100); err != nil || len(newest) != 5 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
+			t.Errorf("the log says %+v, %v", newest, err)
+		}
+	})
+}
+
+// Changes that come faster than they are followed, and gaps in the log, end in
+// the state that is kept.
+func TestFollowCatchesUp(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	ctx := t.Context()
+	o := throttle.NewOverrides(client, prefix, 0)
+	f := follow(t, o)
+	many := func(n int, p throttle.Policy) []throttle.Override {
+		all := make([]throttle.Override, n)
+		for i := range all {
+			all[i] = throttle.Override{User: fmt.Sprint("u", i), Policy: p, By: "ann"}
+		}
+		return all
+	}
+	const n = 15_000 // more than the log keeps
+	ok(t, o.Import(ctx, many(n, rate(1, time.Minute))))
+	f.within(t, 5*time.Second, "all are in force", func() bool {
+		return f.period("u0") == time.Minute && f.period(fmt.Sprint("u", n-1)) == time.Minute
+	})
+	for _, gap := range []func(){
+		func() { client.XTrimMaxLen(ctx, prefix+":{limits}:log", 1) }, // not one: the last is there
+		func() { client.Del(ctx, prefix+":{limits}:log") },
+		func() { // a replica takes over that has not got the last changes
+			client.Del(ctx, prefix+":{limits}:log")
+			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "x/", "why", "unset", "by", "ann", "from", "", "to", ""}})
+		},
+	} {
+		for _, p := range []throttle.Policy{rate(1, time.Hour), rate(1, time.Minute)} {
+			gap()
+			ok(t, o.Import(ctx, many(10, p)))
+			f.within(t, 2*time.Second, "changes after a gap are in force", func() bool {
+				return f.period("u0") == p.Rates[0].Period && f.period("u9") == p.Rates[0].Period
+			})
+		}
+	}
+	if f.period("u10") != time.Minute || f.failing() {
+		t.Errorf("the others are not kept")
+	}
+	ok(t, client.Del(ctx, prefix+":{limits}:log", prefix+":{limits}:overrides").Err())
+	f.within(t, 2*time.Second, "nothing is left", func() bool { return f.period("u10") == time.Second })
+}
+
+// While Redis is away the limits stay, and ends are kept; then all catches up.
+func TestFollowThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.AppendOnly())
+	ctx := t.Context()
+	o := throttle.NewOverrides(server.Client(t), "p", 0)
+	f := follow(t, o)
+	ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
+	ok(t, o.Set(ctx, throttle.Override{User: "brief", Policy: rate(1, time.Minute), Until: time.Now().Add(1500 * time.Millisecond), By: "ann"}))
+	f.within(t, time.Second, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
+	server.Kill(t)
+	f.within(t, 5*time.Second, "the outage is told", f.failing)
+	if f.period("u") != time.Minute {
+		t.Error("the override is forgotten while Redis is away")
+	}
+	f.within(t, 3*time.Second, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
+	server.Restart(t)
+	f.within(t, 5*time.Second, "it is over", func() bool { return !f.failing() })
+	ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Hour), By: "ann"}))
+	f.within(t, time.Second, "a change after it", func() bool { return f.period("u") == time.Hour })
+}
+
+func TestTooManyOverrides(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	fields := make([]any, 0, 2*throttle.MaxOverrides)
+	for i := range throttle.MaxOverrides {
+		fields = append(fields, fmt.Sprintf("u%d/", i), `1-1 ann {"rates":["1/1m"]}`)
+	}
+	ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", fields...).Err())
+	o := throttle.NewOverrides(client, prefix, 0)
+	if err := o.Set(t.Context(), throttle.Override{User: "one more", Policy: rate(1, time.Hour), By: "ann"}); !errors.Is(err, throttle.ErrTooManyOverrides) {
+		t.Errorf("one more: %v", err)
+	}
+	ok(t, o.Set(t.Context(), throttle.Override{User: "u7", Policy: rate(1, time.Hour), By: "ann"}))
+	began := time.Now()
+	f := follow(t, o)
+	if f.period("u7") != time.Hour || f.period("u99999") != time.Minute {
+		t.Error("they are not in force")
+	}
+	t.Logf("%d are read within %s", throttle.MaxOverrides, time.Since(began))
+}
