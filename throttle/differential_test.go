@@ -96,6 +96,9 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 				got.Moved, err = memory.Cancel(ctx, r)
 				want.Moved, err2 = script.Cancel(ctx, r)
 			case "reschedule":
+				if last := &r.Scopes[len(r.Scopes)-1]; last.Name != General && rapid.IntRange(0, 2).Draw(rt, "exempt") == 0 {
+					last.Policy = Policy{Exempt: true}
+				}
 				got.Moved, err = memory.Reschedule(ctx, r)
 				want.Moved, err2 = script.Reschedule(ctx, r)
 			}

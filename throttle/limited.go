@@ -6,6 +6,7 @@ type limited struct {
 	which              int // 1 general, 2 the category's
 	rules              []rule
 	margin             int64
+	free, exempt       bool // without limits; outside the general ones too
 	sent, booked, line *set
 }
 

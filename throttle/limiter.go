@@ -38,9 +38,11 @@ type Limiter interface {
 	// other holds none, nothing changes.
 	Inherit(ctx context.Context, r Request, from string) error
 	// Reschedule gives those who wait the earliest slots that the request's
-	// policies allow, in the order they have; ID is not used. It answers the
-	// bookings that now have an earlier slot: a caller that put them to sleep
-	// has to wake them.
+	// policies allow, in the order they have; ID is not used. Who waits for a
+	// scope whose policy limits nothing waits no longer, and of an exempt category
+	// not for the general limits either: these bookings end, and are answered with
+	// the instant of the call. Besides them it answers the bookings that now have an
+	// earlier slot: a caller that put them to sleep has to wake them.
 	Reschedule(context.Context, Request) ([]Booking, error)
 	// Timeline answers what is known of the user in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)

@@ -83,8 +83,11 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim
 }
 
 func (p Policy) appendArgs(args []any) []any {
-	rules := p.appendRules(nil)
-	args = append(args, 1, p.margin(), len(rules))
+	rules, kind := p.appendRules(nil), 1
+	if p.Exempt {
+		kind = 2
+	}
+	args = append(args, kind, p.margin(), len(rules))
 	for _, r := range rules {
 		args = append(args, r.n, r.period)
 	}

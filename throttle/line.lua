@@ -3,7 +3,8 @@
 --
 -- KEYS  reserved; for the general scope: sent, booked; for the category's: sent, booked, line
 -- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
---       slack, brief, steps, then for each scope 1 or 0, and if 1: margin, number of rules, {n, period}…
+--       slack, brief, steps, then for each scope 0 for none, 1, or 2 for an exempt
+--       one, and if not 0: margin, number of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
 -- Own entries are taken out first, so that no count holds them, and put back
@@ -21,9 +22,13 @@ local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
 local function scope(names)
-  if nextarg() == 0 then return nil end
-  local s = {margin = nextarg(), rules = {}}
-  for i = 1, nextarg() do s.rules[i] = {n = nextarg(), period = nextarg()} end
+  local kind = nextarg()
+  if kind == 0 then return nil end
+  local s = {exempt = kind == 2, free = true, margin = nextarg(), rules = {}}
+  for i = 1, nextarg() do
+    s.rules[i] = {n = nextarg(), period = nextarg()}
+    if s.rules[i].period > 0 then s.free = false end
+  end
   for _, name in ipairs(names) do s[name] = nextkey() end
   return s
 end
@@ -371,6 +376,34 @@ local function shiftcat(moved)
   if cat then shift(cat, cat.line, catahead, moved) end
 end
 
+-- lift ends the waiting for limits that are there no more, and tells who waited.
+-- Of an exempt category nobody waits for the general limits either.
+local function lift(set, which, moved)
+  local names = redis.call('ZRANGE', set, 0, -1)
+  for _, name in ipairs(names) do
+    moved[#moved + 1] = name
+    moved[#moved + 1] = text(now)
+    moved[#moved + 1] = which
+  end
+  redis.call('DEL', set)
+  return names
+end
+local function liftall(moved)
+  if cat and cat.free then
+    for _, name in ipairs(lift(cat.line, 2, moved)) do redis.call('ZREM', reserved, name) end
+  end
+  if cat and cat.exempt then
+    for _, name in ipairs(lift(cat.booked, 2, moved)) do
+      if all then redis.call('ZREM', all.booked, name) end
+    end
+  end
+  if all and all.free then
+    lift(all.booked, 1, moved)
+    redis.call('DEL', reserved)
+    if cat then redis.call('DEL', cat.booked) end
+  end
+end
+
 -- follow moves those of the category who are booked behind one that has just
 -- gone to the line, as far as the category's limits have them follow it.
 local function follow()
@@ -433,6 +466,7 @@ elseif op == 'cancel' then -- own entries stay out, and those behind move up
   if sent or booked and count({all.booked}, booked, true) > 0 then shiftall(moved) end
   if cat and (sent or held > 0 and count({cat.line}, held, true) > 0) then shiftcat(moved) end
 else
+  liftall(moved)
   shiftall(moved)
   shiftcat(moved)
 end

@@ -191,7 +191,10 @@ func (m *Memory) visit(r *Request) (*visit, bool) {
 }
 
 func (p Policy) limited(which int, sent, booked, line *set) *limited {
-	return &limited{which: which, rules: p.appendRules(nil), margin: p.margin(), sent: sent, booked: booked, line: line}
+	return &limited{
+		which: which, rules: p.appendRules(nil), margin: p.margin(), free: p.Unlimited(), exempt: p.Exempt,
+		sent: sent, booked: booked, line: line,
+	}
 }
 
 // user answers the request's user, as seen just now.

@@ -122,3 +122,10 @@ func newestOf(sets []*set, n int) (at entry, which int) {
 		rank[first] += run
 	}
 }
+
+// empty drops all, and answers what there was.
+func (s *set) empty() []named {
+	list := s.list
+	s.at, s.list = map[string]entry{}, nil
+	return list
+}

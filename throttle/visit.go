@@ -446,6 +446,7 @@ func (v *visit) cancel() {
 // reschedule gives those who wait the earliest slots.
 func (v *visit) reschedule() {
 	v.takeOut(false)
+	v.lift()
 	v.shift(v.all)
 	v.shift(v.cat)
 }

@@ -110,6 +110,7 @@ var properties = []property{
 	{"a raised limit is the answer to who asks", nil, raisedForTheCaller},
 	{"rescheduling tells who comes forward", nil, rescheduling},
 	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
+	{"a lifted limit lets all go who wait for it", nil, liftedLimit},
 
 	{"concurrent calls are linearizable", nil, linearizable},
 	{"calls of two limiters are linearizable", []Ability{SharePeers}, linearizablePeers},
