@@ -1,0 +1,110 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// scanPage is how many keys Redis looks at in one step of a Waiting.
+const scanPage = 1000
+
+// Waiting calls f for each user of whom somebody waits for the scope's limits:
+// General's, or a category's. It looks through all keys, on each master of a
+// Cluster, and leaves Redis at least half of the time to others. A user who
+// comes or goes meanwhile may be missed, and one may be told twice. An error of
+// f ends it.
+func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
+	suffix := "}:booked"
+	if scope != General {
+		suffix = "}:line:" + escape(scope)
+	}
+	masters, err := l.masters(ctx)
+	if err != nil {
+		return l.fail("waiting", err)
+	}
+	for _, master := range masters {
+		if err := l.waitingOn(ctx, master, suffix, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Redis) masters(ctx context.Context) ([]redis.UniversalClient, error) {
+	cluster, ok := l.client.(*redis.ClusterClient)
+	if !ok {
+		return []redis.UniversalClient{l.client}, nil
+	}
+	var mu sync.Mutex
+	var all []redis.UniversalClient
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, master)
+		return nil
+	})
+	return all, err
+}
+
+func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, suffix string, f func(app, user string) error) error {
+	before := l.prefix + ":{"
+	pattern := globbed(before) + "*" + suffix
+	for cursor := uint64(0); ; {
+		began := time.Now()
+		keys, next, err := l.scan(ctx, master, cursor, pattern)
+		if err != nil {
+			return l.fail("waiting", err)
+		}
+		took := time.Since(began)
+		for _, key := range keys {
+			app, user, err := readTag(strings.TrimSuffix(strings.TrimPrefix(key, before), suffix))
+			if err != nil {
+				continue // not one of ours
+			}
+			if err := f(app, user); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+		rest := time.NewTimer(took)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return fmt.Errorf("throttle: %w", ctx.Err())
+		}
+	}
+}
+
+func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor uint64, pattern string) ([]string, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return master.Scan(ctx, cursor, pattern, scanPage).Result()
+}
+
+// readTag reads the hash tag of a user's keys.
+func readTag(tag string) (app, user string, err error) {
+	a, u, found := strings.Cut(tag, "/")
+	if !found {
+		a, u = "", tag
+	}
+	app, err1 := url.PathUnescape(a)
+	user, err2 := url.PathUnescape(u)
+	if err1 != nil || err2 != nil || u == "" || strings.Contains(u, "/") {
+		return "", "", errForeign
+	}
+	return app, user, nil
+}
+
+// globbed writes text for a pattern that matches it as it is.
+func globbed(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`, "^", `\^`).Replace(text)
+}

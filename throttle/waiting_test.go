@@ -1,0 +1,60 @@
+package throttle_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func TestWaiting(t *testing.T) {
+	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		prefix += "[a*]"
+		l := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+		t.Cleanup(func() { l.Close() })
+		hour := rate(1, time.Hour)
+		acquire := func(app, user, id, category string) {
+			r := throttle.Request{App: app, User: user, ID: id, Horizon: 24 * time.Hour, Scopes: []throttle.Scope{{Name: throttle.General, Policy: hour}}}
+			if category != "" {
+				r.Scopes = []throttle.Scope{{Name: throttle.General}, {Name: category, Policy: hour}}
+			}
+			_, err := l.Acquire(t.Context(), r)
+			ok(t, err)
+		}
+		const odd = "a/b {}*%ü"
+		for _, id := range []string{"1", "2"} {
+			acquire("shop", "u1", id, "")
+			acquire(odd, odd, id, "")
+			acquire("", "no app", id, "")
+			acquire("shop", "u2", id, odd)
+			for i := range 20 {
+				acquire("shop", fmt.Sprint("many", i), id, "news")
+			}
+		}
+		acquire("shop", "content", "1", "")
+		for scope, want := range map[string][]string{
+			throttle.General: {"/no app", odd + "/" + odd, "shop/u1"},
+			odd:              {"shop/u2"},
+			"nothing":        nil,
+		} {
+			var got []string
+			ok(t, l.Waiting(t.Context(), scope, func(app, user string) error {
+				got = append(got, app+"/"+user)
+				return nil
+			}))
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, want) {
+				t.Errorf("for %q there wait %q, want %q", scope, got, want)
+			}
+		}
+		enough, told := errors.New("enough"), 0
+		if err := l.Waiting(t.Context(), "news", func(string, string) error { told++; return enough }); !errors.Is(err, enough) || told != 1 {
+			t.Errorf("broken off after %d: %v", told, err)
+		}
+	})
+}
