@@ -69,7 +69,9 @@ type Request struct {
 	// be further is Refused and holds nothing; with 0 every denied one is.
 	Horizon time.Duration
 	// Wait is how long the caller is ready to wait before it sends. A slot no
-	// further away than this is Granted at once, with At in the future.
+	// further away than this is Granted at once, with At in the future. Others
+	// who come forward by the call, of Acquire or Reschedule, get no slot sooner
+	// than this, or than a second if that is less: they have to be woken first.
 	Wait time.Duration
 	// Report asks for Decision.Remaining. It costs a ZCOUNT for each rate.
 	Report bool

@@ -3,6 +3,7 @@ package throttle
 import (
 	"hash/maphash"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,6 +112,24 @@ func (l *Limits) InForce(user, category string) (general, own Ruling) {
 	}
 	return general, own
 }
+
+// Categories answers the categories that have a policy of their own for the user.
+func (l *Limits) Categories(user string) []string {
+	names := map[string]bool{}
+	for name := range l.current().categories {
+		names[name] = true
+	}
+	if p := l.personal(user); p != nil {
+		for name := range p.categories {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Now is the clock of the overrides' Redis, as learned on the way; before the
+// first Refresh, this machine's.
+func (l *Limits) Now() time.Time { return time.UnixMilli(l.now()) }
 
 // now is Redis's clock in Unix ms.
 func (l *Limits) now() int64 { return (time.Now().UnixMicro() + l.ahead.Load()) / 1000 }

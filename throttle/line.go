@@ -43,6 +43,10 @@ const slack = 20_000
 // keep its place among those who wait for the general limits.
 const brief = 50_000
 
+// waking is how long it may take until somebody who comes forward is awake, in
+// µs, where the caller's Request.Wait is not shorter.
+const waking = 1_000_000
+
 // fitSteps bounds the search for a place among others. What is not found by then
 // is a place that does not hold, and its job is put off again when it comes.
 const fitSteps = 256
@@ -61,7 +65,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim
 	names = append(names, k.reserved)
 	args := make([]any, 0, 32)
 	args = append(args, op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), int64(slack), int64(brief), fitSteps)
+		l.keep, l.life(), int64(slack), int64(brief), fitSteps, int64(waking))
 	if g := r.general(); g != nil {
 		names = append(names, k.sent, k.booked)
 		args = g.Policy.appendArgs(args)

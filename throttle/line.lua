@@ -3,7 +3,7 @@
 --
 -- KEYS  reserved; for the general scope: sent, booked; for the category's: sent, booked, line
 -- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
---       slack, brief, steps, then for each scope 0 for none, 1, or 2 for an exempt
+--       slack, brief, steps, waking, then for each scope 0 for none, 1, or 2 for an exempt
 --       one, and if not 0: margin, number of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
@@ -15,9 +15,9 @@ local op, member, id = ARGV[1], ARGV[2], ARGV[3]
 local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
 local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
 local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
-local slack, brief, steps = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local slack, brief, steps, waking = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
 
-local reserved, key, arg = KEYS[1], 1, 12
+local reserved, key, arg = KEYS[1], 1, 13
 local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
@@ -181,8 +181,11 @@ end
 
 -- shift gives the line's entries the earliest slots after those of the sets
 -- ahead, in the order they have, and tells who has come forward. Who may come
--- now and is expected already keeps the slot. Where places are reserved, each
--- slot is one that the general limits have room for.
+-- now and is expected already keeps the slot. Who comes forward has to be woken
+-- first, and gets no slot sooner than that takes: who is behind, and awake, would
+-- else be granted a slot ahead that leaves no room for it. Where places are
+-- reserved, each slot is one that the general limits have room for.
+local lead = (op == 'acquire' or op == 'reschedule') and math.min(wait, waking) or 0
 local function shift(s, line, ahead, moved)
   redis.call('ZREMRANGEBYSCORE', line, '-inf', text(now - keep)) -- nobody comes for them
   if s == all and cat then redis.call('ZREMRANGEBYSCORE', cat.booked, '-inf', text(now - keep)) end
@@ -204,6 +207,7 @@ local function shift(s, line, ahead, moved)
       else free = after(ahead, r.n - k, r.period, s.margin) end
       if free and free > slot then slot = free end
     end
+    if name ~= id then slot = math.max(slot, math.min(old, now + lead)) end
     if among or all and places[i] then slot = agree(slot) end
     if slot <= now and old <= now then slot = old end
     slots[k + 1] = slot
@@ -224,7 +228,7 @@ end
 -- general limits have room for only later is found by a shift.
 local function pull(s, line, ahead, moved)
   local head = tonumber(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2])
-  if not head or head <= now + slack then return end
+  if not head or head <= now + lead + slack then return end
   local instant = behind(s, ahead, first(ahead), s.margin)
   if head <= instant + slack then return end
   if not all and any(reserved) then return end -- by limits that this request does not have

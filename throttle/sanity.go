@@ -38,16 +38,19 @@ func (p Policy) asRates() []Rate {
 	return append(all, p.Rates...)
 }
 
-// within reports whether every limit of the other policy holds wherever those of
-// p do: p allows nothing that the other one forbids.
-func (p Policy) within(other Policy) bool {
-	own := p.asRates()
-	for _, r := range other.asRates() {
-		if !voided(r, own) {
-			return false
+// Raises reports whether to may allow what from forbids, so that who waits may
+// come forward when it takes the place of from.
+func Raises(from, to Policy) bool {
+	if from.Exempt || to.Exempt {
+		return to.Exempt && !from.Exempt
+	}
+	limits := to.asRates()
+	for _, r := range from.asRates() {
+		if !voided(r, limits) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 func voided(r Rate, by []Rate) bool {

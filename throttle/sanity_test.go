@@ -103,3 +103,33 @@ func TestVoidRatesAreVoid(t *testing.T) {
 		}
 	})
 }
+
+func TestRaises(t *testing.T) {
+	t.Parallel()
+	exempt := Policy{Exempt: true}
+	p := func(gap time.Duration, list ...string) Policy { return Policy{MinGap: gap, Rates: rates(t, list...)} }
+	for _, c := range []struct {
+		from, to Policy
+		want     bool
+	}{
+		{p(time.Second), p(time.Second), false},
+		{p(time.Second), p(2 * time.Second), false},
+		{p(2 * time.Second), p(time.Second), true},
+		{p(time.Second), p(0), true},
+		{p(0), p(time.Second), false},
+		{p(0), p(0), false},
+		{p(0, "10/1m"), p(0, "5/1m"), false},
+		{p(0, "10/1m"), p(0, "10/2m"), false},
+		{p(0, "10/1m"), p(0, "20/2m"), true}, // 20 in one minute
+		{p(0, "10/1m"), p(6 * time.Second), false},
+		{p(0, "10/1m"), p(5 * time.Second), true},
+		{p(0, "10/1m", "100/24h"), p(0, "10/1m"), true},
+		{p(time.Second), exempt, true},
+		{exempt, exempt, false},
+		{exempt, p(0), false}, // of an exempt category nobody waits
+	} {
+		if got := Raises(c.from, c.to); got != c.want {
+			t.Errorf("from %+v to %+v: %t", c.from, c.to, got)
+		}
+	}
+}

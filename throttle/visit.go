@@ -17,6 +17,7 @@ type visit struct {
 
 	sent, booked, lined entry // what the notification holds
 	held                entry // the slot it comes for
+	lead                int64 // how long it takes to wake who comes forward
 	moved               []shifted
 }
 
@@ -81,6 +82,9 @@ func (v *visit) shift(s *limited) {
 				slot = max(slot, after(ahead, r.n-k, r.period, s.margin))
 			}
 		}
+		if e.name != v.id {
+			slot = max(slot, min(e.at, v.now+v.lead))
+		}
 		if among || v.all != nil && places[k] {
 			slot, _ = v.agree(slot)
 		}
@@ -130,7 +134,7 @@ func (v *visit) pull(s *limited) {
 		return
 	}
 	line, ahead := s.lineAndAhead()
-	if line.len() == 0 || line.list[0].at <= v.now+slack {
+	if line.len() == 0 || line.list[0].at <= v.now+v.lead+slack {
 		return
 	}
 	at, _ := s.behind(ahead, v.first(ahead), s.margin, 0)
@@ -362,6 +366,7 @@ func (v *visit) early(slot int64, inLine bool) verdict {
 
 // acquire decides and enters the notification where the decision leaves it.
 func (v *visit) acquire() verdict {
+	v.lead = min(v.wait, waking)
 	v.takeOut(true)
 	d := v.decide()
 	if d.status == Granted {
@@ -445,6 +450,7 @@ func (v *visit) cancel() {
 
 // reschedule gives those who wait the earliest slots.
 func (v *visit) reschedule() {
+	v.lead = min(v.wait, waking)
 	v.takeOut(false)
 	v.lift()
 	v.shift(v.all)

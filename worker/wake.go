@@ -60,13 +60,26 @@ const (
 // Wake has jobs come back for slots that have moved forward. asynq would bring
 // them back for the old ones. It returns within a few seconds.
 func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
+	c.wake(ctx, moved, func(gain, left time.Duration) bool {
+		return gain >= littleGain && (gain >= muchGain || left <= near)
+	})
+}
+
+// wakeAll is Wake for those whose limits were raised: all come for their new slots.
+func (c *Control) wakeAll(ctx context.Context, moved []throttle.Booking) {
+	c.wake(ctx, moved, func(gain, _ time.Duration) bool { return gain >= littleGain })
+}
+
+// wake wakes those for whom it is worth its check: by how much they come forward,
+// and how far the new slot is.
+func (c *Control) wake(ctx context.Context, moved []throttle.Booking, worth func(gain, left time.Duration) bool) {
 	for try := range wakeTries {
 		if try > 0 && sleep(ctx, wakePause) != nil {
 			return
 		}
 		var awake []throttle.Booking
 		for _, b := range moved {
-			if !c.wakeOne(ctx, b) {
+			if !c.wakeOne(ctx, b, worth) {
 				awake = append(awake, b)
 			}
 		}
@@ -77,7 +90,7 @@ func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
 }
 
 // wakeOne answers false for a job that may be on its way to sleep.
-func (c *Control) wakeOne(ctx context.Context, b throttle.Booking) bool {
+func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(gain, left time.Duration) bool) bool {
 	record, err := c.records.Lookup(ctx, b.ID)
 	switch {
 	case err != nil, record.State.Ended():
@@ -85,8 +98,7 @@ func (c *Control) wakeOne(ctx context.Context, b throttle.Booking) bool {
 	case record.Until.IsZero():
 		return false
 	}
-	gain := record.Until.Sub(b.Slot)
-	if gain < littleGain || gain < muchGain && time.Until(b.Slot) > near {
+	if !worth(record.Until.Sub(b.Slot), time.Until(b.Slot)) {
 		return true
 	}
 	return c.inspector.RunTask(record.Queue, b.ID) == nil

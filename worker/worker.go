@@ -23,6 +23,13 @@ type Options struct {
 	Queue   redis.UniversalClient
 	Limiter throttle.Limiter
 	Limits  *throttle.Limits
+	// Overrides, if not nil, are above Limits: the worker keeps Limits in step with
+	// them, and moves those who wait forward when a limit is raised.
+	Overrides *throttle.Overrides
+	// Waiting tells of the users who wait for a scope's limits (see
+	// throttle.Redis.Waiting). When it is nil, a raised limit of a category, or of
+	// the default, moves only those forward who come.
+	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
 	Records *push.Records
@@ -111,6 +118,11 @@ func (w *Worker) Start() error {
 	if err := w.h.readPauses(w.h.stopping); err != nil {
 		return err
 	}
+	if w.h.Overrides != nil {
+		if _, err := w.h.Overrides.Refresh(w.h.stopping, w.h.Limits); err != nil {
+			return err
+		}
+	}
 	for i, lane := range w.lanes {
 		if err := lane.Start(w.h); err != nil {
 			for _, started := range w.lanes[:i] {
@@ -122,6 +134,7 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
+	w.h.followLimits()
 	w.h.deliverDeadTokens()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
 	return nil

@@ -1,0 +1,286 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// tuned is a rig whose limits can be overridden, with two workers.
+func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) (*rig, *throttle.Overrides) {
+	t.Helper()
+	r := newRig(t, client, throttle.NewLimits(general, categories))
+	r.options.Waiting = r.limiter.Waiting
+	r.options.Overrides = throttle.NewOverrides(r.client, "", 0)
+	return r, r.options.Overrides
+}
+
+// startTwo starts two workers, each with limits of its own.
+func (r *rig) startTwo() (first, second *throttle.Limits) {
+	r.t.Helper()
+	first = r.options.Limits
+	r.start()
+	second = throttle.NewLimits(first.Base())
+	r.options.Limits = second
+	r.start()
+	return first, second
+}
+
+func every(period time.Duration) throttle.Policy {
+	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
+}
+
+// wait enqueues n notifications of a user, of which all but the first wait.
+func (r *rig) backlog(user, category string, n int) {
+	r.t.Helper()
+	for i := range n {
+		notification := to(fmt.Sprint(user, category, i))
+		notification.User, notification.Category = user, category
+		r.enqueue(notification)
+		if i == 0 {
+			wait(r.t, func() bool { return len(r.pushed(notification.ID)) == 1 })
+		} else {
+			r.deferred(notification.ID)
+		}
+	}
+}
+
+// went answers when those of the backlog went out.
+func (r *rig) went(user, category string, n int) []time.Time {
+	r.t.Helper()
+	var at []time.Time
+	for i := range n {
+		id := fmt.Sprint(user, category, i)
+		wait(r.t, func() bool { return len(r.pushed(id)) == 1 })
+		at = append(at, r.pushed(id)[0].At)
+	}
+	return at
+}
+
+// paced checks that those who waited went out in order, a period apart and
+// without delay, from the change on.
+func (r *rig) paced(what string, at []time.Time, changed time.Time, period time.Duration) {
+	r.t.Helper()
+	if !slices.IsSortedFunc(at, time.Time.Compare) {
+		r.t.Errorf("%s: not in order: %v", what, at)
+	}
+	for i := 1; i < len(at); i++ {
+		if apart := at[i].Sub(at[i-1]); apart < period-50*time.Millisecond {
+			r.t.Errorf("%s: %s apart, the limit is %s", what, apart, period)
+		}
+	}
+	const reaction = 6 * time.Second // it is in force, they are woken, and this machine may be busy
+	if took := at[len(at)-1].Sub(changed); took > time.Duration(len(at)-1)*period+reaction {
+		r.t.Errorf("%s: the last of %d goes out %s after the change", what, len(at), took)
+	}
+}
+
+func TestRaisedLimits(t *testing.T) {
+	const n = 5
+	hour, second := every(time.Hour), every(time.Second)
+	for _, c := range []struct {
+		name       string
+		general    throttle.Policy
+		categories map[string]throttle.Policy
+		category   string
+		override   *throttle.Override // first in force
+		change     func(ctx context.Context, o *throttle.Overrides, limits []*throttle.Limits) error
+		period     time.Duration // from then on
+	}{
+		{"a user's", hour, nil, "", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			return o.Set(ctx, throttle.Override{User: "u", Policy: second, By: "ann"})
+		}, time.Second},
+		{"a user's override is removed", second, nil, "", &throttle.Override{User: "u", Policy: hour}, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			_, err := o.Unset(ctx, "u", "", "ann")
+			return err
+		}, time.Second},
+		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &throttle.Override{User: "u", Policy: hour}, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			_, err := o.Unset(ctx, "u", "", "ann")
+			return err
+		}, 0},
+		{"a user's override ends", second, nil, "", &throttle.Override{User: "u", Policy: hour, Until: time.Now().Add(3 * time.Second)}, func(context.Context, *throttle.Overrides, []*throttle.Limits) error {
+			return nil
+		}, time.Second},
+		{"a user's in a category", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			return o.Set(ctx, throttle.Override{User: "u", Category: "news", Policy: second, By: "ann"})
+		}, time.Second},
+		{"a user in a category is exempt", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			return o.Set(ctx, throttle.Override{User: "u", Category: "news", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+		}, 0},
+		{"a category's", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			return o.Set(ctx, throttle.Override{Category: "news", Policy: second, By: "ann"})
+		}, time.Second},
+		{"a category is exempt, and waits for the general limits", hour, nil, "code", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+			return o.Set(ctx, throttle.Override{Category: "code", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+		}, 0},
+		{"the default, reloaded", hour, nil, "", nil, func(_ context.Context, _ *throttle.Overrides, limits []*throttle.Limits) error {
+			for _, l := range limits {
+				l.SetBase(second, nil)
+			}
+			return nil
+		}, time.Second},
+		{"a category's, reloaded", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(_ context.Context, _ *throttle.Overrides, limits []*throttle.Limits) error {
+			for _, l := range limits {
+				l.SetBase(throttle.Policy{}, nil)
+			}
+			return nil
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+				r, o := tuned(t, client, c.general, c.categories)
+				var override throttle.Override
+				if c.override != nil {
+					override = *c.override
+					if override.By = "ann"; !override.Until.IsZero() {
+						override.Until = time.Now().Add(3 * time.Second)
+					}
+					must(t, o.Set(t.Context(), override))
+				}
+				first, second := r.startTwo()
+				r.backlog("u", c.category, n)
+				changed := time.Now()
+				must(t, c.change(t.Context(), o, []*throttle.Limits{first, second}))
+				if !override.Until.IsZero() {
+					changed = override.Until
+				}
+				at := r.went("u", c.category, n)
+				if c.period > 0 {
+					r.paced(c.name, at, changed, c.period)
+				} else if took := slices.MaxFunc(at, time.Time.Compare).Sub(changed); took > 6*time.Second {
+					t.Errorf("without a limit the last goes out after %s", took)
+				}
+				left, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u", Scopes: []throttle.Scope{{Name: throttle.General}, {Name: "news"}}})
+				if err != nil || len(left.Bookings) > 0 {
+					t.Errorf("bookings are left: %+v, %v", left.Bookings, err)
+				}
+			})
+		})
+	}
+}
+
+// A lowered limit keeps the order of those who wait, and holds.
+func TestLoweredLimit(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n = 3
+		r, o := tuned(t, client, every(4*time.Second), nil)
+		r.startTwo()
+		r.backlog("u", "", n)
+		must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(5 * time.Second), By: "ann"}))
+		changed := time.Now()
+		at := r.went("u", "", n)
+		if !slices.IsSortedFunc(at, time.Time.Compare) {
+			t.Errorf("not in order: %v", at)
+		}
+		for i := 1; i < n; i++ {
+			if at[i].After(changed.Add(time.Second)) && at[i].Sub(at[i-1]) < 5*time.Second-50*time.Millisecond {
+				t.Errorf("%s apart", at[i].Sub(at[i-1]))
+			}
+		}
+	})
+}
+
+// A raised category moves all its users forward, whichever worker looks through
+// them; users with overrides of their own keep theirs.
+func TestRaisedForManyUsers(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const users, n = 10, 3
+		r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
+		must(t, o.Set(t.Context(), throttle.Override{User: "slow", Category: "news", Policy: every(2 * time.Hour), By: "ann"}))
+		r.startTwo()
+		for u := range users {
+			r.backlog(fmt.Sprint("u", u, "-"), "news", n)
+		}
+		r.backlog("slow", "news", n)
+		must(t, o.Set(t.Context(), throttle.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+		changed := time.Now()
+		for u := range users {
+			user := fmt.Sprint("u", u, "-")
+			r.paced(user, r.went(user, "news", n), changed, time.Second)
+		}
+		if got := len(r.pushed("slownews1")); got != 0 {
+			t.Error("a user with an override of its own has the category's")
+		}
+	})
+}
+
+// limitsCommands counts the commands on the overrides' keys, and all of them.
+type limitsCommands struct{ limits, all atomic.Int64 }
+
+func (c *limitsCommands) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *limitsCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+func (c *limitsCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			c.count(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+func (c *limitsCommands) count(cmd redis.Cmder) {
+	c.all.Add(1)
+	for _, arg := range cmd.Args() {
+		if key, ok := arg.(string); ok && strings.Contains(key, "{limits}") {
+			c.limits.Add(1)
+			return
+		}
+	}
+}
+
+// A job pays no command for its policy: those on the overrides' keys are the
+// worker's four a second, however many jobs there are.
+func TestPoliciesCostNoCommands(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n = 500
+		counted := &limitsCommands{}
+		client.AddHook(counted)
+		r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
+		for i := range 20 {
+			must(t, o.Set(t.Context(), throttle.Override{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2], Policy: every(2 * time.Millisecond), By: "ann"}))
+		}
+		r.start()
+		before, began := counted.limits.Load(), time.Now()
+		for i := range n {
+			notification := to(fmt.Sprint("n", i))
+			notification.User, notification.Category = fmt.Sprint("u", i%40), "news"
+			r.enqueue(notification)
+		}
+		if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+			t.Errorf("ended %+v", counts.Ended)
+		}
+		took := time.Since(began)
+		spent, most := counted.limits.Load()-before, int64(took/(250*time.Millisecond))+3
+		if spent > most || counted.all.Load() < n {
+			t.Errorf("%d commands for the policies of %d jobs in %s, want at most %d; %d commands in all", spent, n, took, most, counted.all.Load())
+		}
+	})
+}
+
+// A worker that cannot know the overrides does not start.
+func TestStartWithoutOverrides(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialTimeout: time.Second, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	r, _ := tuned(t, embedded(t), every(time.Second), nil)
+	r.options.Overrides = throttle.NewOverrides(client, "", 0)
+	w, err := worker.New(r.options)
+	must(t, err)
+	defer w.Shutdown()
+	if err := w.Start(); err == nil || !strings.Contains(err.Error(), "overrides") {
+		t.Errorf("it starts: %v", err)
+	}
+}
