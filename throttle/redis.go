@@ -273,8 +273,12 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 	user := l.user(&r)
 	d, err := l.visit(ctx, op, &r, &user.keys, denial{})
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
-	if err == nil {
+	if err == nil && op == opCancel {
 		user.waits.Store(0)
+	}
+	for _, b := range d.Moved {
+		// they come soon, and a claim would be in their way
+		user.waitsUntil(l.clock.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
 	}
 	return d.Moved, err
 }
