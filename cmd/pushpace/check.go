@@ -39,11 +39,14 @@ nothing, unless --redis asks it to connect to Redis.`,
 			return misusedf("%s: %w", file, err)
 		}
 		e := effectiveOf(cfg)
+		e.Warnings = cfg.Limits.Warnings()
 		if connect {
 			newLogger(cfg.Log)
-			if e.Warnings, err = checkRedis(cmd.Context(), cfg); err != nil {
+			warnings, err := checkRedis(cmd.Context(), cfg)
+			if err != nil {
 				return err
 			}
+			e.Warnings = append(e.Warnings, warnings...)
 		}
 		fmt.Fprintln(os.Stderr, file+" is valid.")
 		return e.print(cmd.OutOrStdout(), asJSON)

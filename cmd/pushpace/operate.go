@@ -24,8 +24,10 @@ type operation struct {
 	records  *push.Records
 	producer *push.Producer
 	limits   *throttle.Limits
-	limiter  *throttle.Redis
-	control  *worker.Control
+	// overrides are above limits, which know them after a Refresh.
+	overrides *throttle.Overrides
+	limiter   *throttle.Redis
+	control   *worker.Control
 	closers
 }
 
@@ -62,6 +64,13 @@ func openOperation(ctx context.Context, configured string, moves bool) (*operati
 		return nil, err
 	}
 	o.add(queue.Close)
+	o.overrides = throttle.NewOverrides(queue.Client, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	if moves {
+		if _, err := o.overrides.Refresh(ctx, o.limits); err != nil {
+			_ = o.close()
+			return nil, err
+		}
+	}
 	timelines, prefix := queue, cfg.Redis.Prefix
 	// what only looks must not need the limits' Redis: that may be what is away
 	if own := cfg.Limits.Redis; own != nil && moves {

@@ -21,6 +21,10 @@ type system struct {
 	queue   redis.UniversalClient
 	limiter *throttle.Outage
 	limits  *throttle.Limits
+	// overrides are above limits, which a worker keeps in step with them.
+	overrides *throttle.Overrides
+	// waiting tells of the users who wait for a scope's limits.
+	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
 	senders senders
 	// observer is told what the worker does; nil for nobody.
@@ -33,6 +37,7 @@ type system struct {
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
 	s := &system{limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	warn(log, cfg.Limits.Warnings())
 	if err := s.open(ctx, cfg, ledger, log); err != nil {
 		_ = s.close()
 		return nil, err
@@ -53,6 +58,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	s.add(func() error { stop(); return nil })
 	s.queue = shared
+	s.overrides = throttle.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {
@@ -60,7 +66,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	}
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
-	s.clockOffset = limiter.ClockOffset
+	s.clockOffset, s.waiting = limiter.ClockOffset, limiter.Waiting
 	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log})
 	return nil
 }
@@ -112,6 +118,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 	w := cfg.Worker
 	return worker.New(worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
+		Overrides: s.overrides, Waiting: s.waiting,
 		Observer: s.observer, Log: log, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: sendTime(w.ShutdownTimeout),

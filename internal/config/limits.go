@@ -2,6 +2,8 @@ package config
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +61,21 @@ func (l Limits) check(k *check, key string) {
 	if l.Redis != nil {
 		l.Redis.check(k, join(key, "redis"))
 	}
+}
+
+// Warnings answers what is odd about the policies, each with its key in front.
+func (l Limits) Warnings() []string {
+	var odd []string
+	add := func(p throttle.Policy, path ...string) {
+		for _, w := range throttle.Warnings(p) {
+			odd = append(odd, join("limits", path...)+": "+w)
+		}
+	}
+	add(l.Default, "default")
+	for _, name := range slices.Sorted(maps.Keys(l.Categories)) {
+		add(l.Categories[name], "categories", name)
+	}
+	return odd
 }
 
 func checkPolicy(k *check, key string, p throttle.Policy, horizon time.Duration) {

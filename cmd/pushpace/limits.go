@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func newLimits() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Look at the limits in force, and override them for a user or a category",
+		Long: `limits sets and removes overrides: policies for one user, for a category, or for
+one user in a category, which take the place of the configured one. They are kept
+in Redis, and in force on every worker within a second. When a limit is raised,
+those who wait come forward. Every change is in a log.`,
+		RunE: func(*cobra.Command, []string) error {
+			return misusedf("limits: want get, set, unset, list, export, import or log")
+		},
+	}
+	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsExport(), newLimitsImport(), newLimitsLog())
+	return cmd
+}
+
+// An overrideLevel is whose limits a command is about.
+type overrideLevel struct{ user, category string }
+
+func levelFlags(cmd *cobra.Command) *overrideLevel {
+	l := &overrideLevel{}
+	cmd.Flags().StringVarP(&l.user, "user", "u", "", "the `USER`")
+	cmd.Flags().StringVar(&l.category, "category", "", "the `CATEGORY`, of the user or, alone, of every user")
+	return l
+}
+
+func (l *overrideLevel) String() string {
+	var parts []string
+	if l.user != "" {
+		parts = append(parts, fmt.Sprintf("user %q", l.user))
+	}
+	if l.category != "" {
+		parts = append(parts, fmt.Sprintf("category %q", l.category))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// byFlag adds --by: who is in the log.
+func byFlag(cmd *cobra.Command) *string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	if len(name) > throttle.MaxNameBytes {
+		name = name[:throttle.MaxNameBytes]
+	}
+	return cmd.Flags().String("by", name, "`WHO` changes it, for the log")
+}
+
+// inForce is a policy in force, as limits get prints it.
+type inForce struct {
+	effectivePolicy
+	Source throttle.Source `json:"source"`
+	Until  time.Time       `json:"until,omitzero"`
+}
+
+func inForceOf(r throttle.Ruling) inForce { return inForce{policyOf(r.Policy), r.Source, r.Until} }
+
+func newLimitsGet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get",
+		Short: "Print the limits in force for a user, a category, a user in a category, or everybody",
+		Args:  cobra.NoArgs,
+	}
+	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		if _, err := o.overrides.Refresh(ctx, o.limits); err != nil {
+			return err
+		}
+		general, own := o.limits.InForce(level.user, level.category)
+		shown := struct {
+			User     string   `json:"user,omitempty"`
+			Category string   `json:"category,omitempty"`
+			General  inForce  `json:"general"`
+			Own      *inForce `json:"of_category,omitempty"`
+		}{level.user, level.category, inForceOf(general), nil}
+		if level.category != "" {
+			of := inForceOf(own)
+			shown.Own = &of
+		}
+		if *asJSON {
+			return printJSON(out, shown)
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		row := func(name string, r throttle.Ruling) {
+			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, describePolicy(r.Policy), describeSource(r.Source), describeEnd(r.Until))
+		}
+		row("general", general)
+		if level.category != "" {
+			row("category", own)
+		}
+		return w.Flush()
+	})
+}
+
+func describePolicy(p throttle.Policy) string {
+	if p.Exempt {
+		return "exempt"
+	}
+	var parts []string
+	if p.MinGap > 0 {
+		parts = append(parts, p.MinGap.String()+" apart")
+	}
+	for _, r := range p.Rates {
+		parts = append(parts, r.String())
+	}
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func describeSource(s throttle.Source) string {
+	if s == throttle.FromConfiguration {
+		return "the configuration"
+	}
+	return "the override of the " + string(s)
+}
+
+func describeEnd(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return "until " + stamp(until)
+}
+
+func newLimitsSet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set",
+		Short: "Override the limits of a user, of a category, or of a user in a category",
+		Long: `set replaces the whole policy at its level: what is not given is not limited any
+more. It is in force within a second, and ends by --until or --for, if at all.`,
+		Example: `  pushpace limits set --user ada --min-gap 500ms --rate 30/1m --for 2h
+  pushpace limits set --category marketing --rate 2/24h
+  pushpace limits set --user ada --category security --exempt`,
+		Args: cobra.NoArgs,
+	}
+	level, by := levelFlags(cmd), byFlag(cmd)
+	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
+	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
+	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
+	until := cmd.Flags().String("until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")
+	length := cmd.Flags().Duration("for", 0, "after what `DURATION` it ends, such as 2h")
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, _ io.Writer) error {
+		override := throttle.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
+		for _, text := range *rates {
+			r, err := throttle.ParseRate(text)
+			if err != nil {
+				return misusedf("--rate: %w", err)
+			}
+			override.Policy.Rates = append(override.Policy.Rates, r)
+		}
+		switch {
+		case *until != "" && *length != 0:
+			return misusedf("--for and --until both say when it ends: give one")
+		case *until != "":
+			at, err := time.Parse(time.RFC3339, *until)
+			if err != nil {
+				return misusedf("--until: want an instant as in 2026-12-24T20:00:00Z")
+			}
+			override.Until = at
+		case *length < 0:
+			return misusedf("--for: want a positive duration such as 2h")
+		case *length > 0:
+			override.Until = time.Now().Add(*length)
+		}
+		if err := override.Validate(o.overrides.Horizon()); err != nil {
+			return misused(err)
+		}
+		for _, w := range throttle.Warnings(override.Policy) {
+			fmt.Fprintln(os.Stderr, "pushpace: warning: "+w)
+		}
+		return o.overrides.Set(ctx, override)
+	})
+}
+
+func newLimitsUnset() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "unset",
+		Short: "Remove an override, so that the policy below it is in force again",
+		Args:  cobra.NoArgs,
+	}
+	level, by := levelFlags(cmd), byFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, _ io.Writer) error {
+		if *level == (overrideLevel{}) {
+			return misusedf("limits unset: want --user, --category or both")
+		}
+		there, err := o.overrides.Unset(ctx, level.user, level.category, *by)
+		if err == nil && !there {
+			return fmt.Errorf("%s has no override", level)
+		}
+		return err
+	})
+}
+
+func newLimitsLog() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Print who changed which limit, when, from what to what, the newest first",
+		Args:  cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	newest := cmd.Flags().IntP("newest", "n", 100, "at most so `MANY` of the newest")
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		changes, err := o.overrides.Log(ctx, *newest)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			for _, c := range changes {
+				if err := printJSON(out, c); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tUSER\tCATEGORY\tFROM\tTO")
+		for _, c := range changes {
+			fmt.Fprintf(w, "%d\t%s\t%q\t%s\t%s\t%s\t%s\t%s\n", c.Version, stamp(c.At), c.By, c.Why,
+				quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
+		}
+		return w.Flush()
+	})
+}
+
+// quoted is a name as it can be printed; "-" for none.
+func quoted(name string) string {
+	if name == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%q", name)
+}
+
+func describeOverride(o *throttle.Override) string {
+	if o == nil {
+		return "-"
+	}
+	return strings.TrimSpace(describePolicy(o.Policy) + " " + describeEnd(o.Until))
+}

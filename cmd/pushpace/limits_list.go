@@ -1,0 +1,189 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// sortedOverrides are all overrides, by category and user.
+func sortedOverrides(ctx context.Context, o *operation) ([]throttle.Override, error) {
+	var all []throttle.Override
+	err := o.overrides.List(ctx, func(override throttle.Override) bool {
+		all = append(all, override)
+		return true
+	})
+	slices.SortFunc(all, func(a, b throttle.Override) int {
+		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category))
+	})
+	return all, err
+}
+
+func newLimitsList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the overrides",
+		Args:  cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, o)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printOverrides(out, all)
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "USER\tCATEGORY\tLIMITS\tBY\tAT\tUNTIL")
+		for _, override := range all {
+			until := "-"
+			if !override.Until.IsZero() {
+				until = stamp(override.Until)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\n", quoted(override.User), quoted(override.Category),
+				describePolicy(override.Policy), override.By, stamp(override.At), until)
+		}
+		return w.Flush()
+	})
+}
+
+func printOverrides(out io.Writer, all []throttle.Override) error {
+	encoder := json.NewEncoder(out)
+	for _, override := range all {
+		if err := encoder.Encode(override); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newLimitsExport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print all overrides as lines of JSON, which import takes",
+		Args:  cobra.NoArgs,
+	}
+	_ = jsonFlag(cmd) // it prints nothing else
+	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, o)
+		if err != nil {
+			return err
+		}
+		return printOverrides(out, all)
+	})
+}
+
+func newLimitsImport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Set the overrides of a file of lines of JSON; - is standard input",
+		Long: `import reads what export prints. It validates every line before it sets anything,
+leaves out what has ended by now, and keeps other overrides as they are. The log
+has whoever imports as who changed them.`,
+		Args: cobra.ExactArgs(1),
+	}
+	by := byFlag(cmd)
+	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
+	return operate(cmd, func(ctx context.Context, o *operation, args []string, _ io.Writer) error {
+		in, name := io.Reader(os.Stdin), "standard input"
+		if args[0] != "-" {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return misused(err)
+			}
+			defer file.Close()
+			in, name = file, args[0]
+		}
+		read, err := readOverrides(in, *by, o.overrides.Horizon())
+		if err != nil {
+			return misusedf("%s: %w", name, err)
+		}
+		for _, w := range read.warnings {
+			fmt.Fprintln(os.Stderr, "pushpace: warning: "+name+":"+w)
+		}
+		if read.ended > 0 {
+			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)
+		}
+		if *dry {
+			fmt.Fprintf(os.Stderr, "%d are valid; nothing was set.\n", len(read.all))
+			return nil
+		}
+		if err := o.overrides.Import(ctx, read.all); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%d are set.\n", len(read.all))
+		return nil
+	})
+}
+
+// imported is what a file of overrides says.
+type imported struct {
+	all      []throttle.Override
+	ended    int
+	warnings []string // each with its line in front
+}
+
+// maxFaults bounds the faults of a file that are told at once.
+const maxFaults = 20
+
+// readOverrides reads all overrides, and tells all that is wrong with them, each
+// fault with its line.
+func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, error) {
+	read := &imported{}
+	var faults []error
+	fault := func(number int, err error) { faults = append(faults, fmt.Errorf("line %d: %w", number, err)) }
+	seen := map[overrideLevel]int{}
+	for lines := newLines(in); len(faults) < maxFaults; {
+		text, number, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			fault(number, err)
+			if errors.Is(err, errLongLine) {
+				continue
+			}
+			break
+		}
+		var override throttle.Override
+		if err := json.Unmarshal(text, &override); err != nil {
+			fault(number, err)
+			continue
+		}
+		override.By = by
+		level := overrideLevel{override.User, override.Category}
+		if first, ok := seen[level]; ok {
+			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
+			continue
+		}
+		if seen[level] = number; len(seen) > throttle.MaxOverrides {
+			fault(number, throttle.ErrTooManyOverrides)
+			break
+		}
+		if err := override.Validate(horizon); err != nil {
+			fault(number, err)
+			continue
+		}
+		if !override.Until.IsZero() && !override.Until.After(time.Now()) {
+			read.ended++
+			continue
+		}
+		for _, w := range throttle.Warnings(override.Policy) {
+			read.warnings = append(read.warnings, fmt.Sprintf("%d: %s", number, w))
+		}
+		read.all = append(read.all, override)
+	}
+	return read, errors.Join(faults...)
+}
