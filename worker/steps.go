@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -82,8 +83,10 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 // admit asks the throttle, waits for the instant of an admission that is near,
 // and takes a place before each provider. An admission that this process comes
 // late for, for want of a processor or a place, is asked for again: at its own
-// instant it was right, now it may not be.
+// instant it was right, now it may not be. So is one whose limits have changed
+// while it was waited for.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	scopes := h.Limits.Scopes(d.User, d.Category)
 	decision, err := h.acquire(ctx, d)
 	for range lateTries {
 		if err != nil || decision.Status != throttle.Granted {
@@ -97,10 +100,12 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, errBusy
 		}
 		late := time.Since(due)
-		if late < tooLate || len(h.Limits.Scopes(d.User, d.Category)) == 0 {
+		now := h.Limits.Scopes(d.User, d.Category)
+		if len(now) == 0 || late < tooLate && sameScopes(now, scopes) {
 			h.paced(decision, late)
 			return decision, nil
 		}
+		scopes = now
 		// with the place kept, if it may go now
 		decision, err = h.acquire(ctx, d)
 		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && sleep(ctx, decision.Left) == nil {
@@ -113,6 +118,12 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		return decision, err
 	}
 	return decision, errTooLate
+}
+
+func sameScopes(a, b []throttle.Scope) bool {
+	return slices.EqualFunc(a, b, func(a, b throttle.Scope) bool {
+		return a.Name == b.Name && a.Policy.MinGap == b.Policy.MinGap && slices.Equal(a.Policy.Rates, b.Policy.Rates)
+	})
 }
 
 // paced tells how much after its slot what had to wait goes out.

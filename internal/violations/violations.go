@@ -27,49 +27,95 @@ type Violation struct {
 	Early time.Duration
 }
 
+// InForce are the policies that may have been in force for a push: more than one
+// when they changed just before it. None of the category's means that it has no
+// limits of its own.
+type InForce struct {
+	General, Category []throttle.Policy
+}
+
+// exempt reports whether the push may not have been checked at all.
+func (f *InForce) exempt() bool {
+	return slices.ContainsFunc(f.Category, func(p throttle.Policy) bool { return p.Exempt })
+}
+
 // Find answers every push that came sooner than the policies allow, by more
 // than the tolerance. A user of an app has the general policy over all that is
 // not exempt, and each category's policy over the category. Find changes the
 // order of pushes.
 func Find(pushes []Push, general throttle.Policy, categories map[string]throttle.Policy, tolerance time.Duration) []Violation {
-	type timeline struct {
-		app, user, scope string
-		policy           *throttle.Policy
-	}
-	timelines := map[timeline][]time.Time{}
-	policies := make(map[string]*throttle.Policy, len(categories))
+	all := []throttle.Policy{general}
+	own := make(map[string][]throttle.Policy, len(categories))
 	for name, policy := range categories {
-		policies[name] = &policy
+		own[name] = []throttle.Policy{policy}
 	}
+	return FindInForce(pushes, func(p Push) InForce { return InForce{all, own[p.Category]} }, tolerance)
+}
+
+// FindInForce is Find where the policies are not the same for all: a push is too
+// soon when each of those that may have been in force forbids it.
+func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Duration) []Violation {
+	type timeline struct{ app, user, scope string }
+	type arrival struct {
+		at       time.Time
+		policies []throttle.Policy
+	}
+	// the general scope goes by a name that no category can have
+	const general = "\x00"
+	timelines := map[timeline][]arrival{}
 	slices.SortFunc(pushes, func(a, b Push) int { return a.At.Compare(b.At) })
 	for _, p := range pushes {
-		own := policies[p.Category]
-		if own != nil && own.Exempt {
+		policies := inForce(p)
+		if policies.exempt() {
 			continue
 		}
-		all := timeline{p.App, p.User, throttle.General, &general}
-		timelines[all] = append(timelines[all], p.At)
-		if own != nil {
-			category := timeline{p.App, p.User, p.Category, own}
-			timelines[category] = append(timelines[category], p.At)
+		all := timeline{p.App, p.User, general}
+		timelines[all] = append(timelines[all], arrival{p.At, policies.General})
+		if len(policies.Category) > 0 {
+			category := timeline{p.App, p.User, p.Category}
+			timelines[category] = append(timelines[category], arrival{p.At, policies.Category})
 		}
 	}
 	var found []Violation
-	for of, instants := range timelines {
-		check := func(rule string, count int, period time.Duration) {
-			for i := count; i < len(instants); i++ {
-				if early := period - instants[i].Sub(instants[i-count]); early > tolerance {
-					found = append(found, Violation{of.app, of.user, of.scope, rule, instants[i], early})
+	for of, arrivals := range timelines {
+		scope := of.scope
+		if scope == general {
+			scope = throttle.General
+		}
+		for i := range arrivals {
+			var mildest []Violation
+			for k, policy := range arrivals[i].policies {
+				var broken []Violation
+				check := func(rule string, count int, period time.Duration) {
+					if count > i {
+						return
+					}
+					if early := period - arrivals[i].at.Sub(arrivals[i-count].at); early > tolerance {
+						broken = append(broken, Violation{of.app, of.user, scope, rule, arrivals[i].at, early})
+					}
+				}
+				check("gap", 1, policy.MinGap)
+				for _, r := range policy.Rates {
+					check(r.String(), r.Count, r.Period)
+				}
+				if k == 0 || worst(broken) < worst(mildest) {
+					mildest = broken
 				}
 			}
-		}
-		check("gap", 1, of.policy.MinGap)
-		for _, r := range of.policy.Rates {
-			check(r.String(), r.Count, r.Period)
+			found = append(found, mildest...)
 		}
 	}
 	slices.SortFunc(found, func(a, b Violation) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.User, b.User), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Rule, b.Rule))
 	})
 	return found
+}
+
+// worst is by how much the worst of them is early.
+func worst(broken []Violation) time.Duration {
+	most := time.Duration(0)
+	for _, v := range broken {
+		most = max(most, v.Early)
+	}
+	return most
 }

@@ -75,3 +75,31 @@ func TestFindCategoryNamedAll(t *testing.T) {
 		t.Errorf("got %v, want one violation", got)
 	}
 }
+
+// A push is judged by what may have been in force for it, the mildest of it.
+func TestFindInForce(t *testing.T) {
+	t.Parallel()
+	second, minute := throttle.Policy{MinGap: time.Second}, throttle.Policy{MinGap: time.Minute}
+	for _, c := range []struct {
+		name string
+		of   []InForce // of each push
+		at   []int     // ms
+		want []time.Duration
+	}{
+		{"the change binds", []InForce{{General: []throttle.Policy{second}}, {General: []throttle.Policy{minute}}}, []int{0, 1000}, []time.Duration{59 * time.Second}},
+		{"it may not bind yet", []InForce{{General: []throttle.Policy{second}}, {General: []throttle.Policy{minute, second}}}, []int{0, 1000}, nil},
+		{"neither allows it", []InForce{{General: []throttle.Policy{second}}, {General: []throttle.Policy{minute, second}}}, []int{0, 500}, []time.Duration{500 * time.Millisecond}},
+		{"it may be exempt", []InForce{{General: []throttle.Policy{second}}, {General: []throttle.Policy{second}, Category: []throttle.Policy{{Exempt: true}, minute}}}, []int{0, 0}, nil},
+		{"its category's", []InForce{{Category: []throttle.Policy{second}}, {Category: []throttle.Policy{minute}}}, []int{0, 1000}, []time.Duration{59 * time.Second}},
+	} {
+		list := pushes("u", "c", c.at...)
+		i := 0
+		var got []time.Duration
+		for _, v := range FindInForce(list, func(Push) InForce { i++; return c.of[i-1] }, 0) {
+			got = append(got, v.Early)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: early by %v, want %v", c.name, got, c.want)
+		}
+	}
+}
