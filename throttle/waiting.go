@@ -20,16 +20,18 @@ const scanPage = 1000
 // comes or goes meanwhile may be missed, and one may be told twice. An error of
 // f ends it.
 func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
-	suffix := "}:booked"
+	pattern, suffixes := "}:[br]*ed", []string{"}:booked", "}:reserved"} // who waits for a category has a place reserved
 	if scope != General {
-		suffix = "}:line:" + escape(scope)
+		pattern = "}:line:" + escape(scope)
+		suffixes = []string{pattern}
 	}
+	pattern = globbed(l.prefix+":{") + "*" + pattern
 	masters, err := l.masters(ctx)
 	if err != nil {
 		return l.fail("waiting", err)
 	}
 	for _, master := range masters {
-		if err := l.waitingOn(ctx, master, suffix, f); err != nil {
+		if err := l.waitingOn(ctx, master, pattern, suffixes, f); err != nil {
 			return err
 		}
 	}
@@ -52,9 +54,7 @@ func (l *Redis) masters(ctx context.Context) ([]redis.UniversalClient, error) {
 	return all, err
 }
 
-func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, suffix string, f func(app, user string) error) error {
-	before := l.prefix + ":{"
-	pattern := globbed(before) + "*" + suffix
+func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pattern string, suffixes []string, f func(app, user string) error) error {
 	for cursor := uint64(0); ; {
 		began := time.Now()
 		keys, next, err := l.scan(ctx, master, cursor, pattern)
@@ -63,7 +63,7 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, suf
 		}
 		took := time.Since(began)
 		for _, key := range keys {
-			app, user, err := readTag(strings.TrimSuffix(strings.TrimPrefix(key, before), suffix))
+			app, user, err := l.owner(key, suffixes)
 			if err != nil {
 				continue // not one of ours
 			}
@@ -88,6 +88,17 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return master.Scan(ctx, cursor, pattern, scanPage).Result()
+}
+
+// owner answers whose key it is.
+func (l *Redis) owner(key string, suffixes []string) (app, user string, err error) {
+	tag := strings.TrimPrefix(key, l.prefix+":{")
+	for _, suffix := range suffixes {
+		if before, found := strings.CutSuffix(tag, suffix); found {
+			return readTag(before)
+		}
+	}
+	return "", "", errForeign
 }
 
 // readTag reads the hash tag of a user's keys.

@@ -37,8 +37,13 @@ func TestWaiting(t *testing.T) {
 			}
 		}
 		acquire("shop", "content", "1", "")
+		general := []string{"/no app", odd + "/" + odd, "shop/u1", "shop/u2"}
+		for i := range 20 {
+			general = append(general, fmt.Sprint("shop/many", i))
+		}
+		slices.Sort(general)
 		for scope, want := range map[string][]string{
-			throttle.General: {"/no app", odd + "/" + odd, "shop/u1"},
+			throttle.General: general,
 			odd:              {"shop/u2"},
 			"nothing":        nil,
 		} {

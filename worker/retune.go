@@ -267,47 +267,56 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 }
 
 // retune gives those of the user who wait the slots that the limits in force
-// allow, and answers whom to wake for them.
+// allow, and answers whom to wake for them. Who waits for a category's limits has
+// a place among the general ones, so that these concern every category.
 func (t *retuner) retune(ctx context.Context, app, user, category string) ([]throttle.Booking, error) {
 	general, own := t.Limits.InForce(user, category)
-	r := throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general.Policy}}}
+	all := throttle.Scope{Name: throttle.General, Policy: general.Policy}
 	if category != "" {
-		r.Scopes = append(r.Scopes, throttle.Scope{Name: category, Policy: own.Policy})
+		r := throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all, {Name: category, Policy: own.Policy}}}
+		found, err := t.reschedule(ctx, r)
+		if err == nil && own.Policy.Exempt {
+			var freed []throttle.Booking
+			freed, err = t.free(ctx, r, found, category)
+			found = append(freed, found...) // their slots are now
+		}
+		return found, err
 	}
-	moved, err := t.Limiter.Reschedule(ctx, r)
+	found, err := t.reschedule(ctx, throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all}})
+	for _, name := range t.Limits.Categories(user) {
+		if err != nil {
+			break
+		}
+		if _, own := t.Limits.InForce(user, name); !own.Policy.Exempt {
+			var more []throttle.Booking
+			more, err = t.reschedule(ctx, throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all, {Name: name, Policy: own.Policy}}})
+			found = append(found, more...)
+		}
+	}
+	return found, err
+}
+
+// reschedule answers all who wait, and who waits no longer: somebody else may
+// have moved them, and told nobody.
+func (t *retuner) reschedule(ctx context.Context, r throttle.Request) ([]throttle.Booking, error) {
+	found, err := t.Limiter.Reschedule(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("reschedule: %w", err)
 	}
-	if general.Policy.Unlimited() && category == "" {
-		// nobody is booked any more, and each category has its part of the bookings
-		for _, name := range t.Limits.Categories(user) {
-			_, own := t.Limits.InForce(user, name)
-			r.Scopes = []throttle.Scope{{Name: throttle.General}, {Name: name, Policy: own.Policy}}
-			if _, err := t.Limiter.Reschedule(ctx, r); err != nil {
-				return moved, fmt.Errorf("reschedule: %w", err)
-			}
-		}
-		return moved, nil
-	}
-	// Somebody else may have moved them, and told nobody: all are looked at.
 	timeline, err := t.Limiter.Timeline(ctx, r)
 	if err != nil {
-		return moved, fmt.Errorf("read the timeline: %w", err)
+		return found, fmt.Errorf("read the timeline: %w", err)
 	}
-	known := make(map[string]bool, len(moved))
-	for _, b := range moved {
+	known := make(map[string]bool, len(found))
+	for _, b := range found {
 		known[b.ID] = true
 	}
 	for _, b := range timeline.Bookings {
 		if !known[b.ID] {
-			moved = append(moved, b)
+			found = append(found, b)
 		}
 	}
-	if own.Policy.Exempt && category != "" {
-		freed, err := t.free(ctx, r, timeline.Bookings, category)
-		return append(moved, freed...), err
-	}
-	return moved, nil
+	return found, nil
 }
 
 // free takes those of a category that is exempt now out of the line for the

@@ -67,6 +67,12 @@ func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
 
 // wakeAll is Wake for those whose limits were raised: all come for their new slots.
 func (c *Control) wakeAll(ctx context.Context, moved []throttle.Booking) {
+	seen := make(map[string]bool, len(moved))
+	moved = slices.DeleteFunc(moved, func(b throttle.Booking) bool {
+		again := seen[b.ID]
+		seen[b.ID] = true
+		return again
+	})
 	c.wake(ctx, moved, func(gain, _ time.Duration) bool { return gain >= littleGain })
 }
 
