@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -22,6 +23,16 @@ func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	r.options.Waiting = r.limiter.Waiting
 	r.options.Overrides = throttle.NewOverrides(r.client, "", 0)
 	return r, r.options.Overrides
+}
+
+// realRedis is a client of a database of its own.
+func realRedis(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	options := redistest.Shared(t).Options()
+	options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 100, true
+	client := redis.NewClient(options)
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // startTwo starts two workers, each with limits of its own.
@@ -90,7 +101,7 @@ func (r *rig) apart(user, scope string, after time.Time, period time.Duration) {
 const soon = 25 * time.Second
 
 func TestRaisedLimits(t *testing.T) {
-	const n = 5
+	const n = 4
 	hour, second := every(time.Hour), every(time.Second)
 	for _, c := range []struct {
 		name       string
@@ -141,42 +152,40 @@ func TestRaisedLimits(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r, o := tuned(t, client, c.general, c.categories)
-				if c.override != nil {
-					override := *c.override
-					override.By = "ann"
-					must(t, o.Set(t.Context(), override))
-				}
-				first, second := r.startTwo()
-				r.backlog("u", c.category, n)
-				changed := time.Now()
-				must(t, c.change(t.Context(), o, []*throttle.Limits{first, second}))
-				if took := r.went("u", c.category, n).Sub(changed); took > soon {
-					t.Errorf("the last goes out %s after the change", took)
-				}
-				scope := throttle.General
-				if c.category == "news" {
-					scope = c.category
-				}
-				r.apart("u", scope, changed.Add(time.Second), c.period)
-			})
+			t.Parallel()
+			r, o := tuned(t, realRedis(t), c.general, c.categories)
+			if c.override != nil {
+				override := *c.override
+				override.By = "ann"
+				must(t, o.Set(t.Context(), override))
+			}
+			first, second := r.startTwo()
+			r.backlog("u", c.category, n)
+			changed := time.Now()
+			must(t, c.change(t.Context(), o, []*throttle.Limits{first, second}))
+			if took := r.went("u", c.category, n).Sub(changed); took > soon {
+				t.Errorf("the last goes out %s after the change", took)
+			}
+			scope := throttle.General
+			if c.category == "news" {
+				scope = c.category
+			}
+			r.apart("u", scope, changed.Add(time.Second), c.period)
 		})
 	}
 }
 
 // A lowered limit binds those who wait already.
 func TestLoweredLimit(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		const n = 3
-		r, o := tuned(t, client, every(4*time.Second), nil)
-		r.startTwo()
-		r.backlog("u", "", n)
-		must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(5 * time.Second), By: "ann"}))
-		changed := time.Now()
-		r.went("u", "", n)
-		r.apart("u", throttle.General, changed.Add(time.Second), 5*time.Second)
-	})
+	t.Parallel()
+	const n = 3
+	r, o := tuned(t, realRedis(t), every(4*time.Second), nil)
+	r.startTwo()
+	r.backlog("u", "", n)
+	must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(5 * time.Second), By: "ann"}))
+	changed := time.Now()
+	r.went("u", "", n)
+	r.apart("u", throttle.General, changed.Add(time.Second), 5*time.Second)
 }
 
 // A raised category moves all its users forward, whichever worker looks through
