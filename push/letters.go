@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -94,6 +96,46 @@ func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
 		}
 	}
 	return nil
+}
+
+// ErrCursor means that a cursor is none that LettersFrom has answered.
+var ErrCursor = errors.New("the cursor is not known")
+
+// LettersFrom answers about as many dead letters as limit says, in no order, and
+// the cursor that the next call goes on from; "" begins, and is answered at the
+// end. One that comes or goes meanwhile may be missed, and one may come twice.
+func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
+	shard, at := 0, uint64(0)
+	if cursor != "" {
+		left, right, _ := strings.Cut(cursor, "-")
+		shard, err = strconv.Atoi(left)
+		if err == nil {
+			at, err = strconv.ParseUint(right, 10, 64)
+		}
+		if err != nil || shard < 0 || shard >= recordShards {
+			return nil, "", ErrCursor
+		}
+	}
+	for shard < recordShards && len(letters) < limit {
+		fields, next, err := r.client.HScan(ctx, r.tag(shard)+"letters", at, "", int64(limit)).Result()
+		if err != nil {
+			return nil, "", fmt.Errorf("dead letters: %w", err)
+		}
+		for i := 1; i < len(fields); i += 2 {
+			l, err := readLetter([]byte(fields[i]))
+			if err != nil {
+				return nil, "", err
+			}
+			letters = append(letters, l)
+		}
+		if at = next; at == 0 {
+			shard++
+		}
+	}
+	if shard < recordShards {
+		next = fmt.Sprintf("%d-%d", shard, at)
+	}
+	return letters, next, nil
 }
 
 // Purge deletes the dead letter; what became of its notification stays counted.

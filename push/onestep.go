@@ -41,6 +41,25 @@ return {1, ''}
 type acceptance struct {
 	queue string
 	state State // that its record had
+	err   error // Redis's own, which asynq's would not wrap
+
+	// Where pipe is not nil, the command is left there, for read to look at its
+	// answer once the pipe was executed. index is the notification's in the batch.
+	pipe  redis.Pipeliner
+	cmd   *redis.Cmd
+	index int
+}
+
+// read reads enqueueScript's answer.
+func (a *acceptance) read(cmd *redis.Cmd) error {
+	reply, err := cmd.Slice()
+	if err != nil {
+		a.err = err
+		return err
+	}
+	state, _ := reply[1].(string)
+	a.state = State(state)
+	return nil
 }
 
 type acceptanceKey struct{}
@@ -60,16 +79,19 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	}
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
-	cmd := enqueueScript.Run(ctx, e.UniversalClient, append(keys, tag+"id:"+id, tag+"counts"),
-		append(args, time.Now().UnixMilli(), a.queue)...)
-	reply, err := cmd.Slice()
-	if err != nil {
+	keys = append(keys, tag+"id:"+id, tag+"counts")
+	args = append(args, time.Now().UnixMilli(), a.queue)
+	answer := redis.NewCmd(ctx)
+	if a.pipe != nil {
+		a.cmd = a.pipe.EvalSha(ctx, enqueueScript.Hash(), keys, args...)
+		answer.SetVal(int64(1))
+		return answer
+	}
+	cmd := enqueueScript.Run(ctx, e.UniversalClient, keys, args...)
+	if a.read(cmd) != nil {
 		return cmd
 	}
-	state, _ := reply[1].(string)
-	a.state = State(state)
-	answer := redis.NewCmd(ctx)
-	answer.SetVal(reply[0])
+	answer.SetVal(cmd.Val().([]any)[0])
 	return answer
 }
 
@@ -120,16 +142,16 @@ func OneRedis(client redis.UniversalClient) bool {
 	return !cluster
 }
 
-// inOneStep enqueues a new notification that is due. It answers the state of the
+// inOneStep enqueues a new notification that is due. a then has the state of the
 // record that stood there, if any; accepting is for the other way to go on from.
-func (p *Producer) inOneStep(ctx context.Context, n *Notification, now time.Time) (State, error) {
+func (p *Producer) inOneStep(ctx context.Context, n *Notification, now time.Time, a *acceptance) error {
 	payload, err := Encode(&Job{Notification: n, AcceptedAt: now})
 	if err != nil {
-		return "", err
+		return err
 	}
-	a := &acceptance{queue: n.Priority.Queue()}
-	if _, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, time.Time{}); err != nil {
-		return "", fmt.Errorf("enqueue: %w", err)
+	_, err = p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, time.Time{})
+	if a.err != nil {
+		return fmt.Errorf("enqueue: %w", a.err)
 	}
-	return a.state, nil
+	return err
 }

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,18 +14,34 @@ import (
 )
 
 // Parse reads one notification from its JSON form, as a line of NDJSON or a
-// request holds it. It is strict: an unknown field is a fault. It does not
-// validate what the fields hold. Its error is of type Faults and names every
-// field that does not fit.
+// request holds it. It is strict: an unknown field is a fault, and so is a name
+// that is there twice. It does not validate what the fields hold. Its error is of
+// type Faults and names every field that does not fit.
 func Parse(data []byte) (*Notification, error) {
 	if len(data) > MaxEncodedSize {
 		return nil, Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}}
 	}
 	n := new(Notification)
-	if err := decodeJSON(data, n); err != nil {
-		return nil, misfits(data, n, err)
+	if err := ParseStrictly(data, n, "data", "apns", "fcm"); err != nil {
+		return nil, err
 	}
 	return n, nil
+}
+
+// ParseStrictly reads one JSON object into the struct that v points to, as
+// strictly as Parse does. Names within the members called open are taken as they
+// are. The error is of type Faults.
+func ParseStrictly(data []byte, v any, open ...string) error {
+	if err := decodeJSON(data, v); err != nil {
+		return misfits(data, v, err)
+	}
+	if f := duplicates(data, open...); len(f) > 0 {
+		return f
+	}
+	if string(bytes.TrimSpace(data)) == "null" {
+		return Faults{{"", "must be an object"}}
+	}
+	return nil
 }
 
 // misfits explains why data does not decode into what v points to, field by
@@ -42,7 +59,7 @@ func misfits(data []byte, v any, err error) Faults {
 	}
 	misfit(data, reflect.TypeOf(v).Elem(), nil, &f)
 	if len(f) == 0 {
-		f.add("", "does not have the form of a notification")
+		f.add("", "does not have the form that is expected")
 	}
 	return f
 }
@@ -74,7 +91,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
 				f.add(pointer(at...), "is not a known field")
 			}
 		}
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		var items []json.RawMessage
 		if json.Unmarshal(data, &items) != nil {
 			f.add(pointer(path...), "must be an array")

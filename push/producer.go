@@ -53,25 +53,15 @@ type Receipt struct {
 // then looks at the record before it sends.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
 	now := time.Now()
-	accepted := *n
-	if accepted.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return Receipt{}, fmt.Errorf("enqueue: generate an ID: %w", err)
-		}
-		accepted.ID = id.String()
-	}
-	if err := accepted.Validate(); err != nil {
-		return Receipt{ID: accepted.ID}, err
-	}
-	if accepted.TTL > 0 {
-		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
-	}
+	accepted, err := accept(n, now)
 	receipt := Receipt{ID: accepted.ID}
+	if err != nil {
+		return receipt, err
+	}
 	if p.oneStep && !accepted.NotBefore.After(now) {
-		state, err := p.inOneStep(ctx, &accepted, now)
-		if err != nil || state != accepting {
-			receipt.Known = state != ""
+		a := &acceptance{queue: accepted.Priority.Queue()}
+		if err := p.inOneStep(ctx, &accepted, now, a); err != nil || a.state != accepting {
+			receipt.Known = a.state != ""
 			return receipt, err
 		}
 	}
@@ -96,6 +86,26 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}
 	return receipt, nil
+}
+
+// accept answers the notification as it is accepted: with an ID, and with
+// ExpiresAt in place of TTL. The error is as Enqueue's.
+func accept(n *Notification, now time.Time) (Notification, error) {
+	accepted := *n
+	if accepted.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return accepted, fmt.Errorf("enqueue: generate an ID: %w", err)
+		}
+		accepted.ID = id.String()
+	}
+	if err := accepted.Validate(); err != nil {
+		return accepted, err
+	}
+	if accepted.TTL > 0 {
+		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
+	}
+	return accepted, nil
 }
 
 // put puts a job on a queue, and answers whether it was there.

@@ -80,8 +80,7 @@ func (n *Notification) leastSize() int {
 func (n *Notification) checkNames(f *Faults) {
 	if n.ID != "" && strings.TrimSpace(n.ID) == "" {
 		f.add("/id", "must not be blank")
-	}
-	if len(n.ID) > MaxIDBytes || !isPrintable(n.ID, ' ') {
+	} else if n.ID != "" && !ValidID(n.ID) {
 		f.add("/id", "must be printable ASCII of at most %d bytes", MaxIDBytes)
 	}
 	for _, name := range []struct {
@@ -92,7 +91,7 @@ func (n *Notification) checkNames(f *Faults) {
 	} {
 		if len(name.value) < name.least {
 			f.add(name.field, "is missing")
-		} else if len(name.value) > MaxNameBytes || !isPlain(name.value) {
+		} else if name.value != "" && !ValidName(name.value) {
 			f.add(name.field, "must be UTF-8 without control characters, of at most %d bytes", MaxNameBytes)
 		}
 	}
@@ -104,6 +103,16 @@ func (n *Notification) checkNames(f *Faults) {
 	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
 		f.add("/collapse_key", "must be UTF-8 without control characters, of at most %d bytes", MaxCollapseKeyBytes)
 	}
+}
+
+// ValidID reports whether a notification can have the ID.
+func ValidID(id string) bool {
+	return len(id) <= MaxIDBytes && isPrintable(id, ' ') && strings.TrimSpace(id) != ""
+}
+
+// ValidName reports whether an app, a user or a category can be called so.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= MaxNameBytes && isPlain(name)
 }
 
 func (n *Notification) checkTargets(f *Faults) {

@@ -16,6 +16,7 @@ type Config struct {
 	Worker Worker         `yaml:"worker"`
 	Limits Limits         `yaml:"limits"`
 	Apps   map[string]App `yaml:"apps"` // by the name that notifications carry
+	HTTP   HTTP           `yaml:"http"` // off by default
 	Log    Log            `yaml:"log"`
 	// Telemetry is off by default.
 	Telemetry Telemetry `yaml:"telemetry"`
@@ -29,6 +30,7 @@ func (c *Config) SetDefaults() {
 	c.Redis.Prefix = defaultPrefix
 	c.Worker.SetDefaults()
 	c.Limits.SetDefaults()
+	c.HTTP.SetDefaults()
 	c.Log.SetDefaults()
 }
 
@@ -46,6 +48,7 @@ func (c *Config) check(k *check) {
 	for name, app := range c.Apps {
 		app.check(k, join("apps", name), c.Worker)
 	}
+	c.HTTP.check(k, "http")
 	c.Log.check(k, "log")
 }
 
@@ -64,6 +67,7 @@ func (c *Config) LogValue() slog.Value {
 		slog.Any("worker", c.Worker.LogValue()),
 		slog.Any("limits", c.Limits.LogValue()),
 		slog.Any("apps", apps),
+		slog.Any("http", c.HTTP.LogValue()),
 		slog.Any("telemetry", c.Telemetry.LogValue()),
 	)
 }

@@ -81,12 +81,19 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 			d.origin[join(key, name)] = Fault{Variable: a.variable}
 		}
 		setElement(v, name, func(element reflect.Value) { d.variable(a, join(key, name), parts[1:], element) })
+	case isList(v):
+		fault("is a list of keys with values: set it in the file")
 	case len(parts) > 0:
 		fault("is one value, with no key below it")
 	default:
 		d.origin[key] = Fault{Variable: a.variable}
 		d.value(key, a.text, v)
 	}
+}
+
+// isList reports whether v is a list of more than scalars.
+func isList(v reflect.Value) bool {
+	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && !isText(reflect.New(v.Type().Elem()).Elem())
 }
 
 // value sets a scalar or a list of scalars.

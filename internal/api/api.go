@@ -1,0 +1,148 @@
+// Package api is the HTTP API, for producers that are not written in Go and for
+// operators. openapi.json describes it.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// Options say what an API works with. All are required unless they say otherwise.
+type Options struct {
+	// HTTP are its tokens and bounds.
+	HTTP     config.HTTP
+	Producer *push.Producer
+	Records  *push.Records
+	Control  *worker.Control
+	Log  *slog.Logger // nil for slog.Default
+}
+
+// An API answers requests. It is an http.Handler; Close it.
+type API struct {
+	o        Options
+	log      *slog.Logger
+	mux      *http.ServeMux
+	keys     keys
+	backlog  backlog
+	foreign  *http.CrossOriginProtection
+	requests chan struct{} // holds one entry for each that is being answered
+}
+
+// New returns an API.
+func New(o Options) *API {
+	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	a.SetTokens(o.HTTP.Tokens)
+	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
+	allowed := map[string][]string{}
+	for _, r := range routes {
+		a.mux.Handle(r.method+" "+r.path, a.handler(r))
+		allowed[r.path] = append(allowed[r.path], r.method)
+		if r.method == http.MethodGet {
+			allowed[r.path] = append(allowed[r.path], http.MethodHead)
+		}
+	}
+	for path, methods := range allowed {
+		a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", strings.Join(methods, ", "))
+			a.fail(w, r, path, "", &problem{Status: http.StatusMethodNotAllowed, Detail: "This path takes " + strings.Join(methods, ", ") + "."})
+		})
+	}
+	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, "", "", errNotFound) })
+	return a
+}
+
+// Close waits for what the API does besides answering.
+func (a *API) Close() { a.backlog.measuring.Wait() }
+
+var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json describes what there is."}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		switch cause := recover(); cause {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(cause)
+		default: // whose text may hold anything
+			a.log.Error("a request panicked", "stack", string(debug.Stack()))
+			a.fail(w, r, r.Pattern, "", &problem{Status: http.StatusInternalServerError})
+		}
+	}()
+	select {
+	case a.requests <- struct{}{}:
+		defer func() { <-a.requests }()
+	default:
+		a.fail(w, r, "", "", &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests are being answered.", retryAfter: time.Second})
+		return
+	}
+	// The mux would redirect to a clean path.
+	if escaped := r.URL.EscapedPath(); len(escaped) > maxPath || escaped != path.Clean(escaped) {
+		a.fail(w, r, "", "", errNotFound)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// maxPath bounds an escaped path: two names, every byte of them escaped, and what
+// is between them.
+const maxPath = 1024
+
+// A call is a request that its bearer may make, and that has arrived whole.
+type call struct {
+	*http.Request
+	body []byte
+	by   string // the token's name
+}
+
+// A reply is what is answered: a value as JSON, or nothing.
+type reply struct {
+	status int
+	value  any
+}
+
+// handler has r answered.
+func (a *API) handler(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		who, err := a.identify(req, r.roles)
+		if err != nil {
+			a.fail(w, req, r.path, who, err)
+			return
+		}
+		if r.serve != nil {
+			r.serve(a, w, req)
+			return
+		}
+		answer, err := a.answer(w, req, r, who)
+		if err == nil {
+			err = answer.write(w)
+		}
+		if err != nil {
+			a.fail(w, req, r.path, who, err)
+		}
+	})
+}
+
+func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who string) (reply, error) {
+	c := &call{Request: req, by: who}
+	if r.takes {
+		var err error
+		if c.body, err = readBody(w, req, int64(a.o.HTTP.MaxBody)); err != nil {
+			return reply{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), a.o.HTTP.Timeout)
+	defer cancel()
+	return r.handle(a, ctx, c)
+}

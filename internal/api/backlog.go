@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// freshFor is for how long a count of the notifications that wait is good.
+const freshFor = time.Second
+
+// A backlog says whether more notifications wait than may. It counts about once
+// a second while it is asked, beside the requests; only before it says that there
+// are too many it makes sure.
+type backlog struct {
+	most  int64
+	count func(context.Context) (int64, error)
+
+	waiting   atomic.Int64
+	at        atomic.Int64 // of the count, in ns
+	counting  sync.Mutex
+	measuring sync.WaitGroup
+}
+
+// full reports whether no more are taken.
+func (b *backlog) full(ctx context.Context) bool {
+	if b.fresh() {
+		return b.waiting.Load() >= b.most
+	}
+	if b.waiting.Load() < b.most {
+		if b.counting.TryLock() {
+			b.measuring.Go(func() {
+				defer b.counting.Unlock()
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freshFor)
+				defer cancel()
+				b.measure(ctx)
+			})
+		}
+		return false
+	}
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	if !b.fresh() {
+		b.measure(ctx)
+	}
+	return b.waiting.Load() >= b.most
+}
+
+func (b *backlog) fresh() bool { return time.Now().UnixNano()-b.at.Load() < int64(freshFor) }
+
+// measure counts. Where it cannot, neither can anything be enqueued.
+func (b *backlog) measure(ctx context.Context) {
+	n, err := b.count(ctx)
+	if err == nil {
+		b.waiting.Store(n)
+	}
+	b.at.Store(time.Now().UnixNano())
+}
+
+// took tells that n more wait.
+func (b *backlog) took(n int) { b.waiting.Add(int64(n)) }
+
+// waiting answers how many notifications wait.
+func (a *API) waiting(ctx context.Context) (int64, error) {
+	counts, err := a.o.Records.Counts(ctx)
+	return counts.Waiting(), err
+}
+
+var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait.", retryAfter: pause}

@@ -1,0 +1,112 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// maxBatch bounds the notifications of one request.
+const maxBatch = 1000
+
+// A batch is the answer to an array of notifications, in its order.
+type batch struct {
+	Results []result `json:"results"`
+}
+
+// A result is what became of one of them: its status as if it had come alone.
+type result struct {
+	ID     string  `json:"id,omitempty"`
+	Status int     `json:"status"`
+	Errors []fault `json:"errors,omitempty"`
+}
+
+// enqueueAll takes an array of notifications.
+func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
+	items, err := split(body)
+	if err != nil {
+		return reply{}, err
+	}
+	results := make([]result, len(items))
+	notifications := make([]*push.Notification, 0, len(items))
+	indices := make([]int, 0, len(items))
+	for i, item := range items {
+		n, err := push.Parse(item)
+		if err != nil {
+			results[i] = resultOf(i, push.Result{Err: err})
+			continue
+		}
+		notifications, indices = append(notifications, n), append(indices, i)
+	}
+	var cause error
+	for j, r := range a.o.Producer.EnqueueAll(ctx, notifications) {
+		i := indices[j]
+		results[i] = resultOf(i, r)
+		if results[i].Status == http.StatusServiceUnavailable {
+			cause = r.Err
+		}
+	}
+	return a.replyTo(results, cause)
+}
+
+func resultOf(i int, r push.Result) result {
+	var faults push.Faults
+	switch {
+	case errors.As(r.Err, &faults):
+		return result{Status: http.StatusBadRequest, Errors: faultsAt("/"+strconv.Itoa(i), faults)}
+	case r.Err != nil:
+		return result{ID: r.ID, Status: http.StatusServiceUnavailable}
+	case r.Known:
+		return result{ID: r.ID, Status: http.StatusOK}
+	}
+	return result{ID: r.ID, Status: http.StatusAccepted}
+}
+
+// replyTo answers a batch: 202 when one of it was accepted, else 503 when one
+// could not be, else 200 when one was known, else 400.
+func (a *API) replyTo(results []result, cause error) (reply, error) {
+	count := map[int]int{}
+	var faults []fault
+	for _, r := range results {
+		count[r.Status]++
+		faults = append(faults, r.Errors...)
+	}
+	switch {
+	case count[http.StatusAccepted] > 0:
+		a.backlog.took(count[http.StatusAccepted])
+		return reply{http.StatusAccepted, batch{results}}, nil
+	case count[http.StatusServiceUnavailable] > 0:
+		p := problemOf(cause)
+		p.Results = results
+		return reply{}, p
+	case count[http.StatusOK] > 0:
+		return reply{http.StatusOK, batch{results}}, nil
+	}
+	p := invalid(faults[:min(len(faults), maxBatch)])
+	p.Results = results
+	return reply{}, p
+}
+
+// split answers the items of a JSON array.
+func split(body []byte) ([]json.RawMessage, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(body, &items); err != nil {
+		problem := "is not complete JSON"
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+			problem = fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
+		}
+		return nil, push.Faults{{Problem: problem}}
+	}
+	switch {
+	case len(items) == 0:
+		return nil, push.Faults{{Problem: "is empty: at least one notification is needed"}}
+	case len(items) > maxBatch:
+		return nil, push.Faults{{Problem: fmt.Sprintf("has %d notifications, at most %d are taken", len(items), maxBatch)}}
+	}
+	return items, nil
+}

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+)
+
+// readAhead is how much room a body gets before it has arrived.
+const readAhead = 64 << 10
+
+// readBody reads a body of JSON.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if !isJSONBody(r.Header) {
+		return nil, &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send application/json, without a Content-Encoding."}
+	}
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
+	room := r.ContentLength
+	if room < 0 || room > readAhead {
+		room = readAhead
+	}
+	body := bytes.NewBuffer(make([]byte, 0, room+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil, errors.As(err, &tooLarge):
+		return body.Bytes(), err
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &problem{Status: http.StatusRequestTimeout, Detail: "The body did not arrive in time."}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, &problem{Status: statusGone, cause: err}
+	}
+	return nil, &problem{Status: http.StatusBadRequest, Detail: "The body cannot be read."}
+}
+
+// isJSONBody reports whether the body is plain JSON.
+func isJSONBody(h http.Header) bool {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return false
+	}
+	if h.Get("Content-Type") == "application/json" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && kind == "application/json" && (params["charset"] == "" || isUTF8(params["charset"]))
+}
+
+func isUTF8(charset string) bool {
+	return len(charset) == len("utf-8") && bytes.EqualFold([]byte(charset), []byte("utf-8"))
+}
+
+// write answers r.
+func (r reply) write(w http.ResponseWriter) error {
+	if r.value == nil {
+		w.WriteHeader(r.status)
+		return nil
+	}
+	text, err := json.Marshal(r.value)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, r.status, "application/json", text)
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, kind string, text []byte) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // who is gone does not miss it
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A letter is a dead letter in a list.
+type letter struct {
+	ID       string     `json:"id"`
+	State    push.State `json:"state"`
+	Reason   string     `json:"reason"`
+	Attempts int        `json:"attempts"`
+	Error    string     `json:"error,omitempty"`
+	At       time.Time  `json:"at"`
+	Queue    string     `json:"queue"`
+}
+
+// page is a part of the dead letters.
+type page struct {
+	Letters []letter `json:"dead_letters"`
+	// Next is the cursor of the rest; "" when this is the end.
+	Next string `json:"next,omitempty"`
+}
+
+// The sizes of a page.
+const (
+	pageSize    = 100
+	maxPageSize = 1000
+)
+
+// letters lists dead letters.
+func (a *API) letters(ctx context.Context, c *call) (reply, error) {
+	limit := pageSize
+	query := c.URL.Query()
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPageSize {
+			return reply{}, badQuery("limit", "a number from 1 to "+strconv.Itoa(maxPageSize))
+		}
+		limit = n
+	}
+	found, next, err := a.o.Records.LettersFrom(ctx, query.Get("cursor"), limit)
+	if err != nil {
+		return reply{}, err
+	}
+	answer := page{Letters: make([]letter, len(found)), Next: next}
+	for i, l := range found {
+		answer.Letters[i] = letter{l.ID, l.State, l.Reason, l.Attempts, l.Error, l.At, l.Queue}
+	}
+	return reply{http.StatusOK, answer}, nil
+}
+
+func badQuery(name, want string) *problem {
+	return &problem{Status: http.StatusBadRequest, Detail: "The query's " + name + " must be " + want + "."}
+}
+
+// letter shows a dead letter whole.
+func (a *API) letter(ctx context.Context, c *call) (reply, error) {
+	l, err := a.o.Records.Letter(ctx, c.PathValue("id"))
+	if err != nil {
+		return reply{}, err
+	}
+	shown := struct {
+		*push.Letter
+		Notification *push.Notification `json:"notification,omitempty"`
+	}{Letter: l}
+	if job, err := push.Decode(l.Job); err == nil {
+		shown.Notification = job.Notification
+	}
+	return reply{http.StatusOK, shown}, nil
+}
+
+// requeue has a dead letter's notification sent again.
+func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
+	id := c.PathValue("id")
+	if err := a.o.Producer.Requeue(ctx, id); err != nil {
+		return reply{}, err
+	}
+	a.log.Info("a dead letter is requeued", "by", c.by, "remote", c.RemoteAddr)
+	return reply{http.StatusAccepted, accepted{ID: id}}, nil
+}
+
+// purge deletes a dead letter.
+func (a *API) purge(ctx context.Context, c *call) (reply, error) {
+	there, err := a.o.Records.Purge(ctx, c.PathValue("id"))
+	if err == nil && !there {
+		err = push.ErrNoLetter
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	a.log.Info("a dead letter is purged", "by", c.by, "remote", c.RemoteAddr)
+	return reply{status: http.StatusNoContent}, nil
+}
+
+// audit compares what was accepted with what became of it.
+func (a *API) audit(ctx context.Context, _ *call) (reply, error) {
+	audit, err := a.o.Control.Audit(ctx)
+	return reply{http.StatusOK, audit}, err
+}

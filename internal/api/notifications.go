@@ -1,0 +1,75 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// accepted is the answer to one notification.
+type accepted struct {
+	ID    string `json:"id"`
+	Known bool   `json:"known,omitempty"`
+}
+
+// enqueue takes one notification, or an array of them.
+func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
+	if a.backlog.full(ctx) {
+		return reply{}, errFull
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(c.body, " \t\r\n"), []byte("[")) {
+		return a.enqueueAll(ctx, c.body)
+	}
+	n, err := push.Parse(c.body)
+	if err != nil {
+		return reply{}, err
+	}
+	receipt, err := a.o.Producer.Enqueue(ctx, n)
+	if err != nil {
+		if p := problemOf(err); p.Status >= http.StatusInternalServerError {
+			p.ID = receipt.ID
+			return reply{}, p
+		}
+		return reply{}, err
+	}
+	if receipt.Known {
+		return reply{http.StatusOK, accepted{receipt.ID, true}}, nil
+	}
+	a.backlog.took(1)
+	return reply{http.StatusAccepted, accepted{ID: receipt.ID}}, nil
+}
+
+// status says where a notification is.
+func (a *API) status(ctx context.Context, c *call) (reply, error) {
+	id, err := notificationID(c)
+	if err != nil {
+		return reply{}, err
+	}
+	status, err := a.o.Control.Status(ctx, id)
+	return reply{http.StatusOK, status}, err
+}
+
+// cancel ends a notification that waits.
+func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
+	id, err := notificationID(c)
+	if err != nil {
+		return reply{}, err
+	}
+	if err := a.o.Control.Cancel(ctx, id); err != nil {
+		return reply{}, err
+	}
+	a.log.Info("a notification is cancelled", "by", c.by, "remote", c.RemoteAddr)
+	status, err := a.o.Control.Status(ctx, id)
+	return reply{http.StatusOK, status}, err
+}
+
+// notificationID is the ID in the path. What cannot be one is not known.
+func notificationID(c *call) (string, error) {
+	id := c.PathValue("id")
+	if !push.ValidID(id) {
+		return "", push.ErrUnknownID
+	}
+	return id, nil
+}

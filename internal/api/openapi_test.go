@@ -1,0 +1,197 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+var load = sync.OnceValues(func() (*openapi3.T, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(document)
+	if err != nil {
+		return nil, err
+	}
+	return doc, doc.Validate(context.Background())
+})
+
+// A match is a writer that the matching mux's handlers fill in.
+type match struct {
+	http.ResponseWriter
+	route  *routers.Route
+	params map[string]string
+}
+
+// matching answers which operation of the document a request is for, to a match.
+var matching = sync.OnceValues(func() (*http.ServeMux, error) {
+	doc, err := load()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+				m := w.(*match)
+				m.route = &routers.Route{Spec: doc, Path: path, PathItem: item, Method: method, Operation: operation}
+				m.params = map[string]string{}
+				for _, p := range operation.Parameters {
+					if p.Value.In == openapi3.ParameterInPath {
+						m.params[p.Value.Name] = r.PathValue(p.Value.Name)
+					}
+				}
+			})
+		}
+	}
+	return mux, nil
+})
+
+// conforms holds a request, unless it is one that was refused as not valid, and
+// the answer against the document.
+func conforms(req *http.Request, answer *exchange) error {
+	mux, err := matching()
+	if err != nil {
+		return err
+	}
+	m := &match{ResponseWriter: httptest.NewRecorder()}
+	mux.ServeHTTP(m, req.Clone(context.Background()))
+	if m.route == nil {
+		if answer.StatusCode != http.StatusNotFound && answer.StatusCode != http.StatusMethodNotAllowed {
+			return errors.New("the document does not have it")
+		}
+		return nil
+	}
+	route, params := m.route, m.params
+	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true}
+	asked := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
+	if answer.StatusCode < 400 {
+		if err := openapi3filter.ValidateRequest(context.Background(), asked); err != nil {
+			return fmt.Errorf("the request: %w", err)
+		}
+	}
+	if req.Method == http.MethodHead || answer.StatusCode == http.StatusMethodNotAllowed {
+		return nil
+	}
+	answered := &openapi3filter.ResponseValidationInput{RequestValidationInput: asked, Status: answer.StatusCode, Header: answer.Header, Options: options}
+	answered.SetBodyBytes([]byte(answer.text))
+	if err := openapi3filter.ValidateResponse(context.Background(), answered); err != nil {
+		return fmt.Errorf("the answer: %w", err)
+	}
+	return nil
+}
+
+// Every route is in the document, and nothing else is.
+func TestDocumentHasTheRoutes(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.1.0" {
+		t.Errorf("version %s", doc.OpenAPI)
+	}
+	var described, routed []string
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			described = append(described, method+" "+path)
+			for _, r := range routes {
+				if r.method != method || r.path != path {
+					continue
+				}
+				if open := operation.Security != nil && len(*operation.Security) == 0; open != (r.roles == nil) {
+					t.Errorf("%s %s: needs no token by the document: %t", method, path, open)
+				}
+				var roles []string
+				for _, role := range r.roles {
+					roles = append(roles, string(role))
+				}
+				if want := "Roles: " + strings.Join(roles, ", ") + "."; r.roles != nil && !strings.HasSuffix(operation.Description, want) {
+					t.Errorf("%s %s: want %q in the description", method, path, want)
+				}
+			}
+		}
+	}
+	for _, r := range routes {
+		routed = append(routed, r.method+" "+r.path)
+	}
+	slices.Sort(described)
+	slices.Sort(routed)
+	if !slices.Equal(described, routed) {
+		t.Errorf("described\n%q, routed\n%q", described, routed)
+	}
+}
+
+// The document's notification is push/notification.schema.json.
+func TestDocumentHasTheNotification(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../push/notification.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("#/$defs/target"), []byte("#/components/schemas/Target"))
+	var want map[string]any
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	target := want["$defs"].(map[string]any)["target"]
+	maps.DeleteFunc(want, func(name string, _ any) bool { return strings.HasPrefix(name, "$") })
+	var doc struct {
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(document, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"Notification": want, "Target": target} {
+		got, _ := json.Marshal(doc.Components.Schemas[name])
+		wanted, _ := json.Marshal(want)
+		if !bytes.Equal(got, wanted) {
+			t.Errorf("%s: the document has\n%s, want\n%s", name, got, wanted)
+		}
+	}
+}
+
+// What the document says of a notification is what the schema says: it refuses
+// what the API refuses.
+func TestDocumentRefuses(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"an unknown field": `{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"titel":"t"}`,
+		"no user":          `{"app":"a","targets":[{"platform":"fcm","token":"t"}]}`,
+		"a platform":       `{"app":"a","user":"u","targets":[{"platform":"pigeon","token":"t"}]}`,
+		"two ends":         `{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}],"ttl":"1h","expires_at":"2026-11-20T22:00:00Z"}`,
+		"no notification":  `[]`,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/notifications", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Body = io.NopCloser(strings.NewReader(body))
+		answer := &exchange{&http.Response{StatusCode: http.StatusAccepted, Header: http.Header{"Content-Type": {"application/json"}}}, `{"id":"i"}`}
+		if err := conforms(req, answer); err == nil || !strings.HasPrefix(err.Error(), "the request") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDocumentIsServed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if got := r.do(http.StatusOK, "", "GET", "/openapi.json", ""); got.text != string(document) {
+		t.Error("another document is served")
+	}
+}

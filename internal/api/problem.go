@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A problem is an error as it is answered: application/problem+json.
+// Source: RFC 9457.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Errors are all that is wrong with the request's body.
+	Errors []fault `json:"errors,omitempty"`
+	// ID is the notification's, generated if it had none, when it is not known
+	// whether it was taken.
+	ID string `json:"id,omitempty"`
+	// Results are those of a batch.
+	Results []result `json:"results,omitempty"`
+
+	retryAfter time.Duration
+	cause      error
+}
+
+// A fault is one thing that is wrong, and a JSON pointer to it.
+type fault struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Error implements error.
+func (p *problem) Error() string { return http.StatusText(p.Status) + ": " + p.Detail }
+
+// faultsAt are faults of what stands at a pointer in the body.
+func faultsAt(at string, of push.Faults) []fault {
+	faults := make([]fault, len(of))
+	for i, f := range of {
+		faults[i] = fault{at + f.Field, f.Problem}
+	}
+	return faults
+}
+
+// invalid is the answer to a body that holds faults.
+func invalid(faults []fault) *problem {
+	return &problem{Status: http.StatusBadRequest, Detail: "The body is not valid.", Errors: faults}
+}
+
+// pause is after how long it is worth to come again while Redis is away.
+const pause = time.Second
+
+// problemOf says what to answer to an error.
+func problemOf(err error) *problem {
+	var (
+		p        *problem
+		faults   push.Faults
+		tooLarge *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &faults):
+		return invalid(faultsAt("", faults))
+	case errors.As(err, &tooLarge):
+		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit)}
+	case errors.Is(err, push.ErrUnknownID):
+		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
+	case errors.Is(err, push.ErrNoLetter):
+		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
+	case errors.Is(err, push.ErrCursor):
+		return badQuery("cursor", "the next of an earlier answer")
+	case errors.Is(err, worker.ErrEnded):
+		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
+	case errors.Is(err, worker.ErrUnderWay):
+		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
+	case errors.Is(err, context.Canceled):
+		return &problem{Status: statusGone, cause: err}
+	case isJSON(err):
+		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
+	}
+	return &problem{Status: http.StatusServiceUnavailable, Detail: "Redis does not answer, or not as it should.", retryAfter: pause, cause: err}
+}
+
+// statusGone stands in the log for a client that did not wait for its answer.
+const statusGone = 499
+
+// isJSON reports whether the error is about something that does not decode.
+func isJSON(err error) bool {
+	var (
+		syntax    *json.SyntaxError
+		misfit    *json.UnmarshalTypeError
+		malformed *push.MalformedError
+	)
+	return errors.As(err, &syntax) || errors.As(err, &misfit) || errors.As(err, &malformed)
+}
+
+// fail answers a request that failed, and tells the log. What the log says holds
+// nothing that the client has chosen, but for the method and the address.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, err error) {
+	p := *problemOf(err)
+	level := slog.LevelInfo
+	if p.Status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{
+		slog.String("method", method(r)), slog.String("route", pattern), slog.Int("status", p.Status),
+		slog.String("token", who), slog.String("remote", r.RemoteAddr),
+	}
+	if p.cause != nil {
+		attrs = append(attrs, slog.String("cause", cause(p.cause)))
+	}
+	a.log.LogAttrs(r.Context(), level, "a request failed", attrs...)
+	if p.Status == statusGone {
+		return
+	}
+	p.Title = http.StatusText(p.Status)
+	h := w.Header()
+	switch p.Status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="pushpace"`)
+	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
+		h.Set("Connection", "close")
+	}
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((p.retryAfter+time.Second-1)/time.Second)))
+	}
+	text, err := json.Marshal(&p)
+	if err != nil { // it holds texts and numbers
+		panic(err)
+	}
+	writeJSON(w, p.Status, "application/problem+json", text)
+}
+
+// method is the request's method, if it is one of HTTP's own.
+func method(r *http.Request) string {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, http.MethodConnect:
+		return r.Method
+	}
+	return "other"
+}
+
+// cause is what may be told of an error: its text may name what the client sent.
+func cause(err error) string {
+	var (
+		op    *net.OpError
+		reply redis.Error
+	)
+	switch {
+	case errors.As(err, &op):
+		return op.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "time-out"
+	case errors.Is(err, context.Canceled):
+		return "the client is gone"
+	case errors.As(err, &reply):
+		word, _, _ := strings.Cut(reply.Error(), " ")
+		return "redis: " + word
+	}
+	return fmt.Sprintf("%T", err)
+}

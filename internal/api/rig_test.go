@@ -1,0 +1,184 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A rig is an API over a real Redis, with everything that serve gives it. Each
+// request and answer is held against the document.
+type rig struct {
+	t       *testing.T
+	client  *redis.Client
+	options Options
+	api     *API
+	log     *logged
+}
+
+// The tokens of a rig.
+const (
+	producerToken = "producer-token"
+	viewerToken   = "viewer-token"
+	operatorToken = "operator-token"
+)
+
+func testTokens() []config.Token {
+	token := func(name string, role config.Role, token string) config.Token {
+		return config.Token{Name: name, Role: role, SHA256: config.Hash(sha256.Sum256([]byte(token)))}
+	}
+	return []config.Token{
+		token("shop", config.Producer, producerToken), token("wall", config.Viewer, viewerToken), token("ada", config.Operator, operatorToken),
+	}
+}
+
+// newRig makes one on a database of its own; change may adapt the options.
+func newRig(t *testing.T, change ...func(*Options)) *rig {
+	t.Helper()
+	options := redistest.Shared(t).Options()
+	options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 20, true
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return newRigOn(t, client, change...)
+}
+
+func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig {
+	t.Helper()
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Second})
+	t.Cleanup(stop)
+	r := &rig{t: t, client: client, log: new(logged)}
+	records := push.NewRecords(shared, "", 0)
+	limits := throttle.NewLimits(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
+	limiter := throttle.NewRedis(shared, throttle.Options{})
+	t.Cleanup(func() { _ = limiter.Close() })
+	var h config.HTTP
+	h.SetDefaults()
+	h.Tokens = testTokens()
+	r.options = Options{
+		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
+		Control: worker.NewControl(shared, records, limiter, limits),
+		Log:     slog.New(slog.NewJSONHandler(r.log, nil)),
+	}
+	for _, f := range change {
+		f(&r.options)
+	}
+	r.api = New(r.options)
+	t.Cleanup(r.api.Close)
+	return r
+}
+
+// logged is what was logged.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// lines answers the lines, and forgets them.
+func (l *logged) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := strings.TrimSuffix(l.b.String(), "\n")
+	l.b.Reset()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// An exchange is a request and its answer.
+type exchange struct {
+	*http.Response
+	text string
+}
+
+// do makes the request, with application/json when there is a body, and expects
+// that status.
+func (r *rig) do(want int, token, method, path, body string) *exchange {
+	r.t.Helper()
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return r.send(want, req, body)
+}
+
+func (r *rig) send(want int, req *http.Request, body string) *exchange {
+	r.t.Helper()
+	recorder := httptest.NewRecorder()
+	r.api.ServeHTTP(recorder, req)
+	answer := &exchange{recorder.Result(), recorder.Body.String()}
+	if answer.StatusCode != want {
+		r.t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, answer.StatusCode, want, answer.text)
+	}
+	req.Body = io.NopCloser(strings.NewReader(body))
+	if err := conforms(req, answer); err != nil {
+		r.t.Errorf("%s %s: %d: %v\n%s", req.Method, req.URL, answer.StatusCode, err, answer.text)
+	}
+	if problem := want >= 400; problem != (answer.Header.Get("Content-Type") == "application/problem+json") {
+		r.t.Errorf("%s %s: %d has the type %q", req.Method, req.URL, want, answer.Header.Get("Content-Type"))
+	}
+	return answer
+}
+
+// into decodes the answer.
+func (e *exchange) into(t *testing.T, v any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(e.text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Fatalf("%v\n%s", err, e.text)
+	}
+}
+
+// problem answers the problem that was answered.
+func (e *exchange) problem(t *testing.T) *problem {
+	t.Helper()
+	p := new(problem)
+	e.into(t, p)
+	if p.Status != e.StatusCode || p.Title != http.StatusText(p.Status) {
+		t.Errorf("%d: %s", e.StatusCode, e.text)
+	}
+	return p
+}
+
+// notification answers one as JSON.
+func notification(id, user string) string {
+	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":"orders","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`, id, user)
+}
+
+func (r *rig) counts() push.Counts {
+	r.t.Helper()
+	counts, err := r.options.Records.Counts(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return counts
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// A route is one method of one path.
+type route struct {
+	method, path string
+	// roles may use it; nil is everyone, without a token.
+	roles []config.Role
+	// takes says that it takes a body.
+	takes  bool
+	handle func(*API, context.Context, *call) (reply, error)
+	// serve, in the place of handle, answers what is no JSON of ours.
+	serve func(*API, http.ResponseWriter, *http.Request)
+}
+
+var (
+	producers = []config.Role{config.Producer, config.Operator}
+	// watchers look at notifications.
+	watchers  = []config.Role{config.Producer, config.Viewer, config.Operator}
+	viewers   = []config.Role{config.Viewer, config.Operator}
+	operators = []config.Role{config.Operator}
+)
+
+// routes are all that the API answers. openapi.json describes each.
+var routes = []route{
+	{method: "POST", path: "/v1/notifications", roles: producers, takes: true, handle: (*API).enqueue},
+	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
+	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
+
+	{method: "GET", path: "/v1/dead-letters", roles: viewers, handle: (*API).letters},
+	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},
+	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},
+	{method: "DELETE", path: "/v1/dead-letters/{id}", roles: operators, handle: (*API).purge},
+
+	{method: "GET", path: "/v1/audit", roles: viewers, handle: (*API).audit},
+
+	{method: "GET", path: "/openapi.json", serve: (*API).describe},
+}

@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// A Server answers on an address.
+type Server struct {
+	listener    net.Listener
+	http        *http.Server
+	certificate *certificate // nil without TLS
+	done        chan error
+}
+
+const (
+	headerTimeout = 5 * time.Second
+	idleTimeout   = 2 * time.Minute
+	// maxHeader bounds a request's header, in bytes; net/http adds 4 KiB.
+	maxHeader = 12 << 10
+	// writeTime is what an answer may take to leave, beyond what it takes to make.
+	writeTime = 10 * time.Second
+)
+
+// Serve begins to answer.
+func Serve(o config.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
+	s := &Server{
+		http: &http.Server{
+			Handler: handler, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
+			ReadHeaderTimeout: min(headerTimeout, o.ReadTimeout), ReadTimeout: o.ReadTimeout,
+			WriteTimeout: o.ReadTimeout + o.Timeout + writeTime,
+			ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+		done: make(chan error, 1),
+	}
+	var err error
+	if s.listener, err = net.Listen("tcp", string(o.Listen)); err != nil {
+		return nil, fmt.Errorf("http.listen: %w", err)
+	}
+	if !o.TLS.Enabled() {
+		go func() { s.done <- s.http.Serve(s.listener) }()
+		return s, nil
+	}
+	if s.certificate, err = watchCertificate(o.TLS, log); err != nil {
+		_ = s.listener.Close()
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate.get}
+	go func() { s.done <- s.http.ServeTLS(s.listener, "", "") }()
+	return s, nil
+}
+
+// Addr is the address that it answers on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is where it answers.
+func (s *Server) URL() string {
+	scheme := "http"
+	if s.certificate != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.Addr()
+}
+
+// Shutdown stops accepting, lets the requests that are under way end, and cuts
+// off those that have not when ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	if s.certificate != nil {
+		s.certificate.close()
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Result is what became of one notification of EnqueueAll.
+type Result struct {
+	Receipt
+	// Err is as Enqueue's.
+	Err error
+}
+
+// EnqueueAll is Enqueue for many notifications, each on its own, in one round
+// trip where record and job can be made in one step and the notification is due.
+// Those of one user stay in order. The results are in the order of the
+// notifications, of which the caller changes none meanwhile.
+func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
+	results := make([]Result, len(notifications))
+	now := time.Now()
+	pipe := p.records.client.Pipeline()
+	var batch []*acceptance // those on the pipe
+	var alone []int
+	for i, n := range notifications {
+		accepted, err := accept(n, now)
+		results[i] = Result{Receipt{ID: accepted.ID}, err}
+		switch {
+		case err != nil:
+		case p.oneStep && !accepted.NotBefore.After(now):
+			a := &acceptance{queue: accepted.Priority.Queue(), pipe: pipe, index: i}
+			if err := p.inOneStep(ctx, &accepted, now, a); err != nil {
+				results[i].Err = err
+			} else {
+				batch = append(batch, a)
+			}
+		default:
+			alone = append(alone, i)
+		}
+	}
+	if len(batch) > 0 {
+		_, _ = pipe.Exec(ctx) // each command has its own error
+	}
+	for _, a := range batch {
+		r := &results[a.index]
+		switch err := a.read(a.cmd); {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			alone = append(alone, a.index)
+		case err != nil:
+			r.Err = fmt.Errorf("enqueue: %w", err)
+		case a.state == accepting:
+			alone = append(alone, a.index)
+		default:
+			r.Known = a.state != ""
+		}
+	}
+	p.enqueueEach(ctx, notifications, alone, results)
+	return results
+}
+
+// together is how many notifications are enqueued side by side that take more
+// than one step.
+const together = 16
+
+// enqueueEach enqueues the notifications of these indices one by one, each
+// user's in order.
+func (p *Producer) enqueueEach(ctx context.Context, notifications []*Notification, indices []int, results []Result) {
+	var lines [together][]int
+	for _, i := range indices {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(notifications[i].User))
+		line := &lines[h.Sum32()%together]
+		*line = append(*line, i)
+	}
+	var wg sync.WaitGroup
+	for _, line := range lines {
+		if len(line) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			for at, i := range line {
+				n := *notifications[i]
+				n.ID = results[i].ID
+				r, err := p.Enqueue(ctx, &n)
+				results[i] = Result{r, err}
+				if err != nil && !errors.As(err, new(Faults)) {
+					// Redis is away: the others would wait for it one after another
+					for _, j := range line[at+1:] {
+						results[j].Err = err
+					}
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,165 @@
+package push
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// duplicates finds the names that an object of a valid JSON text has twice:
+// readers differ on which of the two counts. Within the members called open,
+// names are an app's or a platform's own, and differ by case; elsewhere they are
+// ours, which encoding/json reads whatever their case.
+func duplicates(data []byte, open ...string) Faults {
+	s := nameScan{data: data, open: open}
+	s.value(0)
+	return s.faults
+}
+
+// A nameScan goes through a text that is known to be valid.
+type nameScan struct {
+	data   []byte
+	at     int
+	open   []string
+	path   [][]byte // names, and indices, on the way to here
+	names  [][]byte // of the objects on the way to here
+	inside bool     // an open member
+	faults Faults
+}
+
+// few is how many names are looked through one by one.
+const few = 16
+
+func (s *nameScan) value(depth int) {
+	s.space()
+	switch s.data[s.at] {
+	case '{':
+		s.object(depth)
+	case '[':
+		s.array(depth)
+	case '"':
+		s.text()
+	default:
+		for s.at < len(s.data) && bytes.IndexByte(literalEnds, s.data[s.at]) < 0 {
+			s.at++
+		}
+	}
+	s.space()
+}
+
+var literalEnds = []byte(",]} \t\r\n")
+
+func (s *nameScan) object(depth int) {
+	first := len(s.names)
+	var many map[string]bool // from few names on
+	for s.at++; ; s.at++ {
+		s.space()
+		if s.data[s.at] == '}' {
+			break
+		}
+		name := unescaped(s.text())
+		s.path = append(s.path, name)
+		if many == nil && len(s.names)-first == few {
+			many = map[string]bool{}
+			for _, known := range s.names[first:] {
+				many[s.key(known)] = true
+			}
+		}
+		if many != nil && many[s.key(name)] || many == nil && s.known(s.names[first:], name) {
+			s.faults.add(s.pointer(), "is given twice")
+		}
+		if many != nil {
+			many[s.key(name)] = true
+		} else {
+			s.names = append(s.names, name)
+		}
+		s.space()
+		s.at++ // the colon
+		outside := !s.inside
+		if depth == 0 && outside {
+			for _, open := range s.open {
+				s.inside = s.inside || bytes.EqualFold(name, []byte(open))
+			}
+		}
+		s.value(depth + 1)
+		s.inside = !outside
+		s.path = s.path[:len(s.path)-1]
+		if s.data[s.at] == '}' {
+			break
+		}
+	}
+	s.at++
+	s.names = s.names[:first]
+}
+
+func (s *nameScan) array(depth int) {
+	for i := 0; ; i++ {
+		s.at++
+		s.space()
+		if s.data[s.at] == ']' {
+			break
+		}
+		s.path = append(s.path, strconv.AppendInt(nil, int64(i), 10))
+		s.value(depth + 1)
+		s.path = s.path[:len(s.path)-1]
+		if s.data[s.at] == ']' {
+			break
+		}
+	}
+	s.at++
+}
+
+// text goes over a string and answers what is between its quotes.
+func (s *nameScan) text() []byte {
+	start := s.at + 1
+	for s.at++; s.data[s.at] != '"'; s.at++ {
+		if s.data[s.at] == '\\' {
+			s.at++
+		}
+	}
+	s.at++
+	return s.data[start : s.at-1]
+}
+
+func (s *nameScan) space() {
+	for s.at < len(s.data) && (s.data[s.at] == ' ' || s.data[s.at] == '\n' || s.data[s.at] == '\t' || s.data[s.at] == '\r') {
+		s.at++
+	}
+}
+
+func (s *nameScan) known(names [][]byte, name []byte) bool {
+	for _, known := range names {
+		if s.inside && bytes.Equal(known, name) || !s.inside && bytes.EqualFold(known, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// key is what two names that are the same have in common.
+func (s *nameScan) key(name []byte) string {
+	if s.inside {
+		return string(name)
+	}
+	return string(bytes.ToLower(name))
+}
+
+func (s *nameScan) pointer() string {
+	path := make([]string, len(s.path))
+	for i, name := range s.path {
+		path[i] = string(name)
+	}
+	return pointer(path...)
+}
+
+// unescaped answers the name that is written so.
+func unescaped(written []byte) []byte {
+	if bytes.IndexByte(written, '\\') < 0 {
+		return written
+	}
+	var name string
+	if err := json.Unmarshal(append(append([]byte{'"'}, written...), '"'), &name); err != nil {
+		return written
+	}
+	return []byte(name)
+}
