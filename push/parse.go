@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Parse reads one notification from its JSON form, as a line of NDJSON or a
@@ -32,6 +33,9 @@ func Parse(data []byte) (*Notification, error) {
 // strictly as Parse does. Names within the members called open are taken as they
 // are. The error is of type Faults.
 func ParseStrictly(data []byte, v any, open ...string) error {
+	if !utf8.Valid(data) {
+		return Faults{{"", "is not UTF-8"}}
+	}
 	if err := decodeJSON(data, v); err != nil {
 		return misfits(data, v, err)
 	}

@@ -23,7 +23,7 @@ type Options struct {
 	Producer *push.Producer
 	Records  *push.Records
 	Control  *worker.Control
-	Log  *slog.Logger // nil for slog.Default
+	Log      *slog.Logger // nil for slog.Default
 }
 
 // An API answers requests. It is an http.Handler; Close it.

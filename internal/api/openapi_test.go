@@ -78,7 +78,8 @@ func conforms(req *http.Request, answer *exchange) error {
 	route, params := m.route, m.params
 	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true}
 	asked := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
-	if answer.StatusCode < 400 {
+	partly := strings.Contains(answer.text, `"status":400`) // of a batch
+	if answer.StatusCode < 400 && !partly {
 		if err := openapi3filter.ValidateRequest(context.Background(), asked); err != nil {
 			return fmt.Errorf("the request: %w", err)
 		}

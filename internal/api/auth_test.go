@@ -1,0 +1,116 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// What each role may do is what the routes say, and nobody may do anything else.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tokens := map[config.Role]string{config.Producer: producerToken, config.Viewer: viewerToken, config.Operator: operatorToken}
+	allowed := map[config.Role]int{}
+	for _, route := range routes {
+		if route.roles == nil {
+			continue
+		}
+		path := strings.NewReplacer("{id}", "none", "{user}", "ada", "{category}", "orders").Replace(route.path)
+		r.do(http.StatusUnauthorized, "", route.method, path, "")
+		r.do(http.StatusUnauthorized, "wrong", route.method, path, "")
+		for role, token := range tokens {
+			may := false
+			for _, one := range route.roles {
+				may = may || one == role
+			}
+			if !may {
+				r.do(http.StatusForbidden, token, route.method, path, "")
+				continue
+			}
+			allowed[role]++
+			recorder := httptest.NewRecorder()
+			req := httptest.NewRequest(route.method, path, nil)
+			req.Header.Set("Authorization", "Bearer "+token)
+			r.api.ServeHTTP(recorder, req)
+			if recorder.Code == http.StatusUnauthorized || recorder.Code == http.StatusForbidden {
+				t.Errorf("%s may not %s %s", role, route.method, path)
+			}
+		}
+		if route.method == http.MethodGet && !strings.Contains(route.path, "notifications") && len(route.roles) != len(viewers) {
+			t.Errorf("%s %s: every GET is for viewers and operators", route.method, route.path)
+		}
+	}
+	if allowed[config.Producer] != 3 || allowed[config.Viewer] == 0 || allowed[config.Operator] <= allowed[config.Viewer] {
+		t.Errorf("%v", allowed)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, header := range []string{
+		"", "Bearer", "Bearer ", "Basic " + viewerToken, viewerToken, "Bearer " + viewerToken + "x", "Bearer " + viewerToken[1:],
+		"Bearer " + strings.Repeat("x", 8000), "Bearer a b", "Bearer \x00",
+	} {
+		req := httptest.NewRequest("GET", "/v1/audit", nil)
+		if header != "" {
+			req.Header["Authorization"] = []string{header}
+		}
+		answer := r.send(http.StatusUnauthorized, req, "")
+		if answer.Header.Get("WWW-Authenticate") != `Bearer realm="pushpace"` {
+			t.Errorf("%q: %v", header, answer.Header)
+		}
+	}
+	twice := httptest.NewRequest("GET", "/v1/audit", nil)
+	twice.Header["Authorization"] = []string{"Bearer " + viewerToken, "Bearer " + operatorToken}
+	r.send(http.StatusUnauthorized, twice, "")
+	for _, header := range []string{"Bearer " + viewerToken, "bearer  " + viewerToken} {
+		req := httptest.NewRequest("GET", "/v1/audit", nil)
+		req.Header.Set("Authorization", header)
+		r.send(http.StatusOK, req, "")
+	}
+}
+
+// Tokens are replaced while the API runs.
+func TestSetTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "")
+	r.api.SetTokens(testTokens()[2:])
+	r.do(http.StatusUnauthorized, viewerToken, "GET", "/v1/audit", "")
+	r.do(http.StatusOK, operatorToken, "GET", "/v1/audit", "")
+}
+
+// Without tokens this machine may do everything, but for pages of other origins
+// in its browsers.
+func TestWithoutTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.HTTP.Tokens = nil })
+	for _, c := range []struct {
+		host   string
+		header map[string]string
+		want   int
+	}{
+		{"127.0.0.1:8080", nil, http.StatusNotFound},
+		{"localhost:8080", nil, http.StatusNotFound},
+		{"localhost", nil, http.StatusNotFound},
+		{"[::1]:8080", nil, http.StatusNotFound},
+		{"[::1]", nil, http.StatusNotFound},
+		{"rebound.example:8080", nil, http.StatusForbidden},
+		{"", nil, http.StatusForbidden},
+		{"localhost:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		{"localhost:8080", map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		{"localhost:8080", map[string]string{"Origin": "http://localhost:8080"}, http.StatusNotFound},
+	} {
+		req := httptest.NewRequest("POST", "/v1/dead-letters/none/requeue", nil)
+		req.Host = c.host
+		for name, value := range c.header {
+			req.Header.Set(name, value)
+		}
+		r.send(c.want, req, "")
+	}
+}
