@@ -1,6 +1,7 @@
 // Command bench compares pushpace with what it could be built from. It is a
 // module of its own, so that the other libraries stay out of pushpace's go.mod.
 //
+//	go -C bench run . api -redis 127.0.0.1:6379 -json
 //	go -C bench run . throttle -redis 127.0.0.1:6379 -json
 //	go -C bench run . send -json
 //	go -C bench run . backlog -redis 127.0.0.1:6379 -json
@@ -30,7 +31,7 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"backlog": backlogBench, "dispatch": dispatchBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "dispatch": dispatchBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
@@ -75,7 +76,7 @@ func benchmark(args []string) error {
 	rounds := flags.Int("rounds", 5, "rounds of each contestant")
 	n := flags.Int("n", 0, "notifications a round, where the bench sends any")
 	long := flags.Bool("long", false, "dispatch: a long round besides, for the memory")
-	profile := flags.String("profile", "", "dispatch: a round besides whose profiles go to `PREFIX`.cpu and .allocs")
+	profile := flags.String("profile", "", "api, dispatch: a round besides whose profiles go to `PREFIX`.cpu and .allocs")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}

@@ -12,40 +12,69 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/standin"
-	"github.com/pushpace/pushpace/worker"
 )
 
 func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the workers",
+		Short: "Run the workers, and the HTTP API where http.listen says",
 		Long: `serve takes notifications from the queue, sends what its user's limits allow and
-puts off the rest, until SIGINT or SIGTERM. It then lets what is under way end,
-puts the rest back, and is gone within worker.shutdown_timeout; what is left by
-then, since Redis hangs, say, comes back by itself when its lease ends. A second
-signal ends it at once.`,
+puts off the rest, until SIGINT or SIGTERM. With http.listen it answers the HTTP
+API too; --only has one process do one of the two. At the signal the API accepts
+nothing more and lets its requests end; then what is being sent ends, the rest is
+put back, and serve is gone within worker.shutdown_timeout. What is left by then,
+since Redis hangs, say, comes back by itself when its lease ends. A second signal
+ends it at once.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
+	only := cmd.Flags().String("only", "", "run one `ROLE` alone: worker or api")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, file, err := loadConfig(*file)
 		if err != nil {
 			return err
 		}
-		if len(cfg.Apps) == 0 {
+		r, err := rolesOf(*only, cfg)
+		switch {
+		case err != nil:
+			return err
+		case r.worker && len(cfg.Apps) == 0:
 			return misusedf("%s: apps: there is none to send for", file)
+		case !r.worker && !r.api:
+			return misusedf("%s: http.listen: says nowhere, and --only api needs it", file)
 		}
-		return serve(cmd.Context(), cfg)
+		return serve(cmd.Context(), cfg, r)
 	}
 	return cmd
 }
 
-func serve(ctx context.Context, cfg *config.Config) error {
+// roles are what one process does.
+type roles struct{ worker, api bool }
+
+// rolesOf answers what --only says, which by default is everything that is
+// configured.
+func rolesOf(only string, cfg *config.Config) (roles, error) {
+	listens := cfg.HTTP.Listen != ""
+	switch only {
+	case "":
+		return roles{true, listens}, nil
+	case "worker":
+		return roles{worker: true}, nil
+	case "api":
+		return roles{api: listens}, nil
+	}
+	return roles{}, misusedf("--only: want worker or api")
+}
+
+func serve(ctx context.Context, cfg *config.Config, r roles) error {
 	log := newLogger(cfg.Log)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
+	}
+	if !r.worker {
+		cfg.Apps = nil // whose credentials the workers alone need
 	}
 	accepted := standin.NewLedger(func(standin.Entry) error { return nil })
 	s, err := openSystem(ctx, cfg, accepted, log)
@@ -55,7 +84,7 @@ func serve(ctx context.Context, cfg *config.Config) error {
 		}
 		return err
 	}
-	w, err := s.start(cfg, log)
+	stopping, err := s.start(cfg, r, log)
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -63,7 +92,7 @@ func serve(ctx context.Context, cfg *config.Config) error {
 	<-ctx.Done()
 	stop()
 	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
-	err = drain(cfg.Worker.ShutdownTimeout, func() error { w.Shutdown(); return s.close() })
+	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.close(), s.close()) })
 	if errors.Is(err, errUnderWay) {
 		log.Warn("stopped before everything was put back: leases bring it back to the queue within minutes")
 		return nil
@@ -75,16 +104,31 @@ func serve(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// start starts a worker, and what tells of it.
-func (s *system) start(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
+// start starts what the process does, and what tells of it. It answers what ends
+// that, the API before the worker.
+func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, error) {
+	var running closers
 	if err := s.serveMetrics(cfg.Telemetry, log); err != nil {
 		return nil, err
 	}
-	w, err := s.newWorker(cfg, log)
-	if err != nil {
-		return nil, err
+	if r.worker {
+		w, err := s.newWorker(cfg, log)
+		if err == nil {
+			err = w.Start()
+		}
+		if err != nil {
+			return nil, err
+		}
+		running.add(func() error { w.Shutdown(); return nil })
 	}
-	return w, w.Start()
+	if r.api {
+		a, err := s.serveAPI(cfg, log)
+		if err != nil {
+			return nil, errors.Join(err, running.close())
+		}
+		running.add(func() error { return a.stop(putBackTime(cfg.Worker.ShutdownTimeout)) })
+	}
+	return running, nil
 }
 
 // drainShare is what of the shutdown's time is left for putting back what has
@@ -94,10 +138,12 @@ const (
 	drainMost  = 3 * time.Second
 )
 
+// putBackTime is what of the shutdown's time is left for that, and for the API's
+// requests to end.
+func putBackTime(shutdown time.Duration) time.Duration { return min(drainMost, shutdown/drainShare) }
+
 // sendTime is how long what is under way may take to end at a shutdown.
-func sendTime(shutdown time.Duration) time.Duration {
-	return shutdown - min(drainMost, shutdown/drainShare)
-}
+func sendTime(shutdown time.Duration) time.Duration { return shutdown - putBackTime(shutdown) }
 
 // errUnderWay means that something did not end in time.
 var errUnderWay = errors.New("what is under way did not end in time; it comes back from the queue")

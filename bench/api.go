@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+const (
+	// apiNotifications is how many a round enqueues, of each contestant.
+	apiNotifications = 20_000
+	// apiBatch is how many a batch holds.
+	apiBatch = 100
+	apiUsers = 1000
+)
+
+// apiBench has 64 clients, or goroutines, enqueue through the HTTP API, one by
+// one and a hundred at once, through the Producer, and with asynq's own client.
+// Requests are encoded as they are made, as a client does.
+func apiBench(ctx context.Context, r *run) (map[string]any, error) {
+	s, err := r.openStage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.clear()
+	n := r.n
+	if n == 0 {
+		n = apiNotifications
+	}
+	rates := map[string][]float64{}
+	var p50s, p99s []float64
+	names := []string{"post_single", "post_batch_100", "producer", "enqueue_naive"}
+	for i := range r.rounds {
+		for j := range names {
+			name := names[(i+j)%len(names)]
+			got, err := s.playAPI(ctx, name, n, "")
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			rates[name] = append(rates[name], got.rate)
+			fmt.Fprintf(os.Stderr, "%-14s %6.0f/s", name, got.rate)
+			if name == "post_single" {
+				p50s, p99s = append(p50s, got.p50), append(p99s, got.p99)
+				fmt.Fprintf(os.Stderr, ", p50 %.2f ms, p99 %.2f ms", got.p50, got.p99)
+			}
+			fmt.Fprintln(os.Stderr)
+		}
+	}
+	if r.profile != "" {
+		for _, name := range names {
+			if _, err := s.playAPI(ctx, name, n, r.profile+"."+name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	figures := map[string]any{"post_p50_ms": round(median(p50s), 3), "post_p99_ms": round(median(p99s), 3)}
+	for _, name := range names {
+		figures[name] = math.Round(median(rates[name]))
+	}
+	return figures, nil
+}
+
+// An apiResult is what one contestant's round took.
+type apiResult struct {
+	rate     float64 // notifications a second
+	p50, p99 float64 // of a request, in ms
+}
+
+// playAPI has one contestant enqueue n, and clears up.
+func (s stage) playAPI(ctx context.Context, name string, n int, profile string) (got apiResult, err error) {
+	defer s.clear()
+	enqueue, size, end, err := s.openAPI(ctx, name)
+	if err != nil {
+		return got, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	// connections, the script and the queue's name are there before the clock runs
+	if err := each(ctx, enqueuers, 4*enqueuers, func(ctx context.Context, i int) error { return enqueue(ctx, 10*n+i*size, size) }); err != nil {
+		return got, err
+	}
+	if profile != "" {
+		f, err := os.Create(profile + ".cpu")
+		if err != nil {
+			return got, err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return got, err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	var mu sync.Mutex
+	var took []time.Duration
+	began := time.Now()
+	err = each(ctx, enqueuers, n/size, func(ctx context.Context, i int) error {
+		began := time.Now()
+		err := enqueue(ctx, i*size, size)
+		mu.Lock()
+		took = append(took, time.Since(began))
+		mu.Unlock()
+		return err
+	})
+	got.rate = float64(n/size*size) / time.Since(began).Seconds()
+	if err != nil {
+		return got, err
+	}
+	slices.Sort(took)
+	at := func(share float64) float64 { return float64(took[int(share*float64(len(took)-1))].Microseconds()) / 1000 }
+	got.p50, got.p99 = at(0.5), at(0.99)
+	return got, nil
+}
+
+// openAPI answers what enqueues count notifications from the i-th on, and how
+// many at once are right.
+func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx context.Context, i, count int) error, size int, end func() error, err error) {
+	if name == "enqueue_naive" {
+		client := s.client(enqueuers)
+		tasks := asynq.NewClientFromRedisClient(client)
+		return func(ctx context.Context, i, _ int) error {
+			n := notification(i, apiUsers)
+			job, err := json.Marshal(n)
+			if err != nil {
+				return err
+			}
+			_, err = tasks.EnqueueContext(ctx, asynq.NewTask("push", job), asynq.Queue(s.Prefix))
+			return err
+		}, 1, client.Close, nil
+	}
+	var cfg config.Config
+	cfg.SetDefaults()
+	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
+	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
+	cfg.HTTP.Listen = "127.0.0.1:0"
+	conn, err := redisconn.Open(ctx, cfg.Redis, enqueuers)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	producer := push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	end = func() error { stop(); return conn.Close() }
+	if name == "producer" {
+		return func(ctx context.Context, i, _ int) error {
+			_, err := producer.Enqueue(ctx, notification(i, apiUsers))
+			return err
+		}, 1, end, nil
+	}
+	records := push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
+	limits := throttle.NewLimits(cfg.Limits.Default, nil)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, limits), Log: log})
+	server, err := api.Serve(cfg.HTTP, handler, log)
+	if err != nil {
+		return nil, 0, nil, errors.Join(err, limiter.Close(), end())
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: enqueuers}, Timeout: time.Minute}
+	url := server.URL() + "/v1/notifications"
+	ended := func() error {
+		client.CloseIdleConnections()
+		err := server.Shutdown(context.Background())
+		handler.Close()
+		return errors.Join(err, limiter.Close(), end())
+	}
+	if name == "post_single" {
+		return func(ctx context.Context, i, _ int) error { return post(ctx, client, url, notification(i, apiUsers)) }, 1, ended, nil
+	}
+	return func(ctx context.Context, i, count int) error {
+		all := make([]*push.Notification, count)
+		for j := range all {
+			all[j] = notification(i+j, apiUsers)
+		}
+		return post(ctx, client, url, all)
+	}, apiBatch, ended, nil
+}
+
+// post posts the value as JSON, and expects that it is accepted.
+func post(ctx context.Context, client *http.Client, url string, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusAccepted {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return err
+}

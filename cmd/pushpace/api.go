@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// An apiServer is the HTTP API that serve runs.
+type apiServer struct {
+	*api.API
+	server *api.Server
+}
+
+// serveAPI starts the API, if the configuration says where.
+func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, error) {
+	a := &apiServer{API: api.New(api.Options{
+		HTTP: cfg.HTTP, Producer: push.NewProducer(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention), Records: s.records,
+		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits), Log: log,
+	})}
+	var err error
+	if a.server, err = api.Serve(cfg.HTTP, a.API, log); err != nil {
+		return nil, err
+	}
+	if len(cfg.HTTP.Tokens) == 0 {
+		log.Warn("the API takes requests from everyone on this machine: http.tokens is empty")
+	} else if !cfg.HTTP.TLS.Enabled() && !cfg.HTTP.Listen.Loopback() {
+		log.Warn("the API takes tokens without TLS: give http.tls, or have a proxy in front of it that does")
+	}
+	log.Info("api", "url", a.server.URL())
+	return a, nil
+}
+
+// stop has the API accept nothing more, and lets its requests end.
+func (a *apiServer) stop(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	defer a.API.Close()
+	return a.server.Shutdown(ctx)
+}
