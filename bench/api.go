@@ -158,12 +158,12 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	}
 	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	producer := push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	end = func() error { stop(); return conn.Close() }
+	disconnect := func() error { stop(); return conn.Close() }
 	if name == "producer" {
 		return func(ctx context.Context, i, _ int) error {
 			_, err := producer.Enqueue(ctx, notification(i, apiUsers))
 			return err
-		}, 1, end, nil
+		}, 1, disconnect, nil
 	}
 	records := push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
@@ -172,7 +172,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, limits), Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {
-		return nil, 0, nil, errors.Join(err, limiter.Close(), end())
+		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())
 	}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: enqueuers}, Timeout: time.Minute}
 	url := server.URL() + "/v1/notifications"
@@ -180,7 +180,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 		client.CloseIdleConnections()
 		err := server.Shutdown(context.Background())
 		handler.Close()
-		return errors.Join(err, limiter.Close(), end())
+		return errors.Join(err, limiter.Close(), disconnect())
 	}
 	if name == "post_single" {
 		return func(ctx context.Context, i, _ int) error { return post(ctx, client, url, notification(i, apiUsers)) }, 1, ended, nil

@@ -110,3 +110,55 @@ func FuzzValidateAndRender(f *testing.F) {
 		}
 	})
 }
+
+// What Parse accepts has no name twice, in any reading of the names, and nothing
+// panics.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"app":"a","user":"u","targets":[{"platform":"fcm","token":"t"}]}`, `{"app":"a","App":"b"}`, `{"data":{"k":"1","k":"2"}}`,
+		`{"data":{"k":"1","K":"2"},"apns":{"aps":[{"a":1,"\u0061":2}]}}`, `{"fcm":{"a":{"a":{},"b":[[],[{}]]}},"badge":-1e3}`, `{"id":"\\\"","title":"\ud800"}`, ` null `, `{"a":`, "{}{}",
+		`{"data":{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","11":"","12":"","13":"","14":"","15":"","16":"","17":"","17":""}}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := Parse(data); err != nil {
+			if len(faultsOf(t, err)) == 0 {
+				t.Fatalf("an error without faults: %v", err)
+			}
+			if json.Valid(data) && !twice(json.NewDecoder(bytes.NewReader(data))) && len(duplicates(data, "data", "apns", "fcm")) > 0 && !folded(data) {
+				t.Fatalf("nothing is there twice: %v", err)
+			}
+			return
+		}
+		if twice(json.NewDecoder(bytes.NewReader(data))) {
+			t.Fatal("a name is there twice")
+		}
+	})
+}
+
+// twice reports whether an object of the next value has a name twice.
+func twice(d *json.Decoder) bool {
+	token, err := d.Token()
+	if err != nil || token != json.Delim('{') && token != json.Delim('[') {
+		return false
+	}
+	names := map[string]bool{}
+	found := false
+	for d.More() {
+		if token == json.Delim('{') {
+			name, _ := d.Token()
+			text, _ := name.(string)
+			found = found || names[text]
+			names[text] = true
+		}
+		found = twice(d) || found
+	}
+	_, _ = d.Token()
+	return found
+}
+
+// folded reports whether a letter's case may be what makes two names the same.
+func folded(data []byte) bool {
+	return !bytes.Equal(bytes.ToLower(data), data) || bytes.ContainsFunc(data, func(r rune) bool { return r > 127 || r == '\\' })
+}

@@ -63,7 +63,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 
 func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Second})
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: min(client.Options().ReadTimeout, time.Second)})
 	t.Cleanup(stop)
 	r := &rig{t: t, client: client, log: new(logged)}
 	records := push.NewRecords(shared, "", 0)

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// needy are requests that need Redis, each in its own way.
+var needy = []struct{ token, method, path, body string }{
+	{producerToken, "POST", "/v1/notifications", notification("one", "ada")},
+	{producerToken, "POST", "/v1/notifications", "[" + notification("two", "ada") + "," + notification("three", "ada") + "]"},
+	{producerToken, "GET", "/v1/notifications/one", ""},
+	{producerToken, "DELETE", "/v1/notifications/one", ""},
+	{operatorToken, "GET", "/v1/dead-letters", ""},
+	{operatorToken, "GET", "/v1/dead-letters/one", ""},
+	{operatorToken, "POST", "/v1/dead-letters/one/requeue", ""},
+	{operatorToken, "DELETE", "/v1/dead-letters/one", ""},
+	{operatorToken, "GET", "/v1/audit", ""},
+}
+
+// While Redis is away, or accepts and never answers, everything is answered by
+// 503 in time, and what was taken is there once it is back.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*redistest.Server, testing.TB){"killed": (*redistest.Server).Kill, "hanging": (*redistest.Server).Pause} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.AppendOnly())
+			options := server.Options()
+			options.ContextTimeoutEnabled, options.MaxRetries, options.DialerRetries = true, 1, 1
+			const timeout = 150 * time.Millisecond
+			options.ReadTimeout, options.WriteTimeout, options.PoolTimeout, options.DialTimeout = timeout, timeout, timeout, timeout
+			client := redis.NewClient(options)
+			t.Cleanup(func() { _ = client.Close() })
+			r := newRigOn(t, client)
+			r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
+			leave(server, t)
+			for _, c := range needy {
+				r.log.lines()
+				began := time.Now()
+				answer := r.do(http.StatusServiceUnavailable, c.token, c.method, c.path, c.body)
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("%s %s took %s", c.method, c.path, took)
+				}
+				p := answer.problem(t)
+				if answer.Header.Get("Retry-After") != "1" {
+					t.Errorf("%s %s: %v", c.method, c.path, answer.Header)
+				}
+				if strings.HasPrefix(c.body, "{") && p.ID != "one" {
+					t.Errorf("%s", answer.text)
+				}
+				if strings.HasPrefix(c.body, "[") && (len(p.Results) != 2 || p.Results[1].ID != "three" || p.Results[1].Status != http.StatusServiceUnavailable) {
+					t.Errorf("%s", answer.text)
+				}
+				lines := r.log.lines()
+				var line struct{ Cause string }
+				if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || line.Cause == "" || strings.Contains(lines[0], "ada\"") && c.token == producerToken {
+					t.Errorf("%s %s: logged %q", c.method, c.path, lines)
+				}
+			}
+			if name == "killed" {
+				server.Restart(t)
+			} else {
+				server.Resume(t)
+			}
+			for _, id := range []string{"one", "two", "three"} {
+				deadline := time.Now().Add(10 * time.Second)
+				for status := 0; status != http.StatusAccepted && status != http.StatusOK; {
+					if status = r.try(notification(id, "ada")); time.Now().After(deadline) {
+						t.Fatalf("%s: still %d", id, status)
+					}
+				}
+			}
+			if counts := r.counts(); counts.Accepted != 4 {
+				t.Errorf("%+v", counts)
+			}
+		})
+	}
+}
+
+// try posts a notification and answers the status.
+func (r *rig) try(body string) int {
+	req := httptest.NewRequest("POST", "/v1/notifications", strings.NewReader(body))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+producerToken)
+	recorder := httptest.NewRecorder()
+	r.api.ServeHTTP(recorder, req)
+	return recorder.Code
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Too many that wait are refused, and taken again once there is room.
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.HTTP.MaxQueue = 3 })
+	for i := range 3 {
+		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification(fmt.Sprint(i), "ada"))
+	}
+	r.api.Close() // what is being counted does not see all of them
+	for _, body := range []string{notification("more", "ada"), "[" + notification("more", "ada") + "]"} {
+		r.api.backlog.at.Store(0)
+		answer := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", body)
+		if answer.Header.Get("Retry-After") != "1" {
+			t.Errorf("%v", answer.Header)
+		}
+	}
+	r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/0", "")
+	r.api.backlog.at.Store(0)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("more", "ada"))
+}
+
+// It is counted once a second at most, beside the requests, and never refuses by
+// an old count.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var counted, waiting atomic.Int64
+		b := backlog{most: 10, count: func(context.Context) (int64, error) { counted.Add(1); return waiting.Load(), nil }}
+		ask := func(want bool) {
+			t.Helper()
+			if got := b.full(t.Context()); got != want {
+				t.Errorf("full: %t", got)
+			}
+			synctest.Wait()
+		}
+		waiting.Store(9)
+		for range 100 {
+			ask(false)
+		}
+		b.took(1)
+		ask(true) // by what it took itself
+		if n := counted.Load(); n != 1 {
+			t.Errorf("counted %d times", n)
+		}
+		time.Sleep(freshFor)
+		waiting.Store(0)
+		ask(false) // it made sure
+		time.Sleep(freshFor)
+		waiting.Store(10)
+		ask(false)
+		ask(true)
+		time.Sleep(time.Hour)
+		waiting.Store(0)
+		ask(false)
+		if n := counted.Load(); n != 4 {
+			t.Errorf("counted %d times", n)
+		}
+		b.measuring.Wait()
+	})
+}
+
+// trips counts the round trips of a client.
+type trips struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.add(cmd.Name())
+		return next(ctx, cmd)
+	}
+}
+
+func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		c.add(strings.Join(names, " "))
+		return next(ctx, cmds)
+	}
+}
+
+func (c *trips) add(trip string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, trip)
+}
+
+// take answers the round trips so far, and forgets them.
+func (c *trips) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.all
+	c.all = nil
+	return all
+}
+
+// In the steady state a POST makes the one round trip of an Enqueue, and so does
+// one of a hundred notifications.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("first", "ada"))
+	r.api.Close()
+	counted := new(trips)
+	r.client.AddHook(counted)
+	// a copy of the client is what the pipelines are on, so that it has to have the hook
+	r = newRigOn(t, r.client)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("second", "ada"))
+	r.api.Close()
+	r.api.backlog.at.Store(time.Now().Add(time.Hour).UnixNano())
+	counted.take()
+	for i := range 10 {
+		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification(fmt.Sprintf("n-%d", i), "ada"))
+		if got := counted.take(); len(got) != 1 || got[0] != "evalsha" {
+			t.Errorf("round trips %q", got)
+		}
+	}
+	var items []string
+	for i := range 100 {
+		items = append(items, notification(fmt.Sprintf("b-%d", i), "ada"))
+	}
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
+	if got := counted.take(); len(got) != 1 || got[0] != strings.TrimSpace(strings.Repeat("evalsha ", 100)) {
+		t.Errorf("round trips %q", got)
+	}
+}

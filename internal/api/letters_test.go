@@ -1,0 +1,100 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// bury has a notification end as a dead letter.
+func (r *rig) bury(id string) {
+	r.t.Helper()
+	var n push.Notification
+	if err := json.Unmarshal([]byte(notification(id, "ada")), &n); err != nil {
+		r.t.Fatal(err)
+	}
+	job, err := push.Encode(&push.Job{Notification: &n, AcceptedAt: time.Now()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	letter := &push.Letter{ID: id, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+	if _, err := r.options.Records.Settle(r.t.Context(), id, push.End{State: push.Rejected, Letter: letter}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const id = "a/b c?"
+	path := "/v1/dead-letters/" + url.PathEscape(id)
+	r.do(http.StatusNotFound, viewerToken, "GET", path, "")
+	r.bury(id)
+	var shown struct {
+		push.Letter
+		Notification *push.Notification `json:"notification"`
+	}
+	r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &shown)
+	if shown.Letter.ID != id || shown.Notification == nil || shown.Notification.User != "ada" || len(shown.Job) == 0 {
+		t.Errorf("%+v", shown)
+	}
+	r.do(http.StatusForbidden, viewerToken, "POST", path+"/requeue", "")
+	r.do(http.StatusAccepted, operatorToken, "POST", path+"/requeue", "")
+	r.do(http.StatusNotFound, operatorToken, "POST", path+"/requeue", "")
+	var status worker.Status
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/"+url.PathEscape(id), "").into(t, &status)
+	if status.State != push.Waiting {
+		t.Errorf("%+v", status)
+	}
+	r.bury("other")
+	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/dead-letters/other", "")
+	r.do(http.StatusNotFound, operatorToken, "DELETE", "/v1/dead-letters/other", "")
+	if counts := r.counts(); counts.Ended[push.Rejected] != 1 || counts.Waiting() != 1 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+// All dead letters come, page by page.
+func TestDeadLettersInPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const all = 60
+	for i := range all {
+		r.bury(fmt.Sprintf("n-%d", i))
+	}
+	seen := map[string]bool{}
+	pages := 0
+	for next := ""; ; pages++ {
+		var p page
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=7&cursor="+next, "").into(t, &p)
+		for _, l := range p.Letters {
+			seen[l.ID] = true
+		}
+		if next = p.Next; next == "" {
+			break
+		}
+	}
+	if len(seen) != all || pages < 3 {
+		t.Errorf("%d letters on %d pages", len(seen), pages)
+	}
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=16-0", "cursor=-1-0", "cursor=1", "cursor=0--1"} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/dead-letters?"+query, "")
+	}
+}
+
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+	var audit worker.Audit
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "").into(t, &audit)
+	if audit.Accepted != 1 || audit.Waiting != 1 || audit.Queued != 1 || !audit.Balanced() {
+		t.Errorf("%+v", audit)
+	}
+}

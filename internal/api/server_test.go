@@ -1,0 +1,251 @@
+package api
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// listen has the rig's API answer on a free port.
+func (r *rig) listen(change func(*config.HTTP)) *Server {
+	r.t.Helper()
+	o := r.options.HTTP
+	o.Listen = "127.0.0.1:0"
+	if change != nil {
+		change(&o)
+	}
+	s, err := Serve(o, r.api, r.options.Log)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = s.Shutdown(r.t.Context()) })
+	return s
+}
+
+// raw sends bytes over a connection of their own, and answers what comes back.
+func raw(t *testing.T, s *Server, text string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return answer
+}
+
+const head = "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + producerToken + "\r\nContent-Type: application/json\r\n"
+
+// A body that trickles in is cut off, and told so.
+func TestSlowBody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(func(o *config.HTTP) { o.ReadTimeout = 200 * time.Millisecond })
+	if answer := raw(t, s, head+"Content-Length: 500\r\n\r\n{"); answer.StatusCode != http.StatusRequestTimeout || !answer.Close {
+		t.Errorf("%+v", answer)
+	}
+	r.oneLine(http.StatusRequestTimeout, "/v1/notifications", "shop")
+	if counts := r.counts(); counts.Accepted != 0 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+func TestHugeHeader(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(nil)
+	if answer := raw(t, s, head+"X: "+strings.Repeat("x", 20<<10)+"\r\n\r\n"); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// A body that is announced as too large is refused before it is sent.
+func TestHugeBodyIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(nil)
+	if answer := raw(t, s, head+"Content-Length: 50000000\r\n\r\n"); answer.StatusCode != http.StatusRequestEntityTooLarge || !answer.Close {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// More requests at once than are allowed are told to come again.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = 1 })
+	s := r.listen(nil)
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\nContent-Length: 200\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("%q, %v", line, err) // it is being read
+	}
+	answer := raw(t, s, "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// A shutdown lets what is under way end, and accepts nothing more.
+func TestShutdownDrains(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(nil)
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := notification("one", "ada")
+	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\nContent-Length: "+itoa(len(body))+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} {
+		if line, err := in.ReadString('\n'); err != nil || line != want {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	done := make(chan error)
+	go func() { done <- s.Shutdown(t.Context()) }()
+	for {
+		probe, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			break // it accepts nothing more
+		}
+		_ = probe.Close()
+	}
+	if _, err := io.WriteString(conn, body); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil || answer.StatusCode != http.StatusAccepted {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	s.done <- http.ErrServerClosed // for the test's own end
+}
+
+func itoa(n int) string { return big.NewInt(int64(n)).String() }
+
+// selfSigned writes a certificate for localhost and its key.
+func selfSigned(t *testing.T, files config.ServerTLS, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{files.CertFile: {Type: "CERTIFICATE", Bytes: der}, files.KeyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Over TLS a changed certificate is used for new connections, and a bad one is
+// not.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := t.TempDir()
+	files := config.ServerTLS{CertFile: filepath.Join(dir, "api.crt"), KeyFile: filepath.Join(dir, "api.key")}
+	selfSigned(t, files, 1)
+	s := r.listen(func(o *config.HTTP) { o.TLS = files })
+	if !strings.HasPrefix(s.URL(), "https://") {
+		t.Errorf("URL %s", s.URL())
+	}
+	serial := func() int64 {
+		t.Helper()
+		conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	if got := serial(); got != 1 {
+		t.Errorf("serial %d", got)
+	}
+	if _, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+		t.Error("TLS 1.1 is spoken")
+	}
+	selfSigned(t, files, 2)
+	if err := s.certificate.read(); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != 2 {
+		t.Errorf("serial %d", got)
+	}
+	if err := os.WriteFile(files.KeyFile, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.certificate.read(); err == nil {
+		t.Error("a key that is none is read")
+	}
+	if got := serial(); got != 2 {
+		t.Errorf("serial %d", got)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	log := slog.New(slog.DiscardHandler)
+	for want, o := range map[string]config.HTTP{
+		"http.listen: ": {Listen: config.Listen(taken.Addr().String())},
+		"http.tls: ":    {Listen: "127.0.0.1:0", TLS: config.ServerTLS{CertFile: "none", KeyFile: "none"}},
+	} {
+		if _, err := Serve(o, http.NotFoundHandler(), log); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
