@@ -88,6 +88,7 @@ type effective struct {
 	Worker   effectiveWorker         `json:"worker"`
 	Limits   effectiveLimits         `json:"limits"`
 	Apps     map[string]effectiveApp `json:"apps"`
+	HTTP     effectiveHTTP           `json:"http"`
 	Log      effectiveLog            `json:"log"`
 	Warnings []string                `json:"warnings,omitempty"`
 }
@@ -146,6 +147,17 @@ type effectiveFCM struct {
 	Endpoint  string `json:"endpoint,omitempty"`
 }
 
+type effectiveHTTP struct {
+	Listen      string            `json:"listen,omitempty"`
+	TLS         bool              `json:"tls"`
+	Tokens      map[string]string `json:"tokens,omitempty"` // the role by the name
+	MaxBody     int               `json:"max_body"`
+	MaxQueue    int               `json:"max_queue"`
+	MaxRequests int               `json:"max_requests"`
+	ReadTimeout string            `json:"read_timeout"`
+	Timeout     string            `json:"timeout"`
+}
+
 type effectiveLog struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
@@ -164,6 +176,7 @@ func effectiveOf(cfg *config.Config) *effective {
 			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{},
 		},
 		Apps: map[string]effectiveApp{},
+		HTTP: httpOf(cfg.HTTP),
 		Log:  effectiveLog{cfg.Log.Level.Level().String(), string(cfg.Log.Format)},
 	}
 	for name, policy := range cfg.Limits.Categories {
@@ -193,6 +206,17 @@ func policyOf(p throttle.Policy) effectivePolicy {
 	}
 	for _, r := range p.Rates {
 		e.Rates = append(e.Rates, r.String())
+	}
+	return e
+}
+
+func httpOf(h config.HTTP) effectiveHTTP {
+	e := effectiveHTTP{
+		Listen: string(h.Listen), TLS: h.TLS.Enabled(), Tokens: map[string]string{}, MaxBody: h.MaxBody, MaxQueue: h.MaxQueue,
+		MaxRequests: h.MaxRequests, ReadTimeout: h.ReadTimeout.String(), Timeout: h.Timeout.String(),
+	}
+	for _, t := range h.Tokens {
+		e.Tokens[t.Name] = string(t.Role)
 	}
 	return e
 }

@@ -65,6 +65,7 @@ func TestReadmeTour(t *testing.T) {
 	}
 	script := "set -e\n" + strings.Join(blocks(t, "tour"), "\n")
 	script = strings.ReplaceAll(script, "127.0.0.1:6379", server.Addr())
+	script = strings.ReplaceAll(script, "127.0.0.1:8080", freeAddress(t))
 	script = strings.Replace(script, "go build -o pushpace ./cmd/pushpace", "ln -s '"+binary+"' pushpace", 1)
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Dir = dir
@@ -92,6 +93,13 @@ func TestReadmeTour(t *testing.T) {
 	}
 	if len(orders) != 5 || orders[4].At.Sub(orders[0].At) < 3900*time.Millisecond {
 		t.Errorf("the orders arrived as %+v", orders)
+	}
+	for _, want := range []string{
+		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"pointer":"/usr"`, `"difference":`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the API did not answer %s:\n%s", want, &out)
+		}
 	}
 	if !strings.Contains(out.String(), `"state":"delivered"`) {
 		t.Errorf("order-5 is not delivered:\n%s", &out)

@@ -63,11 +63,38 @@ func TestParseEverything(t *testing.T) {
 				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
 		},
+		HTTP: HTTP{
+			Listen: "0.0.0.0:8443", TLS: ServerTLS{"testdata/secret", "testdata/secret"},
+			Tokens:  []Token{{"shop", Producer, hash(0)}, {"ada", Operator, hash(0xff)}},
+			MaxBody: 65536, MaxQueue: 10, MaxRequests: 20, ReadTimeout: time.Second, Timeout: 2 * time.Second,
+		},
 		Log:       Log{Level: Level(slog.LevelWarn), Format: JSON},
 		Telemetry: Telemetry{Listen: "127.0.0.1:9090"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%#v\nwant\n%#v", got, want)
+	}
+}
+
+// hash is the bytes from 0 to 31, with another first one.
+func hash(first byte) Hash {
+	var h Hash
+	for i := range h {
+		h[i] = byte(i)
+	}
+	h[0] = first
+	return h
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[Listen]bool{
+		"127.0.0.1:80": true, "127.8.0.1:80": true, "[::1]:80": true, "localhost:80": true,
+		"0.0.0.0:80": false, "[::]:80": false, "10.0.0.1:80": false, "example.com:80": false, "": false,
+	} {
+		if got := listen.Loopback(); got != want {
+			t.Errorf("%s: %t", listen, got)
+		}
 	}
 }
 

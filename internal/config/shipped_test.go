@@ -39,12 +39,14 @@ func TestShippedFileUncommented(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = regexp.MustCompile(`(?m)^(  +)# ( *[a-z_]+:)`).ReplaceAll(text, []byte("$1$2"))
+	text = regexp.MustCompile(`(?m)^(  +)# ( *- \{name:)`).ReplaceAll(text, []byte("$1$2"))
 	text = regexp.MustCompile(`address: embedded`).ReplaceAll(text, []byte(`address: {master: main, sentinels: ["localhost:26379"]}`))
 	text = regexp.MustCompile(`/run/secrets/`).ReplaceAll(text, nil)
 	dir := t.TempDir()
 	for _, name := range []string{
 		"redis", "sentinel", "redis-ca.pem", "redis.crt", "redis.key", "AuthKey_ABCDEFGHIJ.p8", "proxy-ca.pem",
 		"shop-service-account.json", "webhook", "kiosk.p12", "kiosk",
+		"api.crt", "api.key",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef"), 0o600); err != nil {
 			t.Fatal(err)
@@ -56,7 +58,8 @@ func TestShippedFileUncommented(t *testing.T) {
 	}
 	shop, kiosk := c.Apps["shop"], c.Apps["kiosk"]
 	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
-		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" {
+		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" ||
+		c.HTTP.Listen == "" || !c.HTTP.TLS.Enabled() || len(c.HTTP.Tokens) != 2 {
 		t.Errorf("something stayed commented out: %v", c)
 	}
 }
