@@ -156,7 +156,8 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	// as serve does for the API's producer
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: 2})
 	producer := push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	disconnect := func() error { stop(); return conn.Close() }
 	if name == "producer" {

@@ -296,10 +296,29 @@ func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any 
 	return block
 }
 
+// surelyFits reports, without rendering, that no platform's payload can be too
+// large: JSON writes a byte in six at most, and what is around the values is less
+// than 1 kB. False says nothing.
+func (n *Notification) surelyFits() bool {
+	if !absent(n.APNs) || !absent(n.FCM) {
+		return false
+	}
+	const perByte, perEntry, rest = 6, len(`"":"",`), 1024
+	values := max(len(n.ID), 36) + len(n.Category) + len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
+		len(n.Thread) + len(n.Channel) + 2*len(n.CollapseKey)
+	for key, value := range n.Data {
+		values += len(key) + len(value)
+	}
+	return perByte*values+perEntry*len(n.Data)+rest <= min(MaxAPNsPayload, MaxFCMMessage)
+}
+
 // sizeFaults renders for each platform that has a target. What keeps a block from
 // being laid over is a fault only if no other says so.
 func (n *Notification) sizeFaults(only bool) Faults {
 	var f Faults
+	if n.surelyFits() {
+		return nil
+	}
 	id := n.ID
 	if id == "" {
 		id = "00000000-0000-0000-0000-000000000000" // as long as the one to be generated

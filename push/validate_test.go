@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -316,3 +317,35 @@ const everyFCM = `{
 		"payload":{"aps":{"alert":{"title":"t","subtitle":"s","body":"b","loc-key":"k","loc-args":["a"],"title-loc-key":"k",
 			"title-loc-args":["a"],"subtitle-loc-key":"k","subtitle-loc-args":["a"],"action-loc-key":"k","launch-image":"l","summary-arg":"a"},
 			"badge":1,"sound":"s","interruption-level":"passive"},"custom":{"a":1}}}}`
+
+// What surely fits does, whatever it holds.
+func TestSurelyFits(t *testing.T) {
+	t.Parallel()
+	badge := math.MaxInt
+	for _, text := range []string{"\x01", "\xff", "\u2028", "\"", "é", "x", "<"} {
+		for size := range 600 {
+			value := strings.Repeat(text, size/len(text))
+			n := &Notification{
+				App: "a", User: "u", Category: value, Targets: []Target{{APNs, "ab"}, {FCM, "t"}}, Title: value, Subtitle: value, Body: value,
+				Badge: &badge, Sound: value, Image: value, Thread: value, Channel: value, CollapseKey: value,
+				Data: map[string]string{value + "k": value, value: "", "": value},
+			}
+			if !n.surelyFits() {
+				break
+			}
+			id := strings.Repeat("0", 36)
+			if _, err := n.apnsPayload(id); err != nil {
+				t.Errorf("%d bytes of %q: %v", size, text, err)
+			}
+			if _, err := n.fcmMessage(id, fcmTTL(MaxFCMTTL)); err != nil {
+				t.Errorf("%d bytes of %q: %v", size, text, err)
+			}
+		}
+	}
+	if (&Notification{Body: strings.Repeat("x", 4000)}).surelyFits() || (&Notification{APNs: json.RawMessage("{}")}).surelyFits() {
+		t.Error("something that has to be rendered is not")
+	}
+	if !(&Notification{Title: "Shipped", Body: strings.Repeat("x", 400)}).surelyFits() {
+		t.Error("an ordinary notification is rendered")
+	}
+}

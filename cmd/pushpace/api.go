@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -17,10 +18,15 @@ type apiServer struct {
 	server *api.Server
 }
 
-// serveAPI starts the API, if the configuration says where.
+// producerLanes has requests be made ready while others are on their way.
+const producerLanes = 2
+
+// serveAPI starts the API where the configuration says.
 func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, error) {
+	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
+	s.add(func() error { end(); return nil })
 	a := &apiServer{API: api.New(api.Options{
-		HTTP: cfg.HTTP, Producer: push.NewProducer(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention), Records: s.records,
+		HTTP: cfg.HTTP, Producer: push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention), Records: s.records,
 		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits), Log: log,
 	})}
 	var err error

@@ -19,6 +19,7 @@ import (
 // A system is what a worker works with, made from the configuration.
 type system struct {
 	queue   redis.UniversalClient
+	client  redis.UniversalClient // of the same Redis, without shared pipelines
 	limiter *throttle.Outage
 	limits  *throttle.Limits
 	// overrides are above limits, which a worker keeps in step with them.
@@ -57,7 +58,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	warn(log, queue.Warnings)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	s.add(func() error { stop(); return nil })
-	s.queue = shared
+	s.queue, s.client = shared, queue.Client
 	s.overrides = throttle.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	timelines, err := s.openTimelines(ctx, cfg, log)
