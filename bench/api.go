@@ -126,7 +126,9 @@ func (s stage) playAPI(ctx context.Context, name string, n int, profile string) 
 		return got, err
 	}
 	slices.Sort(took)
-	at := func(share float64) float64 { return float64(took[int(share*float64(len(took)-1))].Microseconds()) / 1000 }
+	at := func(share float64) float64 {
+		return float64(took[int(share*float64(len(took)-1))].Microseconds()) / 1000
+	}
 	got.p50, got.p99 = at(0.5), at(0.99)
 	return got, nil
 }
