@@ -172,7 +172,8 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	limits := throttle.NewLimits(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, limits), Log: log})
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, limits),
+		Limits: limits, Overrides: throttle.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())

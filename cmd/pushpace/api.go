@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/api"
@@ -27,7 +28,8 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, err
 	s.add(func() error { end(); return nil })
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Producer: push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention), Records: s.records,
-		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits), Log: log,
+		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits),
+		Limits:  s.limits, Overrides: s.overrides, Log: log,
 	})}
 	var err error
 	if a.server, err = api.Serve(cfg.HTTP, a.API, log); err != nil {
@@ -40,6 +42,15 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, err
 	}
 	log.Info("api", "url", a.server.URL())
 	return a, nil
+}
+
+// followLimits keeps the limits in step with the overrides until what it answers
+// is called.
+func (s *system) followLimits() func() error {
+	ctx, stop := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { s.overrides.Follow(ctx, s.limits, nil) })
+	return func() error { stop(); following.Wait(); return nil }
 }
 
 // stop has the API accept nothing more, and lets its requests end.

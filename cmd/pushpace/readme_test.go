@@ -95,7 +95,7 @@ func TestReadmeTour(t *testing.T) {
 		t.Errorf("the orders arrived as %+v", orders)
 	}
 	for _, want := range []string{
-		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"pointer":"/usr"`, `"difference":`,
+		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"pointer":"/usr"`, `"source":"user"`, `"difference":`,
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the API did not answer %s:\n%s", want, &out)

@@ -121,6 +121,9 @@ func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, 
 		}
 		running.add(func() error { w.Shutdown(); return nil })
 	}
+	if r.api && !r.worker { // a worker keeps them in step itself
+		running.add(s.followLimits())
+	}
 	if r.api {
 		a, err := s.serveAPI(cfg, log)
 		if err != nil {

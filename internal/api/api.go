@@ -13,6 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -23,7 +24,10 @@ type Options struct {
 	Producer *push.Producer
 	Records  *push.Records
 	Control  *worker.Control
-	Log      *slog.Logger // nil for slog.Default
+	// Limits are the configured ones, and Overrides those above them.
+	Limits    *throttle.Limits
+	Overrides *throttle.Overrides
+	Log       *slog.Logger // nil for slog.Default
 }
 
 // An API answers requests. It is an http.Handler; Close it.

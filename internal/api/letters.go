@@ -35,16 +35,11 @@ const (
 
 // letters lists dead letters.
 func (a *API) letters(ctx context.Context, c *call) (reply, error) {
-	limit := pageSize
-	query := c.URL.Query()
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxPageSize {
-			return reply{}, badQuery("limit", "a number from 1 to "+strconv.Itoa(maxPageSize))
-		}
-		limit = n
+	limit, err := pageLimit(c)
+	if err != nil {
+		return reply{}, err
 	}
-	found, next, err := a.o.Records.LettersFrom(ctx, query.Get("cursor"), limit)
+	found, next, err := a.o.Records.LettersFrom(ctx, c.URL.Query().Get("cursor"), limit)
 	if err != nil {
 		return reply{}, err
 	}
@@ -53,6 +48,19 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 		answer.Letters[i] = letter{l.ID, l.State, l.Reason, l.Attempts, l.Error, l.At, l.Queue}
 	}
 	return reply{http.StatusOK, answer}, nil
+}
+
+// pageLimit is how many entries the query asks for.
+func pageLimit(c *call) (int, error) {
+	text := c.URL.Query().Get("limit")
+	if text == "" {
+		return pageSize, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxPageSize {
+		return 0, badQuery("limit", "a number from 1 to "+strconv.Itoa(maxPageSize))
+	}
+	return n, nil
 }
 
 func badQuery(name, want string) *problem {

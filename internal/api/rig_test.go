@@ -76,7 +76,8 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
 		Control: worker.NewControl(shared, records, limiter, limits),
-		Log:     slog.New(slog.NewJSONHandler(r.log, nil)),
+		Limits:  limits, Overrides: throttle.NewOverrides(shared, "", 0),
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
 	for _, f := range change {
 		f(&r.options)

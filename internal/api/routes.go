@@ -33,6 +33,18 @@ var routes = []route{
 	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 
+	{method: "GET", path: "/v1/limits", roles: viewers, handle: (*API).limits},
+	{method: "GET", path: "/v1/limits/log", roles: viewers, handle: (*API).limitsLog},
+	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/users/{user}", roles: operators, takes: true, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/users/{user}", roles: operators, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/users/{user}/categories/{category}", roles: viewers, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/categories/{category}", roles: viewers, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, handle: (*API).unsetLimit},
+
 	{method: "GET", path: "/v1/dead-letters", roles: viewers, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},

@@ -1,0 +1,240 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A policy is one in force, and where it is from.
+type policy struct {
+	MinGap string          `json:"min_gap,omitempty"`
+	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Exempt bool            `json:"exempt,omitempty"`
+	Source throttle.Source `json:"source,omitempty"`
+	Until  time.Time       `json:"until,omitzero"`
+}
+
+func policyOf(r throttle.Ruling) policy {
+	p := policy{Rates: r.Policy.Rates, Exempt: r.Policy.Exempt, Source: r.Source, Until: r.Until}
+	if r.Policy.MinGap > 0 {
+		p.MinGap = r.Policy.MinGap.String()
+	}
+	return p
+}
+
+// allLimits are the configured policies and what is above them.
+type allLimits struct {
+	Default    policy              `json:"default"`
+	Categories map[string]policy   `json:"categories"`
+	Overrides  []throttle.Override `json:"overrides"`
+}
+
+// limits lists them.
+func (a *API) limits(ctx context.Context, _ *call) (reply, error) {
+	general, categories := a.o.Limits.Base()
+	all := allLimits{policyOf(throttle.Ruling{Policy: general}), map[string]policy{}, []throttle.Override{}}
+	for name, p := range categories {
+		all.Categories[name] = policyOf(throttle.Ruling{Policy: p})
+	}
+	err := a.o.Overrides.List(ctx, func(o throttle.Override) bool {
+		all.Overrides = append(all.Overrides, o)
+		return true
+	})
+	return reply{http.StatusOK, all}, err
+}
+
+// levelLimits are those in force for a user, a category, or a user in a category.
+type levelLimits struct {
+	User     string `json:"user,omitempty"`
+	Category string `json:"category,omitempty"`
+	// General is the user's, OfCategory the category's.
+	General    policy             `json:"general"`
+	OfCategory *policy            `json:"of_category,omitempty"`
+	Override   *throttle.Override `json:"override,omitempty"` // of exactly this level
+}
+
+// level is whose limits the path is about.
+func level(c *call) (user, category string, err error) {
+	user, category = c.PathValue("user"), c.PathValue("category")
+	for _, name := range []struct{ is, value string }{{"user", user}, {"category", category}} {
+		if strings.Contains(c.Pattern, "{"+name.is+"}") && !push.ValidName(name.value) {
+			return "", "", &problem{Status: http.StatusBadRequest,
+				Detail: "The " + name.is + " in the path must be UTF-8 without control characters, of 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
+		}
+	}
+	return user, category, nil
+}
+
+// limit shows what is in force.
+func (a *API) limit(ctx context.Context, c *call) (reply, error) {
+	user, category, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
+	general, categories := a.o.Limits.Base()
+	l := levelLimits{User: user, Category: category}
+	ruling := throttle.Ruling{Policy: general, Source: throttle.FromConfiguration}
+	if user != "" {
+		if l.Override, err = a.over(ctx, user, "", throttle.FromUser, &ruling); err != nil {
+			return reply{}, err
+		}
+	}
+	l.General = policyOf(ruling)
+	if category != "" {
+		ruling = throttle.Ruling{Policy: categories[category], Source: throttle.FromConfiguration}
+		if l.Override, err = a.over(ctx, "", category, throttle.FromCategory, &ruling); err == nil && user != "" {
+			l.Override, err = a.over(ctx, user, category, throttle.FromUserCategory, &ruling)
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		own := policyOf(ruling)
+		l.OfCategory = &own
+	}
+	return reply{http.StatusOK, l}, nil
+}
+
+// over answers the level's override, and has it replace what is below it.
+func (a *API) over(ctx context.Context, user, category string, source throttle.Source, below *throttle.Ruling) (*throttle.Override, error) {
+	o, err := a.o.Overrides.Get(ctx, user, category)
+	if err != nil || o == nil || !o.Until.IsZero() && !o.Until.After(a.o.Limits.Now()) {
+		return nil, err
+	}
+	*below = throttle.Ruling{Policy: o.Policy, Source: source, Until: o.Until}
+	return o, nil
+}
+
+// wanted is the body that sets an override.
+type wanted struct {
+	MinGap push.Duration `json:"min_gap"`
+	Rates  []string      `json:"rates"`
+	Exempt bool          `json:"exempt"`
+	Until  time.Time     `json:"until"`
+}
+
+// setting is the answer to it.
+type setting struct {
+	Override throttle.Override `json:"override"`
+	// Warnings are what is odd about it.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// setLimit puts an override in force.
+func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
+	user, category, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
+	o := throttle.Override{User: user, Category: category, By: c.by}
+	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
+		return reply{}, err
+	}
+	switch err := a.o.Overrides.Set(ctx, o); {
+	case errors.Is(err, throttle.ErrPast):
+		return reply{}, invalid([]fault{{"/until", err.Error()}})
+	case errors.Is(err, throttle.ErrTooManyOverrides):
+		return reply{}, &problem{Status: http.StatusConflict, Detail: "There are too many overrides: remove some, or change the configuration."}
+	case err != nil:
+		return reply{}, err
+	}
+	a.log.Info("a limit is overridden", "by", c.by, "remote", c.RemoteAddr)
+	stands, err := a.o.Overrides.Get(ctx, user, category)
+	if err != nil {
+		return reply{}, err
+	}
+	if stands != nil { // with its instant
+		o = *stands
+	}
+	return reply{http.StatusOK, setting{o, throttle.Warnings(o.Policy)}}, nil
+}
+
+// readOverride reads the body into o, and validates it.
+func readOverride(body []byte, o *throttle.Override, horizon time.Duration) error {
+	var w wanted
+	if err := push.ParseStrictly(body, &w); err != nil {
+		return err
+	}
+	o.Policy, o.Until = throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}, w.Until
+	var faults []fault
+	for i, text := range w.Rates {
+		rate, err := throttle.ParseRate(text)
+		if err != nil {
+			faults = append(faults, fault{"/rates/" + strconv.Itoa(i), err.Error()})
+		}
+		o.Policy.Rates = append(o.Policy.Rates, rate)
+	}
+	if len(faults) > 0 {
+		return invalid(faults)
+	}
+	for _, err := range each(o.Validate(horizon)) {
+		faults = append(faults, fault{pointerOf(err.Error()), err.Error()})
+	}
+	if len(faults) > 0 {
+		return invalid(faults)
+	}
+	return nil
+}
+
+// pointerOf is the field that a fault of an override is about: it begins with it.
+func pointerOf(fault string) string {
+	for _, field := range []struct{ begins, pointer string }{
+		{"min_gap", "/min_gap"}, {"rate", "/rates"}, {"there are", "/rates"}, {"exempt", "/exempt"}, {"until", "/until"},
+	} {
+		if strings.HasPrefix(fault, field.begins) {
+			return field.pointer
+		}
+	}
+	return ""
+}
+
+// each answers what errors.Join has joined, at any depth.
+func each(err error) []error {
+	var joined interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &joined):
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, each(one)...)
+	}
+	return all
+}
+
+// unsetLimit removes an override.
+func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
+	user, category, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
+	there, err := a.o.Overrides.Unset(ctx, user, category, c.by)
+	if err != nil {
+		return reply{}, err
+	}
+	if !there {
+		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no override here."}
+	}
+	a.log.Info("an override of a limit is removed", "by", c.by, "remote", c.RemoteAddr)
+	return reply{status: http.StatusNoContent}, nil
+}
+
+// limitsLog tells who changed which limit.
+func (a *API) limitsLog(ctx context.Context, c *call) (reply, error) {
+	limit, err := pageLimit(c)
+	if err != nil {
+		return reply{}, err
+	}
+	changes, err := a.o.Overrides.Log(ctx, limit)
+	return reply{http.StatusOK, struct {
+		Changes []throttle.Change `json:"changes"`
+	}{changes}}, err
+}

@@ -1,0 +1,137 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const user, of = "/v1/limits/users/a%2Fb%20c", "/v1/limits/users/a%2Fb%20c/categories/marketing"
+	const category = "/v1/limits/categories/marketing"
+	get := func(path string) levelLimits {
+		t.Helper()
+		var l levelLimits
+		r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &l)
+		return l
+	}
+	if l := get(of); l.User != "a/b c" || l.Category != "marketing" || l.General.MinGap != "1s" || l.General.Source != throttle.FromConfiguration || l.OfCategory == nil || l.Override != nil {
+		t.Errorf("%+v", l)
+	}
+	if l := get("/v1/limits/categories/security"); l.OfCategory == nil || !l.OfCategory.Exempt {
+		t.Errorf("%+v", l)
+	}
+	var set setting
+	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"500ms","rates":["30/1m"],"until":"2126-01-01T00:00:00Z"}`).into(t, &set)
+	if o := set.Override; o.User != "a/b c" || o.By != "ada" || o.At.IsZero() || o.Policy.MinGap != 500*time.Millisecond || len(set.Warnings) != 0 {
+		t.Errorf("%+v", set)
+	}
+	r.do(http.StatusOK, operatorToken, "PUT", category, `{"rates":["1/24h"]}`)
+	if l := get(of); l.General.Source != throttle.FromUser || l.General.Until.IsZero() || l.OfCategory.Source != throttle.FromCategory || l.Override != nil {
+		t.Errorf("%+v", l)
+	}
+	r.do(http.StatusOK, operatorToken, "PUT", of, `{"exempt":true}`)
+	if l := get(of); l.OfCategory.Source != throttle.FromUserCategory || !l.OfCategory.Exempt || l.Override == nil {
+		t.Errorf("%+v", l)
+	}
+	if l := get(user); l.Override == nil || l.OfCategory != nil || l.General.MinGap != "500ms" {
+		t.Errorf("%+v", l)
+	}
+	set = setting{}
+	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"1m","rates":["100/1h"]}`).into(t, &set)
+	if len(set.Warnings) != 1 || !strings.Contains(set.Warnings[0], "100/1h") {
+		t.Errorf("%+v", set)
+	}
+	var all allLimits
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
+	if all.Default.MinGap != "1s" || !all.Categories["security"].Exempt || len(all.Overrides) != 3 {
+		t.Errorf("%+v", all)
+	}
+	r.do(http.StatusForbidden, viewerToken, "DELETE", user, "")
+	r.do(http.StatusNoContent, operatorToken, "DELETE", user, "")
+	r.do(http.StatusNotFound, operatorToken, "DELETE", user, "")
+	if l := get(user); l.Override != nil || l.General.Source != throttle.FromConfiguration {
+		t.Errorf("%+v", l)
+	}
+	var log struct {
+		Changes []throttle.Change `json:"changes"`
+	}
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=3", "").into(t, &log)
+	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 5 {
+		t.Errorf("%+v", log)
+	}
+}
+
+// What no operator means is refused, by name, and changes nothing.
+func TestBadLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, c := range []struct {
+		path, body string
+		pointers   []string
+	}{
+		{"/v1/limits/users/ada", `{}`, []string{"/min_gap"}},
+		{"/v1/limits/users/ada", `null`, []string{""}},
+		{"/v1/limits/users/ada", `{"min_gap":1,"rates":[5,"10/1m"],"exempt":"no","until":"soon","gap":"1s"}`, []string{"/exempt", "/gap", "/min_gap", "/rates/0", "/until"}},
+		{"/v1/limits/users/ada", `{"rates":["10/1m","-1/1m","10/0s","` + canary + `"]}`, []string{"/rates/1", "/rates/2", "/rates/3"}},
+		{"/v1/limits/users/ada", `{"rates":["1000000/1s"]}`, []string{"/rates"}},
+		{"/v1/limits/users/ada", `{"min_gap":"48h"}`, []string{"/min_gap"}},
+		{"/v1/limits/users/ada", `{"min_gap":"-1s"}`, []string{"/min_gap"}},
+		{"/v1/limits/users/ada", `{"min_gap":"1h","rates":["10/1m"]}`, []string{"/min_gap"}},
+		{"/v1/limits/users/ada", `{"exempt":true}`, []string{"/exempt"}},
+		{"/v1/limits/users/ada", `{"min_gap":"1s","until":"2020-01-01T00:00:00Z"}`, []string{"/until"}},
+		{"/v1/limits/users/ada", `{"min_gap":"1s","min_gap":"2s"}`, []string{"/min_gap"}},
+		{"/v1/limits/users/ada", `{"rates":["1/1s","2/2s","3/3s","4/4s","5/5s","6/6s","7/7s","8/8s","9/9s"]}`, []string{"/rates"}},
+		{"/v1/limits/categories/all", `{"min_gap":"1s"}`, []string{""}},
+		{"/v1/limits/users/a%00" + canary, `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/%FF", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/" + strings.Repeat("x", 129), `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/ada/categories/%0A", `{"min_gap":"1s"}`, nil},
+	} {
+		p := r.do(http.StatusBadRequest, operatorToken, "PUT", c.path, c.body).problem(t)
+		var pointers []string
+		for _, f := range p.Errors {
+			pointers = append(pointers, f.Pointer)
+		}
+		if !slices.Equal(pointers, c.pointers) {
+			t.Errorf("%s: pointers %q, want %q: %+v", c.body, pointers, c.pointers, p.Errors)
+		}
+		if lines := r.log.lines(); len(lines) != 1 || strings.Contains(lines[0], canary) {
+			t.Errorf("logged %q", lines)
+		}
+	}
+	for _, path := range []string{"/v1/limits/users/%00", "/v1/limits/categories/%00", "/v1/limits/log?limit=0"} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", path, "")
+	}
+	r.do(http.StatusBadRequest, operatorToken, "DELETE", "/v1/limits/users/%00", "")
+	var all allLimits
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
+	if len(all.Overrides) != 0 {
+		t.Errorf("%+v", all.Overrides)
+	}
+}
+
+// Whatever is sent as an override is refused with faults, or is valid.
+func FuzzOverride(f *testing.F) {
+	for _, seed := range []string{`{"min_gap":"1s","rates":["10/1m"],"exempt":false,"until":"2126-01-01T00:00:00Z"}`, `{"rates":[""]}`, `{"rates":null}`, `[]`, `{"min_gap":"9999999h"}`, `{"rates":["1/1ns","1/1ns"]}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o := throttle.Override{User: "ada", By: "fuzz"}
+		if err := readOverride(body, &o, 24*time.Hour); err != nil {
+			if p := problemOf(err); p.Status != http.StatusBadRequest || len(p.Errors) == 0 {
+				t.Fatalf("%+v", p)
+			}
+			return
+		}
+		if err := o.Validate(24 * time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
