@@ -23,7 +23,7 @@ type apiServer struct {
 const producerLanes = 2
 
 // serveAPI starts the API where the configuration says.
-func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, error) {
+func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
 	a := &apiServer{API: api.New(api.Options{
@@ -33,7 +33,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, err
 	})}
 	var err error
 	if a.server, err = api.Serve(cfg.HTTP, a.API, log); err != nil {
-		return nil, err
+		return err
 	}
 	if len(cfg.HTTP.Tokens) == 0 {
 		log.Warn("the API takes requests from everyone on this machine: http.tokens is empty")
@@ -41,7 +41,8 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) (*apiServer, err
 		log.Warn("the API takes tokens without TLS: give http.tls, or have a proxy in front of it that does")
 	}
 	log.Info("api", "url", a.server.URL())
-	return a, nil
+	s.api = a
+	return nil
 }
 
 // followLimits keeps the limits in step with the overrides until what it answers

@@ -125,11 +125,10 @@ func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, 
 		running.add(s.followLimits())
 	}
 	if r.api {
-		a, err := s.serveAPI(cfg, log)
-		if err != nil {
+		if err := s.serveAPI(cfg, log); err != nil {
 			return nil, errors.Join(err, running.close())
 		}
-		running.add(func() error { return a.stop(putBackTime(cfg.Worker.ShutdownTimeout)) })
+		running.add(func() error { return s.api.stop(putBackTime(cfg.Worker.ShutdownTimeout)) })
 	}
 	return running, nil
 }

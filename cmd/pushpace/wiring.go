@@ -28,6 +28,7 @@ type system struct {
 	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
 	senders senders
+	api     *apiServer // nil where there is none
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	// clockOffset is how far Redis's clock is ahead.
