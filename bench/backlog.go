@@ -152,7 +152,7 @@ func drainStock(ctx context.Context, s stage, b backlog, sent *instants, begin f
 			return err
 		}
 		user := strconv.Itoa(i % b.users)
-		count.Checked()
+		count.Checked(0)
 		left, err := limiter.check(ctx, user, id(int64(i)))
 		if err != nil {
 			return err

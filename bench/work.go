@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
 )
 
 // enqueuers is how many goroutines enqueue.
@@ -55,6 +54,7 @@ func each(ctx context.Context, goroutines, n int, f func(ctx context.Context, i 
 // A tally counts what a worker does until n notifications have ended. It is a
 // worker's Observer.
 type tally struct {
+	worker.Nobody
 	n                int64
 	checks           atomic.Int64
 	ended, delivered atomic.Int64
@@ -73,25 +73,10 @@ func (t *tally) end(delivered bool) {
 }
 
 // Checked implements worker.Observer.
-func (t *tally) Checked() { t.checks.Add(1) }
+func (t *tally) Checked(time.Duration) { t.checks.Add(1) }
 
 // Ended implements worker.Observer.
 func (t *tally) Ended(s push.State) { t.end(s == push.Delivered) }
-
-// Deferred implements worker.Observer.
-func (t *tally) Deferred(throttle.Decision) {}
-
-// Attempted implements worker.Observer.
-func (t *tally) Attempted(string, push.Platform, providers.Outcome) {}
-
-// Paced implements worker.Observer.
-func (t *tally) Paced(time.Duration) {}
-
-// Breaker implements worker.Observer.
-func (t *tally) Breaker(string, push.Platform, bool) {}
-
-// Paused implements worker.Observer.
-func (t *tally) Paused(string, push.Platform, providers.Reason) {}
 
 // wait waits until all have ended.
 func (t *tally) wait(ctx context.Context) error {

@@ -21,6 +21,7 @@ func TestLinksNoSDK(t *testing.T) {
 	for _, p := range packages {
 		for _, foreign := range []string{
 			"github.com/pushpace/pushpace/", "github.com/sideshow/apns2", "firebase.google.com/", "cloud.google.com/", "google.golang.org/api", "google.golang.org/grpc",
+			"go.opentelemetry.io/",
 		} {
 			if p != self && strings.HasPrefix(p, foreign) {
 				t.Errorf("push links %s", p)

@@ -109,7 +109,7 @@ if not state or state == 'waiting' or state == 'accepting' then
   if state ~= 'waiting' then redis.call('HINCRBY', KEYS[7], 'accepted', 1) end
   redis.call('HINCRBY', KEYS[7], 'delivered', 1)
   redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4], 'outcomes', ARGV[6])
-  redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule')
+  if redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule') > 0 then redis.call('HINCRBY', KEYS[7], 'booked', -1) end
   local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
   redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
 end

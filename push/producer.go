@@ -19,6 +19,7 @@ type Producer struct {
 	inspector *asynq.Inspector
 	records   *Records
 	oneStep   bool
+	headers   func(context.Context) map[string]string
 }
 
 // NewProducer returns a producer on the client, which stays the caller's to
@@ -30,6 +31,15 @@ func NewProducer(client redis.UniversalClient, prefix string, retention time.Dur
 	}
 	p.tasks = asynq.NewClientFromRedisClient(client)
 	return p
+}
+
+// WithHeaders answers a producer whose jobs carry what headers answers for an
+// Enqueue's context, in asynq's headers: a trace's context, as W3C's traceparent,
+// is what the workers look for. nil is none.
+func (p *Producer) WithHeaders(headers func(context.Context) map[string]string) *Producer {
+	own := *p
+	own.headers = headers
+	return &own
 }
 
 // A Receipt says what became of an Enqueue.
@@ -110,7 +120,11 @@ func accept(n *Notification, now time.Time) (Notification, error) {
 
 // put puts a job on a queue, and answers whether it was there.
 func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at time.Time) (bool, error) {
-	_, err := p.tasks.EnqueueContext(ctx, asynq.NewTask(TaskType, payload),
+	task := asynq.NewTask(TaskType, payload)
+	if p.headers != nil {
+		task = asynq.NewTaskWithHeaders(TaskType, payload, p.headers(ctx))
+	}
+	_, err := p.tasks.EnqueueContext(ctx, task,
 		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(MaxRetry), asynq.ProcessAt(at))
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		return true, nil

@@ -228,7 +228,9 @@ type Counts struct {
 	Ended      map[State]int64
 	Malformed  int64
 	Deferred   int64 // deferrals
+	Booked     int64 // of those that wait, how many a limit has put off
 	DeadTokens int64
+	Letters    int64 // dead letters that are kept
 }
 
 // Waiting is what was accepted and has not ended.
@@ -245,8 +247,10 @@ func (r *Records) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Ended: make(map[State]int64, len(EndStates))}
 	pipe := r.client.Pipeline()
 	shards := make([]*redis.MapStringStringCmd, recordShards)
+	letters := make([]*redis.IntCmd, recordShards)
 	for i := range shards {
 		shards[i] = pipe.HGetAll(ctx, r.tag(i)+"counts")
+		letters[i] = pipe.HLen(ctx, r.tag(i)+"letters")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return c, fmt.Errorf("counts of notifications: %w", err)
@@ -261,7 +265,11 @@ func (r *Records) Counts(ctx context.Context) (Counts, error) {
 			sum[name] += n
 		}
 	}
+	for _, shard := range letters {
+		c.Letters += shard.Val()
+	}
 	c.Accepted, c.Malformed, c.Deferred, c.DeadTokens = sum["accepted"], sum["malformed"], sum["deferred"], sum["dead_tokens"]
+	c.Booked = sum["booked"]
 	for _, s := range EndStates {
 		c.Ended[s] = sum[string(s)]
 	}

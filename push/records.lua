@@ -28,7 +28,9 @@ elseif op == 'confirm' then
 elseif op == 'defer' then
   if not open then return {} end
   accepted()
-  if redis.call('HGET', record, 'until') == ARGV[5] then return {} end -- it is the same one
+  local before = redis.call('HGET', record, 'until')
+  if before == ARGV[5] then return {} end -- it is the same one
+  if not before then count('booked') end
   count('deferred')
   redis.call('HINCRBY', record, 'deferrals', 1)
   redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])
@@ -44,7 +46,7 @@ elseif op == 'settle' then
   count(ARGV[5])
   if tonumber(ARGV[8]) > 0 then count('dead_tokens', ARGV[8]) end
   redis.call('HSET', record, 'state', ARGV[5], 'outcomes', ARGV[6], 'error', ARGV[7], 'ended', string.format('%.0f', now))
-  redis.call('HDEL', record, 'until', 'scope', 'rule')
+  if redis.call('HDEL', record, 'until', 'scope', 'rule') > 0 then count('booked', -1) end
   if ARGV[9] ~= '' then redis.call('HSET', letters, id, ARGV[9]) end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))

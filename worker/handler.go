@@ -99,6 +99,7 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 type delivery struct {
 	*push.Notification
 	accepted time.Time
+	back     time.Time // when it went back to the queue last; zero at the first visit
 	job      []byte
 	queue    string
 	// visits is how often asynq has counted a failure of the job: an attempt that

@@ -11,14 +11,18 @@ import (
 // An Observer is told what happens, for metrics. Its methods are called from
 // many goroutines and must return at once.
 type Observer interface {
-	// Checked: the limiter was asked.
-	Checked()
-	// Deferred: a notification was put off.
-	Deferred(throttle.Decision)
+	// Handled: a notification is in a worker's hands for the first time, so long
+	// after it was accepted, or was due if it was to be sent later. The accepting
+	// machine's clock is another one: it is never negative.
+	Handled(age time.Duration)
+	// Checked: the limiter was asked, and took so long.
+	Checked(took time.Duration)
+	// Deferred: a notification of that app and category was put off.
+	Deferred(app, category string, d throttle.Decision)
 	// Paced: a notification that had to wait goes out, that much after its slot.
 	Paced(lateness time.Duration)
-	// Attempted: one target was sent to.
-	Attempted(app string, platform push.Platform, o providers.Outcome)
+	// Attempted: one target was sent to, which took so long.
+	Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration)
 	// Breaker: an app's provider is in trouble and its notifications wait on the
 	// queue, or no longer.
 	Breaker(app string, platform push.Platform, open bool)
@@ -31,10 +35,11 @@ type Observer interface {
 // Nobody is an Observer that does nothing. Embed it to observe a part.
 type Nobody struct{}
 
-func (Nobody) Checked()                                           {}
-func (Nobody) Deferred(throttle.Decision)                         {}
-func (Nobody) Paced(time.Duration)                                {}
-func (Nobody) Attempted(string, push.Platform, providers.Outcome) {}
-func (Nobody) Breaker(string, push.Platform, bool)                {}
-func (Nobody) Paused(string, push.Platform, providers.Reason)     {}
-func (Nobody) Ended(push.State)                                   {}
+func (Nobody) Handled(time.Duration)                                             {}
+func (Nobody) Checked(time.Duration)                                             {}
+func (Nobody) Deferred(string, string, throttle.Decision)                        {}
+func (Nobody) Paced(time.Duration)                                               {}
+func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
+func (Nobody) Breaker(string, push.Platform, bool)                               {}
+func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
+func (Nobody) Ended(push.State)                                                  {}

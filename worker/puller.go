@@ -30,6 +30,7 @@ type puller struct {
 	records *push.Records
 	oneStep bool
 	failed  atomic.Bool // the last pull
+	visits  visits
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
@@ -169,6 +170,7 @@ func (p *puller) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		cmd.SetErr(redis.Nil)
 		return cmd
 	}
+	p.visits.note(job)
 	cmd.SetVal(job.message)
 	return cmd
 }

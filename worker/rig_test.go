@@ -189,13 +189,20 @@ type seen struct {
 	checks   int
 	deferred []throttle.Decision
 	late     []time.Duration
+	ages     []time.Duration
+	took     []time.Duration
 	ended    map[push.State]int
 	broken   bool
 	paused   []providers.Reason
 }
 
-func (s *seen) Checked() { s.mu.Lock(); s.checks++; s.mu.Unlock() }
-func (s *seen) Deferred(d throttle.Decision) {
+func (s *seen) Handled(age time.Duration) {
+	s.mu.Lock()
+	s.ages = append(s.ages, age)
+	s.mu.Unlock()
+}
+func (s *seen) Checked(time.Duration) { s.mu.Lock(); s.checks++; s.mu.Unlock() }
+func (s *seen) Deferred(_, _ string, d throttle.Decision) {
 	s.mu.Lock()
 	s.deferred = append(s.deferred, d)
 	s.mu.Unlock()
@@ -222,7 +229,11 @@ func (s *seen) pausesSeen() []providers.Reason {
 	defer s.mu.Unlock()
 	return slices.Clone(s.paused)
 }
-func (s *seen) Attempted(string, push.Platform, providers.Outcome) {}
+func (s *seen) Attempted(_ string, _ push.Platform, _ providers.Outcome, took time.Duration) {
+	s.mu.Lock()
+	s.took = append(s.took, took)
+	s.mu.Unlock()
+}
 
 func (s *seen) counts() (checks, deferrals int) {
 	s.mu.Lock()

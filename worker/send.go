@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/pushpace/pushpace/providers"
 )
@@ -54,9 +55,13 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		}
 		done(o)
 	}()
-	o = r.sender.Send(ctx, d.Notification, d.Targets[i])
+	sending, span := h.startSpan(ctx, "send")
+	began := time.Now()
+	o = r.sender.Send(sending, d.Notification, d.Targets[i])
+	took := time.Since(began)
+	traceOutcome(span, r, o)
 	o = h.learn(ctx, r, o)
-	h.Observer.Attempted(d.App, d.Targets[i].Platform, o)
+	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = tell(o)
 	d.outcomes[i].sent = true

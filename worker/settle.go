@@ -228,6 +228,7 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 
 // finish settles the notification, once.
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
+	h.traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID, d.told()) {
 		h.Observer.Ended(c.state)
 		return nil

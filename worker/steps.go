@@ -16,6 +16,8 @@ import (
 
 // decode reads the job.
 func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, error) {
+	id, _ := asynq.GetTaskID(ctx)
+	back := h.puller.visits.take(id)
 	if task.Type() != push.TaskType {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
 	}
@@ -23,15 +25,33 @@ func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, erro
 	if err != nil {
 		return nil, err
 	}
-	if id, _ := asynq.GetTaskID(ctx); id != job.Notification.ID {
+	if id != job.Notification.ID {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	visits, _ := asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
-	return &delivery{
-		Notification: job.Notification, accepted: job.AcceptedAt, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
+	d := &delivery{
+		Notification: job.Notification, accepted: job.AcceptedAt, back: back, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
 		outcomes: make([]outcome, len(job.Notification.Targets)),
-	}, nil
+	}
+	if back.IsZero() {
+		h.Observer.Handled(d.waited(time.Now()))
+	}
+	h.traceDelivery(ctx, d)
+	return d, nil
+}
+
+// waited is how long the job has been due on the queue: since it was accepted,
+// or went back to it, in whole seconds.
+func (d *delivery) waited(now time.Time) time.Duration {
+	since := d.accepted
+	switch {
+	case !d.back.IsZero():
+		since = d.back
+	case d.NotBefore.After(since):
+		since = d.NotBefore
+	}
+	return max(0, now.Sub(since))
 }
 
 // setAside keeps a job that is no notification as a dead letter.
@@ -52,6 +72,7 @@ func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) e
 	}
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue), slog.String("reason", reason))
 	h.Observer.Ended(push.Malformed)
+	h.traceEnd(ctx, push.Malformed)
 	return nil
 }
 
@@ -149,17 +170,21 @@ var (
 
 func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	request := h.request(d)
-	if len(request.Scopes) > 0 {
-		h.Observer.Checked()
+	if len(request.Scopes) == 0 {
+		return h.Limiter.Acquire(ctx, request)
 	}
+	ctx, span := h.startSpan(ctx, "acquire")
+	asked := time.Now()
 	decision, err := h.Limiter.Acquire(ctx, request)
+	h.Observer.Checked(time.Since(asked))
+	traceDecision(span, decision, err)
 	h.wake(decision.Moved)
 	return decision, err
 }
 
 // deferUntil returns the job to the queue until its slot.
 func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle.Decision) error {
-	h.Observer.Deferred(decision)
+	h.Observer.Deferred(d.App, d.Category, decision)
 	if err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -36,6 +37,9 @@ type Options struct {
 	// Observer is told what happens; nil for Nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
+	// Tracer makes spans of what happens to each notification, as parts of the
+	// trace that its task's headers name; nil for none.
+	Tracer trace.Tracer
 	// ClockOffset answers how far Redis's clock is ahead of this machine's; nil
 	// when nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
@@ -124,7 +128,7 @@ func (w *Worker) Start() error {
 		}
 	}
 	for i, lane := range w.lanes {
-		if err := lane.Start(w.h); err != nil {
+		if err := lane.Start(w.h.processor()); err != nil {
 			for _, started := range w.lanes[:i] {
 				started.Shutdown()
 			}

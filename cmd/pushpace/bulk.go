@@ -21,9 +21,14 @@ const (
 	enqueuePause = 200 * time.Millisecond
 )
 
+// An enqueuer is a push.Producer, with traces or without.
+type enqueuer interface {
+	Enqueue(context.Context, *push.Notification) (push.Receipt, error)
+}
+
 // enqueue enqueues one notification. A failure that leaves open whether it was
 // taken is tried again under the same ID.
-func enqueue(ctx context.Context, p *push.Producer, n *push.Notification) (push.Receipt, error) {
+func enqueue(ctx context.Context, p enqueuer, n *push.Notification) (push.Receipt, error) {
 	for try := 1; ; try++ {
 		receipt, err := p.Enqueue(ctx, n)
 		if errors.As(err, new(push.Faults)) {
@@ -49,7 +54,7 @@ type line struct {
 
 // sendLines enqueues the notification of each line. Those of one user stay in
 // order. It stops reading when ctx ends or Redis fails.
-func sendLines(ctx context.Context, p *push.Producer, in io.Reader, r *receipts) error {
+func sendLines(ctx context.Context, p enqueuer, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var queues [enqueuers]chan line

@@ -160,7 +160,12 @@ func (s *sending) run(ctx context.Context, configured string, stdin io.Reader, o
 	defer conn.Close()
 	shared, end := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	defer end()
-	producer := push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer traces.Close()
+	producer := traces.Producer(push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention))
 	if s.file == "" {
 		return sendOne(ctx, producer, &s.n, out)
 	}
@@ -191,7 +196,7 @@ func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
 }
 
 // sendOne enqueues one notification.
-func sendOne(ctx context.Context, p *push.Producer, n *push.Notification, out io.Writer) error {
+func sendOne(ctx context.Context, p enqueuer, n *push.Notification, out io.Writer) error {
 	receipt, err := enqueue(ctx, p, n)
 	if printErr := json.NewEncoder(out).Encode(resultOf(0, receipt, err)); printErr != nil {
 		return printErr

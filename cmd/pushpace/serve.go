@@ -84,13 +84,14 @@ func serve(ctx context.Context, cfg *config.Config, r roles) error {
 		}
 		return err
 	}
-	stopping, err := s.start(cfg, r, log)
+	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
 	log.Info("serving", "version", buildVersion().Version, "config", cfg)
 	<-ctx.Done()
 	stop()
+	s.health.Draining()
 	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
 	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.close(), s.close()) })
 	if errors.Is(err, errUnderWay) {
@@ -106,9 +107,9 @@ func serve(ctx context.Context, cfg *config.Config, r roles) error {
 
 // start starts what the process does, and what tells of it. It answers what ends
 // that, the API before the worker.
-func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, error) {
+func (s *system) start(ctx context.Context, cfg *config.Config, r roles, log *slog.Logger) (closers, error) {
 	var running closers
-	if err := s.serveMetrics(cfg.Telemetry, log); err != nil {
+	if err := s.observe(ctx, cfg, log); err != nil {
 		return nil, err
 	}
 	if r.worker {
@@ -119,6 +120,7 @@ func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, 
 		if err != nil {
 			return nil, err
 		}
+		s.worker.Store(w)
 		running.add(func() error { w.Shutdown(); return nil })
 	}
 	if r.api && !r.worker { // a worker keeps them in step itself
@@ -130,6 +132,7 @@ func (s *system) start(cfg *config.Config, r roles, log *slog.Logger) (closers, 
 		}
 		running.add(func() error { return s.api.stop(putBackTime(cfg.Worker.ShutdownTimeout)) })
 	}
+	s.health.Started()
 	return running, nil
 }
 

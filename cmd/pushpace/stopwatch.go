@@ -19,7 +19,7 @@ type stopwatch struct {
 }
 
 // Checked implements worker.Observer.
-func (s *stopwatch) Checked() {
+func (s *stopwatch) Checked(time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checks++

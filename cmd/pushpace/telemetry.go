@@ -1,26 +1,70 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/tracing"
+	"github.com/pushpace/pushpace/worker"
 )
 
-// serveMetrics has what the worker does counted, and told where the
+// observe has what the process does counted, traced and told where the
 // configuration says, if it does.
-func (s *system) serveMetrics(t config.Telemetry, log *slog.Logger) error {
-	if t.Listen == "" {
+func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logger) (err error) {
+	if s.traces, err = startTracing(ctx, cfg.Telemetry.Tracing, log); err != nil {
+		return err
+	}
+	s.add(s.traces.Close)
+	if cfg.Telemetry.Listen == "" {
 		return nil
 	}
-	m := metrics.New(metrics.Sources{ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders})
-	server, err := m.Serve(string(t.Listen))
+	s.metrics = metrics.New(metrics.Sources{
+		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders, Worker: s.worker.Load, Backlog: s.readBacklog,
+	})
+	s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
+	s.add(s.metrics.Close)
+	server, err := s.metrics.Serve(string(cfg.Telemetry.Listen), s.health)
 	if err != nil {
 		return fmt.Errorf("telemetry.listen: %w", err)
 	}
 	s.add(server.Close)
-	s.observer = m
+	s.observer = s.metrics
 	log.Info("metrics", "url", "http://"+server.Addr()+"/metrics")
 	return nil
+}
+
+// readBacklog reads what Redis holds.
+func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
+	if b.Counts, err = s.records.Counts(ctx); err != nil {
+		return b, err
+	}
+	b.Jobs, err = worker.ReadJobs(ctx, s.queue)
+	return b, err
+}
+
+// startTracing begins to trace, if the configuration says where to; otherwise
+// it answers nil.
+func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tracing.Tracing, error) {
+	if t.Endpoint == "" {
+		return nil, nil
+	}
+	traces, err := tracing.Start(ctx, tracing.Options{
+		Endpoint: string(t.Endpoint), Ratio: float64(t.Ratio), Version: buildVersion().Version,
+		OnChange: func(err error) {
+			if err != nil {
+				log.Warn("traces get lost: the collector does not take them", "error", err)
+				return
+			}
+			log.Info("the collector takes traces again")
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("telemetry.tracing: %w", err)
+	}
+	return traces, nil
 }

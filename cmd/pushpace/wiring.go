@@ -3,13 +3,17 @@ package main
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -31,6 +35,13 @@ type system struct {
 	api     *apiServer // nil where there is none
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
+	metrics  *metrics.Metrics // nil for none
+	traces   *tracing.Tracing // nil for none
+	health   *health.Health
+	// worker is there once it has started.
+	worker atomic.Pointer[worker.Worker]
+	// timelines are the limiter's Redis: queue, or one of its own.
+	timelines redis.UniversalClient
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
 	closers
@@ -66,6 +77,8 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	if err != nil {
 		return err
 	}
+	s.timelines = timelines.client
+	s.health = health.New(s.checks()...)
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
 	s.clockOffset, s.waiting = limiter.ClockOffset, limiter.Waiting
@@ -121,7 +134,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 	return worker.New(worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Overrides: s.overrides, Waiting: s.waiting,
-		Observer: s.observer, Log: log, ClockOffset: s.clockOffset,
+		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps),

@@ -32,6 +32,7 @@ func (c *Config) SetDefaults() {
 	c.Limits.SetDefaults()
 	c.HTTP.SetDefaults()
 	c.Log.SetDefaults()
+	c.Telemetry.SetDefaults()
 }
 
 // Validate reports every fault as Faults, by key. Load and Parse call it.

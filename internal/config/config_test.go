@@ -69,7 +69,7 @@ func TestParseEverything(t *testing.T) {
 			MaxBody: 65536, MaxQueue: 10, MaxRequests: 20, ReadTimeout: time.Second, Timeout: 2 * time.Second,
 		},
 		Log:       Log{Level: Level(slog.LevelWarn), Format: JSON},
-		Telemetry: Telemetry{Listen: "127.0.0.1:9090"},
+		Telemetry: Telemetry{Listen: "127.0.0.1:9090", Tracing: Tracing{Endpoint: "https://collector.example.com/v1/traces", Ratio: 0.5}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%#v\nwant\n%#v", got, want)

@@ -1,9 +1,11 @@
-// Package metrics counts what a worker does, for Prometheus. Labels come from
-// closed sets and from the configuration: never from a user, a token or a
-// notification.
+// Package metrics counts what a worker and the API do, for Prometheus. Labels
+// come from closed sets and from the configuration: never from a user, a token
+// or a notification.
 package metrics
 
 import (
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,86 +14,180 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
 )
 
-// Sources are what is read at each scrape.
+// Sources are what is read at each scrape. Each may be nil, and has no samples then.
 type Sources struct {
 	// ClockOffset answers how far Redis's clock is ahead of this machine's.
 	ClockOffset func() time.Duration
 	// Outages answers the counts of the limiter's outages.
 	Outages func() throttle.OutageStats
-	// Senders by app and platform.
+	// Senders by app and platform. Only these apps are named.
 	Senders map[string]map[push.Platform]providers.Sender
+	// Worker answers the worker's state; nil before there is one.
+	Worker func() *worker.Worker
+	// Backlog reads what Redis holds.
+	Backlog ReadBacklog
 }
 
-// Metrics is a worker.Observer with a registry of its own.
+// Metrics is a worker.Observer with a registry of its own. Close it.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry   *prometheus.Registry
+	apps       map[string]bool
+	categories atomic.Pointer[map[string]bool]
+	backlog    *backlog
 
 	checks    prometheus.Counter
+	queueAge  prometheus.Histogram
+	acquire   prometheus.Histogram
 	deferrals *prometheus.CounterVec
 	lateness  prometheus.Histogram
 	attempts  *prometheus.CounterVec
+	provider  *prometheus.HistogramVec
 	ended     *prometheus.CounterVec
 	breaker   *prometheus.GaugeVec
 	pauses    *prometheus.CounterVec
+	requests  *prometheus.CounterVec
+	answers   *prometheus.HistogramVec
 }
+
+// Other is the label of an app or a category that the configuration does not
+// have, and of a route that the API does not.
+const Other = "other"
+
+// seconds are the buckets of what usually takes milliseconds.
+var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// ages are the buckets of what may take hours when there are too few workers.
+var ages = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600}
 
 // New returns metrics at zero.
 func New(s Sources) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		checks: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "pushpace_checks_total", Help: "Times that the limiter was asked.",
-		}),
-		deferrals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pushpace_deferrals_total", Help: "Times that a notification was put off, by the kind of limit.",
-		}, []string{"scope", "rule"}),
-		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "pushpace_lateness_seconds", Help: "How much after its slot a notification that had to wait goes out.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pushpace_attempts_total", Help: "Attempts to send to one target, by what became of them.",
-		}, []string{"app", "platform", "kind", "reason"}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pushpace_ended_total", Help: "Notifications that have ended, and jobs set aside as malformed.",
-		}, []string{"state"}),
+		apps:     make(map[string]bool, len(s.Senders)),
+		checks:   prometheus.NewCounter(prometheus.CounterOpts{Name: "pushpace_checks_total", Help: "Times that the limiter was asked."}),
+		queueAge: histogram("pushpace_queue_age_seconds",
+			"How long after it was accepted, or due, a notification is handled for the first time.", ages),
+		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
+		deferrals: counters("pushpace_deferrals_total",
+			"Times that a limit put a notification off, by the kind of limit.", "app", "category", "scope", "rule"),
+		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification that had to wait goes out.", seconds[1:]),
+		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by what became of them.", "app", "platform", "kind", "reason"),
+		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,
+		}, []string{"app", "platform"}),
+		ended: counters("pushpace_ended_total", "Notifications that have ended, and jobs set aside as malformed.", "state"),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
 		}, []string{"app", "platform"}),
-		pauses: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pushpace_pauses_total", Help: "Pauses that this worker has begun for all of them.",
-		}, []string{"app", "platform", "reason"}),
+		pauses: counters("pushpace_pauses_total", "Pauses that this worker has begun for all of them.", "app", "platform", "reason"),
+		requests: counters("pushpace_http_requests_total",
+			"Requests to the API that were answered, by the class of the status.", "route", "method", "status"),
+		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "pushpace_http_request_seconds", Help: "How long the API takes to answer.", Buckets: seconds,
+		}, []string{"route", "method"}),
 	}
 	m.registry.MustRegister(
-		m.checks, m.deferrals, m.lateness, m.attempts, m.ended, m.breaker, m.pauses,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "pushpace_clock_offset_seconds", Help: "How far the clock of the limiter's Redis is ahead of this machine's.",
-		}, func() float64 { return s.ClockOffset().Seconds() }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "pushpace_limiter_outages_total", Help: "Outages of the limiter's Redis that have begun.",
-		}, func() float64 { return float64(s.Outages().Outages) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "pushpace_limiter_unchecked_total", Help: "Notifications admitted unchecked in an outage.",
-		}, func() float64 { return float64(s.Outages().Unchecked) }),
-		credentials{s.Senders},
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.breaker, m.pauses, m.requests, m.answers,
+		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.registerFunctions(s)
+	if s.Worker != nil {
+		m.registry.MustRegister(routes{s.Worker})
+	}
+	if s.Backlog != nil {
+		m.backlog = newBacklog(s.Backlog)
+		m.registry.MustRegister(m.backlog)
+	}
 	for app, platforms := range s.Senders {
+		m.apps[app] = true
 		for platform := range platforms {
 			m.Breaker(app, platform, false)
+			m.provider.WithLabelValues(app, string(platform))
 		}
 	}
+	for _, state := range slices.Concat(push.EndStates, []push.State{push.Malformed}) {
+		m.ended.WithLabelValues(string(state))
+	}
+	m.SetCategories(nil)
 	return m
 }
 
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+// registerFunctions registers what is a number that is there anyway.
+func (m *Metrics) registerFunctions(s Sources) {
+	gauge := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	counter := func(name, help string, value func() float64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	if s.ClockOffset != nil {
+		gauge("pushpace_clock_offset_seconds", "How far the clock of the limiter's Redis is ahead of this machine's.",
+			func() float64 { return s.ClockOffset().Seconds() })
+	}
+	if s.Outages != nil {
+		counter("pushpace_limiter_outages_total", "Outages of the limiter's Redis that have begun.",
+			func() float64 { return float64(s.Outages().Outages) })
+		counter("pushpace_limiter_unchecked_total", "Notifications admitted unchecked in an outage.",
+			func() float64 { return float64(s.Outages().Unchecked) })
+		gauge("pushpace_limiter_away", "1 while the limiter's Redis is away.",
+			func() float64 { return oneIf(!s.Outages().Since.IsZero()) })
+	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Close ends what reads in the background.
+func (m *Metrics) Close() error {
+	if m.backlog != nil {
+		m.backlog.close()
+	}
+	return nil
+}
+
+// SetCategories says which categories are named from now on: the configured ones.
+func (m *Metrics) SetCategories(names []string) {
+	known := make(map[string]bool, len(names))
+	for _, name := range names {
+		known[name] = true
+	}
+	m.categories.Store(&known)
+}
+
+// app is the label of an app.
+func (m *Metrics) app(name string) string {
+	if m.apps[name] {
+		return name
+	}
+	return Other
+}
+
+// Handled implements worker.Observer.
+func (m *Metrics) Handled(age time.Duration) { m.queueAge.Observe(age.Seconds()) }
+
 // Checked implements worker.Observer.
-func (m *Metrics) Checked() { m.checks.Inc() }
+func (m *Metrics) Checked(took time.Duration) {
+	m.checks.Inc()
+	m.acquire.Observe(took.Seconds())
+}
 
 // Deferred implements worker.Observer.
-func (m *Metrics) Deferred(d throttle.Decision) {
+func (m *Metrics) Deferred(app, category string, d throttle.Decision) {
 	scope, rule := "category", "rate"
 	if d.Scope == throttle.General {
 		scope = "general"
@@ -99,29 +195,30 @@ func (m *Metrics) Deferred(d throttle.Decision) {
 	if d.Rule == "gap" {
 		rule = "gap"
 	}
-	m.deferrals.WithLabelValues(scope, rule).Inc()
+	if category != "" && !(*m.categories.Load())[category] {
+		category = Other
+	}
+	m.deferrals.WithLabelValues(m.app(app), category, scope, rule).Inc()
 }
 
 // Paced implements worker.Observer.
 func (m *Metrics) Paced(lateness time.Duration) { m.lateness.Observe(lateness.Seconds()) }
 
 // Attempted implements worker.Observer.
-func (m *Metrics) Attempted(app string, platform push.Platform, o providers.Outcome) {
+func (m *Metrics) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
+	app = m.app(app)
 	m.attempts.WithLabelValues(app, string(platform), o.Kind.String(), string(o.Reason)).Inc()
+	m.provider.WithLabelValues(app, string(platform)).Observe(took.Seconds())
 }
 
 // Breaker implements worker.Observer.
 func (m *Metrics) Breaker(app string, platform push.Platform, open bool) {
-	value := 0.0
-	if open {
-		value = 1
-	}
-	m.breaker.WithLabelValues(app, string(platform)).Set(value)
+	m.breaker.WithLabelValues(m.app(app), string(platform)).Set(oneIf(open))
 }
 
 // Paused implements worker.Observer.
 func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Reason) {
-	m.pauses.WithLabelValues(app, string(platform), string(reason)).Inc()
+	m.pauses.WithLabelValues(m.app(app), string(platform), string(reason)).Inc()
 }
 
 // Ended implements worker.Observer.

@@ -32,7 +32,7 @@ func (e ending) CredentialExpiry() (time.Time, bool) { return e.at, !e.at.IsZero
 
 func scrape(t *testing.T, m *Metrics) string {
 	t.Helper()
-	s, err := m.Serve("127.0.0.1:0")
+	s, err := m.Serve("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,18 +72,27 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{
 		ClockOffset: func() time.Duration { return -1500 * time.Millisecond },
-		Outages:     func() throttle.OutageStats { return throttle.OutageStats{Outages: 2, Unchecked: 7} },
+		Outages: func() throttle.OutageStats {
+			return throttle.OutageStats{Outages: 2, Unchecked: 7, Since: time.Now()}
+		},
 		Senders: map[string]map[push.Platform]providers.Sender{
 			"shop": {push.APNs: ending{time.Unix(1800000000, 0)}, push.FCM: ending{}},
 		},
 	})
-	m.Checked()
-	m.Deferred(throttle.Decision{Scope: throttle.General, Rule: "gap"})
-	m.Deferred(throttle.Decision{Scope: "a category's name", Rule: "10/1m"})
-	m.Deferred(throttle.Decision{Scope: "another one's", Rule: "20/1m"})
+	m.SetCategories([]string{"orders"})
+	m.Handled(7 * time.Minute)
+	m.Checked(2 * time.Millisecond)
+	m.Deferred("shop", "", throttle.Decision{Scope: throttle.General, Rule: "gap"})
+	m.Deferred("shop", "a category's name", throttle.Decision{Scope: "a category's name", Rule: "10/1m"})
+	m.Deferred("shop", "another one's name", throttle.Decision{Scope: "another one's name", Rule: "20/1m"})
+	m.Deferred("shop", "orders", throttle.Decision{Scope: "orders", Rule: "20/1m"})
+	m.Deferred("an app's name", "orders", throttle.Decision{Scope: "orders", Rule: "20/1m"})
 	m.Paced(3 * time.Millisecond)
 	m.Paced(20 * time.Second)
-	m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK})
+	m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, 30*time.Millisecond)
+	m.Attempted("an app's name", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, time.Second)
+	m.Breaker("an app's name", push.FCM, true)
+	m.Paused("an app's name", push.FCM, "QUOTA_EXCEEDED")
 	m.Breaker("shop", push.FCM, true)
 	m.Paused("shop", push.FCM, "QUOTA_EXCEEDED")
 	m.Ended(push.Delivered)
@@ -91,14 +100,25 @@ func TestMetrics(t *testing.T) {
 	text := scrape(t, m)
 	for _, want := range []string{
 		`pushpace_checks_total 1`,
-		`pushpace_deferrals_total{rule="gap",scope="general"} 1`,
-		`pushpace_deferrals_total{rule="rate",scope="category"} 2`,
+		`pushpace_queue_age_seconds_bucket{le="300"} 0`,
+		`pushpace_queue_age_seconds_bucket{le="900"} 1`,
+		`pushpace_acquire_seconds_bucket{le="0.001"} 0`,
+		`pushpace_acquire_seconds_bucket{le="0.0025"} 1`,
+		`pushpace_deferrals_total{app="shop",category="",rule="gap",scope="general"} 1`,
+		`pushpace_deferrals_total{app="shop",category="other",rule="rate",scope="category"} 2`,
+		`pushpace_deferrals_total{app="shop",category="orders",rule="rate",scope="category"} 1`,
+		`pushpace_deferrals_total{app="other",category="orders",rule="rate",scope="category"} 1`,
 		`pushpace_lateness_seconds_bucket{le="0.0025"} 0`,
 		`pushpace_lateness_seconds_bucket{le="0.005"} 1`,
 		`pushpace_lateness_seconds_bucket{le="10"} 1`,
 		`pushpace_lateness_seconds_count 2`,
 		`pushpace_attempts_total{app="shop",kind="delivered",platform="apns",reason="ok"} 1`,
+		`pushpace_attempts_total{app="other",kind="delivered",platform="apns",reason="ok"} 1`,
+		`pushpace_provider_seconds_bucket{app="shop",platform="apns",le="0.025"} 0`,
+		`pushpace_provider_seconds_bucket{app="shop",platform="apns",le="0.05"} 1`,
+		`pushpace_provider_seconds_count{app="shop",platform="fcm"} 0`,
 		`pushpace_ended_total{state="delivered"} 1`,
+		`pushpace_ended_total{state="exhausted"} 0`,
 		`pushpace_ended_total{state="malformed"} 1`,
 		`pushpace_breaker_open{app="shop",platform="apns"} 0`,
 		`pushpace_breaker_open{app="shop",platform="fcm"} 1`,
@@ -106,6 +126,7 @@ func TestMetrics(t *testing.T) {
 		`pushpace_clock_offset_seconds -1.5`,
 		`pushpace_limiter_outages_total 2`,
 		`pushpace_limiter_unchecked_total 7`,
+		`pushpace_limiter_away 1`,
 		`pushpace_credential_expiry_seconds{app="shop",platform="apns"} 1.8e+09`,
 	} {
 		if !strings.Contains(text, want+"\n") {
@@ -136,12 +157,12 @@ func TestMetrics(t *testing.T) {
 func TestServeOnATakenAddress(t *testing.T) {
 	t.Parallel()
 	m := New(Sources{})
-	s, err := m.Serve("127.0.0.1:0")
+	s, err := m.Serve("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := m.Serve(s.Addr()); err == nil || !strings.Contains(err.Error(), "serve the metrics") {
+	if _, err := m.Serve(s.Addr(), nil); err == nil || !strings.Contains(err.Error(), "serve the metrics") {
 		t.Errorf("%v", err)
 	}
 }

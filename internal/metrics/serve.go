@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Server answers GET /metrics over HTTP.
+// A Server answers GET /metrics over HTTP, and what goes with it.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
@@ -28,14 +28,18 @@ const (
 	scrapes = 4
 )
 
-// Serve begins to answer on that address, a host:port whose port may be 0.
-func (m *Metrics) Serve(address string) (*Server, error) {
+// Serve begins to answer on that address, a host:port whose port may be 0. What
+// is not a path of its own is rest's; nil answers 404.
+func (m *Metrics) Serve(address string, rest http.Handler) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve the metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
+	if rest != nil {
+		mux.Handle("/", rest)
+	}
 	s := &Server{
 		listener: listener,
 		http: &http.Server{

@@ -56,7 +56,7 @@ func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
 	sent.ContentLength = int64(len(x.payload))
 	x.authorization = r.Header.Get("Authorization")
 
-	response, err := o.next.RoundTrip(sent)
+	response, err := providers.TraceRequest(sent, o.next.RoundTrip)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (rt roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return spent(r, nil), nil
 	}
 	a.sent = true
-	response, err := rt.next.RoundTrip(a.request(r))
+	response, err := providers.TraceRequest(a.request(r), rt.next.RoundTrip)
 	if err != nil {
 		a.err = err
 		return spent(r, nil), nil

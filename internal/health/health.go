@@ -1,0 +1,173 @@
+// Package health tells over HTTP whether a process lives, and whether it is
+// ready: what an orchestrator's probes ask.
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A Check is one thing that has to be so for the process to be ready.
+type Check struct {
+	// Name is what the answer calls it.
+	Name string
+	// Probe answers what is wrong, or "". Whoever asks reads it: it holds no
+	// secret. It is to return when ctx ends; when it does not, it is not waited for.
+	Probe func(ctx context.Context) string
+}
+
+// Health answers GET /healthz and GET /readyz. It is not ready before Started
+// and after Draining. It is safe for concurrent use.
+//
+// /healthz answers 200 as long as the process can answer. /readyz answers 200 or
+// 503, and in JSON what each check says:
+//
+//	{"status":"not ready","checks":[{"name":"redis","state":"failed","detail":"does not answer"}]}
+type Health struct {
+	mux    *http.ServeMux
+	checks []*check
+
+	mu    sync.Mutex
+	stage string // "" when it serves
+}
+
+const (
+	// A check that has not answered within probeTimeout has failed.
+	probeTimeout = time.Second
+	// probeFresh is how long a check's answer is told again, so that many who ask
+	// cost no more than one.
+	probeFresh = time.Second
+)
+
+// New returns a Health that is starting.
+func New(checks ...Check) *Health {
+	h := &Health{mux: http.NewServeMux(), stage: "starting"}
+	for _, c := range checks {
+		h.checks = append(h.checks, &check{Check: c})
+	}
+	h.mux.HandleFunc("GET /healthz", h.alive)
+	h.mux.HandleFunc("GET /readyz", h.ready)
+	return h
+}
+
+// Started says that the process has started what it is to do.
+func (h *Health) Started() { h.set("") }
+
+// Draining says that the process takes on nothing new any more.
+func (h *Health) Draining() { h.set("draining") }
+
+func (h *Health) set(stage string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stage = stage
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+func (h *Health) alive(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	answer(w, http.StatusOK, map[string]string{"status": "alive"})
+}
+
+// A Result is what a check says.
+type Result struct {
+	Name   string `json:"name"`
+	State  string `json:"state"` // ok or failed
+	Detail string `json:"detail,omitempty"`
+}
+
+// A Report is what /readyz answers.
+type Report struct {
+	Status string   `json:"status"` // ready, starting, draining or not ready
+	Checks []Result `json:"checks"`
+}
+
+func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
+	report := h.report(r.Context())
+	status := http.StatusOK
+	if report.Status != "ready" {
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	answer(w, status, report)
+}
+
+func (h *Health) report(ctx context.Context) Report {
+	report := Report{Status: "ready", Checks: make([]Result, len(h.checks))}
+	var asked sync.WaitGroup
+	for i, c := range h.checks {
+		asked.Go(func() { report.Checks[i] = c.result(ctx) })
+	}
+	asked.Wait()
+	for _, c := range report.Checks {
+		if c.State != "ok" {
+			report.Status = "not ready"
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stage != "" {
+		report.Status = h.stage
+	}
+	return report
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // it is the client's loss
+}
+
+// A check is a Check with what it said last.
+type check struct {
+	Check
+	mu      sync.Mutex
+	last    Result
+	at      time.Time
+	probing chan struct{} // closed when the probe under way is done; nil for none
+}
+
+// result answers what the check says now, or said just before.
+func (c *check) result(ctx context.Context) Result {
+	c.mu.Lock()
+	probing := c.probing
+	if probing == nil && time.Since(c.at) < probeFresh {
+		defer c.mu.Unlock()
+		return c.last
+	}
+	if probing == nil {
+		probing = make(chan struct{})
+		c.probing = probing
+		go c.probe(probing)
+	}
+	c.mu.Unlock()
+	timer := time.NewTimer(probeTimeout)
+	defer timer.Stop()
+	select {
+	case <-probing:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.last
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return Result{c.Name, "failed", "does not answer within " + probeTimeout.String()}
+}
+
+// probe asks, for nobody in particular: who asked first may go away.
+func (c *check) probe(done chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	result := Result{c.Name, "ok", ""}
+	if wrong := c.Probe(ctx); wrong != "" {
+		result = Result{c.Name, "failed", wrong}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.at, c.probing = result, time.Now(), nil
+	close(done)
+}

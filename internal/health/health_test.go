@@ -1,0 +1,142 @@
+package health
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func get(t *testing.T, h http.Handler, path string) (int, Report) {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	h.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	var report Report
+	if recorder.Code == http.StatusOK || recorder.Code == http.StatusServiceUnavailable {
+		if err := json.Unmarshal(recorder.Body.Bytes(), &report); err != nil {
+			t.Fatalf("%s: %v", recorder.Body, err)
+		}
+		if got := recorder.Header().Get("Content-Type"); got != "application/json" {
+			t.Errorf("Content-Type: %s", got)
+		}
+	}
+	return recorder.Code, report
+}
+
+func fine(context.Context) string { return "" }
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	ended := func(context.Context) string { return "shop/apns: the certificate has ended" }
+	for name, c := range map[string]struct {
+		checks []Check
+		stage  func(*Health)
+		code   int
+		want   Report
+	}{
+		"starting": {[]Check{{"redis", fine}}, func(*Health) {}, 503, Report{"starting", []Result{{"redis", "ok", ""}}}},
+		"ready":    {[]Check{{"redis", fine}}, (*Health).Started, 200, Report{"ready", []Result{{"redis", "ok", ""}}}},
+		"a check fails": {[]Check{{"redis", fine}, {"credentials", ended}}, (*Health).Started, 503,
+			Report{"not ready", []Result{{"redis", "ok", ""}, {"credentials", "failed", "shop/apns: the certificate has ended"}}}},
+		"draining":   {[]Check{{"redis", fine}}, func(h *Health) { h.Started(); h.Draining() }, 503, Report{"draining", []Result{{"redis", "ok", ""}}}},
+		"no checks":  {nil, (*Health).Started, 200, Report{"ready", []Result{}}},
+		"a late end": {[]Check{{"credentials", ended}}, (*Health).Draining, 503, Report{"draining", []Result{{"credentials", "failed", "shop/apns: the certificate has ended"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := New(c.checks...)
+			c.stage(h)
+			code, got := get(t, h, "/readyz")
+			if code != c.code || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%d %+v, want %d %+v", code, got, c.code, c.want)
+			}
+			if code, alive := get(t, h, "/healthz"); code != 200 || alive.Status != "alive" {
+				t.Errorf("/healthz: %d %+v", code, alive)
+			}
+		})
+	}
+}
+
+func TestOtherRequests(t *testing.T) {
+	t.Parallel()
+	h := New()
+	for target, want := range map[string]int{"GET /": 404, "POST /readyz": 405, "DELETE /healthz": 405, "HEAD /readyz": 503, "GET /readyz/redis": 404} {
+		var method, path string
+		for i := range target {
+			if target[i] == ' ' {
+				method, path = target[:i], target[i+1:]
+			}
+		}
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, httptest.NewRequest(method, path, nil))
+		if recorder.Code != want {
+			t.Errorf("%s: %d, want %d", target, recorder.Code, want)
+		}
+	}
+}
+
+// A check that hangs fails after its time-out, is asked by one at a time, and
+// does not hold up the answer.
+func TestAHangingCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var probes atomic.Int32
+		release := make(chan struct{})
+		h := New(Check{"redis", func(context.Context) string { probes.Add(1); <-release; return "" }})
+		h.Started()
+		began := time.Now()
+		var asked sync.WaitGroup
+		for range 5 {
+			asked.Go(func() {
+				if code, got := get(t, h, "/readyz"); code != 503 || got.Checks[0] != (Result{"redis", "failed", "does not answer within 1s"}) {
+					t.Errorf("%d %+v", code, got)
+				}
+			})
+		}
+		asked.Wait()
+		if took := time.Since(began); took != probeTimeout {
+			t.Errorf("took %s", took)
+		}
+		if n := probes.Load(); n != 1 {
+			t.Errorf("%d probes", n)
+		}
+		close(release)
+		synctest.Wait()
+		if code, _ := get(t, h, "/readyz"); code != 200 {
+			t.Errorf("%d after it is back", code)
+		}
+	})
+}
+
+// What was answered just now is told again, and no longer than that.
+func TestAnswersAreKeptForAMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		probes, wrong := 0, ""
+		h := New(Check{"redis", func(context.Context) string { probes++; return wrong }})
+		h.Started()
+		for range 10 {
+			if code, _ := get(t, h, "/readyz"); code != 200 {
+				t.Errorf("%d", code)
+			}
+		}
+		if probes != 1 {
+			t.Errorf("%d probes", probes)
+		}
+		wrong = "refuses the password"
+		time.Sleep(probeFresh)
+		if code, got := get(t, h, "/readyz"); code != 503 || got.Checks[0].Detail != wrong || probes != 2 {
+			t.Errorf("%d %+v after %d probes", code, got, probes)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package metrics
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A Backlog is what Redis holds, of all processes together.
+type Backlog struct {
+	Counts push.Counts
+	Jobs   map[string]map[worker.JobState]int64 // by queue
+}
+
+// ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.
+type ReadBacklog func(ctx context.Context) (Backlog, error)
+
+const (
+	// backlogFresh is how long what was read is told again, so that scrapes,
+	// however many, cost Redis little.
+	backlogFresh = 5 * time.Second
+	// backlogWait is how long a scrape waits for Redis, and backlogTimeout how
+	// long Redis may take for the next one.
+	backlogWait    = 500 * time.Millisecond
+	backlogTimeout = 5 * time.Second
+	// backlogStale is how long what was read is told while Redis does not answer.
+	backlogStale = 30 * time.Second
+)
+
+// backlog collects what Redis holds. It reads beside the scrapes, which neither
+// hammer Redis nor hang with it.
+type backlog struct {
+	read   ReadBacklog
+	life   context.Context
+	end    context.CancelFunc
+	reader sync.WaitGroup
+
+	mu      sync.Mutex
+	last    Backlog
+	at      time.Time     // when last was read
+	asked   time.Time     // when the last read began
+	reading chan struct{} // closed when the read under way is done; nil for none
+	failed  bool          // the last read that is done
+}
+
+func newBacklog(read ReadBacklog) *backlog {
+	b := &backlog{read: read}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+func (b *backlog) close() {
+	b.mu.Lock()
+	b.end()
+	b.mu.Unlock()
+	b.reader.Wait()
+}
+
+var (
+	redisUp = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time.", nil, nil)
+	notDone = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
+	booked  = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
+	letters = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
+	jobs    = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (b *backlog) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, jobs} {
+		all <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (b *backlog) Collect(samples chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	last, known, up := b.get()
+	gauge(redisUp, oneIf(up))
+	if !known {
+		return
+	}
+	gauge(notDone, float64(last.Counts.Waiting()))
+	gauge(booked, float64(max(0, last.Counts.Booked)))
+	gauge(letters, float64(last.Counts.Letters))
+	for queue, states := range last.Jobs {
+		for state, n := range states {
+			gauge(jobs, float64(n), queue, string(state))
+		}
+	}
+}
+
+// get answers what was read last, whether that still says anything, and whether
+// Redis answers.
+func (b *backlog) get() (last Backlog, known, up bool) {
+	if reading := b.refresh(); reading != nil {
+		timer := time.NewTimer(backlogWait)
+		defer timer.Stop()
+		select {
+		case <-reading:
+		case <-timer.C:
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last, !b.at.IsZero() && time.Since(b.at) < backlogStale, !b.failed && b.reading == nil
+}
+
+// refresh begins a read when it is time to. It answers what is closed when the
+// one under way is done, nil for none.
+func (b *backlog) refresh() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.reading != nil || time.Since(b.asked) < backlogFresh || b.life.Err() != nil {
+		return b.reading
+	}
+	reading := make(chan struct{})
+	b.reading, b.asked = reading, time.Now()
+	b.reader.Go(func() {
+		ctx, cancel := context.WithTimeout(b.life, backlogTimeout)
+		defer cancel()
+		last, err := b.read(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.failed = err != nil; err == nil {
+			b.last, b.at = last, time.Now()
+		}
+		b.reading = nil
+		close(reading)
+	})
+	return reading
+}

@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func held(n int64) Backlog {
+	return Backlog{
+		Counts: push.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
+		Jobs:   map[string]map[worker.JobState]int64{"pushpace-bulk": {worker.JobPending: n, worker.JobArchived: 0}},
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	m := New(Sources{Backlog: func(context.Context) (Backlog, error) { return held(7), nil }})
+	defer m.Close()
+	text := scrape(t, m)
+	for _, want := range []string{
+		`pushpace_bookings 6`,
+		`pushpace_dead_letters 4`,
+		`pushpace_jobs{queue="pushpace-bulk",state="archived"} 0`,
+		`pushpace_jobs{queue="pushpace-bulk",state="pending"} 7`,
+		`pushpace_redis_up 1`,
+		`pushpace_waiting 7`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// However many scrapes there are, Redis is read once in a while.
+func TestScrapesDoNotHammerRedis(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reads int64
+		b := newBacklog(func(context.Context) (Backlog, error) { reads++; return held(reads), nil })
+		defer b.close()
+		var scrapes sync.WaitGroup
+		for range 20 {
+			scrapes.Go(func() {
+				if last, known, up := b.get(); !known || !up || last.Counts.Waiting() != 1 {
+					t.Errorf("%+v, known %t, up %t", last, known, up)
+				}
+			})
+		}
+		scrapes.Wait()
+		time.Sleep(backlogFresh)
+		if last, _, _ := b.get(); last.Counts.Waiting() != 2 || reads != 2 {
+			t.Errorf("%d are waiting after %d reads", last.Counts.Waiting(), reads)
+		}
+	})
+}
+
+// While Redis hangs a scrape waits for a moment only, says that it does, and
+// what was read before until that is too old.
+func TestScrapesDoNotHangWithRedis(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hangs := false
+		b := newBacklog(func(ctx context.Context) (Backlog, error) {
+			if hangs {
+				<-ctx.Done()
+				return Backlog{}, ctx.Err()
+			}
+			return held(1), nil
+		})
+		defer b.close()
+		if _, known, up := b.get(); !known || !up {
+			t.Fatalf("known %t, up %t", known, up)
+		}
+		hangs = true
+		read := time.Now()
+		for time.Since(read) < 2*backlogStale {
+			time.Sleep(backlogFresh)
+			began := time.Now()
+			_, known, up := b.get()
+			if took := time.Since(began); took > backlogWait {
+				t.Errorf("a scrape takes %s", took)
+			}
+			if want := time.Since(read) < backlogStale; up || known != want {
+				t.Errorf("after %s: known %t, up %t", time.Since(read), known, up)
+			}
+		}
+		hangs = false
+		time.Sleep(backlogTimeout + backlogFresh)
+		if _, known, up := b.get(); !known || !up {
+			t.Errorf("Redis is back: known %t, up %t", known, up)
+		}
+	})
+}
+
+func TestAnErrorOfRedis(t *testing.T) {
+	t.Parallel()
+	b := newBacklog(func(context.Context) (Backlog, error) { return Backlog{}, errors.New("refused") })
+	if _, known, up := b.get(); known || up {
+		t.Errorf("known %t, up %t", known, up)
+	}
+	b.close()
+	if _, known, up := b.get(); known || up {
+		t.Errorf("closed: known %t, up %t", known, up)
+	}
+}

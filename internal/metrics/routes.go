@@ -1,0 +1,52 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pushpace/pushpace/worker"
+)
+
+// routes collects the state of the worker and of its ways to the providers.
+type routes struct{ worker func() *worker.Worker }
+
+var (
+	inFlight = prometheus.NewDesc("pushpace_in_flight", "Notifications that are being sent.",
+		[]string{"app", "platform"}, nil)
+	queuing = prometheus.NewDesc("pushpace_provider_queue", "Notifications in the process that wait for a place among those in flight.",
+		[]string{"app", "platform"}, nil)
+	breakerState = prometheus.NewDesc("pushpace_breaker_state", "1 for the state that the breaker is in, 0 for the others.",
+		[]string{"app", "platform", "state"}, nil)
+	paused = prometheus.NewDesc("pushpace_paused", "1 while an app's provider is paused.",
+		[]string{"app", "platform", "reason"}, nil)
+	waiting = prometheus.NewDesc("pushpace_process_waiting", "Notifications that wait in the process for their instant.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (routes) Describe(all chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, paused, waiting} {
+		all <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r routes) Collect(samples chan<- prometheus.Metric) {
+	w := r.worker()
+	if w == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	gauge(waiting, float64(w.Waiting()))
+	for _, s := range w.Routes() {
+		app, platform := s.App, string(s.Platform)
+		gauge(inFlight, float64(s.InFlight), app, platform)
+		gauge(queuing, float64(s.Queued), app, platform)
+		for _, state := range []worker.BreakerState{worker.BreakerClosed, worker.BreakerHalfOpen, worker.BreakerOpen} {
+			gauge(breakerState, oneIf(s.Breaker == state), app, platform, string(state))
+		}
+		if s.Pause != "" {
+			gauge(paused, 1, app, platform, string(s.Pause))
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Package tracing sends traces of notifications, from their producer to the
+// provider, to an OpenTelemetry collector.
+package tracing
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Options say where traces go.
+type Options struct {
+	// Endpoint is the URL that takes OTLP over HTTP, path included. Required.
+	// OpenTelemetry's own environment adds headers, certificates and attributes:
+	// OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_CERTIFICATE, OTEL_RESOURCE_ATTRIBUTES.
+	Endpoint string
+	// Ratio is how many of the traces that begin here are recorded, 0 to 1. One
+	// that began elsewhere is recorded if it is there.
+	Ratio float64
+	// Version is the program's.
+	Version string
+	// OnChange is told when spans begin to get lost, with the cause, and with nil
+	// when they arrive again. Required.
+	OnChange func(error)
+}
+
+// Tracing makes spans and sends them beside what it traces; when the collector
+// is slow or away, spans are dropped. A nil Tracing traces nothing.
+type Tracing struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+}
+
+const (
+	scope = "github.com/pushpace/pushpace"
+	// exportTimeout bounds one request to the collector, closeTimeout the last of them.
+	exportTimeout = 5 * time.Second
+	closeTimeout  = 2 * time.Second
+)
+
+// Start begins to trace. It connects to nothing yet.
+func Start(ctx context.Context, o Options) (*Tracing, error) {
+	otlp, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithTimeout(exportTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "pushpace"), attribute.String("service.version", o.Version)),
+		resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("trace: describe this process: %w", err)
+	}
+	provider := sdk.NewTracerProvider(
+		sdk.WithResource(about),
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Ratio))),
+		sdk.WithBatcher(&exporter{SpanExporter: otlp, onChange: o.OnChange}, sdk.WithExportTimeout(2*exportTimeout)),
+	)
+	return &Tracing{provider, provider.Tracer(scope)}, nil
+}
+
+// Close sends what is left, within two seconds.
+func (t *Tracing) Close() error {
+	if t == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("send the last traces: %w", err)
+	}
+	return nil
+}
+
+// Tracer is the workers'; nil for a nil Tracing.
+func (t *Tracing) Tracer() trace.Tracer {
+	if t == nil {
+		return nil
+	}
+	return t.tracer
+}
+
+// HTTP has every request that next, an http.ServeMux, answers be a span of the
+// trace that the request's headers name. Between them nothing may put another
+// request in the place of the one that comes: the mux notes the route in it.
+func (t *Tracing) HTTP(next http.Handler) http.Handler {
+	if t == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := t.tracer.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+		r = r.WithContext(ctx)
+		next.ServeHTTP(w, r)
+		if r.Pattern != "" {
+			span.SetName(r.Pattern)
+			span.SetAttributes(attribute.String("http.route", r.Pattern))
+		}
+	})
+}
+
+// An exporter tells when it fails, and when it works again, once each.
+type exporter struct {
+	sdk.SpanExporter
+	onChange func(error)
+	failing  atomic.Bool
+}
+
+// ExportSpans implements sdktrace.SpanExporter.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if failing := err != nil; e.failing.Swap(failing) != failing {
+		e.onChange(err)
+	}
+	return nil // the SDK would only print it
+}

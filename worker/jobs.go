@@ -1,0 +1,66 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A JobState is where a job is on asynq's queue, from a closed set.
+type JobState string
+
+// The states of a job.
+const (
+	JobPending   JobState = "pending"   // due
+	JobActive    JobState = "active"    // in a worker's hands
+	JobScheduled JobState = "scheduled" // to be sent later, as its producer said
+	JobPutOff    JobState = "put_off"   // asynq's retry: until a slot, another attempt, or a provider is ready
+	JobArchived  JobState = "archived"  // asynq gave it up, as it never should
+)
+
+// jobStates are asynq's key of each state, and how its jobs are counted.
+var jobStates = []struct {
+	state JobState
+	name  string
+	count func(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd
+}{
+	{JobPending, "pending", listLength},
+	{JobActive, "active", listLength},
+	{JobScheduled, "scheduled", setSize},
+	{JobPutOff, "retry", setSize},
+	{JobArchived, "archived", setSize},
+}
+
+func listLength(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd {
+	return pipe.LLen(ctx, key)
+}
+
+func setSize(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd {
+	return pipe.ZCard(ctx, key)
+}
+
+// ReadJobs counts the jobs of each of our queues by their state. Each count is
+// one step for Redis, however many there are.
+func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map[JobState]int64, error) {
+	pipe := client.Pipeline()
+	counts := map[string][]*redis.IntCmd{}
+	for queue := range push.Queues() {
+		for _, s := range jobStates {
+			counts[queue] = append(counts[queue], s.count(ctx, pipe, queueKey(queue, s.name)))
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("count the jobs: %w", err)
+	}
+	jobs := make(map[string]map[JobState]int64, len(counts))
+	for queue, all := range counts {
+		jobs[queue] = make(map[JobState]int64, len(all))
+		for i, count := range all {
+			jobs[queue][jobStates[i].state] = count.Val()
+		}
+	}
+	return jobs, nil
+}

@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A RouteStatus is how one app's way to one platform is right now, as this
+// worker knows it.
+type RouteStatus struct {
+	App      string
+	Platform push.Platform
+	// InFlight is how many notifications are being sent, Concurrency at most, and
+	// Queued how many stand before it for want of a place.
+	InFlight, Queued int
+	Breaker          BreakerState
+	// Pause is the reason of the pause in force; empty for none.
+	Pause providers.Reason
+}
+
+// A BreakerState is from a closed set.
+type BreakerState string
+
+// The states of a breaker. Every pause opens it, so that what comes after is
+// probed first.
+const (
+	BreakerClosed   BreakerState = "closed"
+	BreakerHalfOpen BreakerState = "half_open"
+	BreakerOpen     BreakerState = "open"
+)
+
+// Routes answers how each route is, sorted by app and platform.
+func (w *Worker) Routes() []RouteStatus {
+	now := time.Now()
+	var all []RouteStatus
+	for _, platforms := range w.h.routes {
+		for _, r := range platforms {
+			all = append(all, r.status(now))
+		}
+	}
+	slices.SortFunc(all, func(a, b RouteStatus) int {
+		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))
+	})
+	return all
+}
+
+func (r *route) status(now time.Time) RouteStatus {
+	s := RouteStatus{
+		App: r.app, Platform: r.platform, Breaker: BreakerClosed,
+		InFlight: len(r.gate.places), Queued: int(r.gate.waiting.Load()),
+	}
+	switch r.breaker.cb.State() {
+	case gobreaker.StateOpen:
+		s.Breaker = BreakerOpen
+	case gobreaker.StateHalfOpen:
+		s.Breaker = BreakerHalfOpen
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pause.left(now) > 0 {
+		s.Pause = r.pause.Reason
+	}
+	return s
+}
+
+// Waiting is how many notifications wait in the process for their instant.
+func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }

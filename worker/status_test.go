@@ -1,0 +1,130 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func route(t *testing.T, w *worker.Worker, app string, platform push.Platform) worker.RouteStatus {
+	t.Helper()
+	for _, s := range w.Routes() {
+		if s.App == app && s.Platform == platform {
+			return s
+		}
+	}
+	t.Fatalf("no route %s/%s", app, platform)
+	return worker.RouteStatus{}
+}
+
+// run is start, and answers the worker.
+func (r *rig) run() *worker.Worker {
+	r.t.Helper()
+	w, err := worker.New(r.options)
+	must(r.t, err)
+	must(r.t, w.Start())
+	r.t.Cleanup(w.Shutdown)
+	return w
+}
+
+func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	w := r.run()
+	if got := w.Routes(); len(got) != 3 || got[0].App != "apple" || got[1].Platform != push.APNs || got[2].Platform != push.FCM {
+		t.Fatalf("%+v", got)
+	}
+	want := worker.RouteStatus{App: "shop", Platform: push.APNs, Breaker: worker.BreakerClosed}
+	if got := route(t, w, "shop", push.APNs); got != want {
+		t.Errorf("%+v", got)
+	}
+	r.apns.RespondAlways(standin.Answer{Status: 403, Reason: "InvalidProviderToken"})
+	r.enqueue(to("refused"))
+	wait(t, func() bool { return route(t, w, "shop", push.APNs).Pause == "InvalidProviderToken" })
+	if got := route(t, w, "shop", push.APNs); got.Breaker != worker.BreakerOpen {
+		t.Errorf("%+v", got)
+	}
+	if got := route(t, w, "shop", push.FCM); got.Pause != "" || got.Breaker != worker.BreakerClosed {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRoutesTellWhatIsInFlight(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Second
+	w := r.run()
+	r.apns.Respond(appleToken, standin.Answer{Delay: 2 * time.Second}, standin.Answer{})
+	r.enqueue(to("slow"))
+	wait(t, func() bool { return route(t, w, "shop", push.APNs).InFlight == 1 })
+	r.enqueue(to("behind"))
+	wait(t, func() bool { return route(t, w, "shop", push.APNs).Queued == 1 })
+	r.settled(2)
+	wait(t, func() bool { s := route(t, w, "shop", push.APNs); return s.InFlight == 0 && s.Queued == 0 })
+}
+
+// What Redis holds is told by the counts and the queues, wherever it waits.
+func TestBacklogAndAges(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: time.Hour}, nil))
+		w := r.run()
+		r.enqueue(to("now"))
+		r.settled(1)
+		r.enqueue(to("an-hour"))
+		later := to("later")
+		later.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(later)
+		jobs := func() map[worker.JobState]int64 {
+			all, err := worker.ReadJobs(t.Context(), r.client)
+			must(t, err)
+			return all["pushpace-default"]
+		}
+		wait(t, func() bool { return jobs()[worker.JobPutOff] == 1 && jobs()[worker.JobScheduled] == 1 })
+		if got := jobs(); got[worker.JobPending] != 0 || got[worker.JobActive] != 0 || got[worker.JobArchived] != 0 {
+			t.Errorf("%v", got)
+		}
+		counts, err := r.records.Counts(t.Context())
+		must(t, err)
+		if counts.Waiting() != 2 || counts.Booked != 1 || counts.Letters != 0 {
+			t.Errorf("%+v", counts)
+		}
+		if n := w.Waiting(); n != 0 {
+			t.Errorf("%d wait in the process", n)
+		}
+		must(t, worker.NewControl(r.client, r.records, r.limiter, r.options.Limits).Cancel(t.Context(), "an-hour"))
+		if counts, err = r.records.Counts(t.Context()); err != nil || counts.Booked != 0 {
+			t.Errorf("%+v, %v", counts, err)
+		}
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		if len(r.seen.ages) != 2 || len(r.seen.took) != 1 || r.seen.took[0] <= 0 || r.seen.ages[0] > 10*time.Second {
+			t.Errorf("ages %v, attempts %v", r.seen.ages, r.seen.took)
+		}
+	})
+}
+
+// A visit counts as the first one once, however often the notification comes back.
+func TestOnlyTheFirstVisitHasAnAge(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n = 4
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: 1200 * time.Millisecond}, nil))
+		r.start()
+		for i := range n {
+			r.enqueue(to("paced-" + string(rune('a'+i))))
+		}
+		counts := r.settled(n)
+		if counts.Booked != 0 {
+			t.Errorf("%d are booked", counts.Booked)
+		}
+		_, deferrals := r.seen.counts()
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		if len(r.seen.ages) != n || deferrals == 0 {
+			t.Errorf("%d first visits of %d notifications, %d deferrals", len(r.seen.ages), n, deferrals)
+		}
+	})
+}

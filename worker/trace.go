@@ -1,0 +1,128 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A visit of a notification is one span, "handle", of the trace that its task's
+// headers name, beside "queue", which is what it waited before. "handle" holds
+// "acquire" and one "send" a target, and that the provider's request. No user,
+// token or text of a notification is in them.
+
+// traced is the handler with a span about every visit.
+type traced struct{ *handler }
+
+// processor is what the lanes call: the handler itself when nothing is traced.
+func (h *handler) processor() asynq.Handler {
+	if h.Tracer == nil {
+		return h
+	}
+	return traced{h}
+}
+
+// ProcessTask implements asynq.Handler.
+func (t traced) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers()))
+	producer := ctx
+	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
+	defer span.End()
+	err := t.handler.ProcessTask(context.WithValue(ctx, producerKey{}, producer), task)
+	if c := (*comeback)(nil); errors.As(err, &c) {
+		span.SetAttributes(attribute.Float64("pushpace.back_after_s", c.after.Seconds()))
+		if c.failed {
+			span.SetStatus(codes.Error, "it is to be repeated")
+		}
+	}
+	return err
+}
+
+// producerKey is of the context in which the notification's producer is the parent.
+type producerKey struct{}
+
+// traceDelivery tells the visit's span whose it is.
+func (h *handler) traceDelivery(ctx context.Context, d *delivery) {
+	if h.Tracer == nil {
+		return
+	}
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	now := time.Now()
+	waited := d.waited(now)
+	span.SetAttributes(
+		attribute.String("messaging.message.id", d.ID), attribute.String("messaging.destination.name", d.queue),
+		attribute.String("pushpace.app", d.App), attribute.String("pushpace.category", d.Category),
+		attribute.Float64("pushpace.queue_wait_s", waited.Seconds()),
+	)
+	if producer, ok := ctx.Value(producerKey{}).(context.Context); ok && trace.SpanContextFromContext(producer).IsValid() {
+		_, wait := h.Tracer.Start(producer, "queue", trace.WithTimestamp(now.Add(-waited)))
+		wait.End(trace.WithTimestamp(now))
+	}
+}
+
+// startSpan begins a span inside the visit's; one that does nothing when nothing
+// is traced.
+func (h *handler) startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	if h.Tracer == nil {
+		return ctx, noSpan
+	}
+	return h.Tracer.Start(ctx, name)
+}
+
+var noSpan = trace.SpanFromContext(context.Background())
+
+// traceDecision ends the limiter's span.
+func traceDecision(span trace.Span, decision throttle.Decision, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, "the limiter is away")
+		return
+	}
+	span.SetAttributes(
+		attribute.String("pushpace.decision", decision.Status.String()), attribute.Float64("pushpace.left_s", decision.Left.Seconds()),
+	)
+	if decision.Rule != "" {
+		span.SetAttributes(attribute.String("pushpace.scope", decision.Scope), attribute.String("pushpace.rule", decision.Rule))
+	}
+}
+
+// traceOutcome ends a target's span.
+func traceOutcome(span trace.Span, r *route, o providers.Outcome) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(
+		attribute.String("pushpace.app", r.app), attribute.String("pushpace.platform", string(r.platform)),
+		attribute.String("pushpace.outcome", o.Kind.String()), attribute.String("pushpace.reason", string(o.Reason)),
+	)
+	if o.Kind != providers.Delivered {
+		span.SetStatus(codes.Error, string(o.Reason))
+	}
+}
+
+// traceEnd tells the visit's span how the notification ends.
+func (h *handler) traceEnd(ctx context.Context, state push.State) {
+	if h.Tracer == nil {
+		return
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(attribute.String("pushpace.state", string(state)))
+	}
+}
