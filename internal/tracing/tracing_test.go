@@ -1,0 +1,311 @@
+package tracing_test
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/tracing"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/apns/apnstest"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+
+// A receiver takes OTLP over HTTP.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	spans  []*otlp.Span
+	status int // of the answers; 0 for OK
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := new(receiver)
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body := io.Reader(request.Body)
+		if request.Header.Get("Content-Encoding") == "gzip" {
+			var err error
+			if body, err = gzip.NewReader(body); err != nil {
+				t.Error(err)
+			}
+		}
+		text, err := io.ReadAll(body)
+		if err != nil {
+			t.Error(err)
+		}
+		export := new(collector.ExportTraceServiceRequest)
+		if err := proto.Unmarshal(text, export); err != nil {
+			t.Error(err)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.status != 0 {
+			w.WriteHeader(r.status)
+			return
+		}
+		for _, resource := range export.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				r.spans = append(r.spans, scope.Spans...)
+			}
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// named answers the spans of that name.
+func (r *receiver) named(name string) []*otlp.Span {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.spans), func(s *otlp.Span) bool { return s.Name != name })
+}
+
+// one answers the only span of that name.
+func (r *receiver) one(t *testing.T, name string) *otlp.Span {
+	t.Helper()
+	spans := r.named(name)
+	if len(spans) != 1 {
+		t.Fatalf("%d spans %q, want one", len(spans), name)
+	}
+	return spans[0]
+}
+
+func text(s *otlp.Span, key string) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t *testing.T, r *receiver, ratio float64) *tracing.Tracing {
+	t.Helper()
+	traces, err := tracing.Start(t.Context(), tracing.Options{Endpoint: r.URL + "/v1/traces", Ratio: ratio, OnChange: func(err error) {
+		if err != nil {
+			t.Errorf("spans are lost: %v", err)
+		}
+	}})
+	must(t, err)
+	return traces
+}
+
+// send sends the notification from a producer to the stand-ins, each process
+// with traces of its own, and returns when all is over.
+func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notification) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
+	defer client.Close()
+	dir := t.TempDir()
+	apple, err := apnstest.NewServer(apnstest.Options{})
+	must(t, err)
+	defer apple.Close()
+	google, err := fcmtest.NewServer(fcmtest.Options{})
+	must(t, err)
+	defer google.Close()
+	appleConfig, err := apple.WriteCredentials(dir)
+	must(t, err)
+	googleConfig, err := google.WriteCredentials(dir)
+	must(t, err)
+	appleSender, err := apns.New(appleConfig)
+	must(t, err)
+	defer appleSender.Close()
+	googleSender, err := fcm.New(t.Context(), googleConfig)
+	must(t, err)
+	defer googleSender.Close()
+	limiter := throttle.NewRedis(client, throttle.Options{})
+	defer limiter.Close()
+	records := push.NewRecords(client, "", 0)
+	w, err := worker.New(worker.Options{
+		Queue: client, Limiter: limiter, Records: records, Tracer: workers.Tracer(), Lanes: 1, Log: slog.New(slog.DiscardHandler),
+		Limits:  throttle.NewLimits(throttle.Policy{MinGap: time.Second}, nil),
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: appleSender, push.FCM: googleSender}},
+	})
+	must(t, err)
+	_, err = producers.Producer(push.NewProducer(client, "", 0)).Enqueue(t.Context(), n)
+	must(t, err)
+	must(t, w.Start())
+	defer w.Shutdown()
+	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		counts, err := records.Counts(deadline)
+		must(t, err)
+		if counts.Ended[push.Delivered] == 1 {
+			return
+		}
+		<-tick.C
+	}
+}
+
+func shipped() *push.Notification {
+	return &push.Notification{
+		ID: "order-1", App: "shop", User: "canary-user", Category: "orders", Title: "canary-title", Body: "canary-body",
+		Targets: []push.Target{{Platform: push.APNs, Token: "5ec7e7ca"}, {Platform: push.FCM, Token: "canary-token"}},
+		Data:    map[string]string{"key": "canary-data"},
+	}
+}
+
+// One trace leads from the producer to the provider's answer.
+func TestFromProducerToProvider(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	producers, workers := start(t, r, 1), start(t, r, 0) // the producer decides
+	send(t, producers, workers, shipped())
+	must(t, producers.Close())
+	must(t, workers.Close())
+
+	enqueue, queue, handle, acquire := r.one(t, "enqueue"), r.one(t, "queue"), r.one(t, "handle"), r.one(t, "acquire")
+	if len(enqueue.ParentSpanId) != 0 || enqueue.Kind != otlp.Span_SPAN_KIND_PRODUCER {
+		t.Errorf("enqueue: %v", enqueue)
+	}
+	parents := map[*otlp.Span]*otlp.Span{queue: enqueue, handle: enqueue, acquire: handle}
+	sends, posts := r.named("send"), r.named("POST")
+	if len(sends) != 2 || len(posts) != 2 {
+		t.Fatalf("%d sends and %d requests, want one for each target", len(sends), len(posts))
+	}
+	for _, s := range sends {
+		parents[s] = handle
+	}
+	for _, p := range posts {
+		i := slices.IndexFunc(sends, func(s *otlp.Span) bool { return string(s.SpanId) == string(p.ParentSpanId) })
+		if i < 0 || p.Kind != otlp.Span_SPAN_KIND_CLIENT || text(p, "server.address") != "127.0.0.1" {
+			t.Fatalf("the request is not a send's: %v", p)
+		}
+		parents[p] = sends[i]
+	}
+	for span, parent := range parents {
+		if string(span.TraceId) != string(enqueue.TraceId) || string(span.ParentSpanId) != string(parent.SpanId) {
+			t.Errorf("%s is not a part of %s", span.Name, parent.Name)
+		}
+		if span.StartTimeUnixNano > span.EndTimeUnixNano || span != queue && span.StartTimeUnixNano < parent.StartTimeUnixNano {
+			t.Errorf("%s begins before %s, or ends before it begins", span.Name, parent.Name)
+		}
+	}
+	for want, got := range map[string]string{
+		"order-1": text(handle, "messaging.message.id"), "shop": text(handle, "pushpace.app"), "orders": text(enqueue, "pushpace.category"),
+		"delivered": text(handle, "pushpace.state"), "granted": text(acquire, "pushpace.decision"), "ok": text(sends[0], "pushpace.reason"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, span := range r.spans {
+		if words := strings.ToLower(span.String()); strings.Contains(words, "canary") || strings.Contains(words, "5ec7e7ca") {
+			t.Errorf("it tells a token, a text or a user: %v", span)
+		}
+	}
+}
+
+// What a producer without traces enqueues is traced from the worker on, as often
+// as the ratio says.
+func TestFromTheWorkerOn(t *testing.T) {
+	t.Parallel()
+	for ratio, want := range map[float64]int{0: 0, 1: 1} {
+		r := newReceiver(t)
+		workers := start(t, r, ratio)
+		send(t, nil, workers, shipped())
+		must(t, workers.Close())
+		if got := len(r.named("handle")); got != want {
+			t.Errorf("ratio %v: %d traces, want %d", ratio, got, want)
+		}
+		if len(r.named("queue")) != 0 {
+			t.Error("the wait has no producer, and is a trace of its own")
+		}
+		for _, handle := range r.named("handle") {
+			if len(handle.ParentSpanId) != 0 {
+				t.Errorf("handle is a part of something: %v", handle)
+			}
+		}
+	}
+}
+
+// Without a collector everything works, and that spans get lost is told once.
+func TestACollectorThatIsAway(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	r.answer(http.StatusBadRequest)
+	told := make(chan error, 10)
+	traces, err := tracing.Start(t.Context(), tracing.Options{Endpoint: r.URL, Ratio: 1, OnChange: func(err error) { told <- err }})
+	must(t, err)
+	send(t, traces, traces, shipped())
+	if err := traces.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(told) != 1 || <-told == nil {
+		t.Errorf("told %d times", len(told)+1)
+	}
+	if len(r.named("handle")) != 0 {
+		t.Error("it was refused")
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	traces := start(t, r, 0)
+	mux := http.NewServeMux()
+	var inside trace.SpanContext
+	mux.HandleFunc("GET /v1/notifications/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		inside = trace.SpanContextFromContext(r.Context())
+	})
+	request := httptest.NewRequest(http.MethodGet, "/v1/notifications/canary", nil)
+	request.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	traces.HTTP(mux).ServeHTTP(httptest.NewRecorder(), request)
+	must(t, traces.Close())
+	span := r.one(t, "GET /v1/notifications/{id}")
+	if inside.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || inside.SpanID() != trace.SpanID(span.SpanId) || strings.Contains(span.String(), "canary") {
+		t.Errorf("%v in %v", inside, span)
+	}
+}
+
+// Off, it is nothing.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	var off *tracing.Tracing
+	mux := http.NewServeMux()
+	if off.Tracer() != nil || off.HTTP(mux) != http.Handler(mux) || off.Close() != nil {
+		t.Error("something is traced")
+	}
+}

@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// untraced is what tracing adds to a notification when it is off.
+func untraced(ctx context.Context, h *handler, d *delivery) {
+	h.traceDelivery(ctx, d)
+	_, span := h.startSpan(ctx, "acquire")
+	traceDecision(span, throttle.Decision{}, nil)
+	_, span = h.startSpan(ctx, "send")
+	traceOutcome(span, nil, providers.Outcome{})
+	h.traceEnd(ctx, push.Delivered)
+}
+
+// Off, tracing allocates nothing, and the lanes call the handler itself.
+func TestUntraced(t *testing.T) {
+	h, d := &handler{Options: &Options{}}, &delivery{}
+	if n := testing.AllocsPerRun(100, func() { untraced(t.Context(), h, d) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if h.processor() != h {
+		t.Error("something stands before the handler")
+	}
+}
+
+func BenchmarkUntraced(b *testing.B) {
+	h, d := &handler{Options: &Options{}}, &delivery{}
+	b.ReportAllocs()
+	for b.Loop() {
+		untraced(b.Context(), h, d)
+	}
+}
