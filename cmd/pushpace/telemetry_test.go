@@ -48,7 +48,7 @@ func TestMetrics(t *testing.T) {
 	})
 	for _, pattern := range []string{
 		`pushpace_checks_total ([5-9]|1\d)`,
-		`pushpace_deferrals_total\{rule="gap",scope="general"\} [1-3]`,
+		`pushpace_deferrals_total\{app="demo",category="other",rule="gap",scope="general"\} [1-3]`,
 		`pushpace_lateness_seconds_count 3`,
 		`pushpace_attempts_total\{app="demo",kind="delivered",platform="apns",reason="ok"\} 4`,
 		`pushpace_attempts_total\{app="demo",kind="dead_token",platform="apns",reason="\w+"\} 1`,

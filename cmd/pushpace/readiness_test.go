@@ -1,0 +1,92 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// A probe is told when Redis hangs and when it is back, and when the process is
+// on its way out.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	s := &site{client: server.Client(t)}
+	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0"}
+	standIns := s.simulate(t, "--latency", "3s")
+	workers := s.serve(t)
+	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String()), "metrics")
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	ready := func() (int, health.Report) {
+		status, text := fetch(t, client, url+"readyz")
+		var report health.Report
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return status, report
+	}
+	alive := func() {
+		t.Helper()
+		if status, text := fetch(t, client, url+"healthz"); status != http.StatusOK {
+			t.Errorf("/healthz: %d %s", status, text)
+		}
+	}
+	status, report := ready()
+	if status != http.StatusOK || report.Status != "ready" || len(report.Checks) != 2 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" {
+		t.Errorf("%d %+v", status, report)
+	}
+	server.Pause(t)
+	workers.until(t, "not ready", func() bool { status, report = ready(); return status == http.StatusServiceUnavailable })
+	if report.Checks[0].State != "failed" || report.Checks[1].State != "ok" {
+		t.Errorf("%+v", report)
+	}
+	alive()
+	server.Resume(t)
+	workers.until(t, "ready again", func() bool { status, _ = ready(); return status == http.StatusOK })
+	s.send(t, exitDone, notification("slow", "ada", "", "apns", "00fc"))
+	workers.until(t, "it is being sent", func() bool {
+		_, text := fetch(t, client, url+"metrics")
+		return strings.Contains(text, `pushpace_in_flight{app="demo",platform="apns"} 1`)
+	})
+	workers.terminate(t)
+	workers.until(t, "draining", func() bool { status, report = ready(); return report.Status == "draining" })
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("%d", status)
+	}
+	alive()
+	if got := workers.wait(t, 20*time.Second); got != exitDone {
+		t.Errorf("exit status %d: %s", got, &workers.stderr)
+	}
+	s.stop(t, standIns)
+}
+
+// A certificate that has ended makes the process not ready, and is named.
+func TestReadinessWithAnEndedCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	withKiosk := strings.Replace(string(pushpace.ConfigYAML), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem}}\n", 1)
+	s.dir = write(t, "config.yaml", withKiosk)
+	writeCertificate(t, filepath.Join(s.dir, "kiosk.pem"), time.Now().Add(6*time.Second))
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	workers := s.serve(t)
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(workers.stderr.String())
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	workers.until(t, "not ready", func() bool {
+		status, text := fetch(t, client, url+"readyz")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, `"detail":"the certificate has ended: kiosk/apns"`)
+	})
+	s.stop(t, workers)
+}

@@ -1,0 +1,261 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// writeCertificate writes a certificate that ends then, with its key.
+func writeCertificate(t *testing.T, file string, ends time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: ends.Add(-24 * time.Hour), NotAfter: ends}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fetch(t *testing.T, client *http.Client, url string) (int, string) {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// everyMetric has the program do everything that it tells of in metrics, and answers
+// them.
+func everyMetric(t *testing.T) map[string]series {
+	t.Helper()
+	s := newSite(t)
+	s.simulate(t, "--fcm-fault", "429", "--retry-after", "1m")
+	config, err := os.ReadFile(filepath.Join(s.dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	withKiosk := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem}}\n", 1)
+	if err := os.WriteFile(filepath.Join(s.dir, "config.yaml"), []byte(withKiosk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writeCertificate(t, filepath.Join(s.dir, "kiosk.pem"), time.Now().Add(time.Hour))
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0")
+	workers := s.serve(t)
+	log := workers.stderr.String()
+	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log)
+	api := regexp.MustCompile(`msg=api url=(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)
+	if metrics == "" || api == nil {
+		t.Fatalf("standard error: %s", log)
+	}
+	s.send(t, exitDone, notification("one", "ada", "marketing", "apns", "00fc")+notification("tomorrow", "ada", "marketing", "apns", "00fc")+
+		notification("three", "ben", "", "fcm", "a-token"))
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	if status, body := fetch(t, client, api[1]+"/v1/audit"); status != http.StatusOK {
+		t.Fatalf("%d: %s", status, body)
+	}
+	var all map[string]series
+	var text string
+	workers.until(t, "a delivery, a deferral and a pause", func() bool {
+		_, text = fetch(t, client, metrics)
+		all = parseMetrics(text)
+		return strings.Contains(text, `pushpace_ended_total{state="delivered"} 1`) && all["pushpace_deferrals_total"] != nil && all["pushpace_paused"] != nil
+	})
+	// an API that fails is a matter of a label's value
+	if all["pushpace_http_requests_total"] == nil {
+		t.Fatalf("the API's requests are not counted:\n%s", text)
+	}
+	all["pushpace_http_requests_total"]["status"]["5xx"] = true
+	s.stop(t, workers)
+	return all
+}
+
+// The dashboard, the alert rules and the table in docs/ speak of what the program
+// tells, of all of it, and of nothing else.
+func TestWatching(t *testing.T) {
+	t.Parallel()
+	all := everyMetric(t)
+	drawn := map[string]bool{}
+	check := func(what, expr string) {
+		t.Helper()
+		metrics, err := checkPromQL(expr, all)
+		if err != nil {
+			t.Errorf("%s: %s: %v", what, expr, err)
+		}
+		for _, m := range metrics {
+			drawn[family(m, all)] = true
+		}
+	}
+	for what, expr := range dashboard(t) {
+		check(what, expr)
+	}
+	for _, name := range families(all) {
+		if !drawn[name] {
+			t.Errorf("the dashboard does not show %s", name)
+		}
+	}
+	for what, expr := range alerts(t) {
+		check(what, expr)
+	}
+	docs, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(pushpace_[a-z_]+)` \\| ?([^|]*) ?\\|").FindAllStringSubmatch(string(docs), -1) {
+		listed[m[1]] = true
+		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[2], -1) {
+			if all[m[1]][label[1]] == nil && all[m[1]+"_bucket"][label[1]] == nil {
+				t.Errorf("docs/operations.md: %s has no label %s", m[1], label[1])
+			}
+		}
+	}
+	for _, name := range families(all) {
+		if !listed[name] {
+			t.Errorf("docs/operations.md does not list %s", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		t.Errorf("docs/operations.md lists %s, which is not told", name)
+	}
+}
+
+// dashboard answers the dashboard's expressions by what they are for.
+func dashboard(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/grafana/pushpace.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Templating struct {
+			List []struct{ Name, Query string }
+		}
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	all, ids := map[string]string{}, map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] || p.Title == "" || len(p.Targets) == 0 {
+			t.Errorf("panel %d %q", p.ID, p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			all[fmt.Sprintf("panel %q %s", p.Title, target.RefID)] = target.Expr
+		}
+	}
+	for _, v := range d.Templating.List {
+		if m := regexp.MustCompile(`^label_values\((\w+), (\w+)\)$`).FindStringSubmatch(v.Query); m != nil {
+			all["variable "+v.Name] = "sum by (" + m[2] + ") (" + m[1] + ")"
+		}
+	}
+	if len(all) < 20 {
+		t.Errorf("only %d expressions", len(all))
+	}
+	return all
+}
+
+// alerts answers the rules' expressions by their names.
+func alerts(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         time.Duration     `yaml:"for"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			severity := r.Labels["severity"]
+			if all[r.Alert] != "" || !strings.HasPrefix(r.Alert, "Pushpace") || severity != "page" && severity != "ticket" ||
+				r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !regexp.MustCompile(`(==|<|>) \S`).MatchString(r.Expr) {
+				t.Errorf("rule %q: %+v", r.Alert, r)
+			}
+			all[r.Alert] = r.Expr
+		}
+	}
+	if len(all) < 10 {
+		t.Errorf("only %d rules", len(all))
+	}
+	return all
+}
+
+// What checks the expressions finds what is wrong with them.
+func TestPromQLIsChecked(t *testing.T) {
+	t.Parallel()
+	some := parseMetrics("a_total{app=\"shop\",state=\"ended\"} 3\nh_seconds_bucket{le=\"1\"} 2\n")
+	for expr, fine := range map[string]bool{
+		`sum by (app) (rate(a_total{state="ended"}[5m])) > 0`:                    true,
+		`histogram_quantile(0.99, sum by (le) (rate(h_seconds_bucket[5m]))) > 1`: true,
+		`a_total{state=~"ended|lost"} - time() < 14`:                             true,
+		`sum(rate(b_total[5m]))`:                                                 false,
+		`a_total{state="lost"}`:                                                  false,
+		`a_total{user=~".*"}`:                                                    false,
+		`sum by (user) (a_total)`:                                                false,
+		`sum(rate(a_total[5m])`:                                                  false,
+		`averages(a_total)`:                                                      false,
+		`a_total{state="ended"`:                                                  false,
+		`a_total offset 5m`:                                                      false,
+		`sum(rate(a_total["5m"]))`:                                               false,
+	} {
+		if _, err := checkPromQL(expr, some); (err == nil) != fine {
+			t.Errorf("%s: %v", expr, err)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+// Package deploy holds what pushpace is run with: an image, a compose file, a
+// systemd unit, manifests for Kubernetes, a dashboard and alert rules. Its tests
+// check them against the program and its configuration.
+package deploy
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// load loads a configuration whose secrets are somewhere else than here.
+func load(t *testing.T, text string, secrets ...string) *config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	for _, path := range secrets {
+		if !strings.Contains(text, path) {
+			t.Errorf("the configuration names no %s", path)
+		}
+		file := filepath.Join(dir, filepath.Base(path))
+		text = strings.ReplaceAll(text, path, file)
+		if err := os.WriteFile(file, []byte("a secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := config.Parse(filepath.Join(dir, "config.yaml"), []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The image's own line builds one static program, which knows its command.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	text := read(t, "Dockerfile")
+	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(text)
+	if line == nil {
+		t.Fatal("the Dockerfile builds nothing")
+	}
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "pushpace")
+	build := exec.Command("sh", "-c", strings.ReplaceAll(line[1], "/out/pushpace", binary))
+	build.Dir = ".."
+	build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "GOFLAGS=-buildvcs=false")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", line[1], err, out)
+	}
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the program is not static: it has %s", p.Type)
+		}
+	}
+	for _, want := range []string{
+		"COPY --from=build /out/pushpace /usr/local/bin/pushpace\n", `ENTRYPOINT ["/usr/local/bin/pushpace"]`, `CMD ["serve"]`,
+		"USER 65532:65532\n", "FROM gcr.io/distroless/static-debian12:nonroot\n", "ENV PUSHPACE_CONFIG=/etc/pushpace/config.yaml\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the Dockerfile has no %s", want)
+		}
+	}
+	goMod := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(read(t, "../go.mod"))
+	if !strings.Contains(text, "golang:"+goMod[1]+"-") {
+		t.Errorf("the image is not built with Go %s", goMod[1])
+	}
+	help, err := exec.Command(binary, "serve", "--help").CombinedOutput()
+	if err != nil {
+		t.Fatalf("serve --help: %v\n%s", err, help)
+	}
+	for _, flag := range []string{"--config", "--only"} { // the unit's and the manifests'
+		if !strings.Contains(string(help), flag) {
+			t.Errorf("serve has no %s", flag)
+		}
+	}
+}
+
+// drains checks that whoever stops the program waits for longer than it takes.
+func drains(t *testing.T, c *config.Config, grace time.Duration) {
+	t.Helper()
+	const margin = 5 * time.Second
+	if grace < c.Worker.ShutdownTimeout+margin {
+		t.Errorf("it is killed after %s, and may take %s", grace, c.Worker.ShutdownTimeout)
+	}
+}
+
+// listens checks where the API and the metrics are.
+func listens(t *testing.T, c *config.Config) {
+	t.Helper()
+	if c.HTTP.Listen != "0.0.0.0:8080" || c.Telemetry.Listen != "0.0.0.0:9090" || len(c.HTTP.Tokens) == 0 {
+		t.Errorf("it listens on %s and %s, for %d tokens", c.HTTP.Listen, c.Telemetry.Listen, len(c.HTTP.Tokens))
+	}
+}
+
+func TestUnit(t *testing.T) {
+	t.Parallel()
+	text := read(t, "systemd/pushpace.service")
+	values := func(key string) []string {
+		var all []string
+		for _, m := range regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllStringSubmatch(text, -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	for key, want := range map[string]string{
+		"ExecStart": "/usr/local/bin/pushpace serve --config /etc/pushpace/config.yaml", "ExecReload": "/bin/kill -HUP $MAINPID",
+		"DynamicUser": "yes", "RestartPreventExitStatus": "2", "KillMode": "mixed",
+		"LoadCredential": "redis-password:/etc/pushpace/redis-password", "Environment": "PUSHPACE_REDIS__PASSWORD_FILE=%d/redis-password",
+	} {
+		if got := values(key); len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	secret := filepath.Join(t.TempDir(), "redis-password")
+	if err := os.WriteFile(secret, []byte("a secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	variable := strings.ReplaceAll(values("Environment")[0], "%d/redis-password", secret)
+	c, err := config.Load("../config.yaml", []string{"PUSHPACE_REDIS__ADDRESS=127.0.0.1:6379", variable})
+	if err != nil || c.Redis.Password != "a secret" {
+		t.Fatalf("%v, %v", c, err)
+	}
+	grace, err := time.ParseDuration(values("TimeoutStopSec")[0] + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drains(t, c, grace)
+}
+
+// What systemd itself has to say of the unit.
+func TestUnitVerifies(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skipf("CANNOT CHECK: systemd's verdict on the unit: %v", err)
+	}
+	dir := t.TempDir()
+	// verify wants the program there
+	text := strings.Replace(read(t, "systemd/pushpace.service"), "/usr/local/bin/pushpace serve", "/bin/true serve", 1)
+	file := filepath.Join(dir, "pushpace.service")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "pushpace.service") {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// 0 is sealed, 10 is open
+	out, err = exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=20", file).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, lastLine(string(out)))
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return fmt.Sprintf("… %s", lines[len(lines)-1])
+}
