@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -27,12 +28,12 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
 	a := &apiServer{API: api.New(api.Options{
-		HTTP: cfg.HTTP, Producer: push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention), Records: s.records,
+		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
 		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits),
 		Limits:  s.limits, Overrides: s.overrides, Log: log,
 	})}
 	var err error
-	if a.server, err = api.Serve(cfg.HTTP, a.API, log); err != nil {
+	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API))), log); err != nil {
 		return err
 	}
 	if len(cfg.HTTP.Tokens) == 0 {
@@ -52,6 +53,18 @@ func (s *system) followLimits() func() error {
 	var following sync.WaitGroup
 	following.Go(func() { s.overrides.Follow(ctx, s.limits, nil) })
 	return func() error { stop(); following.Wait(); return nil }
+}
+
+// withHealth answers the probes, without a token and however many requests are
+// being answered.
+func (s *system) withHealth(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			s.health.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // stop has the API accept nothing more, and lets its requests end.

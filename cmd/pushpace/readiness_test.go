@@ -23,7 +23,7 @@ func TestReadiness(t *testing.T) {
 	server := redistest.Start(t)
 	s := &site{client: server.Client(t)}
 	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
-	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0"}
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__TIMEOUT=500ms", "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json"}
 	standIns := s.simulate(t, "--latency", "3s")
 	workers := s.serve(t)
 	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String()), "metrics")
@@ -68,6 +68,12 @@ func TestReadiness(t *testing.T) {
 	alive()
 	if got := workers.wait(t, 20*time.Second); got != exitDone {
 		t.Errorf("exit status %d: %s", got, &workers.stderr)
+	}
+	for line := range strings.Lines(workers.stderr.String()) {
+		var entry struct{ Time, Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Time == "" || entry.Level == "" || entry.Msg == "" {
+			t.Errorf("a line of the log is no JSON of slog's: %s", line)
+		}
 	}
 	s.stop(t, standIns)
 }

@@ -53,8 +53,8 @@ func loadReachable(flag string) (*config.Config, error) {
 	return cfg, nil
 }
 
-// newLogger returns the process's logger, which takes the Redis client's own
-// messages too.
+// newLogger returns the process's logger, which takes what libraries write by
+// themselves too.
 func newLogger(cfg config.Log) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.Level}
 	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
@@ -62,6 +62,7 @@ func newLogger(cfg config.Log) *slog.Logger {
 		handler = slog.NewJSONHandler(os.Stderr, options)
 	}
 	log := slog.New(handler)
+	slog.SetDefault(log)
 	redisconn.LogTo(log)
 	return log
 }

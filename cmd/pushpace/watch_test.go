@@ -89,6 +89,11 @@ func everyMetric(t *testing.T) map[string]series {
 	if status, body := fetch(t, client, api[1]+"/v1/audit"); status != http.StatusOK {
 		t.Fatalf("%d: %s", status, body)
 	}
+	for _, probe := range []string{"/healthz", "/readyz"} { // without a token, too
+		if status, body := fetch(t, client, api[1]+probe); status != http.StatusOK {
+			t.Errorf("%s of the API: %d: %s", probe, status, body)
+		}
+	}
 	var all map[string]series
 	var text string
 	workers.until(t, "a delivery, a deferral and a pause", func() bool {

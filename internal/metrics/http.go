@@ -31,12 +31,12 @@ func (m *Metrics) HTTP(next http.Handler) http.Handler {
 }
 
 func (m *Metrics) answered(pattern, method string, status int, took time.Duration) {
-	route := Other
-	if pattern != "" {
-		if _, path, ok := strings.Cut(pattern, " "); ok {
-			pattern = path
-		}
+	_, route, ok := strings.Cut(pattern, " ")
+	if !ok {
 		route = pattern
+	}
+	if route == "" || route == "/" { // whatever has no route of its own
+		route = Other
 	}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -21,6 +21,7 @@ func TestHTTP(t *testing.T) {
 	})
 	mux.HandleFunc("GET /silent", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /panics", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mux.HandleFunc("/", http.NotFound)
 	mux.HandleFunc("/early", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusNotFound)
