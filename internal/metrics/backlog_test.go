@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,9 +68,9 @@ func TestScrapesDoNotHammerRedis(t *testing.T) {
 func TestScrapesDoNotHangWithRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hangs := false
+		var hangs atomic.Bool
 		b := newBacklog(func(ctx context.Context) (Backlog, error) {
-			if hangs {
+			if hangs.Load() {
 				<-ctx.Done()
 				return Backlog{}, ctx.Err()
 			}
@@ -79,7 +80,7 @@ func TestScrapesDoNotHangWithRedis(t *testing.T) {
 		if _, known, up := b.get(); !known || !up {
 			t.Fatalf("known %t, up %t", known, up)
 		}
-		hangs = true
+		hangs.Store(true)
 		read := time.Now()
 		for time.Since(read) < 2*backlogStale {
 			time.Sleep(backlogFresh)
@@ -92,7 +93,7 @@ func TestScrapesDoNotHangWithRedis(t *testing.T) {
 				t.Errorf("after %s: known %t, up %t", time.Since(read), known, up)
 			}
 		}
-		hangs = false
+		hangs.Store(false)
 		time.Sleep(backlogTimeout + backlogFresh)
 		if _, known, up := b.get(); !known || !up {
 			t.Errorf("Redis is back: known %t, up %t", known, up)
