@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,12 +59,13 @@ func TestRoutesTellWhatIsInFlight(t *testing.T) {
 	r := newRig(t, embedded(t), unlimited)
 	r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Second
 	w := r.run()
-	r.apns.Respond(appleToken, standin.Answer{Delay: 2 * time.Second}, standin.Answer{})
-	r.enqueue(to("slow"))
-	wait(t, func() bool { return route(t, w, "shop", push.APNs).InFlight == 1 })
-	r.enqueue(to("behind"))
-	wait(t, func() bool { return route(t, w, "shop", push.APNs).Queued == 1 })
-	r.settled(2)
+	r.apns.RespondAlways(standin.Answer{Delay: 100 * time.Millisecond})
+	const n = 10
+	for i := range n {
+		r.enqueue(to(fmt.Sprint("slow-", i)))
+	}
+	wait(t, func() bool { s := route(t, w, "shop", push.APNs); return s.InFlight == 1 && s.Queued > 0 })
+	r.settled(n)
 	wait(t, func() bool { s := route(t, w, "shop", push.APNs); return s.InFlight == 0 && s.Queued == 0 })
 }
 
