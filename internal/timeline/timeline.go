@@ -1,0 +1,175 @@
+// Package timeline draws a user's timeline for a person: why the next
+// notification waits and until when, what was sent and what is booked around
+// now, each limit's window, and who waits.
+package timeline
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A Style is how a timeline is drawn. The zero value is plain ASCII, 80 wide.
+type Style struct {
+	// Width in columns: 40 to 160, and the nearest of them otherwise; 0 is 80.
+	Width int
+	// Terminal has it drawn with colours and characters that are not ASCII.
+	Terminal bool
+}
+
+const (
+	narrowest, usual, widest = 40, 80, 160
+	// listed is how many of those who wait are listed.
+	listed = 20
+)
+
+// Draw draws the timeline. Its first line says why the next notification waits.
+func Draw(t *worker.Timeline, s Style) string {
+	if s.Width == 0 {
+		s.Width = usual
+	}
+	d := &drawing{t: t, width: min(max(s.Width, narrowest), widest), marks: ascii}
+	if s.Terminal {
+		d.marks = colours
+	}
+	d.answer()
+	d.chart()
+	d.limits()
+	d.waiters()
+	return d.out.String()
+}
+
+// A drawing is a timeline on the way to a person.
+type drawing struct {
+	t     *worker.Timeline
+	width int
+	marks marks
+	out   strings.Builder
+}
+
+// answer says why the next notification waits, and how many wait behind it.
+func (d *drawing) answer() {
+	text := Answer(d.t)
+	if behind := d.others(); behind != "" {
+		text += " " + behind
+	}
+	for i, line := range wrap(text, d.width) {
+		if i == 0 {
+			line = d.marks.paint(bold, line)
+		}
+		d.out.WriteString(line + "\n")
+	}
+}
+
+// Answer says in a sentence why the user's next notification waits and until when.
+func Answer(t *worker.Timeline) string {
+	who := Printable(t.User)
+	if t.App != "" {
+		who += " in " + Printable(t.App)
+	}
+	who += ": "
+	if next := nextOf(t); next != nil {
+		return who + whyWaits(t, next)
+	}
+	limited := false
+	for _, s := range t.Scopes {
+		limited = limited || len(s.Limits) > 0
+	}
+	if !limited {
+		return who + "no limit applies, so nothing waits for one."
+	}
+	if scope, w := latest(t.Scopes[0]); w != nil && w.Free.After(t.Now) {
+		return who + fmt.Sprintf("nothing waits. The next one may go out in %s, at %s, by %s.",
+			span(w.Free.Sub(t.Now)), stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
+	}
+	return who + "nothing waits for a limit, and the general limits let the next one pass at once."
+}
+
+// nextOf is the first that still waits, or nil.
+func nextOf(t *worker.Timeline) *worker.Waiter {
+	for i := range t.Bookings {
+		if !t.Bookings[i].State.Ended() {
+			return &t.Bookings[i]
+		}
+	}
+	return nil
+}
+
+// late is how long after its slot a notification is thought to be on its way.
+const late = 2 * time.Second
+
+func whyWaits(t *worker.Timeline, next *worker.Waiter) string {
+	id := Printable(next.ID)
+	ago := t.Now.Sub(next.Slot)
+	switch {
+	case next.Job == "active":
+		return id + " is next, and in a worker's hands."
+	case ago < 0:
+		return fmt.Sprintf("%s is next, and waits another %s, until %s, for %s.",
+			id, span(-ago), stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
+	case ago < late:
+		return id + " is next, and due now."
+	}
+	return fmt.Sprintf("%s is next, and has been due for %s, since %s: no limit holds it back, so its workers are away, busy or paused.",
+		id, span(ago), stamp(next.Slot))
+}
+
+// period is that of the limit that the notification waits for.
+func period(t *worker.Timeline, waiter *worker.Waiter) time.Duration {
+	for _, s := range t.Scopes {
+		if s.Scope != waiter.Scope {
+			continue
+		}
+		for _, w := range s.Limits {
+			if w.Rule == waiter.Rule {
+				return time.Duration(w.Period)
+			}
+		}
+	}
+	return 0
+}
+
+// latest is the scope's limit that is the last to let the next one pass.
+func latest(s worker.TimelineScope) (scope string, last *worker.Window) {
+	for i := range s.Limits {
+		if last == nil || s.Limits[i].Free.After(last.Free) {
+			last = &s.Limits[i]
+		}
+	}
+	return s.Scope, last
+}
+
+// others counts those who wait besides the next one.
+func (d *drawing) others() string {
+	n := len(d.t.Bookings)
+	if n < 2 || nextOf(d.t) == nil {
+		return ""
+	}
+	if n >= throttle.TimelineEntries {
+		return fmt.Sprintf("%d or more have slots.", n)
+	}
+	return fmt.Sprintf("%d have slots, the last at %s.", n, stamp(d.t.Bookings[n-1].Slot))
+}
+
+// state says in a word or two where a notification that has a slot is.
+func state(w *worker.Waiter) string {
+	switch {
+	case w.State == "":
+		return "not known"
+	case w.State != push.Waiting:
+		return string(w.State)
+	}
+	switch w.Job {
+	case "active":
+		return "in hand"
+	case "pending":
+		return "queued"
+	case "":
+		return "no job"
+	}
+	return "waits"
+}

@@ -1,0 +1,209 @@
+package timeline_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+var update = flag.Bool("update", false, "rewrite the drawings in testdata")
+
+var now = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+
+// A user is what a drawing is made of.
+type user struct {
+	name    string
+	general throttle.Policy
+	// sent and booked are instants from now, by scope.
+	sent   map[string][]time.Duration
+	booked map[string][]time.Duration
+	// categories have their own policies.
+	categories map[string]throttle.Policy
+	job        func(i int) (push.State, string)
+}
+
+// timeline is what Control.Timeline answers of the user.
+func (u user) timeline() *worker.Timeline {
+	t := &worker.Timeline{App: "shop", User: u.name, Now: now, Bookings: []worker.Waiter{}}
+	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
+	for scope, offsets := range u.sent {
+		for i, d := range offsets {
+			known.Admissions[scope] = append(known.Admissions[scope], throttle.Admission{ID: fmt.Sprint(i), At: now.Add(d)})
+		}
+	}
+	for scope, offsets := range u.booked {
+		for i, d := range offsets {
+			known.Bookings = append(known.Bookings, throttle.Booking{ID: fmt.Sprintf("%s-%d", scope, i+1), Scope: scope, Slot: now.Add(d)})
+		}
+	}
+	add := func(name string, p throttle.Policy) {
+		one := worker.TimelineScope{Scope: name, Exempt: p.Exempt, Admissions: known.Admissions[name]}
+		s := throttle.Scope{Name: name, Policy: p}
+		for _, w := range known.Windows(s) {
+			one.Limits = append(one.Limits, worker.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
+		}
+		t.Scopes = append(t.Scopes, one)
+		rules := known.Bound(s)
+		for i, b := range known.Bookings {
+			if b.Scope != name {
+				continue
+			}
+			w := worker.Waiter{Booking: b, Rule: rules[b.ID], State: push.Waiting, Job: "retry"}
+			if u.job != nil {
+				w.State, w.Job = u.job(i)
+			}
+			t.Bookings = append(t.Bookings, w)
+		}
+	}
+	add(throttle.General, u.general)
+	for _, name := range []string{"marketing", "security", "Grüße 日本"} {
+		if p, ok := u.categories[name]; ok {
+			add(name, p)
+		}
+	}
+	return t
+}
+
+// every answers n instants, each so long after the one before.
+func every(first, gap time.Duration, n int) []time.Duration {
+	offsets := make([]time.Duration, n)
+	for i := range offsets {
+		offsets[i] = first + time.Duration(i)*gap
+	}
+	return offsets
+}
+
+var shipped = throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}}
+
+var users = map[string]user{
+	"empty": {name: "ada", general: shipped},
+	"burst": {
+		name: "ada", general: shipped,
+		sent:       map[string][]time.Duration{"all": append(every(-9*time.Hour, time.Hour, 5), every(-3700*time.Millisecond, time.Second, 4)...), "marketing": {-9 * time.Hour}},
+		booked:     map[string][]time.Duration{"all": every(303*time.Millisecond, 1003*time.Millisecond, 5), "marketing": {15 * time.Hour}},
+		categories: map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}, "security": {Exempt: true}},
+	},
+	"rate": {
+		name: "bob", general: shipped,
+		sent:   map[string][]time.Duration{"all": every(-50*time.Second, 2*time.Second, 10)},
+		booked: map[string][]time.Duration{"all": every(10*time.Second, 2*time.Second, 3)},
+	},
+	"freeing": {name: "bob", general: shipped, sent: map[string][]time.Duration{"all": every(-50*time.Second, 5*time.Second, 10)}},
+	"thousand": {
+		name: "busy", general: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 5000, Period: 24 * time.Hour}}},
+		sent:   map[string][]time.Duration{"all": every(-1000*time.Second, time.Second, 1000)},
+		booked: map[string][]time.Duration{"all": every(time.Second, time.Second, 1000)},
+	},
+	"unlimited": {name: "ada", categories: map[string]throttle.Policy{"security": {Exempt: true}}},
+	"only_a_category": {
+		name: "ada", categories: map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}},
+		sent:   map[string][]time.Duration{"marketing": {-time.Hour}},
+		booked: map[string][]time.Duration{"marketing": {23 * time.Hour}},
+	},
+	"long_and_short": {
+		name:    "ada",
+		general: throttle.Policy{MinGap: 5 * time.Millisecond, Rates: []throttle.Rate{{Count: 3, Period: 30 * 24 * time.Hour}}},
+		sent:    map[string][]time.Duration{"all": {-29 * 24 * time.Hour, -time.Hour, -time.Millisecond}},
+		booked:  map[string][]time.Duration{"all": {24 * time.Hour}},
+	},
+	"names": {
+		name: "Zoë 日本 🎉", general: shipped,
+		categories: map[string]throttle.Policy{"Grüße 日本": {MinGap: time.Hour}},
+		sent:       map[string][]time.Duration{"Grüße 日本": {-time.Minute}},
+		booked:     map[string][]time.Duration{"Grüße 日本": {59 * time.Minute}},
+	},
+	"overdue": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-12 * time.Second, -11 * time.Second, time.Second}},
+		job: func(int) (push.State, string) { return push.Waiting, "pending" }},
+	"due": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}}},
+	"in_hand": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}},
+		job: func(int) (push.State, string) { return push.Waiting, "active" }},
+	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
+		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
+	"hostile": {name: "ada\x1b[2J\u202e", general: shipped},
+}
+
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	for name, u := range users {
+		for _, style := range []struct {
+			name string
+			timeline.Style
+		}{{"", timeline.Style{}}, {"_40", timeline.Style{Width: 40}}, {"_terminal", timeline.Style{Width: 110, Terminal: true}}} {
+			t.Run(name+style.name, func(t *testing.T) {
+				t.Parallel()
+				golden(t, filepath.Join("testdata", name+style.name+".txt"), timeline.Draw(u.timeline(), style.Style))
+			})
+		}
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A drawing keeps to its width but for IDs, which are there to be copied, and
+// where it is no terminal to characters that every place can show.
+func TestDrawKeepsToItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, u := range users {
+		for _, width := range []int{40, 59, 60, 80, 99, 100, 160} {
+			tl := u.timeline()
+			for line := range strings.Lines(timeline.Draw(tl, timeline.Style{Width: width})) {
+				text := strings.TrimSuffix(line, "\n")
+				for _, b := range tl.Bookings {
+					text = strings.TrimSuffix(text, b.ID)
+				}
+				if w := uniseg.StringWidth(text); w > width {
+					t.Errorf("%s: %d columns, want %d: %s", name, w, width, line)
+				}
+				for _, r := range line {
+					if r != '\n' && (!unicode.IsPrint(r) || name != "names" && r > unicode.MaxASCII) {
+						t.Errorf("%s: %q in %q", name, r, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// However odd the numbers, something is drawn.
+func TestDrawNeverFails(t *testing.T) {
+	t.Parallel()
+	period := time.Duration(1<<63 - 1)
+	for _, tl := range []*worker.Timeline{
+		{Scopes: []worker.TimelineScope{{Scope: "all"}}},
+		{Now: now, Scopes: []worker.TimelineScope{{Scope: "all", Limits: []worker.Window{{Rule: "gap", Count: 1, Period: push.Duration(period), Used: 1, Free: now.Add(period)}}}}},
+		{Now: now, Scopes: []worker.TimelineScope{{Scope: "all", Limits: []worker.Window{{Rule: "gap", Count: 1, Period: 1, Used: 99}}}},
+			Bookings: []worker.Waiter{{Booking: throttle.Booking{ID: strings.Repeat("x", 128), Scope: "gone", Slot: now.Add(-period)}}}},
+	} {
+		for _, width := range []int{-1, 1, 1 << 30} {
+			if timeline.Draw(tl, timeline.Style{Width: width, Terminal: true}) == "" {
+				t.Error("nothing")
+			}
+		}
+	}
+}

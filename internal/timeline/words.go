@@ -1,0 +1,99 @@
+package timeline
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rivo/uniseg"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Limit names a limit for a person. The period is told of a gap, when it is known.
+func Limit(scope, rule string, period time.Duration) string {
+	if rule == "gap" && period > 0 {
+		rule = "gap of " + span(period)
+	}
+	if rule == "" {
+		rule = "those ahead"
+		if scope != throttle.General {
+			return rule + " in category " + Printable(scope)
+		}
+		return rule
+	}
+	if scope == throttle.General {
+		return "the general limit " + rule
+	}
+	return "the limit " + rule + " of category " + Printable(scope)
+}
+
+// Printable is the name as it is, or quoted where a terminal could take offence.
+func Printable(name string) string {
+	for _, r := range name {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return strconv.Quote(name)
+		}
+	}
+	return name
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// span writes a duration in two units at most.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	two := func(big time.Duration, a string, small time.Duration, b string) string {
+		if rest := d % big / small; rest > 0 {
+			return fmt.Sprintf("%d%s%d%s", d/big, a, rest, b)
+		}
+		return fmt.Sprintf("%d%s", d/big, a)
+	}
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return two(time.Minute, "m", time.Second, "s")
+	case d < 2*day:
+		return two(time.Hour, "h", time.Minute, "m")
+	}
+	return two(day, "d", time.Hour, "h")
+}
+
+// wrap breaks the text at spaces into lines of at most that width, where its
+// words allow.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && uniseg.StringWidth(line)+1+uniseg.StringWidth(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// fit pads the text to the width, or cuts it there.
+func fit(text string, width int, cut string) string {
+	if w := uniseg.StringWidth(text); w <= width {
+		return text + strings.Repeat(" ", width-w)
+	}
+	var b strings.Builder
+	left := width - uniseg.StringWidth(cut)
+	for g := uniseg.NewGraphemes(text); g.Next() && g.Width() <= left; {
+		b.WriteString(g.Str())
+		left -= g.Width()
+	}
+	return b.String() + cut + strings.Repeat(" ", left)
+}

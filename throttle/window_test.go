@@ -1,0 +1,93 @@
+package throttle_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	policy := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 3, Period: time.Minute}, {Count: 2000, Period: time.Hour}}}
+	thousand := make([]time.Duration, throttle.TimelineEntries)
+	for i := range thousand {
+		thousand[i] = time.Duration(i-len(thousand)) * 2 * time.Second
+	}
+	at := now.Add
+	for _, c := range []struct {
+		name   string
+		policy throttle.Policy
+		sent   []time.Duration
+		want   []throttle.Window // Rule, Count and Period are the policy's
+	}{
+		{"nothing", policy, nil, []throttle.Window{{Free: now}, {Free: now}, {Free: now}}},
+		{"just now", policy, []time.Duration{0}, []throttle.Window{{Used: 1, Free: at(time.Second)}, {Used: 1, Free: now}, {Used: 1, Free: now}}},
+		{"exactly one gap ago", policy, []time.Duration{-time.Second}, []throttle.Window{{Free: now}, {Used: 1, Free: now}, {Used: 1, Free: now}}},
+		{"ahead", policy, []time.Duration{time.Second}, []throttle.Window{{Used: 1, Free: at(2 * time.Second)}, {Used: 1, Free: now}, {Used: 1, Free: now}}},
+		{"full", policy, []time.Duration{-time.Minute, -50 * time.Second, -20 * time.Second, -10 * time.Second},
+			[]throttle.Window{{Free: now}, {Used: 3, Free: at(10 * time.Second)}, {Used: 4, Free: now}}},
+		{"over, after it was lowered", policy, []time.Duration{-50 * time.Second, -20 * time.Second, -10 * time.Second, -9 * time.Second},
+			[]throttle.Window{{Free: now}, {Used: 4, Free: at(40 * time.Second)}, {Used: 4, Free: now}}},
+		{"further back than is shown", policy, thousand, []throttle.Window{{Free: now}, {Used: 29, Free: at(54 * time.Second)}, {Used: 1000, AtLeast: true}}},
+		{"no gap", throttle.Policy{Rates: policy.Rates[:1]}, nil, []throttle.Window{{Free: now}}},
+		{"no limit", throttle.Policy{}, []time.Duration{0}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			tl := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
+			for _, d := range c.sent {
+				tl.Admissions["all"] = append(tl.Admissions["all"], throttle.Admission{At: at(d)})
+			}
+			want := slices.Clone(c.want)
+			for i := range want {
+				rate := throttle.Rate{Count: 1, Period: c.policy.MinGap}
+				want[i].Rule = "gap"
+				if n := i - len(want) + len(c.policy.Rates); n >= 0 {
+					rate = c.policy.Rates[n]
+					want[i].Rule = rate.String()
+				}
+				want[i].Count, want[i].Period = rate.Count, rate.Period
+			}
+			if got := tl.Windows(throttle.Scope{Name: "all", Policy: c.policy}); !slices.Equal(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+// The limit that a timeline is said to wait for is the one that the limiter
+// itself named when it deferred.
+func TestBoundAgreesWithTheLimiter(t *testing.T) {
+	t.Parallel()
+	clock := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+	limiter := throttle.NewMemory(throttle.MemoryOptions{Now: func() time.Time { return clock }})
+	scopes := []throttle.Scope{
+		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 4, Period: 10 * time.Second}}}},
+		{Name: "news", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}},
+	}
+	said := map[string]string{}
+	for i, scope := range []int{1, 2, 1, 2, 1, 1, 2, 2, 1, 1} { // how many of the scopes count
+		id := string(rune('a' + i))
+		d, err := limiter.Acquire(t.Context(), throttle.Request{User: "ada", ID: id, Scopes: scopes[:scope], Horizon: 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Status == throttle.Deferred {
+			said[id] = d.Rule
+		}
+		clock = clock.Add(300 * time.Millisecond)
+	}
+	known, err := limiter.Timeline(t.Context(), throttle.Request{User: "ada", Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := known.Bound(scopes[0])
+	maps.Copy(got, known.Bound(scopes[1]))
+	if !maps.Equal(got, said) || len(said) < 6 {
+		t.Errorf("got  %v\nwant %v", got, said)
+	}
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A Timeline is what is known of one user of an app: each limit's window, what
+// was sent, and what waits for the limits, until when and why.
+type Timeline struct {
+	App  string    `json:"app"`
+	User string    `json:"user"`
+	// Now is by the clock of the limits' Redis, whose instants the others are.
+	Now time.Time `json:"now"`
+	// Scopes are the general limits, then those of the categories, by name. One
+	// that has no limits is there with none.
+	Scopes []TimelineScope `json:"scopes"`
+	// Bookings wait for the limits, the next one first. At most
+	// throttle.TimelineEntries of each scope are shown.
+	Bookings []Waiter `json:"bookings"`
+}
+
+// A TimelineScope is one set of limits, and what was sent under it.
+type TimelineScope struct {
+	Scope  string   `json:"scope"` // throttle.General, or a category
+	Limits []Window `json:"limits"`
+	// Exempt says that the category is outside every limit.
+	Exempt bool `json:"exempt,omitempty"`
+	// Admissions are what was sent, oldest first, at most the newest
+	// throttle.TimelineEntries.
+	Admissions []throttle.Admission `json:"admissions"`
+}
+
+// A Window is what one limit holds: of Count admissions in any window of the
+// Period, Used are in the one that ends now.
+type Window struct {
+	Rule    string        `json:"rule"` // "gap", or a rate as it is written
+	Count   int           `json:"count"`
+	Period  push.Duration `json:"period"`
+	Used    int           `json:"used"`
+	AtLeast bool          `json:"at_least,omitempty"` // Used may be more
+	// Free is when this limit alone admits the next one, Now when it does
+	// already, and absent when the timeline does not reach back far enough.
+	Free time.Time `json:"free_at,omitzero"`
+}
+
+// A Waiter is a notification that waits for a limit.
+type Waiter struct {
+	throttle.Booking
+	// Rule of the Scope that it waits for; empty when that is not known.
+	Rule string `json:"rule,omitempty"`
+	// State and Job are as in Status, of the first TimelineStates; a slot whose
+	// notification is not known has the state "".
+	State push.State `json:"state,omitempty"`
+	Job   string     `json:"job,omitempty"`
+}
+
+// TimelineStates is how many of a timeline's bookings are looked up on the queue.
+const TimelineStates = 100
+
+// Timeline answers the timeline of the app's user: the general limits, and
+// those of each of the categories. It makes a round trip for each, and two for
+// each booking whose state it tells.
+func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
+	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
+	categories = slices.Sorted(slices.Values(categories))
+	for _, category := range append([]string{""}, slices.Compact(categories)...) {
+		if err := c.addScope(ctx, t, category); err != nil {
+			return nil, err
+		}
+	}
+	if t.Now.IsZero() { // no limits, no timelines
+		t.Now = time.Now().UTC()
+	}
+	slices.SortStableFunc(t.Bookings, func(a, b Waiter) int { return a.Slot.Compare(b.Slot) })
+	for i := range t.Bookings[:min(len(t.Bookings), TimelineStates)] {
+		w := &t.Bookings[i]
+		status, err := c.Status(ctx, w.ID)
+		if errors.Is(err, push.ErrUnknownID) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.State, w.Job = status.State, status.Job
+		if w.Rule == "" && status.Scope == w.Scope {
+			w.Rule = status.Rule // as it was when it was put off
+		}
+	}
+	return t, nil
+}
+
+// addScope adds the category's own limits to the timeline; those of "" are the
+// general ones.
+func (c *Control) addScope(ctx context.Context, t *Timeline, category string) error {
+	name := category
+	if category == "" {
+		name = throttle.General
+	}
+	one := TimelineScope{Scope: name, Limits: []Window{}, Admissions: []throttle.Admission{}}
+	scopes := c.limits.Scopes(t.User, category)
+	own := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
+	if own < 0 {
+		one.Exempt = len(scopes) < len(c.limits.Scopes(t.User, ""))
+		t.Scopes = append(t.Scopes, one)
+		return nil
+	}
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[own : own+1]})
+	if err != nil {
+		return fmt.Errorf("the timeline of scope %s: %w", name, err)
+	}
+	if t.Now.IsZero() {
+		t.Now = known.Now.UTC()
+	}
+	for _, w := range known.Windows(scopes[own]) {
+		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
+	}
+	for _, a := range known.Admissions[name] {
+		a.At = a.At.UTC()
+		one.Admissions = append(one.Admissions, a)
+	}
+	rules := known.Bound(scopes[own])
+	for _, b := range known.Bookings {
+		b.Slot = b.Slot.UTC()
+		t.Bookings = append(t.Bookings, Waiter{Booking: b, Rule: rules[b.ID]})
+	}
+	t.Scopes = append(t.Scopes, one)
+	return nil
+}
