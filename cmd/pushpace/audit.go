@@ -22,8 +22,8 @@ more.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
-		audit, err := o.control.Audit(ctx)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		audit, err := b.Audit(ctx)
 		if err != nil {
 			return err
 		}

@@ -9,41 +9,73 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 )
 
 const (
-	// enqueuers is how many notifications are enqueued at once.
-	enqueuers = 32
 	// enqueueTries is how often a notification is tried while Redis fails, with a
 	// pause that grows from enqueuePause.
 	enqueueTries = 3
 	enqueuePause = 200 * time.Millisecond
+	// enqueueTriesLater is how often when the API says after how long to come again.
+	enqueueTriesLater = 5
 )
 
-// An enqueuer is a push.Producer, with traces or without.
-type enqueuer interface {
-	Enqueue(context.Context, *push.Notification) (push.Receipt, error)
-}
-
-// enqueue enqueues one notification. A failure that leaves open whether it was
-// taken is tried again under the same ID.
-func enqueue(ctx context.Context, p enqueuer, n *push.Notification) (push.Receipt, error) {
-	for try := 1; ; try++ {
-		receipt, err := p.Enqueue(ctx, n)
-		if errors.As(err, new(push.Faults)) {
-			return push.Receipt{ID: n.ID}, err // without the generated one
-		}
-		if err == nil || try == enqueueTries {
-			return receipt, err
-		}
-		n.ID = receipt.ID
-		select {
-		case <-ctx.Done():
-			return receipt, err
-		case <-time.After(time.Duration(try) * enqueuePause):
+// enqueue enqueues notifications, those of one user in order. A failure that
+// leaves open whether one was taken is tried again under the same ID. What is
+// under way when ctx ends still ends, so that it is known what became of it.
+func enqueue(ctx context.Context, b backend, ns []*push.Notification) []push.Result {
+	results := make([]push.Result, len(ns))
+	named := make([]bool, len(ns)) // by its producer
+	todo := make([]int, len(ns))
+	for i, n := range ns {
+		todo[i], named[i] = i, n.ID != ""
+		if !named[i] {
+			n.ID = uuid.Must(uuid.NewV7()).String()
 		}
 	}
+	for try := 1; ; try++ {
+		batch := make([]*push.Notification, len(todo))
+		for j, i := range todo {
+			batch[j] = ns[i]
+		}
+		again := todo[:0:0]
+		var pause time.Duration
+		for j, r := range b.Enqueue(context.WithoutCancel(ctx), batch) {
+			i := todo[j]
+			if errors.As(r.Err, new(push.Faults)) && !named[i] {
+				r.ID = ""
+			}
+			results[i] = r
+			if wait, ok := comesAgain(r.Err, try); ok {
+				again, pause = append(again, i), max(pause, wait)
+			}
+		}
+		if todo = again; len(todo) == 0 {
+			return results
+		}
+		select {
+		case <-ctx.Done():
+			return results
+		case <-time.After(pause):
+		}
+	}
+}
+
+// comesAgain says whether what failed so at that try is worth another one, and
+// after how long.
+func comesAgain(err error, try int) (time.Duration, bool) {
+	if err == nil || errors.As(err, new(push.Faults)) {
+		return 0, false
+	}
+	var p *apiclient.Problem
+	if errors.As(err, &p) && (!p.Again() || p.RetryAfter > 0) {
+		return p.RetryAfter, p.Again() && try < enqueueTriesLater
+	}
+	return time.Duration(try) * enqueuePause, try < enqueueTries
 }
 
 // A line is a notification with the number of its line.
@@ -53,30 +85,38 @@ type line struct {
 }
 
 // sendLines enqueues the notification of each line. Those of one user stay in
-// order. It stops reading when ctx ends or Redis fails.
-func sendLines(ctx context.Context, p enqueuer, in io.Reader, r *receipts) error {
+// order. It stops reading when ctx ends or the backend fails.
+func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var queues [enqueuers]chan line
+	size, calls := b.Batch()
+	queues := make([]chan line, calls)
 	var wg sync.WaitGroup
 	for i := range queues {
-		queues[i] = make(chan line, 16)
+		queues[i] = make(chan line, max(16, size))
 		wg.Go(func() {
-			for l := range queues[i] {
+			for first := range queues[i] {
+				batch := gather(first, queues[i], size)
 				if ctx.Err() != nil {
-					r.add(resultOf(l.number, push.Receipt{ID: l.n.ID}, fmt.Errorf("not enqueued: %w", context.Cause(ctx))))
+					for _, l := range batch {
+						r.add(resultOf(l.number, push.Result{Receipt: push.Receipt{ID: l.n.ID}, Err: fmt.Errorf("not enqueued: %w", context.Cause(ctx))}))
+					}
 					continue
 				}
-				// What is under way ends, so that it is known what became of it.
-				receipt, err := enqueue(context.WithoutCancel(ctx), p, l.n)
-				if err != nil && !errors.As(err, new(push.Faults)) {
-					stop(err)
+				ns := make([]*push.Notification, len(batch))
+				for j, l := range batch {
+					ns[j] = l.n
 				}
-				r.add(resultOf(l.number, receipt, err))
+				for j, result := range enqueue(ctx, b, ns) {
+					if result.Err != nil && !errors.As(result.Err, new(push.Faults)) {
+						stop(result.Err)
+					}
+					r.add(resultOf(batch[j].number, result))
+				}
 			}
 		})
 	}
-	last, err := distribute(ctx, newLines(in), &queues, r)
+	last, err := distribute(ctx, newLines(in), queues, r)
 	for _, queue := range queues {
 		close(queue)
 	}
@@ -90,9 +130,27 @@ func sendLines(ctx context.Context, p enqueuer, in io.Reader, r *receipts) error
 	return nil
 }
 
+// gather adds to the first line those that are there already, up to size.
+func gather(first line, queue <-chan line, size int) []line {
+	batch := []line{first}
+	for len(batch) < size {
+		select {
+		case l, ok := <-queue:
+			if !ok {
+				return batch
+			}
+			batch = append(batch, l)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
 // distribute reads the lines and gives each user's to the same queue. It answers
 // the number of the last line it read.
-func distribute(ctx context.Context, lines *lines, queues *[enqueuers]chan line, r *receipts) (int, error) {
+func distribute(ctx context.Context, lines *lines, queues []chan line, r *receipts) (int, error) {
+	refuse := func(number int, faults error) { r.add(resultOf(number, push.Result{Err: faults})) }
 	seed := maphash.MakeSeed()
 	for ctx.Err() == nil {
 		text, number, err := lines.next()
@@ -101,7 +159,7 @@ func distribute(ctx context.Context, lines *lines, queues *[enqueuers]chan line,
 			break
 		}
 		if errors.Is(err, errLongLine) {
-			r.add(resultOf(number, push.Receipt{}, push.Faults{{Problem: fmt.Sprintf("the line is longer than %d bytes", maxLine-2)}}))
+			refuse(number, push.Faults{{Problem: fmt.Sprintf("the line is longer than %d bytes", maxLine-2)}})
 			continue
 		}
 		if err != nil {
@@ -109,11 +167,11 @@ func distribute(ctx context.Context, lines *lines, queues *[enqueuers]chan line,
 		}
 		n, err := push.Parse(text)
 		if err != nil {
-			r.add(resultOf(number, push.Receipt{}, err))
+			refuse(number, err)
 			continue
 		}
 		select {
-		case queues[maphash.String(seed, n.App+"/"+n.User)%enqueuers] <- line{number, n}:
+		case queues[maphash.String(seed, n.App+"/"+n.User)%uint64(len(queues))] <- line{number, n}:
 		case <-ctx.Done():
 			return number - 1, nil
 		}

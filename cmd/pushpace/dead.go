@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -25,26 +27,37 @@ func newDead() *cobra.Command {
 func newDeadList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the dead letters, in no order",
+		Short: "List the dead letters, in no order, without what they hold",
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		if !*asJSON {
 			fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT")
 		}
 		var failed error
-		err := o.records.Letters(ctx, func(l *push.Letter) bool {
+		err := b.Letters(ctx, func(l *push.Letter) bool {
 			if *asJSON {
-				failed = printJSON(out, l)
+				failed = printJSON(out, listed{l.ID, l.State, l.Reason, l.Attempts, l.Error, l.At, l.Queue})
 			} else {
-				_, failed = fmt.Fprintf(w, "%q\t%s\t%s\t%d\t%s\n", l.ID, l.State, l.Reason, l.Attempts, stamp(l.At))
+				_, failed = fmt.Fprintf(w, "%q\t%s\t%s\t%d\t%s\n", l.ID, l.State, l.Reason, l.Attempts, timeline.Stamp(l.At))
 			}
 			return failed == nil
 		})
 		return errors.Join(err, failed, w.Flush())
 	})
+}
+
+// listed is a dead letter without its job.
+type listed struct {
+	ID       string     `json:"id"`
+	State    push.State `json:"state"`
+	Reason   string     `json:"reason"`
+	Attempts int        `json:"attempts"`
+	Error    string     `json:"error,omitempty"`
+	At       time.Time  `json:"at"`
+	Queue    string     `json:"queue"`
 }
 
 func newDeadShow() *cobra.Command {
@@ -54,8 +67,8 @@ func newDeadShow() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
-	return operate(cmd, func(ctx context.Context, o *operation, args []string, out io.Writer) error {
-		letter, err := o.records.Letter(ctx, args[0])
+	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+		letter, err := b.Letter(ctx, args[0])
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
@@ -76,9 +89,7 @@ func newDeadRequeue() *cobra.Command {
 		Short: "Put dead letters back on their queue, with a new budget of attempts",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(func(ctx context.Context, o *operation, id string) error {
-		return o.producer.Requeue(ctx, id)
-	}))
+	return operate(cmd, eachLetter(backend.Requeue))
 }
 
 func newDeadPurge() *cobra.Command {
@@ -87,21 +98,15 @@ func newDeadPurge() *cobra.Command {
 		Short: "Delete dead letters; what became of their notifications stays counted",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(func(ctx context.Context, o *operation, id string) error {
-		there, err := o.records.Purge(ctx, id)
-		if err == nil && !there {
-			return push.ErrNoLetter
-		}
-		return err
-	}))
+	return operate(cmd, eachLetter(backend.Purge))
 }
 
 // eachLetter does the same with each ID, and goes on after one that fails.
-func eachLetter(f func(ctx context.Context, o *operation, id string) error) func(context.Context, *operation, []string, io.Writer) error {
-	return func(ctx context.Context, o *operation, ids []string, _ io.Writer) error {
+func eachLetter(f func(b backend, ctx context.Context, id string) error) func(context.Context, backend, []string, io.Writer) error {
+	return func(ctx context.Context, b backend, ids []string, _ io.Writer) error {
 		var errs []error
 		for _, id := range ids {
-			if err := f(ctx, o, id); err != nil {
+			if err := f(b, ctx, id); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", id, err))
 			}
 		}

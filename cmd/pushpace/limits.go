@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -64,7 +66,7 @@ func byFlag(cmd *cobra.Command) *string {
 	if len(name) > throttle.MaxNameBytes {
 		name = name[:throttle.MaxNameBytes]
 	}
-	return cmd.Flags().String("by", name, "`WHO` changes it, for the log")
+	return cmd.Flags().String("by", name, "`WHO` changes it, for the log; through the API that is the token's name")
 }
 
 // inForce is a policy in force, as limits get prints it.
@@ -83,11 +85,11 @@ func newLimitsGet() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
-		if _, err := o.overrides.Refresh(ctx, o.limits); err != nil {
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		general, own, err := b.InForce(ctx, level.user, level.category)
+		if err != nil {
 			return err
 		}
-		general, own := o.limits.InForce(level.user, level.category)
 		shown := struct {
 			User     string   `json:"user,omitempty"`
 			Category string   `json:"category,omitempty"`
@@ -141,7 +143,7 @@ func describeEnd(until time.Time) string {
 	if until.IsZero() {
 		return ""
 	}
-	return "until " + stamp(until)
+	return "until " + timeline.Stamp(until)
 }
 
 func newLimitsSet() *cobra.Command {
@@ -161,7 +163,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	until := cmd.Flags().String("until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")
 	length := cmd.Flags().Duration("for", 0, "after what `DURATION` it ends, such as 2h")
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, _ io.Writer) error {
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
 		override := throttle.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
@@ -184,13 +186,17 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		case *length > 0:
 			override.Until = time.Now().Add(*length)
 		}
-		if err := override.Validate(o.overrides.Horizon()); err != nil {
+		if err := override.Validate(b.Horizon()); err != nil {
 			return misused(err)
 		}
 		for _, w := range throttle.Warnings(override.Policy) {
 			fmt.Fprintln(os.Stderr, "pushpace: warning: "+w)
 		}
-		return o.overrides.Set(ctx, override)
+		err := b.SetOverride(ctx, override)
+		if errors.Is(err, throttle.ErrPast) {
+			return misused(err)
+		}
+		return err
 	})
 }
 
@@ -201,11 +207,11 @@ func newLimitsUnset() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	level, by := levelFlags(cmd), byFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, _ io.Writer) error {
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
 		if *level == (overrideLevel{}) {
 			return misusedf("limits unset: want --user, --category or both")
 		}
-		there, err := o.overrides.Unset(ctx, level.user, level.category, *by)
+		there, err := b.UnsetOverride(ctx, level.user, level.category, *by)
 		if err == nil && !there {
 			return fmt.Errorf("%s has no override", level)
 		}
@@ -221,8 +227,8 @@ func newLimitsLog() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	newest := cmd.Flags().IntP("newest", "n", 100, "at most so `MANY` of the newest")
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
-		changes, err := o.overrides.Log(ctx, *newest)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		changes, err := b.LimitsLog(ctx, *newest)
 		if err != nil {
 			return err
 		}
@@ -237,7 +243,7 @@ func newLimitsLog() *cobra.Command {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tUSER\tCATEGORY\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%q\t%s\t%s\t%s\t%s\t%s\n", c.Version, stamp(c.At), c.By, c.Why,
+			fmt.Fprintf(w, "%d\t%s\t%q\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), c.By, c.Why,
 				quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
 		}
 		return w.Flush()

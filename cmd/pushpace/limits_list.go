@@ -14,13 +14,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle"
 )
 
 // sortedOverrides are all overrides, by category and user.
-func sortedOverrides(ctx context.Context, o *operation) ([]throttle.Override, error) {
+func sortedOverrides(ctx context.Context, b backend) ([]throttle.Override, error) {
 	var all []throttle.Override
-	err := o.overrides.List(ctx, func(override throttle.Override) bool {
+	err := b.Overrides(ctx, func(override throttle.Override) bool {
 		all = append(all, override)
 		return true
 	})
@@ -37,8 +38,8 @@ func newLimitsList() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
-		all, err := sortedOverrides(ctx, o)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -50,10 +51,10 @@ func newLimitsList() *cobra.Command {
 		for _, override := range all {
 			until := "-"
 			if !override.Until.IsZero() {
-				until = stamp(override.Until)
+				until = timeline.Stamp(override.Until)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\n", quoted(override.User), quoted(override.Category),
-				describePolicy(override.Policy), override.By, stamp(override.At), until)
+				describePolicy(override.Policy), override.By, timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})
@@ -76,8 +77,8 @@ func newLimitsExport() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
-	return operate(cmd, func(ctx context.Context, o *operation, _ []string, out io.Writer) error {
-		all, err := sortedOverrides(ctx, o)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		all, err := sortedOverrides(ctx, b)
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ has whoever imports as who changed them.`,
 	}
 	by := byFlag(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
-	return operate(cmd, func(ctx context.Context, o *operation, args []string, _ io.Writer) error {
+	return operate(cmd, func(ctx context.Context, b backend, args []string, _ io.Writer) error {
 		in, name := io.Reader(os.Stdin), "standard input"
 		if args[0] != "-" {
 			file, err := os.Open(args[0])
@@ -106,7 +107,7 @@ has whoever imports as who changed them.`,
 			defer file.Close()
 			in, name = file, args[0]
 		}
-		read, err := readOverrides(in, *by, o.overrides.Horizon())
+		read, err := readOverrides(in, *by, b.Horizon())
 		if err != nil {
 			return misusedf("%s: %w", name, err)
 		}
@@ -120,7 +121,7 @@ has whoever imports as who changed them.`,
 			fmt.Fprintf(os.Stderr, "%d are valid; nothing was set.\n", len(read.all))
 			return nil
 		}
-		if err := o.overrides.Import(ctx, read.all); err != nil {
+		if err := b.Import(ctx, read.all); err != nil {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%d are set.\n", len(read.all))

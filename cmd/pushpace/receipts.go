@@ -23,12 +23,12 @@ type result struct {
 	Faults push.Faults `json:"faults,omitempty"`
 }
 
-func resultOf(line int, r push.Receipt, err error) result {
-	if err == nil {
+func resultOf(line int, r push.Result) result {
+	if r.Err == nil {
 		return result{Line: line, ID: r.ID, Known: &r.Known}
 	}
-	failed := result{Line: line, ID: r.ID, Error: err.Error()}
-	errors.As(err, &failed.Faults)
+	failed := result{Line: line, ID: r.ID, Error: r.Err.Error()}
+	errors.As(r.Err, &failed.Faults)
 	return failed
 }
 

@@ -20,7 +20,7 @@ limits violated.`,
 		PersistentPreRun:  func(*cobra.Command, []string) { began = true },
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newLimits(), newDead(), newAudit(), newSimulate(), newDemo(), newCheck(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newLimits(), newDead(), newTimeline(), newAudit(), newSimulate(), newDemo(), newCheck(), newVersion())
 	root.SetArgs(args)
 	err := root.Execute()
 	if err != nil && !began {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -15,8 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -50,7 +46,7 @@ does not stop the others, and makes the exit status 1.`,
   pushpace send --file notifications.ndjson`,
 		Args: cobra.NoArgs,
 	}
-	file := configFlag(cmd)
+	where := placeFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&s.file, "file", "f", "", "NDJSON `FILE` to enqueue; - for standard input")
 	f.BoolVar(&s.asJSON, "json", false, "print the JSON lines also where a terminal would get a bar")
@@ -83,7 +79,7 @@ does not stop the others, and makes the exit status 1.`,
 		} else if err := s.complete(cmd.Flags().Changed("badge")); err != nil {
 			return misused(err)
 		}
-		return s.run(cmd.Context(), *file, cmd.InOrStdin(), cmd.OutOrStdout())
+		return s.run(cmd.Context(), where, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
 	return cmd
 }
@@ -93,7 +89,7 @@ func notificationFlags(cmd *cobra.Command) []string {
 	var names []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		switch f.Name {
-		case "config", "file", "json":
+		case "config", "api", "token-file", "ca-file", "file", "json":
 		default:
 			names = append(names, f.Name)
 		}
@@ -140,37 +136,24 @@ func (s *sending) complete(badge bool) error {
 	return nil
 }
 
-func (s *sending) run(ctx context.Context, configured string, stdin io.Reader, out io.Writer) error {
-	cfg, err := loadReachable(configured)
-	if err != nil {
-		return err
-	}
+func (s *sending) run(ctx context.Context, where *place, stdin io.Reader, out io.Writer) error {
 	in, size, err := openInput(s.file, stdin)
 	if err != nil {
 		return misusedf("--file: %w", err)
 	}
 	defer in.Close()
-	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	conn, err := redisconn.Open(ctx, cfg.Redis, enqueuers)
+	b, err := where.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	shared, end := pipeline.Share(conn.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
-	defer end()
-	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	defer traces.Close()
-	producer := traces.Producer(push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention))
+	defer func() { _ = b.Close() }()
 	if s.file == "" {
-		return sendOne(ctx, producer, &s.n, out)
+		return sendOne(ctx, b, &s.n, out)
 	}
 	r := newReceipts(out, s.asJSON, size)
-	err = sendLines(ctx, producer, in, r)
+	err = sendLines(ctx, b, in, r)
 	err = errors.Join(err, r.finish())
 	if err == nil && r.failed > 0 {
 		return told(exitFailed)
@@ -196,12 +179,12 @@ func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
 }
 
 // sendOne enqueues one notification.
-func sendOne(ctx context.Context, p enqueuer, n *push.Notification, out io.Writer) error {
-	receipt, err := enqueue(ctx, p, n)
-	if printErr := json.NewEncoder(out).Encode(resultOf(0, receipt, err)); printErr != nil {
+func sendOne(ctx context.Context, b backend, n *push.Notification, out io.Writer) error {
+	r := enqueue(ctx, b, []*push.Notification{n})[0]
+	if printErr := printJSON(out, resultOf(0, r)); printErr != nil {
 		return printErr
 	}
-	if err != nil {
+	if r.Err != nil {
 		return told(exitFailed)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -22,8 +22,8 @@ func newStatus() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, o *operation, args []string, out io.Writer) error {
-		status, err := o.control.Status(ctx, args[0])
+	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+		status, err := b.Status(ctx, args[0])
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
@@ -42,17 +42,18 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 	if s.State == push.Waiting {
 		switch {
 		case s.Until.After(now):
-			line("until", "%s, in %s", stamp(s.Until), s.Until.Sub(now).Round(time.Second))
-			line("by", "%s", limit(s.Scope, s.Rule))
+			line("until", "%s, in %s", timeline.Stamp(s.Until), s.Until.Sub(now).Round(time.Second))
+			line("by", "%s", timeline.Limit(s.Scope, s.Rule, 0))
+			line("see", "pushpace timeline USER, for the user's limits and who is ahead")
 		case s.Attempts > 0:
 			line("for", "another attempt")
 		}
 		line("job", "%s in %s", orNone(s.Job), s.Queue)
 	}
-	line("accepted", "%s", stamp(s.Accepted))
+	line("accepted", "%s", timeline.Stamp(s.Accepted))
 	line("deferred", "%s", times(s.Deferrals))
 	if s.Attempts > 0 {
-		line("to be sent again", "%s, first at %s", times(s.Attempts), stamp(s.FirstAttempt))
+		line("to be sent again", "%s, first at %s", times(s.Attempts), timeline.Stamp(s.FirstAttempt))
 	}
 	for i, outcome := range s.Outcomes {
 		line(fmt.Sprintf("target %d", i+1), "%s %s", outcome.Kind, outcome.Reason)
@@ -61,18 +62,9 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		line("error", "%s", s.Error)
 	}
 	if !s.Ended.IsZero() {
-		line("ended", "%s", stamp(s.Ended))
+		line("ended", "%s", timeline.Stamp(s.Ended))
 	}
 	return w.Flush()
-}
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
-
-func limit(scope, rule string) string {
-	if scope == throttle.General {
-		return "the general limit " + rule
-	}
-	return "the limit " + rule + " of category " + scope
 }
 
 func times(n int) string {
@@ -98,8 +90,8 @@ func newCancel() *cobra.Command {
 		Short: "End a notification that waits, and give its slot to those behind it",
 		Args:  cobra.ExactArgs(1),
 	}
-	return operate(cmd, func(ctx context.Context, o *operation, args []string, _ io.Writer) error {
-		err := o.control.Cancel(ctx, args[0])
+	return operate(cmd, func(ctx context.Context, b backend, args []string, _ io.Writer) error {
+		err := b.Cancel(ctx, args[0])
 		if errors.Is(err, worker.ErrUnderWay) {
 			return fmt.Errorf("%s: %w; look again in a moment", args[0], err)
 		}

@@ -77,7 +77,7 @@ func (d *decoder) secret(key, name string, secret *Secret) {
 		d.fault(at, "excludes "+name+": remove one or the other")
 		return
 	}
-	text, err := readSecret(path)
+	text, err := ReadSecret(path)
 	if err != nil {
 		d.fault(at, err.Error())
 		return

@@ -40,8 +40,8 @@ func (s *Secret) UnmarshalText(text []byte) error {
 // LogValue hides the secret.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// readSecret reads a secret from a file, without the newline at its end.
-func readSecret(path string) (Secret, error) {
+// ReadSecret reads a secret from a file, without the newline at its end.
+func ReadSecret(path string) (Secret, error) {
 	f, err := openRegular(path)
 	if err != nil {
 		return "", err

@@ -71,7 +71,7 @@ func (d *drawing) waiters() {
 		}
 		line := []string{in, bound(w, period(d.t, w)), state(w), Printable(w.ID)}
 		if roomy {
-			line = append([]string{stamp(w.Slot)}, line...)
+			line = append([]string{Stamp(w.Slot)}, line...)
 		}
 		t = append(t, line)
 	}

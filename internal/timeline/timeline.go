@@ -84,7 +84,7 @@ func Answer(t *worker.Timeline) string {
 	}
 	if scope, w := latest(t.Scopes[0]); w != nil && w.Free.After(t.Now) {
 		return who + fmt.Sprintf("nothing waits. The next one may go out in %s, at %s, by %s.",
-			span(w.Free.Sub(t.Now)), stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
+			span(w.Free.Sub(t.Now)), Stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
 	}
 	return who + "nothing waits for a limit, and the general limits let the next one pass at once."
 }
@@ -110,12 +110,12 @@ func whyWaits(t *worker.Timeline, next *worker.Waiter) string {
 		return id + " is next, and in a worker's hands."
 	case ago < 0:
 		return fmt.Sprintf("%s is next, and waits another %s, until %s, for %s.",
-			id, span(-ago), stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
+			id, span(-ago), Stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
 	case ago < late:
 		return id + " is next, and due now."
 	}
 	return fmt.Sprintf("%s is next, and has been due for %s, since %s: no limit holds it back, so its workers are away, busy or paused.",
-		id, span(ago), stamp(next.Slot))
+		id, span(ago), Stamp(next.Slot))
 }
 
 // period is that of the limit that the notification waits for.
@@ -152,7 +152,7 @@ func (d *drawing) others() string {
 	if n >= throttle.TimelineEntries {
 		return fmt.Sprintf("%d or more have slots.", n)
 	}
-	return fmt.Sprintf("%d have slots, the last at %s.", n, stamp(d.t.Bookings[n-1].Slot))
+	return fmt.Sprintf("%d have slots, the last at %s.", n, Stamp(d.t.Bookings[n-1].Slot))
 }
 
 // state says in a word or two where a notification that has a slot is.

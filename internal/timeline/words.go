@@ -40,7 +40,8 @@ func Printable(name string) string {
 	return name
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+// Stamp writes an instant to the millisecond.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // span writes a duration in two units at most.
 func span(d time.Duration) string {

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A backend does what the commands ask for. There are two: the Redis of the
+// workers, and the HTTP API in front of it. Both answer the same errors.
+type backend interface {
+	// Enqueue hands notifications over, each on its own, those of one user in
+	// order, and answers what became of each.
+	Enqueue(ctx context.Context, notifications []*push.Notification) []push.Result
+	// Batch is how many notifications one Enqueue takes at best, and how many
+	// Enqueues are worth having under way at once.
+	Batch() (size, calls int)
+
+	Status(ctx context.Context, id string) (*worker.Status, error)
+	Cancel(ctx context.Context, id string) error
+	// Timeline takes the one app there is for "", and all categories for none.
+	Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error)
+
+	// InForce answers the general policy of the user and the category's own.
+	InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error)
+	// Horizon is how long a gap or a period may be.
+	Horizon() time.Duration
+	SetOverride(ctx context.Context, o throttle.Override) error
+	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)
+	Overrides(ctx context.Context, f func(throttle.Override) bool) error
+	Import(ctx context.Context, all []throttle.Override) error
+	LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error)
+
+	Letters(ctx context.Context, f func(*push.Letter) bool) error
+	Letter(ctx context.Context, id string) (*push.Letter, error)
+	Requeue(ctx context.Context, id string) error
+	Purge(ctx context.Context, id string) error
+
+	Audit(ctx context.Context) (*worker.Audit, error)
+
+	Close() error
+}
+
+// operate runs f on the backend that the command's flags and the environment name.
+func operate(cmd *cobra.Command, f func(ctx context.Context, b backend, args []string, out io.Writer) error) *cobra.Command {
+	where := placeFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		b, err := where.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = b.Close() }()
+		return f(ctx, b, args, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "print JSON")
+}
+
+func printJSON(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/tracing"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// enqueuers is how many notifications are enqueued at once.
+const enqueuers = 32
+
+// direct is the backend on the workers' own Redis.
+type direct struct {
+	cfg      *config.Config
+	queue    *redisconn.Conn
+	records  *push.Records
+	producer *tracing.Producer
+	// overrides are above limits, which know them after a Refresh.
+	limits    *throttle.Limits
+	overrides *throttle.Overrides
+	// control looks at what the queue's Redis has. What needs the timelines asks
+	// for them first: theirs may be another Redis, and that what is away.
+	control *worker.Control
+	closers
+}
+
+// Close ends the connections.
+func (d *direct) Close() error { return d.close() }
+
+// openDirect connects to the configuration's Redis.
+func openDirect(ctx context.Context, configured string) (*direct, error) {
+	cfg, err := loadReachable(configured)
+	if err != nil {
+		return nil, err
+	}
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	queue, err := redisconn.Open(ctx, cfg.Redis, enqueuers)
+	if err != nil {
+		return nil, err
+	}
+	d := &direct{cfg: cfg, queue: queue, limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	d.add(queue.Close)
+	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	d.add(func() error { stop(); return nil })
+	d.overrides = throttle.NewOverrides(queue.Client, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	d.records = push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, slog.New(slog.DiscardHandler))
+	if err != nil {
+		_ = d.close()
+		return nil, err
+	}
+	d.add(traces.Close)
+	d.producer = traces.Producer(push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention))
+	d.control = worker.NewControl(queue.Client, d.records, nil, d.limits)
+	return d, nil
+}
+
+// timelines answers a control that has the limits in force and their timelines
+// too. It connects to their Redis when that is another one.
+func (d *direct) timelines(ctx context.Context) (*worker.Control, error) {
+	if _, err := d.overrides.Refresh(ctx, d.limits); err != nil {
+		return nil, err
+	}
+	conn, prefix := d.queue, d.cfg.Redis.Prefix
+	if own := d.cfg.Limits.Redis; own != nil {
+		var err error
+		if conn, err = redisconn.Open(ctx, *own, 2); err != nil {
+			return nil, err
+		}
+		d.add(conn.Close)
+		prefix = own.Prefix
+	}
+	limiter := throttle.NewRedis(conn.Client, throttle.Options{Prefix: prefix, Horizon: d.cfg.Limits.Horizon})
+	d.add(limiter.Close)
+	return worker.NewControl(d.queue.Client, d.records, limiter, d.limits), nil
+}
+
+// Batch has each notification in a call of its own: their round trips are shared
+// as it is.
+func (d *direct) Batch() (size, calls int) { return 1, enqueuers }
+
+func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification) []push.Result {
+	results := make([]push.Result, len(notifications))
+	for i, n := range notifications {
+		results[i].Receipt, results[i].Err = d.producer.Enqueue(ctx, n)
+	}
+	return results
+}
+
+func (d *direct) Status(ctx context.Context, id string) (*worker.Status, error) {
+	return d.control.Status(ctx, id)
+}
+
+func (d *direct) Cancel(ctx context.Context, id string) error {
+	control, err := d.timelines(ctx)
+	if err != nil {
+		return err
+	}
+	return control.Cancel(ctx, id)
+}
+
+func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
+	if app == "" {
+		apps := slices.Sorted(maps.Keys(d.cfg.Apps))
+		if len(apps) != 1 {
+			return nil, misusedf("--app: name one of the %d that are configured: %s", len(apps), strings.Join(apps, ", "))
+		}
+		app = apps[0]
+	}
+	if len(categories) == 0 {
+		categories = slices.Collect(maps.Keys(d.cfg.Limits.Categories))
+	}
+	control, err := d.timelines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return control.Timeline(ctx, app, user, categories)
+}
+
+func (d *direct) Letters(ctx context.Context, f func(*push.Letter) bool) error {
+	return d.records.Letters(ctx, f)
+}
+
+func (d *direct) Letter(ctx context.Context, id string) (*push.Letter, error) {
+	return d.records.Letter(ctx, id)
+}
+
+func (d *direct) Requeue(ctx context.Context, id string) error { return d.producer.Requeue(ctx, id) }
+
+func (d *direct) Purge(ctx context.Context, id string) error {
+	there, err := d.records.Purge(ctx, id)
+	if err == nil && !there {
+		return push.ErrNoLetter
+	}
+	return err
+}
+
+func (d *direct) Audit(ctx context.Context) (*worker.Audit, error) { return d.control.Audit(ctx) }
+
+func (d *direct) InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error) {
+	_, err = d.overrides.Refresh(ctx, d.limits)
+	general, own = d.limits.InForce(user, category)
+	return general, own, err
+}
+
+func (d *direct) Horizon() time.Duration { return d.overrides.Horizon() }
+
+func (d *direct) SetOverride(ctx context.Context, o throttle.Override) error {
+	return d.overrides.Set(ctx, o)
+}
+
+func (d *direct) UnsetOverride(ctx context.Context, user, category, by string) (bool, error) {
+	return d.overrides.Unset(ctx, user, category, by)
+}
+
+func (d *direct) Overrides(ctx context.Context, f func(throttle.Override) bool) error {
+	return d.overrides.List(ctx, f)
+}
+
+func (d *direct) Import(ctx context.Context, all []throttle.Override) error {
+	return d.overrides.Import(ctx, all)
+}
+
+func (d *direct) LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error) {
+	return d.overrides.Log(ctx, newest)
+}

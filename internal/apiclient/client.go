@@ -1,0 +1,190 @@
+// Package apiclient speaks to the HTTP API. It answers what the packages behind
+// that do, and the same errors where they are about what was asked for.
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	dialTimeout = 5 * time.Second
+	// timeout bounds a request and its answer. The API's own bounds are shorter.
+	timeout = 30 * time.Second
+	// maxAnswer bounds an answer, in bytes.
+	maxAnswer = 64 << 20
+	// connections are kept to the API.
+	connections = 8
+)
+
+// Options say where the API is.
+type Options struct {
+	// URL of the API, http or https, without /v1. Over http a token goes to the
+	// loopback only.
+	URL string
+	// Token that says who asks. Empty for an API that wants none.
+	Token string
+	// CAFile holds the authorities, in PEM, that sign the API's certificate.
+	// Empty means the system's.
+	CAFile string
+}
+
+// A Client speaks to one API. It is safe for concurrent use.
+type Client struct {
+	base  string
+	host  string
+	token string
+	http  *http.Client
+}
+
+// New returns a client. It connects to nothing yet; its error is about the options.
+func New(o Options) (*Client, error) {
+	base, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the API's token holds a space, a line end or what is no ASCII: that is no token")
+	}
+	if o.Token != "" && base.Scheme == "http" && !loopback(base.Hostname()) {
+		return nil, fmt.Errorf("the API at %s: a token does not go over plain http to another machine: use https", base.Host)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	transport.TLSHandshakeTimeout = dialTimeout
+	transport.MaxIdleConnsPerHost = connections
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("the API's authorities: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("the API's authorities: %s holds no certificate in PEM", o.CAFile)
+		}
+	}
+	return &Client{
+		base: strings.TrimRight(base.String(), "/"), host: base.Host, token: o.Token,
+		http: &http.Client{
+			Transport: transport, Timeout: timeout,
+			// it would carry the token elsewhere
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// parseURL's errors do not repeat the URL: it may hold a password.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New("the API's URL: want http://HOST:PORT or https://HOST")
+	case u.User != nil:
+		return nil, errors.New("the API's URL holds a user: a token says who asks")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("the API's URL: want no query and no fragment")
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		return nil, errors.New("the API's URL: want it without /v1")
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Close ends the connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// call makes a request, with a body unless that is nil, and reads the answer
+// into the value, unless that is nil. Its error is a *Problem when the API
+// answered one.
+func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
+	status, header, answer, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	if status < 200 || status > 299 {
+		return c.problem(status, header, answer)
+	}
+	if into == nil {
+		return nil
+	}
+	return c.read(status, answer, into)
+}
+
+// read reads an answer that is no problem.
+func (c *Client) read(status int, answer []byte, into any) error {
+	if json.Unmarshal(answer, into) != nil {
+		return c.strange(status)
+	}
+	return nil
+}
+
+// do makes a request and reads its answer whole.
+func (c *Client) do(ctx context.Context, method, path string, body any) (int, http.Header, []byte, error) {
+	var content io.Reader
+	if body != nil {
+		var text bytes.Buffer
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(body); err != nil {
+			return 0, nil, nil, err
+		}
+		content = &text
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
+	if err != nil {
+		return 0, nil, nil, c.failed(err)
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("Accept", "application/json, "+problemType)
+	req.Header.Set("User-Agent", "pushpace")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, nil, c.failed(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return 0, nil, nil, c.failed(err)
+	}
+	if len(answer) > maxAnswer {
+		return 0, nil, nil, fmt.Errorf("the API at %s answered more than %d bytes", c.host, maxAnswer)
+	}
+	return resp.StatusCode, resp.Header, answer, nil
+}
+
+// failed is about a request without an answer. The path stays out of it.
+func (c *Client) failed(err error) error {
+	var where *url.Error
+	if errors.As(err, &where) {
+		err = where.Err
+	}
+	return fmt.Errorf("the API at %s: %w", c.host, err)
+}
+
+// segment writes a name as one segment of a path.
+func segment(name string) string { return "/" + url.PathEscape(name) }

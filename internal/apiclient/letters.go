@@ -1,0 +1,64 @@
+package apiclient
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+const letters = "/v1/dead-letters"
+
+// pageSize is how many dead letters are asked for at once.
+const pageSize = 500
+
+// Letters calls f with each dead letter, without its job, in no order, until f
+// answers false.
+func (c *Client) Letters(ctx context.Context, f func(*push.Letter) bool) error {
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	for {
+		var page struct {
+			Letters []push.Letter `json:"dead_letters"`
+			Next    string        `json:"next"`
+		}
+		if err := c.call(ctx, http.MethodGet, letters+"?"+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for i := range page.Letters {
+			if !f(&page.Letters[i]) {
+				return nil
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// Letter answers the dead letter with that ID, or push.ErrNoLetter.
+func (c *Client) Letter(ctx context.Context, id string) (*push.Letter, error) {
+	l := &push.Letter{}
+	err := c.call(ctx, http.MethodGet, letters+segment(id), nil, l)
+	return l, about(err, push.ErrNoLetter)
+}
+
+// Requeue puts a dead letter's notification back on its queue. It answers
+// push.ErrNoLetter when there is none.
+func (c *Client) Requeue(ctx context.Context, id string) error {
+	return about(c.call(ctx, http.MethodPost, letters+segment(id)+"/requeue", nil, nil), push.ErrNoLetter)
+}
+
+// Purge deletes the dead letter. It answers push.ErrNoLetter when there is none.
+func (c *Client) Purge(ctx context.Context, id string) error {
+	return about(c.call(ctx, http.MethodDelete, letters+segment(id), nil, nil), push.ErrNoLetter)
+}
+
+// Audit compares what was accepted with what became of it.
+func (c *Client) Audit(ctx context.Context) (*worker.Audit, error) {
+	a := &worker.Audit{}
+	return a, c.call(ctx, http.MethodGet, "/v1/audit", nil, a)
+}

@@ -1,0 +1,122 @@
+package apiclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+const notifications = "/v1/notifications"
+
+// Batch is how many notifications one Enqueue takes at best, and how many
+// Enqueues are worth having under way at once.
+func (c *Client) Batch() (size, calls int) { return 250, connections }
+
+// Enqueue hands notifications over, at most 1,000, each on its own, those of one
+// user in order. What the API refuses is an error of type push.Faults. Any other
+// leaves open whether it was taken: hand it over again, with the same ID.
+func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Result {
+	results := make([]push.Result, len(ns))
+	status, header, answer, err := c.do(ctx, http.MethodPost, notifications, ns)
+	if status == http.StatusRequestEntityTooLarge && len(ns) > 1 {
+		half := len(ns) / 2
+		return append(c.Enqueue(ctx, ns[:half]), c.Enqueue(ctx, ns[half:])...)
+	}
+	var batch struct {
+		Results []struct {
+			ID     string  `json:"id"`
+			Status int     `json:"status"`
+			Errors []fault `json:"errors"`
+		} `json:"results"`
+	}
+	switch {
+	case err != nil:
+	case json.Unmarshal(answer, &batch) == nil && len(batch.Results) == len(ns):
+	case status == http.StatusRequestEntityTooLarge:
+		err = push.Faults{{Problem: "is larger than the API takes"}}
+	case status == http.StatusOK, status == http.StatusAccepted:
+		err = c.strange(status)
+	default:
+		err = c.problem(status, header, answer)
+	}
+	for i := range results {
+		r := &results[i]
+		r.ID, r.Err = ns[i].ID, err
+		if err != nil {
+			continue
+		}
+		one := batch.Results[i]
+		switch one.Status {
+		case http.StatusAccepted:
+			r.ID = one.ID
+		case http.StatusOK:
+			r.ID, r.Known = one.ID, true
+		case http.StatusBadRequest:
+			r.Err = faults(one.Errors, "/"+strconv.Itoa(i))
+		default:
+			r.Err = &Problem{Status: one.Status, RetryAfter: retryAfter(header), host: c.host}
+		}
+	}
+	return results
+}
+
+// Status answers where the notification is, or push.ErrUnknownID.
+func (c *Client) Status(ctx context.Context, id string) (*worker.Status, error) {
+	s := &worker.Status{}
+	err := c.call(ctx, http.MethodGet, notifications+segment(id), nil, s)
+	return s, about(err, push.ErrUnknownID)
+}
+
+// Cancel ends a notification that waits. Its errors are those of worker.Control.
+func (c *Client) Cancel(ctx context.Context, id string) error {
+	err := c.call(ctx, http.MethodDelete, notifications+segment(id), nil, nil)
+	if !is(err, http.StatusConflict) {
+		return about(err, push.ErrUnknownID)
+	}
+	status, err := c.Status(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case status.State.Ended():
+		return fmt.Errorf("%w: %s", worker.ErrEnded, status.State)
+	}
+	return worker.ErrUnderWay
+}
+
+// Timeline answers the timeline of the app's user. The app may be "" when there
+// is one; without categories it is of all of them.
+func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
+	query := url.Values{}
+	if app != "" {
+		query.Set("app", app)
+	}
+	for _, category := range categories {
+		query.Add("category", category)
+	}
+	t := &worker.Timeline{}
+	path := "/v1/users" + segment(user) + "/timeline"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return t, c.call(ctx, http.MethodGet, path, nil, t)
+}
+
+func is(err error, status int) bool {
+	var p *Problem
+	return errors.As(err, &p) && p.Status == status
+}
+
+// about is err, or unknown when the API does not have what was asked for.
+func about(err, unknown error) error {
+	if is(err, http.StatusNotFound) {
+		return unknown
+	}
+	return err
+}
