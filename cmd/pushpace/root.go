@@ -15,12 +15,11 @@ than its user's limits allow. What is denied is put off by exactly the time left
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRun:  func(*cobra.Command, []string) { began = true },
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceErrors:    true,
+		SilenceUsage:     true,
+		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newLimits(), newDead(), newTimeline(), newAudit(), newSimulate(), newDemo(), newCheck(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newLimits(), newDead(), newTimeline(), newAudit(), newSimulate(), newDemo(), newCheck(), newMan(), newVersion())
 	root.SetArgs(args)
 	err := root.Execute()
 	if err != nil && !began {

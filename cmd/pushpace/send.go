@@ -71,6 +71,9 @@ does not stop the others, and makes the exit status 1.`,
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
 	f.StringVar(&s.expiresAt, "expires-at", "", "the `INSTANT` after which it is worthless, in RFC 3339")
 	f.DurationVar(&s.ttl, "ttl", 0, "the same as a duration from now, such as 2h")
+	completeApps(cmd)
+	completeCategories(cmd)
+	complete(cmd, "priority", string(push.Critical), string(push.Default), string(push.Bulk))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if s.file != "" {
 			for _, name := range notificationFlags(cmd) {

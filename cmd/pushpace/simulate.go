@@ -77,6 +77,9 @@ run, and for one token:
 	f.StringVar(&s.perDevice, "fcm-device-quota", "", "what FCM takes for each device, such as 240/1m")
 	f.StringVar(&s.apnsFault, "apns-fault", "", "the `STATUS or trouble` that every push to APNs meets")
 	f.StringVar(&s.fcmFault, "fcm-fault", "", "the `STATUS or trouble` that every push to FCM meets")
+	for _, flag := range []string{"apns-fault", "fcm-fault"} {
+		complete(cmd, flag, "close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain")
+	}
 	f.DurationVar(&s.retryAfter, "retry-after", 0, "what such a status asks to wait; 0 for nothing")
 	f.BoolVar(&s.admin, "admin", false, "serve the stand-ins' controls on the loopback, and print their URLs to standard error")
 	return cmd

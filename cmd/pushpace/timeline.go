@@ -28,10 +28,12 @@ goes from now to when a limit that is used up is free again.`,
   pushpace timeline ada --app shop --category marketing --json`,
 		Args: cobra.ExactArgs(1),
 	}
-	app := cmd.Flags().String("app", "", "the app; by default the only one there is")
-	categories := cmd.Flags().StringArray("category", nil, "a category whose limits count besides the general ones; repeatable, all by default")
+	app := cmd.Flags().String("app", "", "the `NAME` of the app; by default the only one there is")
+	categories := cmd.Flags().StringArray("category", nil, "the `NAME` of a category whose limits are drawn besides the general ones; repeatable, all by default")
 	width := cmd.Flags().Int("width", 0, "the width in columns, 40 to 160; by default the terminal's, or 80")
 	asJSON := jsonFlag(cmd)
+	completeApps(cmd)
+	completeCategories(cmd)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if w := *width; w != 0 && (w < 40 || w > 160) {
 			return misusedf("--width: want 40 to 160")
