@@ -1,0 +1,198 @@
+package apiclient_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const token = "hunter2"
+
+// client returns a client of a server that answers by f.
+func client(t *testing.T, f http.HandlerFunc) *apiclient.Client {
+	t.Helper()
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	c, err := apiclient.New(apiclient.Options{URL: server.URL + "/", Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func problem(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text)
+}
+
+// What is not the API's own answer is told as what it is, without the token.
+func TestStrangeAnswers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "answered 200 OK, and not as pushpace's API does: is the URL right?"},
+		{"missing page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) }, "answered 404 Not Found, and not as"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound) }, "answered 302 Found, and not as"},
+		{"proxy", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, token, http.StatusBadGateway) }, "answered 502 Bad Gateway"},
+		{"hang up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		{"no token", func(w http.ResponseWriter, _ *http.Request) {
+			problem(w, http.StatusUnauthorized, `{"title":"Unauthorized","status":401,"detail":"Send a token."}`)
+		}, "answered 401 Unauthorized: Send a token: give its token by --token-file or PUSHPACE_API_TOKEN"},
+		{"faults", func(w http.ResponseWriter, _ *http.Request) {
+			problem(w, http.StatusBadRequest, `{"detail":"The body is not valid.","errors":[{"pointer":"/rates/0","detail":"is odd"},{"pointer":"","detail":"is long"}]}`)
+		}, "answered 400 Bad Request: The body is not valid: /rates/0 is odd; is long"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := client(t, c.answer).Audit(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), token) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	var got string
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "{}")
+	})
+	if _, err := c.Audit(t.Context()); err != nil || got != "Bearer "+token {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A name cannot reach out of its place in the path.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a/b", "../../audit", "a?b=c", "ö 日本", "%2F", "a#b"} {
+		var got []string
+		c := client(t, func(w http.ResponseWriter, r *http.Request) {
+			got = append(got, r.URL.Path, r.URL.RawQuery, r.Method)
+			_, _ = io.WriteString(w, "{}")
+		})
+		if _, err := c.Status(t.Context(), name); err != nil || got[0] != "/v1/notifications/"+name || got[1] != "" {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+}
+
+func ns(ids ...string) []*push.Notification {
+	var all []*push.Notification
+	for _, id := range ids {
+		all = append(all, &push.Notification{ID: id, App: "a", User: "u"})
+	}
+	return all
+}
+
+// Each notification of a batch has its own answer.
+func TestEnqueue(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, `{"results":[{"id":"new","status":202},{"id":"old","status":200},{"status":400,"errors":[{"pointer":"/2/user","detail":"is empty"}]},{"id":"lost","status":503}]}`)
+	})
+	got := c.Enqueue(t.Context(), ns("new", "old", "bad", "lost"))
+	var faults push.Faults
+	var p *apiclient.Problem
+	switch {
+	case got[0].Err != nil || got[0].Known || got[0].ID != "new",
+		got[1].Err != nil || !got[1].Known,
+		!errors.As(got[2].Err, &faults) || faults[0] != push.Fault{Field: "/user", Problem: "is empty"},
+		!errors.As(got[3].Err, &p) || !p.Again() || p.RetryAfter != 2*time.Second || got[3].ID != "lost":
+		t.Errorf("%+v", got)
+	}
+}
+
+// When the API cannot take any, what failed says whether to come again.
+func TestEnqueueRefused(t *testing.T) {
+	t.Parallel()
+	for status, again := range map[int]bool{401: false, 403: false, 404: false, 415: false, 408: true, 429: true, 500: true, 503: true} {
+		c := client(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "999999999")
+			problem(w, status, `{}`)
+		})
+		for _, r := range c.Enqueue(t.Context(), ns("a", "b")) {
+			var p *apiclient.Problem
+			if !errors.As(r.Err, &p) || p.Again() != again || p.RetryAfter != 30*time.Second || r.ID == "" {
+				t.Errorf("%d: %+v", status, r)
+			}
+		}
+	}
+}
+
+// A batch that is too large goes in parts; a notification that is, is refused.
+func TestEnqueueTooLarge(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		var all []push.Notification
+		if err := json.NewDecoder(r.Body).Decode(&all); err != nil {
+			t.Error(err)
+		}
+		if len(all) > 2 || slices.ContainsFunc(all, func(n push.Notification) bool { return n.ID == "large" }) {
+			problem(w, http.StatusRequestEntityTooLarge, `{}`)
+			return
+		}
+		results := make([]string, len(all))
+		for i, n := range all {
+			results[i] = fmt.Sprintf(`{"id":%q,"status":202}`, n.ID)
+		}
+		_, _ = io.WriteString(w, `{"results":[`+strings.Join(results, ",")+`]}`)
+	})
+	ids := []string{"a", "b", "c", "d", "large", "e", "f"}
+	for i, r := range c.Enqueue(t.Context(), ns(ids...)) {
+		if large := ids[i] == "large"; errors.As(r.Err, new(push.Faults)) != large || !large && r.Err != nil || r.ID != ids[i] {
+			t.Errorf("%s: %+v", ids[i], r)
+		}
+	}
+}
+
+// The certificate is verified: by the system's authorities, or by those given.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for ca, ok := range map[string]bool{"": false, file: true} {
+		c, err := apiclient.New(apiclient.Options{URL: server.URL, Token: token, CAFile: ca})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Audit(t.Context()); (err == nil) != ok {
+			t.Errorf("authorities %q: %v", ca, err)
+		}
+		_ = c.Close()
+	}
+}
