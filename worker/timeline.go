@@ -65,10 +65,14 @@ type Waiter struct {
 const TimelineStates = 100
 
 // Timeline answers the timeline of the app's user: the general limits, and
-// those of each of the categories. It makes a round trip for each, and two for
+// those of each of the categories, of all that have limits of their own when
+// none is named. It makes a round trip for each, and two for
 // each booking whose state it tells.
 func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
+	if len(categories) == 0 {
+		categories = c.limits.Categories(user)
+	}
 	categories = slices.Sorted(slices.Values(categories))
 	for _, category := range append([]string{""}, slices.Compact(categories)...) {
 		if err := c.addScope(ctx, t, category); err != nil {

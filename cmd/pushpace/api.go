@@ -30,7 +30,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
 		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits),
-		Limits:  s.limits, Overrides: s.overrides, Log: log,
+		Limits:  s.limits, Overrides: s.overrides, Apps: s.apps, Log: log,
 	})}
 	var err error
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API))), log); err != nil {

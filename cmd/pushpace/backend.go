@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -61,7 +64,11 @@ func operate(cmd *cobra.Command, f func(ctx context.Context, b backend, args []s
 			return err
 		}
 		defer func() { _ = b.Close() }()
-		return f(ctx, b, args, cmd.OutOrStdout())
+		err = f(ctx, b, args, cmd.OutOrStdout())
+		if p := new(apiclient.Problem); errors.As(err, &p) && p.Status == http.StatusBadRequest {
+			return misused(err)
+		}
+		return err
 	}
 	return cmd
 }

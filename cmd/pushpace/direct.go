@@ -111,15 +111,12 @@ func (d *direct) Cancel(ctx context.Context, id string) error {
 }
 
 func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
-	if app == "" {
-		apps := slices.Sorted(maps.Keys(d.cfg.Apps))
-		if len(apps) != 1 {
-			return nil, misusedf("--app: name one of the %d that are configured: %s", len(apps), strings.Join(apps, ", "))
-		}
+	apps := slices.Sorted(maps.Keys(d.cfg.Apps))
+	if app == "" && len(apps) == 1 {
 		app = apps[0]
 	}
-	if len(categories) == 0 {
-		categories = slices.Collect(maps.Keys(d.cfg.Limits.Categories))
+	if !slices.Contains(apps, app) {
+		return nil, misusedf("--app: want one of those that are configured: %s", strings.Join(apps, ", "))
 	}
 	control, err := d.timelines(ctx)
 	if err != nil {

@@ -20,6 +20,7 @@ limits violated.`,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
 	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newLimits(), newDead(), newTimeline(), newAudit(), newSimulate(), newDemo(), newCheck(), newMan(), newVersion())
+	addCompletion(root)
 	root.SetArgs(args)
 	err := root.Execute()
 	if err != nil && !began {

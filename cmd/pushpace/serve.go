@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -73,6 +75,7 @@ func serve(ctx context.Context, cfg *config.Config, r roles) error {
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
 	}
+	apps := slices.Sorted(maps.Keys(cfg.Apps))
 	if !r.worker {
 		cfg.Apps = nil // whose credentials the workers alone need
 	}
@@ -84,6 +87,7 @@ func serve(ctx context.Context, cfg *config.Config, r roles) error {
 		}
 		return err
 	}
+	s.apps = apps
 	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
 		return errors.Join(err, s.close())

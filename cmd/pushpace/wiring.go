@@ -33,6 +33,7 @@ type system struct {
 	records *push.Records
 	senders senders
 	api     *apiServer // nil where there is none
+	apps    []string   // of the configuration
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none

@@ -27,7 +27,9 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *throttle.Limits
 	Overrides *throttle.Overrides
-	Log       *slog.Logger // nil for slog.Default
+	// Apps are the names of the apps. Optional: without them there are no timelines.
+	Apps []string
+	Log  *slog.Logger // nil for slog.Default
 }
 
 // An API answers requests. It is an http.Handler; Close it.

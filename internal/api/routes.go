@@ -45,6 +45,8 @@ var routes = []route{
 	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, handle: (*API).unsetLimit},
 
+	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, handle: (*API).timeline},
+
 	{method: "GET", path: "/v1/dead-letters", roles: viewers, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},

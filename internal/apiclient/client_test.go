@@ -55,7 +55,9 @@ func TestStrangeAnswers(t *testing.T) {
 	}{
 		{"page", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "answered 200 OK, and not as pushpace's API does: is the URL right?"},
 		{"missing page", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotFound) }, "answered 404 Not Found, and not as"},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound) }, "answered 302 Found, and not as"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+		}, "answered 302 Found, and not as"},
 		{"proxy", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, token, http.StatusBadGateway) }, "answered 502 Bad Gateway"},
 		{"hang up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		{"no token", func(w http.ResponseWriter, _ *http.Request) {

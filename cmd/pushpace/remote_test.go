@@ -1,0 +1,278 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// The tokens of a site's API.
+const (
+	operatorToken = "operator-hunter2"
+	viewerToken   = "viewer-hunter2"
+)
+
+// api starts a process that answers the API, and answers its URL.
+func (s *site) api(t *testing.T) (*program, string) {
+	t.Helper()
+	file := filepath.Join(s.dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := "\nhttp:\n  listen: 127.0.0.1:0\n  tokens:\n"
+	for role, token := range map[string]string{"operator": operatorToken, "viewer": viewerToken} {
+		added += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(token)))
+	}
+	if err := os.WriteFile(file, append(text, added...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, s.setup, "serve", "--only", "api")
+	listening := regexp.MustCompile(`msg=api url=(\S+)`)
+	p.until(t, "the API", func() bool { return listening.MatchString(p.stderr.String()) })
+	return p, listening.FindStringSubmatch(p.stderr.String())[1]
+}
+
+// through is how a program goes through the API at that URL: it has nothing else.
+func through(url, token string) setup {
+	return setup{env: []string{"PUSHPACE_API=" + url, "PUSHPACE_API_TOKEN=" + token}}
+}
+
+// said is what a program printed, and how it ended.
+type said struct {
+	status         int
+	stdout, stderr string
+}
+
+func ended(t *testing.T, s setup, args ...string) said {
+	t.Helper()
+	p := start(t, s, args...)
+	return said{p.wait(t, 20*time.Second), p.stdout.String(), p.stderr.String()}
+}
+
+// Every command says the same through the API as it does on Redis.
+func TestTheAPISaysTheSame(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	workers := s.serve(t)
+	_, url := s.api(t)
+	remote := through(url, operatorToken)
+	same := func(args ...string) said {
+		t.Helper()
+		direct, api := ended(t, s.setup, args...), ended(t, remote, args...)
+		if direct != api {
+			t.Errorf("%v\nRedis: %+v\nAPI:   %+v", args, direct, api)
+		}
+		return direct
+	}
+	input := strings.ReplaceAll(notification("bad-1", "cid", "chat", "apns", "00")+notification("bad-2", "dan", "chat", "apns", "00"), `"demo"`, `"gone"`)
+	for i := range 3 {
+		input += notification(fmt.Sprintf("news-%d", i), "ada", "marketing", "fcm", "ada-pixel")
+	}
+	s.send(t, exitDone, input)
+	waiting := func() (ids []string) {
+		for i := range 3 {
+			id := fmt.Sprintf("news-%d", i)
+			if strings.Contains(ended(t, s.setup, "status", id, "--json").stdout, `"rule":"1/24h"`) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	workers.until(t, "two that wait and two dead letters", func() bool {
+		return len(waiting()) == 2 && strings.Count(ended(t, s.setup, "dead", "list", "--json").stdout, "\n") == 2
+	})
+	waits := waiting()
+
+	if got := same("status", waits[0], "--json"); got.status != exitDone {
+		t.Errorf("%+v", got)
+	}
+	same("status", "bad-1")
+	same("audit")
+	same("audit", "--json")
+	same("dead", "show", "bad-1")
+	direct, api := ended(t, s.setup, "dead", "list"), ended(t, remote, "dead", "list")
+	if sorted(direct.stdout) != sorted(api.stdout) || direct.status != exitDone || api.status != exitDone {
+		t.Errorf("dead list\nRedis: %+v\nAPI:   %+v", direct, api)
+	}
+	for _, args := range [][]string{{"status", "nobody"}, {"cancel", "nobody"}, {"cancel", "bad-1"}, {"dead", "show", "nobody"},
+		{"dead", "requeue", "nobody", "a/b"}, {"dead", "purge", "nobody"}} {
+		if got := same(args...); got.status != exitFailed || got.stderr == "" {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	var timelines [2]map[string]any
+	for i, where := range []setup{s.setup, remote} {
+		if err := json.Unmarshal([]byte(ended(t, where, "timeline", "ada", "--json").stdout), &timelines[i]); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"now", "scopes"} { // which go on
+			delete(timelines[i], key)
+		}
+	}
+	if len(timelines[0]["bookings"].([]any)) != 2 || fmt.Sprint(timelines[0]) != fmt.Sprint(timelines[1]) {
+		t.Errorf("timelines\nRedis: %v\nAPI:   %v", timelines[0], timelines[1])
+	}
+
+	for _, args := range [][]string{{"cancel", waits[0]}, {"dead", "purge", "bad-2"}} {
+		if got := ended(t, remote, args...); got != (said{}) {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	same("status", waits[0])
+	same("dead", "list")
+	if got := ended(t, remote, "dead", "requeue", "bad-1"); got != (said{}) {
+		t.Errorf("requeue: %+v", got)
+	}
+	s.stop(t, workers)
+}
+
+func sorted(text string) string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// send says the same of each line, and of what is refused.
+func TestSendThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	direct, s := newSite(t), newSite(t)
+	_, url := s.api(t)
+	remote := &site{setup: through(url, operatorToken)}
+	input := notification("good-1", "ada", "chat", "apns", "00") +
+		notification("good-1", "ada", "chat", "apns", "00") +
+		"not JSON\n\n" +
+		`{"app":"demo","user":"","targets":[]}` + "\n" +
+		notification("bad-2", "ada", "chat", "pigeon", "00") +
+		notification("good-2", "ben", "chat", "apns", "00")
+	want, got := direct.send(t, exitFailed, input), remote.send(t, exitFailed, input)
+	if !reflect.DeepEqual(want, got) || len(got) != 6 {
+		t.Errorf("Redis: %+v\nAPI:   %+v", want, got)
+	}
+	flags := []string{"send", "--id", "one", "--app", "demo", "--user", "ada", "--apns", "00", "--ttl", "1h"}
+	if got := ended(t, remote.setup, flags...); got != (said{stdout: `{"id":"one","known":false}` + "\n"}) {
+		t.Errorf("%+v", got)
+	}
+	if got := ended(t, remote.setup, "send", "--app", "demo"); got.status != exitFailed || !strings.Contains(got.stdout, `"field":"/user"`) || strings.Contains(got.stdout, `"id"`) {
+		t.Errorf("%+v", got)
+	}
+	if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 3 {
+		t.Errorf("%+v, %v", counts, err)
+	}
+}
+
+// The API's answers that are lost, and its requests to come again later, cost
+// nothing but time: each line is taken once, each user's in the file's order.
+func TestSendThroughATroubledAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, at := s.api(t)
+	target, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int64
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	trouble := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch requests.Add(1) {
+		case 2:
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 4:
+			proxy.ServeHTTP(httptest.NewRecorder(), r) // it is taken, and nobody hears of it
+			panic(http.ErrAbortHandler)
+		default:
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(trouble.Close)
+	var input strings.Builder
+	const lines = 5000
+	for i := range lines {
+		input.WriteString(notification(fmt.Sprintf("n-%04d", i), fmt.Sprintf("user-%d", i%20), "chat", "apns", "00"))
+	}
+	remote := &site{setup: through(trouble.URL, operatorToken)}
+	results := remote.send(t, exitDone, input.String())
+	if len(results) != lines || requests.Load() < 6 {
+		t.Errorf("%d lines in %d requests", len(results), requests.Load())
+	}
+	ids, err := s.client.LRange(t.Context(), "asynq:{"+push.Default.Queue()+"}:pending", 0, -1).Result()
+	if err != nil || len(ids) != lines {
+		t.Fatalf("%d jobs, %v", len(ids), err)
+	}
+	slices.Reverse(ids)
+	last := map[int]string{}
+	for _, id := range ids {
+		n, err := strconv.Atoi(strings.TrimPrefix(id, "n-"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id < last[n%20] {
+			t.Fatalf("%s is after %s", id, last[n%20])
+		}
+		last[n%20] = id
+	}
+}
+
+// When the API is gone for good, what was not handed over is said so, and
+// sending the file again is all there is to do.
+func TestSendWhileTheAPIGoes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	p, url := s.api(t)
+	remote := &site{setup: through(url, operatorToken)}
+	s.stop(t, p)
+	results := remote.send(t, exitFailed, notification("one", "ada", "chat", "apns", "00"))
+	if r := results[1]; r.ID != "one" || r.Error == "" || r.Known != nil {
+		t.Errorf("%+v", results)
+	}
+}
+
+// Who may not, or comes with a token that is none, is told so; no token shows.
+func TestTheAPIsTokens(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, url := s.api(t)
+	file := filepath.Join(write(t, "token", viewerToken+"\n"), "token")
+	for _, c := range []struct {
+		name string
+		with setup
+		args []string
+		want said
+	}{
+		{"viewer looks", through(url, viewerToken), []string{"dead", "list", "--json"}, said{}},
+		{"from a file", setup{}, []string{"dead", "list", "--json", "--api", url, "--token-file", file}, said{}},
+		{"viewer cancels", through(url, viewerToken), []string{"cancel", "one"}, said{status: exitFailed, stderr: "answered 403 Forbidden: The token's role, viewer, does not allow this"}},
+		{"no token", through(url, ""), []string{"audit"}, said{status: exitFailed, stderr: "give its token by --token-file or PUSHPACE_API_TOKEN"}},
+		{"wrong token", through(url, "other-hunter2"), []string{"audit"}, said{status: exitFailed, stderr: "answered 401 Unauthorized"}},
+		{"wrong app", through(url, viewerToken), []string{"timeline", "ada", "--app", "none"}, said{status: exitUsage, stderr: "app must be one of demo"}},
+		{"nobody there", through("http://127.0.0.1:1", viewerToken), []string{"audit"}, said{status: exitFailed, stderr: "the API at 127.0.0.1:1: dial tcp"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := ended(t, c.with, c.args...)
+			if got.status != c.want.status || got.stdout != c.want.stdout || !strings.Contains(got.stderr, c.want.stderr) || strings.Contains(got.stderr, "hunter2") {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

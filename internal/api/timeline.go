@@ -1,0 +1,29 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxCategories bounds the categories of one request.
+const maxCategories = 100
+
+// timeline tells what a user was sent and what waits for its limits.
+func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
+	query := c.URL.Query()
+	app := query.Get("app")
+	if app == "" && len(a.o.Apps) == 1 {
+		app = a.o.Apps[0]
+	}
+	if !slices.Contains(a.o.Apps, app) {
+		return reply{}, badQuery("app", "one of "+strings.Join(a.o.Apps, ", "))
+	}
+	if len(query["category"]) > maxCategories {
+		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
+	}
+	timeline, err := a.o.Control.Timeline(ctx, app, c.PathValue("user"), query["category"])
+	return reply{http.StatusOK, timeline}, err
+}

@@ -1,0 +1,40 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Apps = []string{"demo", "shop"} })
+	limiter := throttle.NewRedis(r.client, throttle.Options{})
+	t.Cleanup(func() { _ = limiter.Close() })
+	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second}}}
+	for _, id := range []string{"one", "two", "three"} {
+		if _, err := limiter.Acquire(t.Context(), throttle.Request{App: "demo", User: "ö/d a", ID: id, Scopes: scopes, Horizon: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
+	for _, query := range []string{"?app=demo", "?app=demo&category=security", "?app=demo&category=marketing&category=security"} {
+		var got worker.Timeline
+		r.do(http.StatusOK, viewerToken, "GET", path+query, "").into(t, &got)
+		if got.App != "demo" || got.User != "ö/d a" || len(got.Scopes) != max(2, 1+strings.Count(query, "category")) ||
+			got.Scopes[0].Limits[0].Used != 1 || !got.Scopes[len(got.Scopes)-1].Exempt ||
+			len(got.Bookings) != 2 || got.Bookings[0].ID != "two" || got.Bookings[0].Rule != "gap" {
+			t.Errorf("%s: %+v", query, got)
+		}
+	}
+	for _, query := range []string{"", "?app=", "?app=none", "?app=demo" + strings.Repeat("&category=c", 101)} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", path+query, "").problem(t)
+	}
+	r.do(http.StatusForbidden, producerToken, "GET", path+"?app=demo", "")
+	r.api.o.Apps = []string{"demo"}
+	r.do(http.StatusOK, operatorToken, "GET", path, "")
+}
