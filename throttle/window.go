@@ -7,7 +7,8 @@ import (
 )
 
 // A Window is what one limit of a scope holds: of Count admissions in any
-// window of the length Period, Used are in the one that ends now.
+// window of the length Period, Used are in the one that ends now, or with the
+// newest admission where that is let through for an instant ahead.
 type Window struct {
 	Rule   string // "gap", or a rate as it is written
 	Count  int    // 1 for the gap
@@ -26,13 +27,17 @@ type Window struct {
 func (t *Timeline) Windows(s Scope) []Window {
 	sent := t.Admissions[s.Name]
 	cut := len(sent) >= TimelineEntries
+	end := t.Now
+	if n := len(sent); n > 0 && sent[n-1].At.After(end) {
+		end = sent[n-1].At
+	}
 	var windows []Window
 	for i, r := range s.Policy.appendRules(nil) {
 		if r.period == 0 {
 			continue
 		}
 		w := Window{Rule: s.Policy.ruleName(i), Count: r.n, Period: time.Duration(r.period) * time.Microsecond, Free: t.Now}
-		first, _ := slices.BinarySearchFunc(sent, t.Now.Add(-w.Period), func(a Admission, since time.Time) int {
+		first, _ := slices.BinarySearchFunc(sent, end.Add(-w.Period), func(a Admission, since time.Time) int {
 			if a.At.After(since) {
 				return 1
 			}
@@ -40,10 +45,11 @@ func (t *Timeline) Windows(s Scope) []Window {
 		})
 		w.Used = len(sent) - first
 		w.AtLeast = cut && first == 0
-		switch {
-		case w.Used >= w.Count:
-			w.Free = sent[len(sent)-w.Count].At.Add(w.Period)
-		case w.AtLeast:
+		if w.Count <= len(sent) {
+			if free := sent[len(sent)-w.Count].At.Add(w.Period); free.After(t.Now) {
+				w.Free = free
+			}
+		} else if w.AtLeast {
 			w.Free = time.Time{}
 		}
 		windows = append(windows, w)

@@ -37,8 +37,7 @@ type TimelineScope struct {
 	Admissions []throttle.Admission `json:"admissions"`
 }
 
-// A Window is what one limit holds: of Count admissions in any window of the
-// Period, Used are in the one that ends now.
+// A Window is what one limit holds, as throttle.Window tells it.
 type Window struct {
 	Rule    string        `json:"rule"` // "gap", or a rate as it is written
 	Count   int           `json:"count"`
@@ -122,6 +121,7 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	if t.Now.IsZero() {
 		t.Now = known.Now.UTC()
 	}
+	known.Now = t.Now // one for all
 	for _, w := range known.Windows(scopes[own]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
