@@ -14,8 +14,8 @@ import (
 // A Timeline is what is known of one user of an app: each limit's window, what
 // was sent, and what waits for the limits, until when and why.
 type Timeline struct {
-	App  string    `json:"app"`
-	User string    `json:"user"`
+	App  string `json:"app"`
+	User string `json:"user"`
 	// Now is by the clock of the limits' Redis, whose instants the others are.
 	Now time.Time `json:"now"`
 	// Scopes are the general limits, then those of the categories, by name. One

@@ -34,7 +34,10 @@ func TestTimeline(t *testing.T) {
 		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: user, ID: "stray",
 			Scopes: r.options.Limits.Scopes(user, "digest")[1:], Horizon: 48 * time.Hour})
 		must(t, err)
-		wait(t, func() bool { s, err := r.control().Status(t.Context(), "digest"); return err == nil && s.Job == "retry" })
+		wait(t, func() bool {
+			s, err := r.control().Status(t.Context(), "digest")
+			return err == nil && s.Job == "retry"
+		})
 		got, err := r.control().Timeline(t.Context(), "shop", user, nil)
 		must(t, err)
 		if got.App != "shop" || got.User != user || time.Since(got.Now).Abs() > time.Minute || len(got.Scopes) != 3 {
