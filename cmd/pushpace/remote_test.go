@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,25 +29,23 @@ const (
 	viewerToken   = "viewer-hunter2"
 )
 
-// api starts a process that answers the API, and answers its URL.
-func (s *site) api(t *testing.T) (*program, string) {
+// guardedAPI starts a process that answers the API to those with a token, and
+// answers its URL.
+func (s *site) guardedAPI(t *testing.T) (*program, string) {
 	t.Helper()
 	file := filepath.Join(s.dir, "config.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	added := "\nhttp:\n  listen: 127.0.0.1:0\n  tokens:\n"
+	tokens := "\nhttp:\n  tokens:\n"
 	for role, token := range map[string]string{"operator": operatorToken, "viewer": viewerToken} {
-		added += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(token)))
+		tokens += fmt.Sprintf("    - {name: %s, role: %s, sha256: %x}\n", role, role, sha256.Sum256([]byte(token)))
 	}
-	if err := os.WriteFile(file, append(text, added...), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "\nhttp:\n", tokens, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, s.setup, "serve", "--only", "api")
-	listening := regexp.MustCompile(`msg=api url=(\S+)`)
-	p.until(t, "the API", func() bool { return listening.MatchString(p.stderr.String()) })
-	return p, listening.FindStringSubmatch(p.stderr.String())[1]
+	return s.serveAPI(t, "--only", "api")
 }
 
 // through is how a program goes through the API at that URL: it has nothing else.
@@ -74,7 +71,7 @@ func TestTheAPISaysTheSame(t *testing.T) {
 	s := newSite(t)
 	s.simulate(t)
 	workers := s.serve(t)
-	_, url := s.api(t)
+	_, url := s.guardedAPI(t)
 	remote := through(url, operatorToken)
 	same := func(args ...string) said {
 		t.Helper()
@@ -156,7 +153,7 @@ func sorted(text string) string {
 func TestSendThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	direct, s := newSite(t), newSite(t)
-	_, url := s.api(t)
+	_, url := s.guardedAPI(t)
 	remote := &site{setup: through(url, operatorToken)}
 	input := notification("good-1", "ada", "chat", "apns", "00") +
 		notification("good-1", "ada", "chat", "apns", "00") +
@@ -185,7 +182,7 @@ func TestSendThroughTheAPI(t *testing.T) {
 func TestSendThroughATroubledAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, at := s.api(t)
+	_, at := s.guardedAPI(t)
 	target, err := url.Parse(at)
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +235,7 @@ func TestSendThroughATroubledAPI(t *testing.T) {
 func TestSendWhileTheAPIGoes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	p, url := s.api(t)
+	p, url := s.guardedAPI(t)
 	remote := &site{setup: through(url, operatorToken)}
 	s.stop(t, p)
 	results := remote.send(t, exitFailed, notification("one", "ada", "chat", "apns", "00"))
@@ -251,7 +248,7 @@ func TestSendWhileTheAPIGoes(t *testing.T) {
 func TestTheAPIsTokens(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, url := s.api(t)
+	_, url := s.guardedAPI(t)
 	file := filepath.Join(write(t, "token", viewerToken+"\n"), "token")
 	for _, c := range []struct {
 		name string
