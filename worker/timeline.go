@@ -32,6 +32,9 @@ type TimelineScope struct {
 	Limits []Window `json:"limits"`
 	// Exempt says that the category is outside every limit.
 	Exempt bool `json:"exempt,omitempty"`
+	// Source is where the limits are from, and Until when that ends, if it does.
+	Source throttle.Source `json:"source"`
+	Until  time.Time       `json:"until,omitzero"`
 	// Admissions are what was sent, oldest first, at most the newest
 	// throttle.TimelineEntries.
 	Admissions []throttle.Admission `json:"admissions"`
@@ -106,15 +109,18 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	if category == "" {
 		name = throttle.General
 	}
-	one := TimelineScope{Scope: name, Limits: []Window{}, Admissions: []throttle.Admission{}}
+	ruling, own := c.limits.InForce(t.User, category)
+	if category != "" {
+		ruling = own
+	}
+	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: ruling.Policy.Exempt, Source: ruling.Source, Until: ruling.Until, Admissions: []throttle.Admission{}}
 	scopes := c.limits.Scopes(t.User, category)
-	own := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
-	if own < 0 {
-		one.Exempt = len(scopes) < len(c.limits.Scopes(t.User, ""))
+	at := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
+	if at < 0 {
 		t.Scopes = append(t.Scopes, one)
 		return nil
 	}
-	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[own : own+1]})
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[at : at+1]})
 	if err != nil {
 		return fmt.Errorf("the timeline of scope %s: %w", name, err)
 	}
@@ -122,14 +128,14 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 		t.Now = known.Now.UTC()
 	}
 	known.Now = t.Now // one for all
-	for _, w := range known.Windows(scopes[own]) {
+	for _, w := range known.Windows(scopes[at]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
 	for _, a := range known.Admissions[name] {
 		a.At = a.At.UTC()
 		one.Admissions = append(one.Admissions, a)
 	}
-	rules := known.Bound(scopes[own])
+	rules := known.Bound(scopes[at])
 	for _, b := range known.Bookings {
 		b.Slot = b.Slot.UTC()
 		t.Bookings = append(t.Bookings, Waiter{Booking: b, Rule: rules[b.ID]})

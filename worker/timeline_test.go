@@ -45,7 +45,7 @@ func TestTimeline(t *testing.T) {
 		}
 		general, code, digest := got.Scopes[0], got.Scopes[1], got.Scopes[2]
 		if general.Scope != "all" || len(general.Admissions) != 1 || general.Admissions[0].ID != "first" ||
-			len(general.Limits) != 1 || general.Limits[0].Used != 1 || !general.Limits[0].Free.After(got.Now) {
+			len(general.Limits) != 1 || general.Source != throttle.FromConfiguration || general.Limits[0].Used != 1 || !general.Limits[0].Free.After(got.Now) {
 			t.Errorf("%+v", general)
 		}
 		if code.Scope != "code" || !code.Exempt || len(code.Limits) != 0 || digest.Scope != "digest" || digest.Exempt || len(digest.Limits) != 1 {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // The tokens of a site's API.
@@ -271,5 +272,62 @@ func TestTheAPIsTokens(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// The limits are the same, whichever way they are looked at and set.
+func TestLimitsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, url := s.guardedAPI(t)
+	remote := through(url, operatorToken)
+	for _, c := range []struct {
+		args []string
+		want said
+	}{
+		{[]string{"set", "--user", "ö/d a", "--min-gap", "500ms", "--rate", "30/1m", "--for", "2h"}, said{}},
+		{[]string{"set", "--category", "marketing", "--rate", "2/24h"}, said{}},
+		{[]string{"set", "--user", "ö/d a", "--category", "security", "--exempt"}, said{}},
+		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user "nobody" has no override`}},
+		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt is for a category"}},
+		{[]string{"set", "--user", "ada", "--rate", "1/720h"}, said{status: exitUsage, stderr: "horizon"}},
+		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: throttle.ErrPast.Error()}},
+		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--by", "me"}, said{status: exitUsage, stderr: "--by: through the HTTP API"}},
+	} {
+		got := ended(t, remote, append([]string{"limits"}, c.args...)...)
+		if got.status != c.want.status || got.stdout != "" || !strings.Contains(got.stderr, c.want.stderr) {
+			t.Errorf("%v: got %+v, want %+v", c.args, got, c.want)
+		}
+	}
+	same := func(args ...string) said {
+		t.Helper()
+		direct, api := ended(t, s.setup, append([]string{"limits"}, args...)...), ended(t, remote, append([]string{"limits"}, args...)...)
+		if direct != api || direct.status != exitDone {
+			t.Errorf("%v\nRedis: %+v\nAPI:   %+v", args, direct, api)
+		}
+		return api
+	}
+	for _, json := range []string{"--json=false", "--json"} {
+		same("get", json)
+		same("get", json, "--user", "ö/d a")
+		same("get", json, "--category", "marketing")
+		same("get", json, "--user", "ö/d a", "--category", "security")
+		same("get", json, "--user", "nobody", "--category", "chat")
+		same("list", json)
+		same("log", json)
+	}
+	exported := same("export").stdout
+	if strings.Count(exported, "\n") != 3 || !strings.Contains(exported, `"by":"operator"`) {
+		t.Errorf("exported %s", exported)
+	}
+	if got := ended(t, remote, "limits", "unset", "--category", "marketing"); got != (said{}) {
+		t.Errorf("%+v", got)
+	}
+	remote.stdin = strings.NewReader(exported)
+	if got := ended(t, remote, "limits", "import", "-"); got.status != exitDone || got.stderr != "3 are set.\n" {
+		t.Errorf("%+v", got)
+	}
+	if again := same("list").stdout; !strings.Contains(again, `"marketing"`) {
+		t.Errorf("after the import: %s", again)
 	}
 }

@@ -21,6 +21,18 @@ func heading(scope string) string {
 	return Printable(scope)
 }
 
+// source says by whose override a scope's limits are, if by any.
+func source(s worker.TimelineScope) string {
+	if s.Source == "" || s.Source == throttle.FromConfiguration {
+		return ""
+	}
+	text := "overridden for the " + string(s.Source)
+	if !s.Until.IsZero() {
+		text += " until " + Stamp(s.Until)
+	}
+	return text
+}
+
 // unlimited says why a scope has no limits.
 func unlimited(s worker.TimelineScope) string {
 	switch {
@@ -57,6 +69,11 @@ func (d *drawing) chart() {
 			continue
 		}
 		d.out.WriteString(d.marks.paint(bold, strings.TrimRight(fit(heading(s.Scope), d.width, d.marks.cut), " ")) + "\n")
+		if by := source(s); by != "" {
+			for _, line := range wrap(by, d.width-2) {
+				d.out.WriteString("  " + line + "\n")
+			}
+		}
 		sent, booked := newRow(&a, d.marks, green), newRow(&a, d.marks, yellow)
 		for _, admission := range s.Admissions {
 			sent.mark(admission.At)

@@ -32,6 +32,8 @@ type user struct {
 	// categories have their own policies.
 	categories map[string]throttle.Policy
 	job        func(i int) (push.State, string)
+	source     throttle.Source
+	until      time.Duration // from now, of the source
 }
 
 // timeline is what Control.Timeline answers of the user.
@@ -49,7 +51,10 @@ func (u user) timeline() *worker.Timeline {
 		}
 	}
 	add := func(name string, p throttle.Policy) {
-		one := worker.TimelineScope{Scope: name, Exempt: p.Exempt, Admissions: known.Admissions[name]}
+		one := worker.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name]}
+		if u.until > 0 {
+			one.Until = now.Add(u.until)
+		}
 		s := throttle.Scope{Name: name, Policy: p}
 		for _, w := range known.Windows(s) {
 			one.Limits = append(one.Limits, worker.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
@@ -131,7 +136,8 @@ var users = map[string]user{
 		job: func(int) (push.State, string) { return push.Waiting, "active" }},
 	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
 		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
-	"hostile": {name: "ada\x1b[2J\u202e", general: shipped},
+	"overridden": {name: "ada", general: shipped, source: throttle.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
+	"hostile":    {name: "ada\x1b[2J\u202e", general: shipped},
 }
 
 func TestDraw(t *testing.T) {
