@@ -11,13 +11,14 @@ import (
 // A gate bounds the pushes in flight to one provider of one app, so that one
 // that is slow or stuck holds up its own notifications only.
 type gate struct {
-	places  chan struct{}
+	places  chan int64 // of each place that is taken, since when it was wanted, in ns
 	waiting atomic.Int64
 	moved   atomic.Int64 // when a place was taken or left last, in ns
+	usual   atomic.Int64 // how long a place is taken, about, in ns; 0 before the first is left
 }
 
 func newGate(places int) *gate {
-	g := &gate{places: make(chan struct{}, places)}
+	g := &gate{places: make(chan int64, places)}
 	g.moved.Store(time.Now().UnixNano())
 	return g
 }
@@ -83,9 +84,10 @@ func enter(ctx context.Context, gates []*gate) bool {
 }
 
 func (g *gate) enter(ctx context.Context) bool {
+	now := time.Now().UnixNano()
 	select {
-	case g.places <- struct{}{}:
-		g.moved.Store(time.Now().UnixNano())
+	case g.places <- now:
+		g.moved.Store(now)
 		return true
 	default:
 	}
@@ -94,7 +96,7 @@ func (g *gate) enter(ctx context.Context) bool {
 	timer := time.NewTimer(gateWait)
 	defer timer.Stop()
 	select {
-	case g.places <- struct{}{}:
+	case g.places <- now:
 		g.moved.Store(time.Now().UnixNano())
 		return true
 	case <-timer.C:
@@ -106,7 +108,16 @@ func (g *gate) enter(ctx context.Context) bool {
 
 func leave(gates []*gate) {
 	for _, g := range gates {
-		<-g.places
-		g.moved.Store(time.Now().UnixNano())
+		g.leave(time.Now().UnixNano())
 	}
+}
+
+// leave gives the place back that was taken first, whosever it is: what counts
+// is how long they are taken on the whole.
+func (g *gate) leave(now int64) {
+	took := now - <-g.places
+	g.moved.Store(now)
+	const weight = 8
+	usual := g.usual.Load()
+	g.usual.Store(usual + (took-usual)/weight) // a race loses one of many
 }

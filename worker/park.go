@@ -13,17 +13,20 @@ import (
 // other providers: the pull leaves it on the queue for a while.
 
 const (
-	// parkStill is for how long nothing has moved at a full gate before which as
-	// many stand as may, so that what is pulled for it is parked.
-	parkStill = 100 * time.Millisecond
-	leastPark = 2 * time.Second
+	// A gate is one to park for when it is full, nothing has moved for several
+	// times as long as a place is usually taken, within these bounds, and half as
+	// many stand before it as fit in.
+	leastStill  = 100 * time.Millisecond
+	stillFactor = 3
+	leastPark   = 2 * time.Second
 )
 
 // parkFor is how long what is for the gate stays on the queue; 0 when it may be
 // pulled.
 func (g *gate) parkFor(now time.Time) time.Duration {
-	still := g.stuck(now, parkStill)
-	if still == 0 || still < gateStill && g.waiting.Load() < gateWaiting {
+	least := min(gateStill, max(leastStill, stillFactor*time.Duration(g.usual.Load())))
+	still := g.stuck(now, least)
+	if still == 0 || still < gateStill && g.waiting.Load() < int64(cap(g.places)/2) {
 		return 0
 	}
 	return max(leastPark, min(still, longestBusy))
