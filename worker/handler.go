@@ -18,11 +18,16 @@ type handler struct {
 	*Options
 	routes     routes
 	pauses     *Pauses
+	holds      *Holds
 	deadTokens *push.DeadTokens
 	control    *Control
 	puller     *puller
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
+
+	holding   atomic.Pointer[holdings] // what operators have paused
+	turns     comebacks                // of what they hold
+	releasing sync.Map                 // by selector: what comes back
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup
@@ -33,12 +38,13 @@ type handler struct {
 func newHandler(o *Options) *handler {
 	routes := newRoutes(o)
 	h := &handler{
-		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix),
+		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix), holds: NewHolds(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
 		puller:     newPuller(o.Queue, o.Records, routes),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
+	h.holding.Store(&holdings{})
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
 }

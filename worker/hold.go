@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// hold marks the targets whose route is closed, and answers whether all that
-// are still open wait for theirs. The others' gates are those to pass.
+// hold marks the targets whose route is closed, by trouble or by an operator,
+// and answers whether all that are still open wait for theirs. The others' gates
+// are those to pass.
 func (h *handler) hold(d *delivery) bool {
 	now := time.Now()
 	held, free := 0, 0
@@ -16,7 +17,9 @@ func (h *handler) hold(d *delivery) bool {
 		if r == nil || !d.outcomes[i].open() {
 			continue
 		}
-		if d.outcomes[i].held = r.left(now) > 0; d.outcomes[i].held {
+		o := &d.outcomes[i]
+		o.hold = h.heldBy(d, i, now)
+		if o.held = o.hold != nil || r.left(now) > 0; o.held {
 			held++
 		} else {
 			free++
@@ -35,32 +38,49 @@ func (h *handler) standBack(ctx context.Context, d *delivery) error {
 			h.Log.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
-	return paused(d.heldFor())
+	h.remember(ctx, d)
+	return paused(h.heldFor(d))
 }
 
 // heldFor is how long the delivery waits for the first of its closed routes.
-func (d *delivery) heldFor() time.Duration {
+func (h *handler) heldFor(d *delivery) time.Duration {
 	now := time.Now()
 	var first *route
 	var least time.Duration
+	byOperator := false
 	for i, r := range d.routes {
-		if !d.outcomes[i].held {
+		o := &d.outcomes[i]
+		if !o.held {
 			continue
 		}
-		if left := r.left(now); first == nil || left < least {
-			first, least = r, left
+		left := min(r.left(now), longestHold)
+		if o.hold != nil {
+			left = max(left, min(o.hold.left(now), longestOperatorHold))
+		}
+		if first == nil || left < least {
+			first, least, byOperator = r, left, o.hold != nil
 		}
 	}
-	if first == nil {
+	switch {
+	case first == nil:
 		return 0
+	case !byOperator:
+		return first.queue.next(d.queue, now, least)
 	}
-	return first.queue.next(d.queue, now, least)
+	wait := h.turns.next(d.queue, now, least)
+	if !d.ExpiresAt.IsZero() { // the queue's times are whole seconds
+		wait = min(wait, max(0, d.ExpiresAt.Sub(now))+time.Second)
+	}
+	return wait
 }
 
 const (
 	// longestHold is after how long a held notification looks again whether its
 	// route is still closed.
 	longestHold = 30 * time.Second
+	// longestOperatorHold is the same for an operator's pause, whose end wakes
+	// what it holds: it may last for days, and hold much.
+	longestOperatorHold = 5 * time.Minute
 	// comebackGap lies between two held notifications of a route, so that the more
 	// there are, the less often each of them looks, and what is not held has the
 	// queue to itself. It is also how fast they are sent when the route opens:
@@ -68,22 +88,22 @@ const (
 	comebackGap = time.Millisecond
 )
 
-// comebacks give the held notifications of a route their turns, by queue. The
+// comebacks give held notifications their turns, by queue. The
 // zero value is ready to use.
 type comebacks struct {
 	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-// next answers after how long a notification of that queue comes back, when the
-// route is closed for so long.
+// next answers after how long a notification of that queue comes back, when it
+// is held for so long.
 func (c *comebacks) next(queue string, now time.Time, left time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil {
 		c.last = make(map[string]time.Time)
 	}
-	at := now.Add(min(left, longestHold))
+	at := now.Add(left)
 	if next := c.last[queue].Add(comebackGap); next.After(at) {
 		at = next
 	}

@@ -158,7 +158,8 @@ func (r *route) told(p Pause) {
 	}
 }
 
-// watchPauses has this worker keep the pauses that others have begun.
+// watchPauses has this worker keep the pauses that others have begun, operators
+// among them.
 func (h *handler) watchPauses(ctx context.Context) {
 	ticker := time.NewTicker(h.times.poll)
 	defer ticker.Stop()
@@ -179,9 +180,11 @@ func (h *handler) watchPauses(ctx context.Context) {
 
 func (h *handler) readPauses(ctx context.Context) error {
 	asked := time.Now()
-	list, err := h.pauses.List(ctx)
+	all, err := h.pauses.read(ctx)
 	if err == nil {
-		h.keep(list, asked)
+		h.keep(all.pauses, asked)
+		h.keepHolds(ctx, all.holds)
+		h.release(ctx, all.holding)
 	}
 	return err
 }

@@ -54,8 +54,8 @@ func TestComebacks(t *testing.T) {
 		left  time.Duration
 		want  time.Duration
 	}{
-		{"bulk", time.Hour, longestHold},
-		{"bulk", time.Hour, longestHold + comebackGap},
+		{"bulk", longestHold, longestHold},
+		{"bulk", longestHold, longestHold + comebackGap},
 		{"bulk", time.Second, longestHold + 2*comebackGap}, // behind the others
 		{"critical", time.Second, time.Second},
 		{"critical", 0, time.Second + comebackGap},
@@ -183,7 +183,7 @@ func TestPauses(t *testing.T) {
 		begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", true)
 		begin("shop/é x", time.Minute, "short", false)
 		begin("news", time.Millisecond, "over", true)
-		if ttl := client.PTTL(ctx, "pushpace:pauses").Val(); ttl < 59*time.Minute || ttl > time.Hour {
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
 			t.Errorf("the pauses live for %s, want as long as the longest", ttl)
 		}
 		deadline := time.Now().Add(10 * time.Second)
@@ -200,13 +200,13 @@ func TestPauses(t *testing.T) {
 		begin("shop/é x", 2*time.Hour, "longer", true)
 		begin("shop/é x", 0, "by an operator", true)
 		begin("shop/é x", time.Hour, "not for ever", false)
-		if ttl := client.PTTL(ctx, "pushpace:pauses").Val(); ttl >= 0 {
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
 			t.Errorf("a pause without an end is over in %s", ttl)
 		}
 		if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "by an operator" {
 			t.Errorf("listed: %+v", got)
 		}
-		client.HSet(ctx, "pushpace:pauses", "odd", "odd")
+		client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
 		if _, err := pauses.List(ctx); err == nil || !strings.Contains(err.Error(), errPause.Error()) {
 			t.Errorf("a field that is no pause: %v", err)
 		}

@@ -1,9 +1,13 @@
 -- The pauses, on Redis's clock.
 -- KEYS  hash: APP/PLATFORM -> "END LEVEL REASON", END in Unix ms, 0 for none
--- ARGV  nothing, to list; or field, length (ms, 0 for no end), level, reason
+--       hash of the operators' pauses, set of those that hold jobs: see holds.lua
+-- ARGV  nothing, to list all three; or field, length (ms, 0 for no end), level,
+--       reason, to begin a provider's
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-if not ARGV[1] then return {now, redis.call('HGETALL', KEYS[1])} end
+if not ARGV[1] then
+  return {now, redis.call('HGETALL', KEYS[1]), redis.call('HGETALL', KEYS[2]), redis.call('SMEMBERS', KEYS[3])}
+end
 
 local length, ends = tonumber(ARGV[2]), 0
 if length > 0 then ends = now + length end

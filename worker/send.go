@@ -38,6 +38,10 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 // sendTo makes one attempt, unless the route has closed since: that is none.
 func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	r := d.routes[i]
+	if hold := h.heldBy(d, i, time.Now()); hold != nil {
+		d.outcomes[i].held, d.outcomes[i].hold = true, hold
+		return
+	}
 	done, ok := r.allow()
 	if !ok {
 		d.outcomes[i].held = true

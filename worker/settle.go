@@ -19,6 +19,8 @@ type outcome struct {
 	told push.TargetOutcome
 	sent bool // in this visit
 	held bool // in this visit: the route is closed
+	// hold is the operator's pause that closes it, if one does.
+	hold *Hold
 }
 
 // open reports whether the target is still to be sent to.
@@ -189,7 +191,12 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 		h.giveBack(ctx, d)
 	}
 	if c.held {
-		c.delay = max(c.delay, d.heldFor())
+		h.remember(ctx, d)
+		if left := h.heldFor(d); c.delay == 0 {
+			c.delay = left
+		} else { // other targets are to be sent to again
+			c.delay = max(c.delay, min(left, longestHold))
+		}
 	}
 	return again(c.delay)
 }

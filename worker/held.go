@@ -1,0 +1,227 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// holdings are the holds in force, by selector.
+type holdings map[selector]Hold
+
+func newHoldings(list []Hold) holdings {
+	all := make(holdings, len(list))
+	for _, hold := range list {
+		all[hold.selector()] = hold
+	}
+	return all
+}
+
+// on answers a hold of what is sent for that app and category to that platform,
+// the one without an end or with the last one where there are several; nil when
+// there is none.
+func (all holdings) on(now time.Time, app string, platform push.Platform, category string) *Hold {
+	if len(all) == 0 {
+		return nil
+	}
+	var last *Hold
+	for i := range 8 {
+		s := selector{app, string(platform), category}
+		for j := range s {
+			if i>>j&1 == 1 {
+				s[j] = ""
+			}
+		}
+		hold, ok := all[s]
+		if !ok || hold.left(now) <= 0 {
+			continue
+		}
+		if last == nil || hold.left(now) > last.left(now) {
+			last = &hold
+		}
+	}
+	return last
+}
+
+// left is how long the hold lasts.
+func (h *Hold) left(now time.Time) time.Duration {
+	if h.Until.IsZero() {
+		return forever
+	}
+	return h.over.Sub(now)
+}
+
+// heldBy answers the operator's hold of the delivery's target.
+func (h *handler) heldBy(d *delivery, i int, now time.Time) *Hold {
+	return (*h.holding.Load()).on(now, d.App, d.Targets[i].Platform, d.Category)
+}
+
+// keepHolds has the worker know the holds of the list, and tells which have
+// begun and ended since.
+func (h *handler) keepHolds(ctx context.Context, list []Hold) {
+	now := newHoldings(list)
+	before := *h.holding.Swap(&now)
+	for s, hold := range now {
+		if old, was := before[s]; !was || !old.At.Equal(hold.At) {
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "paused by an operator", hold.attrs()...)
+		}
+	}
+	for s, hold := range before {
+		if _, is := now[s]; !is {
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", hold.attrs()...)
+		}
+	}
+}
+
+// attrs tell of the hold in the log.
+func (h *Hold) attrs() []slog.Attr {
+	var attrs []slog.Attr
+	for _, field := range []struct{ name, value string }{
+		{"app", h.App}, {"platform", string(h.Platform)}, {"category", h.Category}, {"by", h.By}, {"reason", h.Reason},
+	} {
+		if field.value != "" {
+			attrs = append(attrs, slog.String(field.name, field.value))
+		}
+	}
+	if !h.Until.IsZero() {
+		attrs = append(attrs, slog.Time("until", h.Until))
+	}
+	return attrs
+}
+
+// remember notes what operators' holds keep of the delivery, so that it comes
+// back when they end.
+func (h *handler) remember(ctx context.Context, d *delivery) {
+	job := heldJob{d.queue, d.ID, d.accepted}
+	noted := map[string]bool{}
+	for i := range d.outcomes {
+		hold := d.outcomes[i].hold
+		if hold == nil || noted[hold.selector().field()] {
+			continue
+		}
+		noted[hold.selector().field()] = true
+		if err := h.holds.keep(ctx, hold.selector().field(), job); err != nil {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "a paused notification comes back late", slog.String("id", d.ID), slog.Any("error", err))
+		}
+	}
+}
+
+// release has the jobs come back of each hold that is not in force any more.
+func (h *handler) release(ctx context.Context, holding []string) {
+	inForce := map[string]bool{}
+	for s := range maps.Keys(*h.holding.Load()) {
+		inForce[s.field()] = true
+	}
+	for _, selector := range holding {
+		if inForce[selector] {
+			continue
+		}
+		if _, under := h.releasing.LoadOrStore(selector, true); under {
+			continue
+		}
+		h.side.Go(func() {
+			defer h.releasing.Delete(selector)
+			if err := h.releaseAll(ctx, selector); err != nil && ctx.Err() == nil {
+				h.Log.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
+			}
+		})
+	}
+}
+
+const (
+	// releaseMost is how many jobs come back at once.
+	releaseMost = 200
+	// The next ones wait until so few are pending on their queue, for a while at
+	// most: what was not paused is not to stand behind all that was.
+	pendingMost   = 1000
+	releasePause  = 25 * time.Millisecond
+	releasePauses = 20
+)
+
+// releaseAll has the jobs come back that the hold keeps. What is not on the
+// queue yet is left for the next time.
+func (h *handler) releaseAll(ctx context.Context, selector string) error {
+	var awake []heldJob
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTimeout)
+		defer cancel()
+		if err := h.holds.keep(ctx, selector, awake...); err != nil {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
+		}
+	}()
+	for {
+		jobs, err := h.holds.take(ctx, selector, releaseMost)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		byQueue := map[string][]heldJob{}
+		for _, job := range jobs {
+			byQueue[job.queue] = append(byQueue[job.queue], job)
+		}
+		for queue, jobs := range byQueue {
+			late, err := h.wakeHeld(ctx, queue, jobs)
+			if awake = append(awake, late...); err != nil {
+				awake = append(awake, jobs...)
+				return err
+			}
+			if err := h.drained(ctx, queue); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// drained waits until the queue is short, for a while at most.
+func (h *handler) drained(ctx context.Context, queue string) error {
+	for range releasePauses {
+		pending, err := h.Queue.LLen(ctx, queueKey(queue, "pending")).Result()
+		if err != nil || pending < pendingMost {
+			return err
+		}
+		if err := sleep(ctx, releasePause); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wakeScript moves jobs that wait for another visit to the end of the queue. It
+// answers those that a worker has in hand.
+//
+// KEYS  retry, pending
+// ARGV  prefix of the tasks' keys, IDs
+var wakeScript = redis.NewScript(`
+local awake = {}
+for i = 2, #ARGV do
+  local key = ARGV[1] .. ARGV[i]
+  if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+    redis.call('LPUSH', KEYS[2], ARGV[i])
+    redis.call('HSET', key, 'state', 'pending')
+  elseif redis.call('HGET', key, 'state') == 'active' then
+    awake[#awake + 1] = ARGV[i]
+  end
+end
+return awake
+`)
+
+// wakeHeld has jobs of a queue come back, and answers those that are on their
+// way to it.
+func (h *handler) wakeHeld(ctx context.Context, queue string, jobs []heldJob) (awake []heldJob, err error) {
+	args := []any{queueKey(queue, "t:")}
+	for _, job := range jobs {
+		args = append(args, job.id)
+	}
+	ids, err := wakeScript.Run(ctx, h.Queue, []string{queueKey(queue, "retry"), queueKey(queue, "pending")}, args...).StringSlice()
+	for _, job := range jobs {
+		if slices.Contains(ids, job.id) {
+			awake = append(awake, job)
+		}
+	}
+	return awake, err
+}

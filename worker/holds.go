@@ -1,0 +1,223 @@
+package worker
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Hold is an operator's pause: all workers keep what it matches on the queue,
+// where it spends neither attempts nor slots. Each of App, Platform and Category
+// matches any when it is empty, so that the zero value holds everything.
+type Hold struct {
+	App      string        `json:"app,omitempty"`
+	Platform push.Platform `json:"platform,omitempty"`
+	Category string        `json:"category,omitempty"`
+	// Until is when it ends, on Redis's clock; zero when it has no end.
+	Until time.Time `json:"until,omitzero"`
+	// By is who has begun it, at most 128 bytes, and Reason why, at most 512.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// At is when it was begun, on Redis's clock.
+	At time.Time `json:"at,omitzero"`
+
+	over time.Time // Until on the local clock
+}
+
+const (
+	// maxHolds bounds how many there are: every worker reads them all.
+	maxHolds       = 1000
+	maxReasonBytes = 512
+)
+
+// ErrHoldOver means that the end of a hold that was to begin has passed.
+var ErrHoldOver = errors.New("the pause would be over already")
+
+// ErrTooManyHolds means that 1,000 others are in force.
+var ErrTooManyHolds = errors.New("too many pauses are in force: end some of them first")
+
+// Holds are shared by all workers, beside the Pauses:
+//
+//	PREFIX:{pauses}:operators        hash by SELECTOR: "END AT {by, reason}", END
+//	                                 and AT in Unix ms of Redis's clock, END 0 when
+//	                                 it has none
+//	PREFIX:{pauses}:holding          set of the SELECTORs that hold jobs
+//	PREFIX:{pauses}:held:SELECTOR    sorted set of those, "QUEUE ID", by acceptance
+//
+// A SELECTOR is [app, platform, category] in JSON.
+type Holds struct {
+	client        redis.UniversalClient
+	prefix        string
+	holds, holder string
+}
+
+// NewHolds returns the holds under the prefix, "pushpace" when it is empty.
+func NewHolds(client redis.UniversalClient, prefix string) *Holds {
+	return &Holds{client, prefix, pausesKey(prefix, "operators"), pausesKey(prefix, "holding")}
+}
+
+//go:embed holds.lua
+var holdsSource string
+
+var holdsScript = redis.NewScript(holdsSource)
+
+func (h *Holds) run(ctx context.Context, op, selector string, args ...any) *redis.Cmd {
+	keys := []string{h.holds, h.holder, pausesKey(h.prefix, "held:"+selector)}
+	return holdsScript.Run(ctx, h.client, keys, append([]any{op, selector}, args...)...)
+}
+
+// Begin has all workers hold what the hold matches, from now on, or changes the
+// end and the reason of the one that matches the same. At is not looked at. It
+// answers push.Faults, ErrHoldOver or ErrTooManyHolds for what cannot begin.
+func (h *Holds) Begin(ctx context.Context, hold Hold) error {
+	if err := hold.Validate(); err != nil {
+		return err
+	}
+	until := int64(0)
+	if !hold.Until.IsZero() {
+		until = max(1, hold.Until.UnixMilli())
+	}
+	note, err := json.Marshal(holdNote{hold.By, hold.Reason})
+	if err != nil {
+		return err
+	}
+	begun, err := h.run(ctx, "begin", hold.selector().field(), strconv.FormatInt(until, 10), note, maxHolds).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("begin a pause: %w", err)
+	case begun == -1:
+		return ErrHoldOver
+	case begun == -2:
+		return ErrTooManyHolds
+	}
+	return nil
+}
+
+// End ends the hold that matches the same, and answers whether there was one.
+// What it held comes back within seconds.
+func (h *Holds) End(ctx context.Context, hold Hold) (bool, error) {
+	ended, err := h.run(ctx, "end", hold.selector().field()).Int()
+	if err != nil {
+		return false, fmt.Errorf("end a pause: %w", err)
+	}
+	return ended == 1, nil
+}
+
+// List answers the holds that are in force, sorted by app, platform and category.
+func (h *Holds) List(ctx context.Context) ([]Hold, error) {
+	all, err := NewPauses(h.client, h.prefix).read(ctx)
+	return all.holds, err
+}
+
+// Validate reports everything that is wrong with the hold, as push.Faults.
+func (h *Hold) Validate() error {
+	var faults push.Faults
+	for _, text := range []struct {
+		field, value string
+		most         int
+	}{
+		{"/app", h.App, push.MaxNameBytes}, {"/category", h.Category, push.MaxNameBytes},
+		{"/by", h.By, push.MaxNameBytes}, {"/reason", h.Reason, maxReasonBytes},
+	} {
+		if len(text.value) > text.most || !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, unicode.IsControl) {
+			faults = append(faults, push.Fault{Field: text.field, Problem: fmt.Sprintf("must be UTF-8 without control characters, of at most %d bytes", text.most)})
+		}
+	}
+	if h.Platform != "" && h.Platform != push.APNs && h.Platform != push.FCM {
+		faults = append(faults, push.Fault{Field: "/platform", Problem: fmt.Sprintf("must be %s or %s", push.APNs, push.FCM)})
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}
+
+// holdNote is what of a hold Redis has no use for.
+type holdNote struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// readHold reads an entry of the hash.
+func readHold(field, value string) (Hold, error) {
+	var at selector
+	parts := strings.SplitN(value, " ", 3)
+	if err := json.Unmarshal([]byte(field), (*[3]string)(&at)); err != nil || len(parts) != 3 {
+		return Hold{}, errPause
+	}
+	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
+	begun, err2 := strconv.ParseInt(parts[1], 10, 64)
+	var note holdNote
+	if err1 != nil || err2 != nil || json.Unmarshal([]byte(parts[2]), &note) != nil {
+		return Hold{}, errPause
+	}
+	h := Hold{App: at[0], Platform: push.Platform(at[1]), Category: at[2], By: note.By, Reason: note.Reason, At: time.UnixMilli(begun).UTC()}
+	if ends != 0 {
+		h.Until = time.UnixMilli(ends).UTC()
+	}
+	return h, nil
+}
+
+// A selector is what a hold matches: the app, the platform and the category, ""
+// for any.
+type selector [3]string
+
+func (h *Hold) selector() selector { return selector{h.App, string(h.Platform), h.Category} }
+
+// field is the selector as Redis has it.
+func (s selector) field() string {
+	text, _ := json.Marshal(s) // of three strings, which never fails
+	return string(text)
+}
+
+// A heldJob is a job on the queue that a hold keeps there.
+type heldJob struct {
+	queue, id string
+	accepted  time.Time
+}
+
+// heldLives is how long it is remembered what a hold keeps, after the last job
+// that came back to look: longer than any stays away.
+const heldLives = 2 * time.Hour
+
+// keep remembers that the hold keeps these jobs.
+func (h *Holds) keep(ctx context.Context, selector string, jobs ...heldJob) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	args := []any{heldLives.Milliseconds()}
+	for _, job := range jobs {
+		args = append(args, job.accepted.UnixMilli(), job.queue+" "+job.id)
+	}
+	if err := h.run(ctx, "keep", selector, args...).Err(); err != nil {
+		return fmt.Errorf("remember what is paused: %w", err)
+	}
+	return nil
+}
+
+// take forgets so many of the jobs that the hold keeps, the first accepted
+// first, and answers them.
+func (h *Holds) take(ctx context.Context, selector string, most int) ([]heldJob, error) {
+	reply, err := h.run(ctx, "take", selector, most).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("take up what was paused: %w", err)
+	}
+	var jobs []heldJob
+	for i := 0; i+1 < len(reply); i += 2 {
+		queue, id, _ := strings.Cut(reply[i], " ")
+		ms, _ := strconv.ParseFloat(reply[i+1], 64)
+		jobs = append(jobs, heldJob{queue, id, time.UnixMilli(int64(ms))})
+	}
+	return jobs, nil
+}

@@ -1,0 +1,32 @@
+-- The operators' pauses, on Redis's clock, and the jobs that they hold.
+-- KEYS  hash: SELECTOR -> "END AT {by, reason}", END and AT in Unix ms, END 0 for none
+--       set of the SELECTORs that hold jobs
+--       sorted set of one SELECTOR's: "QUEUE ID" by acceptance in Unix ms
+-- ARGV  op, SELECTOR, then the operation's own
+local holds, holding, held = KEYS[1], KEYS[2], KEYS[3]
+local op, selector = ARGV[1], ARGV[2]
+
+if op == 'keep' then -- ARGV how long at most (ms), then acceptance and job, …
+  for i = 4, #ARGV, 2 do redis.call('ZADD', held, ARGV[i], ARGV[i + 1]) end
+  redis.call('PEXPIRE', held, ARGV[3])
+  return redis.call('SADD', holding, selector)
+elseif op == 'take' then -- ARGV how many; the first accepted come first
+  local jobs = redis.call('ZPOPMIN', held, ARGV[3])
+  if redis.call('EXISTS', held) == 0 then redis.call('SREM', holding, selector) end
+  return jobs
+end
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local all = redis.call('HGETALL', holds)
+for i = 1, #all, 2 do -- what is over goes
+  local ends = tonumber(string.match(all[i + 1], '^%d+') or 0)
+  if ends ~= 0 and ends <= now then redis.call('HDEL', holds, all[i]) end
+end
+if op == 'end' then return redis.call('HDEL', holds, selector) end
+
+-- begin: ARGV end (ms, 0 for none), {by, reason}, how many there may be
+if ARGV[3] ~= '0' and tonumber(ARGV[3]) <= now then return -1 end
+if redis.call('HEXISTS', holds, selector) == 0 and redis.call('HLEN', holds) >= tonumber(ARGV[5]) then return -2 end
+redis.call('HSET', holds, selector, ARGV[3] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[4])
+return 1
