@@ -41,7 +41,7 @@ nothing, unless --redis asks it to connect to Redis.`,
 		e := effectiveOf(cfg)
 		e.Warnings = cfg.Limits.Warnings()
 		if connect {
-			newLogger(cfg.Log)
+			newLogger(cfg.Log, new(slog.LevelVar))
 			warnings, err := checkRedis(cmd.Context(), cfg)
 			if err != nil {
 				return err

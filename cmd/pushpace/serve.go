@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -26,26 +27,21 @@ API too; --only has one process do one of the two. At the signal the API accepts
 nothing more and lets its requests end; then what is being sent ends, the rest is
 put back, and serve is gone within worker.shutdown_timeout. What is left by then,
 since Redis hangs, say, comes back by itself when its lease ends. A second signal
-ends it at once.`,
+ends it at once.
+
+The configuration is loaded again at SIGHUP and when its file changes. A bad one
+is refused, and the old one stays. Limits, the log's level and the API's tokens
+take effect at once; which other keys need a restart is said in the log.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	only := cmd.Flags().String("only", "", "run one `ROLE` alone: worker or api")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, file, err := loadConfig(*file)
+		c, err := newConfigured(*file, *only)
 		if err != nil {
 			return err
 		}
-		r, err := rolesOf(*only, cfg)
-		switch {
-		case err != nil:
-			return err
-		case r.worker && len(cfg.Apps) == 0:
-			return misusedf("%s: apps: there is none to send for", file)
-		case !r.worker && !r.api:
-			return misusedf("%s: http.listen: says nowhere, and --only api needs it", file)
-		}
-		return serve(cmd.Context(), cfg, r)
+		return serve(cmd.Context(), c)
 	}
 	return cmd
 }
@@ -68,16 +64,22 @@ func rolesOf(only string, cfg *config.Config) (roles, error) {
 	return roles{}, misusedf("--only: want worker or api")
 }
 
-func serve(ctx context.Context, cfg *config.Config, r roles) error {
-	log := newLogger(cfg.Log)
+func serve(ctx context.Context, c *configured) error {
+	cfg, r := c.started, c.roles
+	log := newLogger(cfg.Log, &c.level)
+	hangups := make(chan os.Signal, 1) // from now on none ends the process
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
 	}
 	apps := slices.Sorted(maps.Keys(cfg.Apps))
-	if !r.worker {
-		cfg.Apps = nil // whose credentials the workers alone need
+	if !r.worker { // whose credentials the workers alone need
+		without := *cfg
+		without.Apps = nil
+		cfg = &without
 	}
 	accepted := standin.NewLedger(func(standin.Entry) error { return nil })
 	s, err := openSystem(ctx, cfg, accepted, log)
@@ -93,7 +95,7 @@ func serve(ctx context.Context, cfg *config.Config, r roles) error {
 		return errors.Join(err, s.close())
 	}
 	log.Info("serving", "version", buildVersion().Version, "config", cfg)
-	<-ctx.Done()
+	c.keep(ctx, hangups, s.live(c), log)
 	stop()
 	s.health.Draining()
 	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)

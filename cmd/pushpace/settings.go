@@ -21,10 +21,10 @@ func configFlag(cmd *cobra.Command) *string {
 		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
 }
 
-// loadConfig loads the configuration and answers which file it is from. There
-// has to be one: a default would end on the embedded Redis when a file is
-// merely mistyped or elsewhere.
-func loadConfig(flag string) (*config.Config, string, error) {
+// findConfig answers which file the configuration is in. There has to be one: a
+// default would end on the embedded Redis when a file is merely mistyped or
+// elsewhere.
+func findConfig(flag string) (string, error) {
 	file := flag
 	if file == "" {
 		file = os.Getenv("PUSHPACE_CONFIG")
@@ -32,8 +32,17 @@ func loadConfig(flag string) (*config.Config, string, error) {
 	if file == "" {
 		file = configFile
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return nil, "", misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
+			return "", misusedf("there is no %s in the working directory: name the configuration by --config or PUSHPACE_CONFIG", file)
 		}
+	}
+	return file, nil
+}
+
+// loadConfig loads the configuration and answers which file it is from.
+func loadConfig(flag string) (*config.Config, string, error) {
+	file, err := findConfig(flag)
+	if err != nil {
+		return nil, "", err
 	}
 	cfg, err := config.Load(file, os.Environ())
 	return cfg, file, misused(err)
@@ -54,9 +63,10 @@ func loadReachable(flag string) (*config.Config, error) {
 }
 
 // newLogger returns the process's logger, which takes what libraries write by
-// themselves too.
-func newLogger(cfg config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.Level}
+// themselves too. Its level can be changed.
+func newLogger(cfg config.Log, level *slog.LevelVar) *slog.Logger {
+	level.Set(cfg.Level.Level())
+	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(os.Stderr, options)
 	if cfg.Format == config.JSON {
 		handler = slog.NewJSONHandler(os.Stderr, options)

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/filewatch"
+)
+
+// A configured is the configuration that serve runs with, and goes on reading.
+type configured struct {
+	file, only string
+	roles      roles
+	started    *config.Config
+	watch      *filewatch.Watch
+	level      slog.LevelVar
+	outcome    string // of the last reload
+}
+
+// newConfigured loads the configuration that the flags of serve ask for.
+func newConfigured(flag, only string) (*configured, error) {
+	file, err := findConfig(flag)
+	if err != nil {
+		return nil, err
+	}
+	c := &configured{file: file, only: only, watch: filewatch.New(file)}
+	c.started, c.roles, err = c.load()
+	return c, err
+}
+
+// load reads the file, and checks that serve can start with it.
+func (c *configured) load() (*config.Config, roles, error) {
+	cfg, err := config.Load(c.file, os.Environ())
+	if err != nil {
+		return nil, roles{}, misused(err)
+	}
+	r, err := rolesOf(c.only, cfg)
+	switch {
+	case err != nil:
+		return nil, r, err
+	case r.worker && len(cfg.Apps) == 0:
+		return nil, r, misusedf("%s: apps: there is none to send for", c.file)
+	case !r.worker && !r.api:
+		return nil, r, misusedf("%s: http.listen: says nowhere, and --only api needs it", c.file)
+	}
+	return cfg, r, nil
+}
+
+// A livePart is a part of the configuration that takes effect while serve runs.
+type livePart struct {
+	keys []string // with all below them
+	// fits reports whether it may take effect beside what needs a restart; nil
+	// when it always may.
+	fits func(*config.Config) bool
+	take func(*config.Config)
+	// inForce is the configuration that was taken last.
+	inForce *config.Config
+}
+
+// live are the parts of the configuration that take effect while serve runs. All
+// others need a restart.
+func (s *system) live(c *configured) []*livePart {
+	horizon, listen := c.started.Limits.Horizon, c.started.HTTP.Listen
+	return []*livePart{
+		{
+			keys:    []string{"limits.default", "limits.categories"},
+			fits:    func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
+			take:    func(cfg *config.Config) { s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories) },
+			inForce: c.started,
+		},
+		{
+			keys:    []string{"log.level"},
+			take:    func(cfg *config.Config) { c.level.Set(cfg.Log.Level.Level()) },
+			inForce: c.started,
+		},
+		{
+			keys: []string{"http.tokens"},
+			// without tokens the API is for this machine, so where it listens counts
+			fits: func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || listen.Loopback() },
+			take: func(cfg *config.Config) {
+				if s.api != nil {
+					s.api.SetTokens(cfg.HTTP.Tokens)
+				}
+			},
+			inForce: c.started,
+		},
+	}
+}
+
+// fitHorizon reports whether timelines that reach back so far can hold the limits.
+func fitHorizon(l config.Limits, horizon time.Duration) bool {
+	for _, p := range append(slices.Collect(maps.Values(l.Categories)), l.Default) {
+		if p.Validate(horizon) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reloadEvery is how often the file is looked at.
+const reloadEvery = time.Second
+
+// keep reloads the configuration at each hangup, and when its file has changed,
+// until ctx ends.
+func (c *configured) keep(ctx context.Context, hangups <-chan os.Signal, live []*livePart, log *slog.Logger) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	changed := make(chan struct{}, 1)
+	watching.Go(func() {
+		c.watch.Run(ctx, reloadEvery, func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		})
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			c.reload(ctx, live, log, true)
+		case <-changed: // a hangup may have told of it already
+			c.reload(ctx, live, log, false)
+		}
+	}
+}
+
+// reload takes the new configuration over, or refuses it. The log says what came
+// of it, the same only when it was asked for.
+func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Logger, asked bool) {
+	cfg, taken, waiting, err := c.renew(ctx, live)
+	outcome := strings.Join(waiting, ", ")
+	if err != nil {
+		outcome = err.Error()
+	}
+	if !asked && len(taken) == 0 && outcome == c.outcome {
+		return
+	}
+	c.outcome = outcome
+	if err != nil {
+		log.Error("the configuration is not reloaded: the old one stays", "error", err)
+		return
+	}
+	log.Info("the configuration is reloaded", "changed", orNone(strings.Join(taken, ", ")))
+	if len(waiting) > 0 {
+		log.Warn("these keys take effect at the next start", "keys", strings.Join(waiting, ", "))
+	}
+	if slices.ContainsFunc(taken, func(key string) bool { return config.Within(key, "limits") }) {
+		warn(log, cfg.Limits.Warnings())
+	}
+}
+
+// renew has the live parts of the new configuration take effect. It answers the
+// keys that were taken over, and those that differ from the start's and wait for
+// the next one.
+func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []string, err error) {
+	if cfg, _, err = c.load(); err != nil {
+		return nil, nil, nil, err
+	}
+	waiting = config.Changes(c.started, cfg)
+	if c.roles.worker && slices.ContainsFunc(waiting, func(key string) bool { return config.Within(key, "apps") }) {
+		if err := checkCredentials(ctx, cfg); err != nil {
+			return nil, nil, nil, misusedf("%s: %w", c.file, err)
+		}
+	}
+	for _, part := range live {
+		if part.fits != nil && !part.fits(cfg) {
+			continue
+		}
+		waiting = slices.DeleteFunc(waiting, part.has)
+		mine := slices.DeleteFunc(config.Changes(part.inForce, cfg), func(key string) bool { return !part.has(key) })
+		if len(mine) > 0 {
+			part.take(cfg)
+			part.inForce = cfg
+			taken = append(taken, mine...)
+		}
+	}
+	return cfg, taken, waiting, nil
+}
+
+// has reports whether the key is one of the part.
+func (p *livePart) has(key string) bool {
+	return slices.ContainsFunc(p.keys, func(own string) bool { return config.Within(key, own) })
+}

@@ -1,0 +1,230 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// configure writes the site's configuration: the shipped one with a part of it
+// replaced.
+func (s *site) configure(t *testing.T, pairs ...string) {
+	t.Helper()
+	text := string(pushpace.ConfigYAML)
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			t.Fatalf("the shipped configuration has no %q", pairs[i])
+		}
+		text = strings.Replace(text, pairs[i], pairs[i+1], 1)
+	}
+	// as editors do, which leave no half-written file to be read
+	if err := os.WriteFile(filepath.Join(s.dir, "next"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(s.dir, "next"), filepath.Join(s.dir, "config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *program) hangUp(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says waits until the program has written a line with all the words n times.
+func (p *program) says(t *testing.T, n int, words ...string) {
+	t.Helper()
+	p.until(t, strings.Join(words, ", "), func() bool { return p.said(words...) >= n })
+}
+
+func (p *program) said(words ...string) int {
+	n := 0
+lines:
+	for line := range strings.Lines(p.stderr.String()) {
+		for _, word := range words {
+			if !strings.Contains(line, word) {
+				continue lines
+			}
+		}
+		n++
+	}
+	return n
+}
+
+const shippedLimits = "default: {min_gap: 1s, rates: [10/1m, 100/24h]}"
+
+// A changed file takes effect without a restart, by itself and at SIGHUP; a bad
+// one is refused, and the old one stays.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	workers := s.serve(t)
+	producer := *s // whose configuration stays good
+	producer.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	one := func(id string) {
+		t.Helper()
+		producer.send(t, exitDone, notification(id, "ada", "chat", "apns", "00"))
+	}
+	delivered := func(n int) func() bool { return func() bool { return len(s.ledger(t)) == n } }
+	one("first")
+	workers.until(t, "the first", delivered(1))
+
+	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "lanes: 4  ", "lanes: 2  ", "level: info ", "level: debug ")
+	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap, limits.default.rates, log.level"`)
+	workers.says(t, 1, "level=WARN", "take effect at the next start", "keys=worker.lanes\n")
+	one("second")
+	workers.until(t, "the second", delivered(2))
+	one("third")
+	records := push.NewRecords(s.client, "", 0)
+	workers.until(t, "the third waits for the new limit", func() bool {
+		record, err := records.Lookup(t.Context(), "third")
+		return err == nil && record.Rule == "2/1h"
+	})
+
+	s.configure(t, shippedLimits, "default: {rates: [ten/1m]}")
+	workers.hangUp(t)
+	workers.says(t, 1, "level=ERROR", "the old one stays", "config.yaml:", "limits.default.rates[0]")
+	one("fourth")
+	workers.until(t, "the fourth waits for the limit that stays", func() bool {
+		record, err := records.Lookup(t.Context(), "fourth")
+		return err == nil && record.Rule == "2/1h"
+	})
+
+	s.configure(t)
+	workers.hangUp(t)
+	workers.says(t, 2, "the configuration is reloaded", "limits.default")
+	s.send(t, exitDone, notification("another", "ben", "chat", "apns", "00"))
+	workers.until(t, "another user's", delivered(3))
+	if n := workers.said("the old one stays"); n != 1 {
+		t.Errorf("the bad version is told of %d times", n)
+	}
+	if n := workers.said("at the next start"); n != 1 {
+		t.Errorf("a restart is asked for %d times, though the key is as it was", n)
+	}
+	workers.hangUp(t)
+	workers.says(t, 1, "the configuration is reloaded", "changed=none")
+	s.stop(t, workers)
+}
+
+// A file that a start would refuse is refused while it runs too.
+func TestReloadRefusesWhatCannotStart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	workers := s.serve(t)
+	for i, c := range []struct{ old, new, want string }{
+		{"apps:\n  demo: {simulated: true} ", "xapps:\n  demo: {simulated: true} ", "xapps"},
+		{"  demo: {simulated: true} ", "  # ", "apps: there is none to send for"},
+		{"  demo: {simulated: true} ", "  demo: {fcm: {credentials_file: config.yaml}} #", "apps.demo.fcm.credentials_file: "},
+	} {
+		s.configure(t, c.old, c.new)
+		workers.hangUp(t)
+		workers.says(t, 1, "level=ERROR", "the old one stays", c.want)
+		if n := workers.said("the old one stays"); n != i+1 {
+			t.Errorf("%d refusals, want %d", n, i+1)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.dir, "config.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	workers.says(t, 1, "level=ERROR", "the old one stays", "cannot be read")
+	s.stop(t, workers)
+}
+
+// The API's tokens change while it runs.
+func TestReloadTokens(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	hashed := func(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+	tokens := func(token string) string {
+		return fmt.Sprintf("http:\n  listen: 127.0.0.1:0\n  tokens: [{name: ops, role: viewer, sha256: %s}]\n", hashed(token))
+	}
+	s.configure(t, "http:\n", tokens("old-token-0123456789"))
+	p := s.serve(t)
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.stderr.String())
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	status := func(token string) int {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, url+"/v1/limits", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	if got := status("old-token-0123456789"); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	s.configure(t, "http:\n", tokens("new-token-0123456789"))
+	p.hangUp(t)
+	p.says(t, 1, "the configuration is reloaded", "changed=http.tokens")
+	if old, new := status("old-token-0123456789"), status("new-token-0123456789"); old != http.StatusUnauthorized || new != http.StatusOK {
+		t.Errorf("the old token: %d, the new one: %d", old, new)
+	}
+	if out := p.stderr.String(); strings.Contains(out, "-token-") || strings.Contains(out, hashed("new-token-0123456789")) {
+		t.Errorf("the log has a secret: %s", out)
+	}
+	s.stop(t, p)
+}
+
+// What would not be safe beside what stays as it is waits for the next start.
+func TestLiveParts(t *testing.T) {
+	t.Parallel()
+	s := new(system)
+	start := new(config.Config)
+	start.SetDefaults()
+	start.HTTP.Listen = "0.0.0.0:80"
+	parts := s.live(&configured{started: start})
+	for name, c := range map[string]struct {
+		key    string
+		change func(*config.Config)
+		want   bool
+	}{
+		"a period within the horizon":     {"limits.default.rates", func(c *config.Config) { c.Limits.Default.MinGap = time.Hour }, true},
+		"a period beyond the old horizon": {"limits.default.rates", func(c *config.Config) { c.Limits.Horizon, c.Limits.Default.MinGap = 48*time.Hour, 30*time.Hour }, false},
+		"a category's beyond the horizon": {"limits.categories.x", func(c *config.Config) {
+			c.Limits.Categories = map[string]throttle.Policy{"x": {MinGap: 30 * time.Hour}}
+		}, false},
+		"no tokens for everyone": {"http.tokens", func(*config.Config) {}, false},
+		"other tokens":           {"http.tokens", func(c *config.Config) { c.HTTP.Tokens = make([]config.Token, 1) }, true},
+		"the level":              {"log.level", func(*config.Config) {}, true},
+	} {
+		cfg := new(config.Config)
+		cfg.SetDefaults()
+		c.change(cfg)
+		found := false
+		for _, part := range parts {
+			if part.has(c.key) {
+				found = true
+				if got := part.fits == nil || part.fits(cfg); got != c.want {
+					t.Errorf("%s: %t", name, got)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: no part has %s", name, c.key)
+		}
+	}
+}

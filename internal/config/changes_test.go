@@ -1,0 +1,126 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	base := func() *Config {
+		c := new(Config)
+		c.SetDefaults()
+		c.Redis.Address = Address{Mode: Embedded}
+		c.Limits.Categories = map[string]throttle.Policy{"digest": {MinGap: time.Second}}
+		c.Apps = map[string]App{"shop": {APNs: &apns.Config{Topic: "a"}}, "kiosk": {Simulated: true}}
+		return c
+	}
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   []string
+	}{
+		"nothing":              {func(*Config) {}, nil},
+		"a scalar":             {func(c *Config) { c.Worker.Lanes = 9 }, []string{"worker.lanes"}},
+		"a secret":             {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password"}},
+		"an address":           {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address"}},
+		"a list":               {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates"}},
+		"a category's":         {func(c *Config) { c.Limits.Categories["digest"] = throttle.Policy{MinGap: time.Minute} }, []string{"limits.categories.digest.min_gap"}},
+		"a category more":      {func(c *Config) { c.Limits.Categories["a b"] = throttle.Policy{} }, []string{`limits.categories."a b"`}},
+		"a category less":      {func(c *Config) { c.Limits.Categories = nil }, []string{"limits.categories.digest"}},
+		"an app's":             {func(c *Config) { c.Apps["shop"] = App{APNs: &apns.Config{Topic: "b"}} }, []string{"apps.shop.apns.topic"}},
+		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns"}},
+		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop", "apps.x"}},
+		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{} }, []string{"limits.redis"}},
+		"two":                  {func(c *Config) { c.Log.Format, c.Worker.Attempts = JSON, 3 }, []string{"worker.attempts", "log.format"}},
+	} {
+		changed := base()
+		c.change(changed)
+		if got := Changes(base(), changed); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Every field of the configuration, a new one too, is told by its own key.
+func TestChangesForgetNoField(t *testing.T) {
+	t.Parallel()
+	all := leaves(reflect.TypeFor[Config](), "", nil)
+	for _, l := range all {
+		old, new := new(Config), new(Config)
+		l.set(reflect.ValueOf(old).Elem(), l.path, false)
+		l.set(reflect.ValueOf(new).Elem(), l.path, true)
+		if got := Changes(old, new); len(got) != 1 || got[0] != l.key {
+			t.Errorf("%s changes: %q", l.key, got)
+		}
+	}
+	if len(all) < 60 {
+		t.Errorf("only %d fields", len(all))
+	}
+}
+
+// A leaf is a field that has none below it, by the indices that lead there.
+type leaf struct {
+	key  string
+	path []int
+}
+
+func leaves(s reflect.Type, key string, path []int) (found []leaf) {
+	switch s.Kind() {
+	case reflect.Pointer:
+		return leaves(s.Elem(), key, path)
+	case reflect.Map:
+		return leaves(s.Elem(), join(key, "x"), path)
+	case reflect.Struct:
+		for i := range s.NumField() {
+			if name := tagOf(s.Field(i)); name != "" {
+				found = append(found, leaves(s.Field(i).Type, join(key, name), append(slices.Clone(path), i))...)
+			}
+		}
+	}
+	if found == nil {
+		found = []leaf{{key, path}}
+	}
+	return found
+}
+
+// set makes what leads to the leaf, and changes the leaf itself if it is told to.
+func (l *leaf) set(v reflect.Value, path []int, change bool) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		l.set(v.Elem(), path, change)
+	case v.Kind() == reflect.Map:
+		element := reflect.New(v.Type().Elem()).Elem()
+		l.set(element, path, change)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("x"), element)
+	case v.Kind() == reflect.Struct && len(path) > 0:
+		l.set(v.Field(path[0]), path[1:], change)
+	case change:
+		alter(v)
+	}
+}
+
+func alter(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("changed")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+	case reflect.Struct: // an address
+		alter(v.Field(0))
+	default:
+		panic(v.Type().String())
+	}
+}
