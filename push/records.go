@@ -47,6 +47,9 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	return &Records{client, prefix, retention}
 }
 
+// Prefix begins the records' keys.
+func (r *Records) Prefix() string { return r.prefix }
+
 // A Record is what is known of one notification.
 type Record struct {
 	State    State     `json:"state"`

@@ -23,11 +23,15 @@ type Control struct {
 	limiter   throttle.Limiter
 	limits    *throttle.Limits
 	inspector *asynq.Inspector
+	holds     *Holds
+	pauses    *Pauses
 }
 
-// NewControl returns a control over the workers' queues, records and limits.
+// NewControl returns a control over the workers' queues, records, limits and
+// pauses, which are under the records' prefix.
 func NewControl(queue redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *throttle.Limits) *Control {
-	return &Control{records, limiter, limits, asynq.NewInspectorFromRedisClient(queue)}
+	prefix := records.Prefix()
+	return &Control{records, limiter, limits, asynq.NewInspectorFromRedisClient(queue), NewHolds(queue, prefix), NewPauses(queue, prefix)}
 }
 
 // ErrUnderWay means that a worker has the notification in its hands right now.
@@ -168,6 +172,8 @@ type Status struct {
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty
 	// when it has none.
 	Job string `json:"job,omitempty"`
+	// Paused are the pauses that keep it, or some of its targets, on the queue.
+	Paused []Standing `json:"paused,omitempty"`
 }
 
 // Status answers where the notification is, or push.ErrUnknownID.
@@ -180,9 +186,22 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 	if !record.State.Ended() {
 		if info, err := c.inspector.GetTaskInfo(record.Queue, id); err == nil {
 			s.Job = info.State.String()
+			if s.Paused, err = c.pausedBy(ctx, info.Payload, record.Outcomes); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return s, nil
+}
+
+// pausedBy answers the pauses that keep a job's notification on the queue.
+func (c *Control) pausedBy(ctx context.Context, payload []byte, outcomes []push.TargetOutcome) ([]Standing, error) {
+	job, err := push.Decode(payload)
+	if err != nil {
+		return nil, nil // a worker will set it aside
+	}
+	list, err := c.Pauses(ctx)
+	return slices.DeleteFunc(list, func(s Standing) bool { return !s.matches(job.Notification, outcomes) }), err
 }
 
 // An Audit compares what was accepted with what became of it.

@@ -64,8 +64,8 @@ func (h *handler) heldBy(d *delivery, i int, now time.Time) *Hold {
 
 // keepHolds has the worker know the holds of the list, and tells which have
 // begun and ended since.
-func (h *handler) keepHolds(ctx context.Context, list []Hold) {
-	now := newHoldings(list)
+func (h *handler) keepHolds(ctx context.Context, list, ended []Hold) {
+	now, over := newHoldings(list), newHoldings(ended)
 	before := *h.holding.Swap(&now)
 	for s, hold := range now {
 		if old, was := before[s]; !was || !old.At.Equal(hold.At) {
@@ -74,7 +74,11 @@ func (h *handler) keepHolds(ctx context.Context, list []Hold) {
 	}
 	for s, hold := range before {
 		if _, is := now[s]; !is {
-			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", hold.attrs()...)
+			attrs := hold.attrs()
+			if end := over[s]; end.At.Equal(hold.At) {
+				attrs = append(attrs, slog.String("ended_by", end.endedBy))
+			}
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
 		}
 	}
 }

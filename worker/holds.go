@@ -32,7 +32,8 @@ type Hold struct {
 	// At is when it was begun, on Redis's clock.
 	At time.Time `json:"at,omitzero"`
 
-	over time.Time // Until on the local clock
+	over    time.Time // Until on the local clock
+	endedBy string    // who has ended it
 }
 
 const (
@@ -51,7 +52,7 @@ var ErrTooManyHolds = errors.New("too many pauses are in force: end some of them
 //
 //	PREFIX:{pauses}:operators        hash by SELECTOR: "END AT {by, reason}", END
 //	                                 and AT in Unix ms of Redis's clock, END 0 when
-//	                                 it has none
+//	                                 it has none; what was ended stays for a while
 //	PREFIX:{pauses}:holding          set of the SELECTORs that hold jobs
 //	PREFIX:{pauses}:held:SELECTOR    sorted set of those, "QUEUE ID", by acceptance
 //
@@ -88,7 +89,7 @@ func (h *Holds) Begin(ctx context.Context, hold Hold) error {
 	if !hold.Until.IsZero() {
 		until = max(1, hold.Until.UnixMilli())
 	}
-	note, err := json.Marshal(holdNote{hold.By, hold.Reason})
+	note, err := json.Marshal(holdNote{By: hold.By, Reason: hold.Reason})
 	if err != nil {
 		return err
 	}
@@ -105,9 +106,17 @@ func (h *Holds) Begin(ctx context.Context, hold Hold) error {
 }
 
 // End ends the hold that matches the same, and answers whether there was one.
-// What it held comes back within seconds.
+// What it held comes back within seconds. Of the hold, By is who ends it, for the
+// workers' logs. It answers push.Faults for what cannot be one.
 func (h *Holds) End(ctx context.Context, hold Hold) (bool, error) {
-	ended, err := h.run(ctx, "end", hold.selector().field()).Int()
+	if err := hold.Validate(); err != nil {
+		return false, err
+	}
+	note, err := json.Marshal(holdNote{EndedBy: hold.By})
+	if err != nil {
+		return false, err
+	}
+	ended, err := h.run(ctx, "end", hold.selector().field(), note).Int()
 	if err != nil {
 		return false, fmt.Errorf("end a pause: %w", err)
 	}
@@ -145,8 +154,9 @@ func (h *Hold) Validate() error {
 
 // holdNote is what of a hold Redis has no use for.
 type holdNote struct {
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	EndedBy string `json:"ended_by,omitempty"`
 }
 
 // readHold reads an entry of the hash.
@@ -159,10 +169,14 @@ func readHold(field, value string) (Hold, error) {
 	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
 	begun, err2 := strconv.ParseInt(parts[1], 10, 64)
 	var note holdNote
-	if err1 != nil || err2 != nil || json.Unmarshal([]byte(parts[2]), &note) != nil {
+	notes := json.NewDecoder(strings.NewReader(parts[2]))
+	for err1 == nil && notes.More() {
+		err1 = notes.Decode(&note)
+	}
+	if err1 != nil || err2 != nil {
 		return Hold{}, errPause
 	}
-	h := Hold{App: at[0], Platform: push.Platform(at[1]), Category: at[2], By: note.By, Reason: note.Reason, At: time.UnixMilli(begun).UTC()}
+	h := Hold{App: at[0], Platform: push.Platform(at[1]), Category: at[2], By: note.By, Reason: note.Reason, endedBy: note.EndedBy, At: time.UnixMilli(begun).UTC()}
 	if ends != 0 {
 		h.Until = time.UnixMilli(ends).UTC()
 	}

@@ -1,5 +1,6 @@
 -- The operators' pauses, on Redis's clock, and the jobs that they hold.
--- KEYS  hash: SELECTOR -> "END AT {by, reason}", END and AT in Unix ms, END 0 for none
+-- KEYS  hash: SELECTOR -> "END AT {by, reason}", END and AT in Unix ms, END 0 for
+--       none; for a while after it was ended, "END AT {by, reason}{ended_by}"
 --       set of the SELECTORs that hold jobs
 --       sorted set of one SELECTOR's: "QUEUE ID" by acceptance in Unix ms
 -- ARGV  op, SELECTOR, then the operation's own
@@ -23,10 +24,17 @@ for i = 1, #all, 2 do -- what is over goes
   local ends = tonumber(string.match(all[i + 1], '^%d+') or 0)
   if ends ~= 0 and ends <= now then redis.call('HDEL', holds, all[i]) end
 end
-if op == 'end' then return redis.call('HDEL', holds, selector) end
+if op == 'end' then -- ARGV {ended_by}; what is left of it tells the workers who it was
+  local value = redis.call('HGET', holds, selector)
+  if not value then return 0 end
+  redis.call('HSET', holds, selector, string.format('%.0f', now) .. string.match(value, ' .*') .. ARGV[3])
+  if redis.call('HLEN', holds) == 1 then redis.call('PEXPIRE', holds, 60000) end
+  return 1
+end
 
 -- begin: ARGV end (ms, 0 for none), {by, reason}, how many there may be
 if ARGV[3] ~= '0' and tonumber(ARGV[3]) <= now then return -1 end
 if redis.call('HEXISTS', holds, selector) == 0 and redis.call('HLEN', holds) >= tonumber(ARGV[5]) then return -2 end
+redis.call('PERSIST', holds)
 redis.call('HSET', holds, selector, ARGV[3] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[4])
 return 1

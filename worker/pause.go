@@ -183,7 +183,7 @@ func (h *handler) readPauses(ctx context.Context) error {
 	all, err := h.pauses.read(ctx)
 	if err == nil {
 		h.keep(all.pauses, asked)
-		h.keepHolds(ctx, all.holds)
+		h.keepHolds(ctx, all.holds, all.ended)
 		h.release(ctx, all.holding)
 	}
 	return err

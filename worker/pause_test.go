@@ -221,7 +221,7 @@ func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 		defer stop()
 		worker := func() (*handler, *route) {
 			o := &Options{
-				Queue: client, Log: slog.New(slog.DiscardHandler),
+				Queue: client, Records: push.NewRecords(client, "", 0), Log: slog.New(slog.DiscardHandler),
 				Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil, push.FCM: nil}},
 			}
 			o.setDefaults()

@@ -72,6 +72,7 @@ func (p *Pauses) List(ctx context.Context) ([]Pause, error) {
 type shared struct {
 	pauses []Pause
 	holds  []Hold
+	ended  []Hold // not long ago, by somebody
 	// holding are the selectors of holds, in force or not, that hold jobs.
 	holding []string
 }
@@ -100,6 +101,8 @@ func (p *Pauses) read(ctx context.Context) (all shared, err error) {
 			if left := hold.Until.UnixMilli() - now; hold.Until.IsZero() || left > 0 {
 				hold.over = asked.Add(time.Duration(left) * time.Millisecond)
 				all.holds = append(all.holds, hold)
+			} else if hold.endedBy != "" {
+				all.ended = append(all.ended, hold)
 			}
 			return err
 		})

@@ -72,3 +72,14 @@ func (r *route) status(now time.Time) RouteStatus {
 
 // Waiting is how many notifications wait in the process for their instant.
 func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
+
+// Holds is how many operators' pauses are in force, as this worker knows it.
+func (w *Worker) Holds() int {
+	n, now := 0, time.Now()
+	for _, hold := range *w.h.holding.Load() {
+		if hold.left(now) > 0 {
+			n++
+		}
+	}
+	return n
+}

@@ -48,6 +48,11 @@ type backend interface {
 	Requeue(ctx context.Context, id string) error
 	Purge(ctx context.Context, id string) error
 
+	// Resume answers whether there was such a pause.
+	Pause(ctx context.Context, h worker.Hold) error
+	Resume(ctx context.Context, h worker.Hold) (bool, error)
+	Pauses(ctx context.Context) ([]worker.Standing, error)
+
 	Audit(ctx context.Context) (*worker.Audit, error)
 
 	Close() error

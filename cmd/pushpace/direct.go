@@ -143,6 +143,19 @@ func (d *direct) Purge(ctx context.Context, id string) error {
 	return err
 }
 
+func (d *direct) Pause(ctx context.Context, h worker.Hold) error {
+	if _, known := d.cfg.Apps[h.App]; h.App != "" && !known {
+		return misusedf("--app: want one of those that are configured: %s", strings.Join(slices.Sorted(maps.Keys(d.cfg.Apps)), ", "))
+	}
+	return d.control.Pause(ctx, h)
+}
+
+func (d *direct) Resume(ctx context.Context, h worker.Hold) (bool, error) {
+	return d.control.Resume(ctx, h)
+}
+
+func (d *direct) Pauses(ctx context.Context) ([]worker.Standing, error) { return d.control.Pauses(ctx) }
+
 func (d *direct) Audit(ctx context.Context) (*worker.Audit, error) { return d.control.Audit(ctx) }
 
 func (d *direct) InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error) {

@@ -161,8 +161,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
-	until := cmd.Flags().String("until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")
-	length := cmd.Flags().Duration("for", 0, "after what `DURATION` it ends, such as 2h")
+	until := untilFlags(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
 		override := throttle.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
@@ -172,19 +171,9 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 			}
 			override.Policy.Rates = append(override.Policy.Rates, r)
 		}
-		switch {
-		case *until != "" && *length != 0:
-			return misusedf("--for and --until both say when it ends: give one")
-		case *until != "":
-			at, err := time.Parse(time.RFC3339, *until)
-			if err != nil {
-				return misusedf("--until: want an instant as in 2026-12-24T20:00:00Z")
-			}
-			override.Until = at
-		case *length < 0:
-			return misusedf("--for: want a positive duration such as 2h")
-		case *length > 0:
-			override.Until = time.Now().Add(*length)
+		var err error
+		if override.Until, err = until(); err != nil {
+			return err
 		}
 		if err := override.Validate(b.Horizon()); err != nil {
 			return misused(err)
@@ -192,7 +181,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		for _, w := range throttle.Warnings(override.Policy) {
 			fmt.Fprintln(os.Stderr, "pushpace: warning: "+w)
 		}
-		err := b.SetOverride(ctx, override)
+		err = b.SetOverride(ctx, override)
 		if errors.Is(err, throttle.ErrPast) {
 			return misused(err)
 		}

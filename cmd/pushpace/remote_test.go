@@ -331,3 +331,43 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		t.Errorf("after the import: %s", again)
 	}
 }
+
+func TestPausesThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, url := s.guardedAPI(t)
+	remote := through(url, operatorToken)
+	const until = "2126-01-01T00:00:00Z"
+	for _, args := range [][]string{
+		{"pause", "--category", "a b", "--until", until, "--reason", "too much"}, {"pause", "--app", "demo", "--platform", "fcm"}, {"pause", "--all"},
+	} {
+		if got := ended(t, remote, args...); got.status != exitDone {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{"pauses"}, {"pauses", "--json"}} {
+		direct, api := ended(t, s.setup, args...), ended(t, remote, args...)
+		if direct != api || strings.Count(api.stdout, "operator") < 3 || !strings.Contains(api.stdout, "too much") {
+			t.Errorf("%v\nRedis: %+v\nAPI:   %+v", args, direct, api)
+		}
+	}
+	for _, args := range [][]string{
+		{"pause"}, {"pause", "--app", "shpo"}, {"pause", "--all", "--until", "2020-01-01T00:00:00Z"}, {"pause", "--platform", "pigeon"}, {"resume", "--platform", "pigeon"},
+		{"pause", "--all", "--by", "ada"},
+	} {
+		if got := ended(t, remote, args...); got.status != exitUsage || got.stderr == "" {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{"resume", "--category", "a b"}, {"resume", "--all"}, {"resume", "--app", "demo", "--platform", "fcm"}} {
+		if got := ended(t, remote, args...); got.status != exitDone {
+			t.Errorf("%v: %+v", args, got)
+		}
+		if direct, api := ended(t, s.setup, args...), ended(t, remote, args...); direct != api || api.status != exitFailed {
+			t.Errorf("%v again\nRedis: %+v\nAPI:   %+v", args, direct, api)
+		}
+	}
+	if got := ended(t, through(url, viewerToken), "pause", "--all"); got.status != exitFailed {
+		t.Errorf("a viewer pauses: %+v", got)
+	}
+}

@@ -48,6 +48,9 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		case s.Attempts > 0:
 			line("for", "another attempt")
 		}
+		for _, p := range s.Paused {
+			line("paused", "%s", describePause(p))
+		}
 		line("job", "%s in %s", orNone(s.Job), s.Queue)
 	}
 	line("accepted", "%s", timeline.Stamp(s.Accepted))

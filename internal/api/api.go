@@ -27,7 +27,8 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *throttle.Limits
 	Overrides *throttle.Overrides
-	// Apps are the names of the apps. Optional: without them there are no timelines.
+	// Apps are the names of the apps. Optional: without them there are no timelines,
+	// and an app of any name can be paused.
 	Apps []string
 	Log  *slog.Logger // nil for slog.Default
 }

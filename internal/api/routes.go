@@ -52,6 +52,10 @@ var routes = []route{
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},
 	{method: "DELETE", path: "/v1/dead-letters/{id}", roles: operators, handle: (*API).purge},
 
+	{method: "GET", path: "/v1/pauses", roles: viewers, handle: (*API).pauses},
+	{method: "PUT", path: "/v1/pauses", roles: operators, takes: true, handle: (*API).beginPause},
+	{method: "DELETE", path: "/v1/pauses", roles: operators, handle: (*API).endPause},
+
 	{method: "GET", path: "/v1/audit", roles: viewers, handle: (*API).audit},
 
 	{method: "GET", path: "/openapi.json", serve: (*API).describe},

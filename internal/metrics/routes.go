@@ -18,12 +18,13 @@ var (
 		[]string{"app", "platform", "state"}, nil)
 	paused = prometheus.NewDesc("pushpace_paused", "1 while an app's provider is paused.",
 		[]string{"app", "platform", "reason"}, nil)
+	holds   = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
 	waiting = prometheus.NewDesc("pushpace_process_waiting", "Notifications that wait in the process for their instant.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, paused, waiting} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, paused, holds, waiting} {
 		all <- d
 	}
 }
@@ -38,6 +39,7 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	gauge(waiting, float64(w.Waiting()))
+	gauge(holds, float64(w.Holds()))
 	for _, s := range w.Routes() {
 		app, platform := s.App, string(s.Platform)
 		gauge(inFlight, float64(s.InFlight), app, platform)

@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// pauses lists those in force.
+func (a *API) pauses(ctx context.Context, _ *call) (reply, error) {
+	list, err := a.o.Control.Pauses(ctx)
+	return reply{http.StatusOK, struct {
+		Pauses []worker.Standing `json:"pauses"`
+	}{list}}, err
+}
+
+// holdOf is what the query selects.
+func holdOf(c *call) (worker.Hold, error) {
+	query := c.URL.Query()
+	h := worker.Hold{App: query.Get("app"), Platform: push.Platform(query.Get("platform")), Category: query.Get("category"), By: c.by}
+	some := h.App != "" || h.Platform != "" || h.Category != ""
+	switch all := query.Get("all"); {
+	case all != "" && all != "true":
+		return h, badQuery("all", "true, or left out")
+	case some == (all == "true"):
+		return h, &problem{Status: http.StatusBadRequest, Detail: "The query must have app, platform, category or several of them; or all=true alone."}
+	}
+	var faults push.Faults
+	if err := h.Validate(); errors.As(err, &faults) {
+		return h, badQuery(faults[0].Field[1:], "valid: it "+faults[0].Problem)
+	}
+	return h, nil
+}
+
+// wantedPause is the body that begins a pause.
+type wantedPause struct {
+	Until  time.Time `json:"until"`
+	Reason string    `json:"reason"`
+}
+
+// beginPause has the workers pause what the query selects.
+func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
+	h, err := holdOf(c)
+	if err != nil {
+		return reply{}, err
+	}
+	if h.App != "" && len(a.o.Apps) > 0 && !slices.Contains(a.o.Apps, h.App) {
+		return reply{}, badQuery("app", "one of "+strings.Join(a.o.Apps, ", "))
+	}
+	var w wantedPause
+	if err := push.ParseStrictly(c.body, &w); err != nil {
+		return reply{}, err
+	}
+	h.Until, h.Reason = w.Until, w.Reason
+	switch err := a.o.Control.Pause(ctx, h); {
+	case errors.Is(err, worker.ErrHoldOver):
+		return reply{}, invalid([]fault{{"/until", "has passed"}})
+	case errors.Is(err, worker.ErrTooManyHolds):
+		return reply{}, &problem{Status: http.StatusConflict, Detail: "There are too many pauses: end some of them first."}
+	case err != nil:
+		return reply{}, err
+	}
+	a.log.Info("a pause is begun", "by", c.by, "remote", c.RemoteAddr)
+	return reply{status: http.StatusNoContent}, nil
+}
+
+// endPause ends the pause of what the query selects.
+func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
+	h, err := holdOf(c)
+	if err != nil {
+		return reply{}, err
+	}
+	there, err := a.o.Control.Resume(ctx, h)
+	if err != nil {
+		return reply{}, err
+	}
+	if !there {
+		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no such pause of an operator's."}
+	}
+	a.log.Info("a pause is ended", "by", c.by, "remote", c.RemoteAddr)
+	return reply{status: http.StatusNoContent}, nil
+}

@@ -1,0 +1,59 @@
+package apiclient
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/pushpace/pushpace/worker"
+)
+
+const pauses = "/v1/pauses"
+
+// selecting is the path of what the hold matches.
+func selecting(h worker.Hold) string {
+	query := url.Values{}
+	for name, value := range map[string]string{"app": h.App, "platform": string(h.Platform), "category": h.Category} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) == 0 {
+		query.Set("all", "true")
+	}
+	return pauses + "?" + query.Encode()
+}
+
+// Pause has the workers hold what the hold matches. By is not used: who does it
+// is the token's name. It answers worker.ErrTooManyHolds.
+func (c *Client) Pause(ctx context.Context, h worker.Hold) error {
+	body := struct {
+		Until  time.Time `json:"until,omitzero"`
+		Reason string    `json:"reason,omitempty"`
+	}{h.Until, h.Reason}
+	err := c.call(ctx, http.MethodPut, selecting(h), body, nil)
+	if is(err, http.StatusConflict) {
+		return worker.ErrTooManyHolds
+	}
+	return err
+}
+
+// Resume ends the hold that matches the same, and answers whether there was one.
+// By is not used.
+func (c *Client) Resume(ctx context.Context, h worker.Hold) (bool, error) {
+	err := c.call(ctx, http.MethodDelete, selecting(h), nil, nil)
+	if is(err, http.StatusNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Pauses answers the pauses in force.
+func (c *Client) Pauses(ctx context.Context) ([]worker.Standing, error) {
+	var answer struct {
+		Pauses []worker.Standing `json:"pauses"`
+	}
+	err := c.call(ctx, http.MethodGet, pauses, nil, &answer)
+	return answer.Pauses, err
+}

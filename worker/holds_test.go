@@ -1,0 +1,193 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, holds := t.Context(), NewHolds(client, "")
+		list := func(want ...Hold) {
+			t.Helper()
+			got, err := holds.List(ctx)
+			if err != nil || len(got) != len(want) {
+				t.Fatalf("listed %+v, %v; want %+v", got, err, want)
+			}
+			for i, h := range got {
+				if age := time.Since(h.At); age < -time.Second || age > time.Minute {
+					t.Errorf("begun %s ago", age)
+				}
+				if left := h.left(time.Now()); h.Until.IsZero() && left != forever || !h.Until.IsZero() && (time.Until(h.Until)-left).Abs() > time.Second {
+					t.Errorf("%+v is over in %s", h, left)
+				}
+				h.At, h.over = time.Time{}, time.Time{}
+				if h != want[i] {
+					t.Errorf("listed %+v, want %+v", h, want[i])
+				}
+			}
+		}
+		begin := func(h Hold, want error) {
+			t.Helper()
+			if err := holds.Begin(ctx, h); !errors.Is(err, want) {
+				t.Errorf("begin %+v: %v, want %v", h, err, want)
+			}
+		}
+		end := func(h Hold, want bool) {
+			t.Helper()
+			if there, err := holds.End(ctx, h); err != nil || there != want {
+				t.Errorf("end %+v: %t, %v", h, there, err)
+			}
+		}
+		list()
+		odd := Hold{App: `a "b"/{c} é`, Platform: push.FCM, Category: "x y", By: "ada@host", Reason: "it says: 1 2 3"}
+		begin(odd, nil)
+		all := Hold{By: "ben"}
+		begin(all, nil)
+		over := Hold{App: "over"}
+		client.HSet(ctx, "pushpace:{pauses}:operators", over.selector().field(), "1 1 {}")
+		later := Hold{App: "later", Until: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
+		begin(later, nil)
+		list(all, odd, later)
+		odd.By, odd.Reason, odd.Until = "cyd", "", later.Until
+		begin(odd, nil) // takes the place of the first
+		list(all, odd, later)
+		begin(Hold{Until: time.Now().Add(-time.Minute)}, ErrHoldOver)
+		end(Hold{App: "shop"}, false)
+		end(Hold{By: "anyone"}, true)
+		end(all, false)
+		list(odd, later)
+		end(over, false)
+		end(later, true)
+		end(later, false)
+		list(odd)
+		begin(later, nil)
+		list(odd, later)
+		if _, err := holds.End(ctx, Hold{Platform: "pigeon"}); !errors.As(err, new(push.Faults)) {
+			t.Errorf("end what cannot be: %v", err)
+		}
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:operators").Val(); ttl >= 0 {
+			t.Errorf("what is in force is forgotten in %s", ttl)
+		}
+		client.HSet(ctx, "pushpace:{pauses}:operators", "odd", "odd")
+		if _, err := holds.List(ctx); !errors.Is(err, errPause) {
+			t.Errorf("a field that is no pause: %v", err)
+		}
+	})
+}
+
+func TestHoldsAreBounded(t *testing.T) {
+	t.Parallel()
+	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, holds := t.Context(), NewHolds(client, "")
+		for i := range maxHolds {
+			field := (&Hold{App: fmt.Sprint(i)}).selector().field()
+			if err := client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := holds.Begin(ctx, Hold{App: "more"}); !errors.Is(err, ErrTooManyHolds) {
+			t.Errorf("one more: %v", err)
+		}
+		if err := holds.Begin(ctx, Hold{App: "7", Reason: "another"}); err != nil {
+			t.Errorf("one that is there: %v", err)
+		}
+	})
+}
+
+func TestHoldsAreValidated(t *testing.T) {
+	t.Parallel()
+	for field, h := range map[string]Hold{
+		"/app":      {App: strings.Repeat("a", 129)},
+		"/platform": {Platform: "pigeon"},
+		"/category": {Category: "a\nb"},
+		"/by":       {By: "\xff"},
+		"/reason":   {Reason: strings.Repeat("a", 513)},
+	} {
+		var faults push.Faults
+		if err := h.Validate(); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := (&Hold{App: strings.Repeat("a", 128), Platform: push.APNs, Reason: strings.Repeat("é", 256)}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHoldings(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		hold Hold
+		want bool
+	}{
+		"everything":          {Hold{}, true},
+		"the app":             {Hold{App: "shop"}, true},
+		"another app":         {Hold{App: "news"}, false},
+		"the platform":        {Hold{Platform: push.APNs}, true},
+		"another platform":    {Hold{Platform: push.FCM}, false},
+		"the category":        {Hold{Category: "digest"}, true},
+		"another category":    {Hold{Category: "orders"}, false},
+		"the app's category":  {Hold{App: "shop", Category: "digest"}, true},
+		"all of it":           {Hold{App: "shop", Platform: push.APNs, Category: "digest"}, true},
+		"a part does not fit": {Hold{App: "shop", Platform: push.FCM, Category: "digest"}, false},
+		"over":                {Hold{App: "shop", Until: now, over: now}, false},
+		"not over yet":        {Hold{App: "shop", Until: now, over: now.Add(time.Second)}, true},
+	} {
+		got := newHoldings([]Hold{c.hold}).on(now, "shop", push.APNs, "digest")
+		if got != nil != c.want || got != nil && *got != c.hold {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	minute := Hold{App: "shop", Until: now.Add(time.Minute), over: now.Add(time.Minute)}
+	hour := Hold{Category: "digest", Until: now.Add(time.Hour), over: now.Add(time.Hour)}
+	if got := newHoldings([]Hold{minute, hour}).on(now, "shop", push.APNs, "digest"); got == nil || *got != hour {
+		t.Errorf("of two, %+v", got)
+	}
+	if got := newHoldings([]Hold{minute, hour, {}}).on(now, "shop", push.APNs, "digest"); got == nil || *got != (Hold{}) {
+		t.Errorf("of three, %+v", got)
+	}
+}
+
+func TestHeldJobs(t *testing.T) {
+	t.Parallel()
+	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, holds := t.Context(), NewHolds(client, "")
+		at := time.UnixMilli(1_795_219_200_123)
+		jobs := []heldJob{{"pushpace-bulk", "b c", at.Add(time.Second)}, {"pushpace-default", "a", at}}
+		field := (&Hold{App: "shop"}).selector().field()
+		holding := func(want ...string) {
+			t.Helper()
+			all, err := NewPauses(client, "").read(ctx)
+			if err != nil || !slices.Equal(all.holding, want) {
+				t.Errorf("holding %q, %v; want %q", all.holding, err, want)
+			}
+		}
+		for range 2 {
+			if err := holds.keep(ctx, field, jobs...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		holding(field)
+		take := func(want ...heldJob) {
+			t.Helper()
+			if got, err := holds.take(ctx, field, 1); err != nil || !slices.Equal(got, want) {
+				t.Errorf("taken %+v, %v; want %+v", got, err, want)
+			}
+		}
+		take(jobs[1])
+		holding(field)
+		take(jobs[0])
+		holding()
+		take()
+	})
+}

@@ -1,0 +1,230 @@
+package worker_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// pause has the workers hold what the hold matches, and waits until they do.
+func (r *rig) pause(h worker.Hold, log *logged) {
+	r.t.Helper()
+	before := strings.Count(log.text(), "paused by an operator")
+	must(r.t, r.control().Pause(r.t.Context(), h))
+	begun := time.Now()
+	wait(r.t, func() bool { return strings.Count(log.text(), "paused by an operator") > before })
+	if took := time.Since(begun); took > 3*time.Second { // it is one where processors are free
+		r.t.Errorf("the worker knows of the pause after %s", took)
+	}
+}
+
+func (r *rig) resume(h worker.Hold) {
+	r.t.Helper()
+	there, err := r.control().Resume(r.t.Context(), h)
+	must(r.t, err)
+	if !there {
+		r.t.Errorf("%+v is not paused", h)
+	}
+}
+
+// logs has the rig's worker write to a log that can be read.
+func (r *rig) logs() *logged {
+	log := new(logged)
+	r.options.Log = slog.New(slog.NewTextHandler(log, nil))
+	return log
+}
+
+// asleep waits until so many jobs wait for another visit.
+func (r *rig) asleep(n int64) {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		asleep := int64(0)
+		for queue := range push.Queues() {
+			asleep += r.client.ZCard(r.t.Context(), "asynq:{"+queue+"}:retry").Val()
+		}
+		return asleep == n
+	})
+}
+
+// What operators pause spends nothing, and comes back as soon as they resume it.
+func TestAnOperatorsPause(t *testing.T) {
+	const n = 20
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		log := r.logs()
+		r.start()
+		hold := worker.Hold{App: "shop", Platform: push.APNs, By: "ada", Reason: "a new certificate"}
+		r.pause(hold, log)
+		r.enqueueMany("held", n, apple)
+		r.enqueueMany("flows", n, google)
+		r.settled(n)
+		r.asleep(n)
+		if got := len(r.fcm.Ledger().Entries()); got != n || r.apns.Count().Received != 0 {
+			t.Errorf("%d pushes to the other platform, %d to the paused one", got, r.apns.Count().Received)
+		}
+		wait(t, func() bool { return r.slots() == n })
+		status, err := r.control().Status(t.Context(), "held-0")
+		must(t, err)
+		if status.State != push.Waiting || status.Attempts != 0 || len(status.Paused) != 1 {
+			t.Fatalf("status %+v", status)
+		}
+		if p := status.Paused[0]; p.Kind != worker.ByOperator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
+			t.Errorf("paused by %+v", p)
+		}
+		if other, err := r.control().Status(t.Context(), "flows-0"); err != nil || len(other.Paused) != 0 {
+			t.Errorf("status of the other %+v, %v", other, err)
+		}
+		hold.By = "ben"
+		r.resume(hold)
+		resumed := time.Now()
+		counts := r.settled(2 * n)
+		if took := time.Since(resumed); took > 4*time.Second { // it is one where processors are free
+			t.Errorf("it takes %s from the resumption", took)
+		}
+		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n || r.slots() != 2*n || r.archived() != 0 {
+			t.Errorf("counts %+v with %d pushes, %d slots", counts, len(r.pushed("")), r.slots())
+		}
+		wait(t, func() bool { return strings.Contains(log.text(), "an operator's pause is over") })
+		for _, words := range []string{"paused by an operator", "an operator's pause is over"} {
+			if strings.Count(log.text(), words) != 1 || !strings.Contains(log.text(), `by=ada reason="a new certificate"`) {
+				t.Errorf("the log: %s", log.text())
+			}
+		}
+		if !strings.Contains(log.text(), "ended_by=ben") {
+			t.Errorf("the log: %s", log.text())
+		}
+		if ttl := client.PTTL(t.Context(), "pushpace:{pauses}:operators").Val(); ttl <= 0 || ttl > time.Minute {
+			t.Errorf("what has ended stays for %s", ttl)
+		}
+		must(t, client.Del(t.Context(), "pushpace:{pauses}:operators").Err())
+		if keys := client.Keys(t.Context(), "pushpace:{pauses}:*").Val(); len(keys) != 0 {
+			t.Errorf("there remain %q", keys)
+		}
+	})
+}
+
+// What waits for its slot when the pause begins lets it go; what expires
+// meanwhile has expired; and a worker that was not there resumes what is held.
+func TestAPauseOfACategory(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: 3 * time.Second}}))
+		log := r.logs()
+		stop := r.start()
+		digest := func(id string) *push.Notification {
+			n := to(id)
+			n.Category = "digest"
+			return n
+		}
+		r.enqueue(digest("first"))
+		r.settled(1)
+		r.enqueue(digest("second"))
+		r.deferred("second")
+		hold := worker.Hold{Category: "digest"}
+		r.pause(hold, log)
+		expires := digest("expires")
+		expires.ExpiresAt = time.Now().Add(2 * time.Second)
+		r.enqueue(expires)
+		r.enqueue(to("other"))
+		counts := r.settled(3)
+		if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
+			t.Errorf("counts %+v", counts)
+		}
+		wait(t, func() bool { return client.ZCard(t.Context(), `pushpace:{pauses}:held:["","","digest"]`).Val() > 0 })
+		timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "digest")})
+		if err != nil || len(timeline.Bookings) != 0 {
+			t.Errorf("bookings %+v, %v", timeline.Bookings, err)
+		}
+		r.asleep(1)
+		stop()
+		r.resume(hold) // while there is no worker
+		r.start()
+		started := time.Now()
+		r.settled(4)
+		if record := r.record("second"); record.State != push.Delivered || record.Attempts != 0 || time.Since(started) > 6*time.Second {
+			t.Errorf("record %+v after %s", record, time.Since(started))
+		}
+	})
+}
+
+// A notification to two platforms goes to the one that is not paused.
+func TestHalfOfItIsPausedByAnOperator(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, hourly)
+		log := r.logs()
+		r.start()
+		hold := worker.Hold{Platform: push.APNs, Until: time.Now().Add(5 * time.Second)}
+		r.pause(hold, log)
+		r.enqueue(to("both", apple, google))
+		wait(t, func() bool { return r.record("both").Attempts == 1 })
+		if got := r.pushed("both"); len(got) != 1 || got[0].Platform != string(push.FCM) {
+			t.Errorf("pushed %+v", got)
+		}
+		status, err := r.control().Status(t.Context(), "both")
+		if err != nil || len(status.Paused) != 1 {
+			t.Errorf("status %+v, %v", status, err)
+		}
+		r.settled(1) // it has an end
+		late := time.Since(hold.Until)
+		if record := r.record("both"); record.State != push.Delivered || len(r.pushed("both")) != 2 || r.slots() != 1 {
+			t.Errorf("record %+v, pushed %+v", record, r.pushed("both"))
+		}
+		if late < -500*time.Millisecond || late > 4*time.Second {
+			t.Errorf("the other half goes out %s after the pause's end", late)
+		}
+	})
+}
+
+// However much a pause holds, the rest does not stand behind it, neither then
+// nor when it comes back in the order in which it was accepted.
+func TestAPauseOfMuch(t *testing.T) {
+	const n, user = 3000, "u%d"
+	r := newRig(t, embedded(t), unlimited)
+	log := r.logs()
+	r.options.Concurrency, r.options.Lanes = 64, 2
+	r.start()
+	hold := worker.Hold{App: "shop", Category: "bulk"}
+	r.pause(hold, log)
+	for i := range n {
+		h := to(fmt.Sprintf("held-%04d", i), apple)
+		h.Category, h.User = "bulk", fmt.Sprintf(user, i)
+		r.enqueue(h)
+	}
+	r.asleep(n)
+	quick := func(id string) {
+		t.Helper()
+		r.enqueue(to(id))
+		sent := time.Now()
+		wait(t, func() bool { return len(r.pushed(id)) == 1 })
+		if took := time.Since(sent); took > 3*time.Second {
+			t.Errorf("%s takes %s", id, took)
+		}
+	}
+	quick("meanwhile")
+	r.resume(hold)
+	resumed := time.Now()
+	wait(t, func() bool { return len(r.apns.Ledger().Entries()) > 100 })
+	quick("among-them")
+	counts := r.settled(n + 2)
+	t.Logf("%d come back within %s", n, time.Since(resumed))
+	if counts.Ended[push.Delivered] != n+2 || len(r.pushed("")) != n+2 {
+		t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
+	}
+	var firsts []string
+	for _, e := range r.apns.Ledger().Entries() {
+		if strings.HasPrefix(e.Notification, "held-") && len(firsts) < 100 {
+			firsts = append(firsts, e.Notification)
+		}
+	}
+	if last := slices.Max(firsts); last > "held-0700" {
+		t.Errorf("%s is among the first hundred", last)
+	}
+}
