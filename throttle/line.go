@@ -15,13 +15,12 @@ import (
 // A job that is denied gets a slot of its own. One that waits for the general
 // limits stands in "booked", whatever its category; one that waits for its
 // category's limits stands in that category's "line", and holds nobody else
-// back. A newcomer goes behind all who wait in its scopes. A job that comes back
-// The general limits reserve a place for each of them, at the slot that both
-// scopes agree on, which later ones go around. A job that comes back
-// for its slot has only to fit among those sent; when it does not (it is late, a
-// limit was lowered) its whole line moves back in the order it has, and when
-// the head of a line stands later than it needs to (a limit was raised, somebody
-// gave up), the line moves forward.
+// back. The general limits reserve a place for each of them, at the slot that both
+// scopes agree on, which later ones go around. A newcomer goes behind all who wait
+// in its scopes. A job that comes back for its slot has only to fit among those
+// sent; when it does not (it is late, a limit was lowered) its whole line moves
+// back in the order it has, and when the head of a line stands later than it needs
+// to (a limit was raised, somebody gave up), the line moves forward.
 //
 //go:embed line.lua
 var lineSource string

@@ -46,12 +46,15 @@ local function score(set, rank)
 end
 
 -- newest answers the n-th newest entry of the union of the sets, or nil, and
--- which set it is in. It walks from the newest by runs of one set, of which
--- there are few.
-local function newest(sets, n)
-  if #sets == 1 then return score(sets[1], n - 1), 1 end
+-- which set it is in; of those up to an instant, if it is given. It goes from the
+-- newest by runs of one set, of which there are few.
+local function newest(sets, n, upto)
   local rank, head = {}, {}
-  for i, set in ipairs(sets) do rank[i] = 0; head[i] = score(set, 0) end
+  for i, set in ipairs(sets) do
+    rank[i] = upto and redis.call('ZCOUNT', set, '(' .. text(upto), '+inf') or 0
+    if #sets == 1 then return score(set, rank[i] + n - 1), 1 end
+    head[i] = score(set, rank[i])
+  end
   while true do
     local first, second
     for i = 1, #sets do
@@ -103,23 +106,89 @@ local function count(sets, instant, inclusive)
   return n
 end
 
+-- walk answers a walk over the entries of the sets: entry 1 is the first after
+-- the instant, entry 0 the last up to it. Each is read once, when it is asked for.
+-- The sets may change only by what is entered too.
+local function walk(sets, from)
+  local w = {sets = sets, from = from, rank = {}, page = {}, score = {}, waits = {}, read = 0, passed = 0}
+  for i, set in ipairs(sets) do w.rank[i], w.page[i] = redis.call('ZCOUNT', set, '-inf', text(from)), {at = 2} end
+  return w
+end
+
+-- oldest takes the oldest entry that the walk has not come to, and answers it
+-- and which set it is in, or nil.
+local page = 64
+local function oldest(w)
+  local first, instant
+  for i, set in ipairs(w.sets) do
+    local p = w.page[i]
+    if p and not p[p.at] then
+      p = redis.call('ZRANGE', set, w.rank[i], w.rank[i] + page - 1, 'WITHSCORES')
+      w.rank[i], p.at = w.rank[i] + #p / 2, 2
+      if #p == 0 then p = false end
+      w.page[i] = p
+    end
+    local head = p and tonumber(p[p.at])
+    if head and (not first or head <= instant) then first, instant = i, head end
+  end
+  if first then w.page[first].at = w.page[first].at + 2 end
+  return instant, first
+end
+
+-- entry answers the walk's entry with that index, or nil, and whether it is of
+-- one who waits.
+local function entry(w, index)
+  local set
+  while index > w.read do
+    local instant
+    instant, set = oldest(w)
+    if not instant then return nil end
+    w.read = w.read + 1
+    w.score[w.read], w.waits[w.read] = instant, set > 1
+  end
+  if w.score[index] == nil then
+    w.score[index], set = newest(w.sets, 1 - index, w.from)
+    w.score[index], w.waits[index] = w.score[index] or false, (set or 1) > 1
+  end
+  return w.score[index] or nil, w.waits[index]
+end
+
+-- pass goes past the walk's entries up to the instant, which is not before the
+-- one that it began at.
+local function pass(w, instant)
+  while w.passed > 0 and w.score[w.passed] > instant do w.passed = w.passed - 1 end
+  while (entry(w, w.passed + 1) or math.huge) <= instant do w.passed = w.passed + 1 end
+end
+
+-- enter adds one who waits, after the instant that the walk began at.
+local function enter(w, instant)
+  pass(w, instant)
+  local index = w.passed + 1
+  while index > 1 and w.score[index - 1] == instant do index = index - 1 end
+  table.insert(w.score, index, instant)
+  table.insert(w.waits, index, true)
+  w.read = w.read + 1
+end
+
 -- clash answers when the window is over that forbids an admission among the
--- sets' entries at the instant, and the rule whose window it is; or nil. Of the
+-- walk's entries at the instant, and the rule whose window it is; or nil. Of the
 -- windows of n + 1 that would hold the new one, each must span the period.
-local function clash(s, sets, instant, margin)
-  local later = count(sets, instant)
+local function clash(s, w, instant, margin)
+  pass(w, instant)
+  local here = w.passed
   for i, r in ipairs(s.rules) do
-    local near = 0 -- those that are later by less than the period
-    if later > 0 then near = later - count(sets, instant + r.period + margin, true) end
-    for j = 0, r.period + margin > 0 and math.min(near, r.n) or -1 do
-      local last, first, lastset, firstset = instant, instant, 1, 1
-      if j > 0 then last, lastset = newest(sets, later - j + 1) end
-      if j < r.n then first, firstset = newest(sets, later + r.n - j) end
+    for later = 0, r.period + margin > 0 and r.n or -1 do
+      local last, first, lastwaits, firstwaits = instant, instant, false, false
+      if later > 0 then
+        last, lastwaits = entry(w, here + later)
+        if not last or last >= instant + r.period + margin then break end
+      end
+      if later < r.n then first, firstwaits = entry(w, here + later - r.n + 1) end
       local period = r.period
-      if lastset > 1 or (firstset or 1) > 1 then period = period + margin end
+      if lastwaits or firstwaits then period = period + margin end
       if first and last - first < period then
         -- these n are too close together for one more among them
-        if j == r.n then first = newest(sets, later) end
+        if later == r.n then first = entry(w, here + 1) end
         return first + period, i
       end
     end
@@ -127,11 +196,11 @@ local function clash(s, sets, instant, margin)
 end
 
 -- fit answers the first instant from that one on at which the rules allow an
--- admission among the sets' entries, as far as it searches.
-local function fit(s, sets, from, margin)
+-- admission among the walk's entries, as far as it searches.
+local function fit(s, w, from, margin)
   local instant, rule = from, 0
   for _ = 1, steps do
-    local over, i = clash(s, sets, instant, margin)
+    local over, i = clash(s, w, instant, margin)
     if not over then break end
     instant, rule = over, i
   end
@@ -151,9 +220,8 @@ local function put(set, instant, name)
   live(set)
 end
 
--- agree answers the first instant from that one on at which the general limits
--- have a place, and the rule that sets it.
-local function agree(from) return fit(all, {all.sent, all.booked, reserved}, from, all.margin) end
+-- taken is a walk over all that takes a place among the general limits.
+local function taken(from) return walk({all.sent, all.booked, reserved}, from) end
 
 -- any says whether the set has entries.
 local function any(set) return redis.call('EXISTS', set) == 1 end
@@ -198,6 +266,7 @@ local function shift(s, line, ahead, moved)
       places[i] = redis.call('ZREM', reserved, entries[i]) == 1
     end
   end
+  local general = all and (among or s == cat) and entries[1] and taken(math.min(now, entries[2] - 1))
   for i = 1, #entries, 2 do
     local name, old, k = entries[i], tonumber(entries[i + 1]), #slots
     local slot = k == 0 and first(ahead) or math.max(now, slots[k] + s.margin)
@@ -208,16 +277,21 @@ local function shift(s, line, ahead, moved)
       if free and free > slot then slot = free end
     end
     if name ~= id then slot = math.max(slot, math.min(old, now + lead)) end
-    if among or all and places[i] then slot = agree(slot) end
+    local reserves = among or all and places[i]
+    if reserves then slot = fit(all, general, slot, all.margin) end
     if slot <= now and old <= now then slot = old end
+    if reserves then enter(general, slot) end
     slots[k + 1] = slot
-    if places[i] then redis.call('ZADD', reserved, text(slot), name) end
-    if among or slot ~= old then redis.call('ZADD', line, text(slot), name) end
     if slot < old - slack and name ~= id then
       moved[#moved + 1] = name
       moved[#moved + 1] = text(slot)
       moved[#moved + 1] = s == all and 1 or 2
     end
+  end
+  for k, slot in ipairs(slots) do -- now that the walk is over
+    local name, old = entries[2 * k - 1], tonumber(entries[2 * k])
+    if places[2 * k - 1] then redis.call('ZADD', reserved, text(slot), name) end
+    if among or slot ~= old then redis.call('ZADD', line, text(slot), name) end
   end
   live(line)
   if s == all then mirror() else live(reserved) end
@@ -232,8 +306,8 @@ local function pull(s, line, ahead, moved)
   local instant = behind(s, ahead, first(ahead), s.margin)
   if head <= instant + slack then return end
   if not all and any(reserved) then return end -- by limits that this request does not have
-  if all and clash(all, {all.sent, reserved}, instant, all.margin) then return end
-  if all and s == cat and clash(all, {all.booked}, instant, all.margin) then return end
+  if all and clash(all, walk({all.sent, reserved}, instant), instant, all.margin) then return end
+  if all and s == cat and clash(all, walk({all.booked}, instant), instant, all.margin) then return end
   shift(s, line, ahead, moved)
 end
 
@@ -314,16 +388,16 @@ local function decide()
         local free, r = behind(all, {all.sent, all.booked}, from, margin * all.margin)
         -- a claim would be granted now whatever is reserved
         if free <= now or not any(reserved) then return free, r end
-        local place, p = fit(all, waiting, free, margin * all.margin)
+        local place, p = fit(all, walk(waiting, free), free, margin * all.margin)
         if place > free then return place, p end
         return free, r
       end
       -- from its category's line it takes what the others leave free
-      if place == 'line' then return fit(all, waiting, from, margin * all.margin) end
-      return fit(all, {all.sent}, from, 0)
+      if place == 'line' then return fit(all, walk(waiting, from), from, margin * all.margin) end
+      return fit(all, walk({all.sent}, from), from, 0)
     end
     local function category(from)
-      if slot then return fit(cat, {cat.sent}, from, 0) end
+      if slot then return fit(cat, walk({cat.sent}, from), from, 0) end
       return behind(cat, {cat.sent, cat.booked, cat.line}, from, margin * cat.margin)
     end
     a, arule, c, crule = from, 0, from, 0
@@ -365,7 +439,8 @@ local function decide()
   if place == 'line' then
     instant, s, rule = c, 2, crule
     if all and not booked then -- who leaves the general line takes others along first
-      local free, r = agree(math.max(a, c))
+      local from = math.max(a, c)
+      local free, r = fit(all, taken(from), from, all.margin)
       if free > c then instant, s, rule = free, 1, math.max(r, arule) end
     end
   end

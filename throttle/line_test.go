@@ -1,0 +1,74 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// TestALongLineTakesTimeByItsLength counts the commands of the script: those who
+// wait for the general limits and those who wait for their category's alternate,
+// and looking at one of them must not lead past all the others.
+func TestALongLineTakesTimeByItsLength(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	l := NewRedis(client, Options{})
+	t.Cleanup(func() { _ = l.Close() })
+	general := Scope{General, Policy{MinGap: time.Second, Rates: []Rate{{10, 15 * time.Second}, {100, 160 * time.Second}}}}
+	category := Scope{"news", Policy{Rates: []Rate{{1, 3 * time.Second}}}}
+	request := func(id string, scopes ...Scope) Request {
+		return Request{User: "u", ID: id, Horizon: 24 * time.Hour, Scopes: scopes}
+	}
+	const each = 200
+	for i := range each {
+		for _, r := range []Request{request(fmt.Sprint("n", i), general, category), request(fmt.Sprint("g", i), general)} {
+			if _, err := l.Acquire(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	raised := general
+	raised.Policy.MinGap = 900 * time.Millisecond
+	for what, do := range map[string]func() error{
+		"a newcomer":   func() error { _, err := l.Acquire(ctx, request("new", general, category)); return err },
+		"a cancel":     func() error { _, err := l.Cancel(ctx, request("g5", general)); return err },
+		"a reschedule": func() error { _, err := l.Reschedule(ctx, request("", raised, category)); return err },
+	} {
+		before := commands(t, client)
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		const perEntry = 10
+		if n := commands(t, client) - before; n > 2*each*perEntry {
+			t.Errorf("%s behind %d who wait takes %d commands, want %d for each at most", what, 2*each, n, perEntry)
+		}
+	}
+}
+
+var calls = regexp.MustCompile(`calls=(\d+)`)
+
+// commands is how many the server has executed, those of scripts included.
+func commands(t *testing.T, client *redis.Client) int {
+	t.Helper()
+	stats, err := client.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for _, match := range calls.FindAllStringSubmatch(stats, -1) {
+		n, err := strconv.Atoi(match[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
