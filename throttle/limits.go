@@ -16,7 +16,8 @@ type Limits struct {
 	base  atomic.Pointer[base]
 	users [userShards]atomic.Pointer[map[string]*personal] // by user; the maps never change
 	seed  maphash.Seed
-	ahead atomic.Int64 // µs that Redis's clock is ahead of this machine's
+	began time.Time    // of this process's clock, of which only the progress counts
+	clock atomic.Int64 // what Redis's clock said then, in µs
 
 	mu         sync.Mutex // of who changes what follows, base and users
 	general    Policy
@@ -33,7 +34,8 @@ const userShards = 1024
 
 // NewLimits returns limits of these policies.
 func NewLimits(general Policy, categories map[string]Policy) *Limits {
-	l := &Limits{seed: maphash.MakeSeed(), categories: map[string]*Override{}}
+	l := &Limits{seed: maphash.MakeSeed(), began: time.Now(), categories: map[string]*Override{}}
+	l.clock.Store(l.began.UnixMicro())
 	l.SetBase(general, categories)
 	return l
 }
@@ -128,14 +130,16 @@ func (l *Limits) Categories(user string) []string {
 }
 
 // Now is the clock of the overrides' Redis, as learned on the way; before the
-// first Refresh, this machine's.
+// first Refresh, this machine's. It does not step with this machine's.
 func (l *Limits) Now() time.Time { return time.UnixMilli(l.now()) }
 
 // now is Redis's clock in Unix ms.
-func (l *Limits) now() int64 { return (time.Now().UnixMicro() + l.ahead.Load()) / 1000 }
+func (l *Limits) now() int64 { return (l.clock.Load() + time.Since(l.began).Microseconds()) / 1000 }
 
 // observe learns from an answer of Redis what its clock said at that instant.
-func (l *Limits) observe(clock int64, at time.Time) { l.ahead.Store(clock*1000 - at.UnixMicro()) }
+func (l *Limits) observe(clock int64, at time.Time) {
+	l.clock.Store(clock*1000 - at.Sub(l.began).Microseconds())
+}
 
 // base is what holds for every user. It never changes: another one takes its place.
 type base struct {
