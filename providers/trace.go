@@ -18,7 +18,7 @@ func TraceRequest(r *http.Request, request func(*http.Request) (*http.Response, 
 	}
 	ctx, span := parent.TracerProvider().Tracer(traceScope).Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("server.address", r.URL.Hostname())))
-	defer span.End()
+	defer func() { span.End() }() // deferred itself, it would tell what a panic says
 	response, err := request(r.WithContext(ctx))
 	if err != nil {
 		span.SetStatus(codes.Error, string(TransportOutcome(err).Reason))

@@ -50,7 +50,7 @@ func every(period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
 }
 
-// wait enqueues n notifications of a user, of which all but the first wait.
+// backlog enqueues n notifications of a user, of which all but the first wait.
 func (r *rig) backlog(user, category string, n int) {
 	r.t.Helper()
 	for i := range n {

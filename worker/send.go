@@ -47,6 +47,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].held = true
 		return
 	}
+	sending, span := h.startSpan(ctx, "send")
 	var o providers.Outcome
 	defer func() {
 		if cause := recover(); cause != nil { // it is this notification's alone
@@ -56,10 +57,10 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 			}
 			d.outcomes[i] = tell(o)
 			d.outcomes[i].sent = true
+			traceOutcome(span, r, o)
 		}
 		done(o)
 	}()
-	sending, span := h.startSpan(ctx, "send")
 	began := time.Now()
 	o = r.sender.Send(sending, d.Notification, d.Targets[i])
 	took := time.Since(began)

@@ -37,7 +37,7 @@ func (t traced) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers()))
 	producer := ctx
 	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
-	defer span.End()
+	defer func() { span.End() }() // deferred itself, it would tell what a panic says
 	err := t.handler.ProcessTask(context.WithValue(ctx, producerKey{}, producer), task)
 	if c := (*comeback)(nil); errors.As(err, &c) {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", c.after.Seconds()))

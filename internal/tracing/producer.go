@@ -41,7 +41,7 @@ func (p *Producer) Enqueue(ctx context.Context, n *push.Notification) (push.Rece
 		return p.Producer.Enqueue(ctx, n)
 	}
 	ctx, span := p.tracer.Start(ctx, "enqueue", trace.WithSpanKind(trace.SpanKindProducer))
-	defer span.End()
+	defer func() { span.End() }() // deferred itself, it would tell what a panic says
 	receipt, err := p.Producer.Enqueue(ctx, n)
 	switch {
 	case !span.IsRecording():

@@ -98,7 +98,7 @@ func (t *Tracing) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := t.tracer.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
-		defer span.End()
+		defer func() { span.End() }() // deferred itself, it would tell what a panic says
 		r = r.WithContext(ctx)
 		next.ServeHTTP(w, r)
 		if r.Pattern != "" {
