@@ -43,7 +43,8 @@ type retuner struct {
 	mu     sync.Mutex
 	users  map[tuned]bool
 	scopes map[string]time.Time // to be looked through, and since when their limits are in force
-	news   chan struct{}
+	// told of either: a look through all who wait takes as long as they are many
+	newUsers, newScopes chan struct{}
 	// what was configured when it was last looked at
 	general    throttle.Policy
 	categories map[string]throttle.Policy
@@ -60,10 +61,11 @@ func (h *handler) followLimits() {
 	}
 	t := &retuner{
 		handler: h, lock: newPassLock(h.Queue, h.Prefix),
-		users: map[tuned]bool{}, scopes: map[string]time.Time{}, news: make(chan struct{}, 1),
+		users: map[tuned]bool{}, scopes: map[string]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
 	t.general, t.categories = h.Limits.Base()
-	h.side.Go(func() { t.run(h.stopping) })
+	h.side.Go(func() { run(h.stopping, h.Log, t.newUsers, t.retuneUsers) })
+	h.side.Go(func() { run(h.stopping, h.Log, t.newScopes, t.retuneScopes) })
 	h.side.Go(func() {
 		away := false
 		h.Overrides.Follow(h.stopping, h.Limits, func(changes []throttle.Change, err error) {
@@ -111,11 +113,18 @@ func (t *retuner) note(changes []throttle.Change) {
 		}
 	}
 	t.general, t.categories = general, categories
-	if len(t.users)+len(t.scopes) > 0 {
-		select {
-		case t.news <- struct{}{}:
-		default:
-		}
+	if len(t.users) > 0 {
+		signal(t.newUsers)
+	}
+	if len(t.scopes) > 0 {
+		signal(t.newScopes)
+	}
+}
+
+func signal(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
 	}
 }
 
@@ -134,40 +143,37 @@ func (t *retuner) policyOf(o *throttle.Override, category string) throttle.Polic
 	return t.categories[category]
 }
 
-// run retunes until ctx ends. What fails is tried again.
-func (t *retuner) run(ctx context.Context) {
+// run retunes, when there is news, until ctx ends. What fails is tried again.
+func run(ctx context.Context, log *slog.Logger, news chan struct{}, retune func(context.Context) error) {
 	failing := false
 	for {
 		select {
-		case <-t.news:
+		case <-news:
 		case <-ctx.Done():
 			return
 		}
 		if sleep(ctx, settling) != nil {
 			return
 		}
-		err := t.pending(ctx)
+		err := retune(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil && !failing {
-			t.Log.LogAttrs(ctx, slog.LevelWarn, "limits were raised; those who wait come at their old slots until this is done", slog.Any("error", err))
+			log.LogAttrs(ctx, slog.LevelWarn, "limits were raised; those who wait come at their old slots until this is done", slog.Any("error", err))
 		}
 		failing = err != nil
 		if failing {
 			if sleep(ctx, retuneAgain) != nil {
 				return
 			}
-			select {
-			case t.news <- struct{}{}:
-			default:
-			}
+			signal(news)
 		}
 	}
 }
 
-// pending does what there is to do, users first.
-func (t *retuner) pending(ctx context.Context) error {
+// retuneUsers looks after the users whose limits have changed.
+func (t *retuner) retuneUsers(ctx context.Context) error {
 	t.mu.Lock()
 	users := t.users
 	t.users = map[tuned]bool{}
@@ -188,9 +194,11 @@ func (t *retuner) pending(ctx context.Context) error {
 		}
 	}
 	t.control.wakeAll(ctx, moved)
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
+	return errors.Join(errs...)
+}
+
+// retuneScopes looks through those who wait for limits that were raised.
+func (t *retuner) retuneScopes(ctx context.Context) error {
 	for {
 		scope, since, ok := t.nextScope()
 		if !ok {

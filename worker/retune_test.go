@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -215,8 +216,30 @@ func TestRaisedForManyUsers(t *testing.T) {
 	})
 }
 
-// limitsCommands counts the commands on the overrides' keys, and all of them.
-type limitsCommands struct{ limits, all atomic.Int64 }
+// A user does not wait for a look through all who wait, however long it takes.
+func TestAUserIsNotBehindAllOthers(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	client, locks := realRedis(t), &limitsCommands{key: "pushpace:{limits}:pass"}
+	client.AddHook(locks)
+	r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"news": every(time.Hour)})
+	r.start()
+	r.backlog("u", "", n)
+	must(t, client.Set(t.Context(), "pushpace:{limits}:pass", "another worker", 0).Err())
+	must(t, o.Set(t.Context(), throttle.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+	wait(t, func() bool { return locks.limits.Load() > 1 })
+	must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(time.Second), By: "ann"}))
+	changed := time.Now()
+	if took := r.went("u", "", n).Sub(changed); took > soon {
+		t.Errorf("the last goes out %s after the change", took)
+	}
+}
+
+// limitsCommands counts the commands on the overrides' keys, or on key, and all of them.
+type limitsCommands struct {
+	key         string
+	limits, all atomic.Int64
+}
 
 func (c *limitsCommands) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (c *limitsCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -236,7 +259,7 @@ func (c *limitsCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) red
 func (c *limitsCommands) count(cmd redis.Cmder) {
 	c.all.Add(1)
 	for _, arg := range cmd.Args() {
-		if key, ok := arg.(string); ok && strings.Contains(key, "{limits}") {
+		if key, ok := arg.(string); ok && strings.Contains(key, cmp.Or(c.key, "{limits}")) {
 			c.limits.Add(1)
 			return
 		}
