@@ -141,7 +141,7 @@ func (s *nameScan) key(name []byte) string {
 	if s.inside {
 		return string(name)
 	}
-	return string(bytes.ToLower(name))
+	return string(bytes.ToLower(bytes.ToUpper(name))) // as EqualFold: ſ is an s
 }
 
 func (s *nameScan) pointer() string {

@@ -205,7 +205,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(l.clock.elapsed() + r.Scopes[i].Policy.MinGap.Microseconds())
+		user.waitsUntil(l.clock.elapsed() + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
 	}
 	if housekept {
 		user.kept.Store(l.clock.elapsed() + 1)

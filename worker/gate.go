@@ -14,6 +14,7 @@ type gate struct {
 	places  chan int64 // of each place that is taken, since when it was wanted, in ns
 	waiting atomic.Int64
 	moved   atomic.Int64 // when a place was taken or left last, in ns
+	parked  atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
 	usual   atomic.Int64 // how long a place is taken, about, in ns; 0 before the first is left
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestParkFor(t *testing.T) {
+func TestParkUntil(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		taken, waiting int
@@ -29,9 +29,29 @@ func TestParkFor(t *testing.T) {
 		g.waiting.Store(int64(tt.waiting))
 		g.moved.Store(now.Add(-tt.still).UnixNano())
 		g.usual.Store(int64(tt.usual))
-		if got := g.parkFor(now); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		want := time.Time{}
+		if tt.want > 0 {
+			want = now.Add(tt.want)
 		}
+		if got := g.parkUntil(now); !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", name, got.Sub(now), tt.want)
+		}
+	}
+}
+
+// The more there is for a stuck provider, the less often it comes back.
+func TestParkingSpreads(t *testing.T) {
+	t.Parallel()
+	g, now := newGate(1), time.Now()
+	g.places <- 0
+	g.moved.Store(now.Add(-time.Hour).UnixNano())
+	first := g.parkUntil(now)
+	g.parkedTo(first, 100_000)
+	if got := g.parkUntil(now).Sub(first); got != 10*time.Second {
+		t.Errorf("after 100,000 the next stays for %s longer", got)
+	}
+	if got := g.parkUntil(now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
+		t.Errorf("a minute later it is %s", got)
 	}
 }
 

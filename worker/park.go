@@ -19,39 +19,58 @@ const (
 	leastStill  = 100 * time.Millisecond
 	stillFactor = 3
 	leastPark   = 2 * time.Second
+	// parkGap lies between the ends of two jobs' parking, on the whole, so that
+	// many of them do not keep the queue busy with coming and going.
+	parkGap = 100 * time.Microsecond
+	// parkRounds is how many scripts one pull runs that find nothing but what is
+	// parked.
+	parkRounds = 8
 )
 
-// parkFor is how long what is for the gate stays on the queue; 0 when it may be
-// pulled.
-func (g *gate) parkFor(now time.Time) time.Duration {
+// parkUntil is until when what is for the gate stays on the queue; zero when it
+// may be pulled.
+func (g *gate) parkUntil(now time.Time) time.Time {
 	least := min(gateStill, max(leastStill, stillFactor*time.Duration(g.usual.Load())))
 	still := g.stuck(now, least)
 	if still == 0 || still < gateStill && g.waiting.Load() < int64(cap(g.places)/2) {
-		return 0
+		return time.Time{}
 	}
-	return max(leastPark, min(still, longestBusy))
+	until := now.Add(max(leastPark, min(still, longestBusy)))
+	if last := time.Unix(0, g.parked.Load()); last.After(until) {
+		return last
+	}
+	return until
 }
 
-// parked are the arguments by which parkingScript knows what is for a stuck
-// provider: of each the mark that its jobs have, and until when they stay (Unix
-// s).
-func (r routes) parked(now time.Time) (args []any) {
+// parkedTo notes that so many jobs stay on the queue until then.
+func (g *gate) parkedTo(until time.Time, n int64) {
+	g.parked.Store(until.Add(time.Duration(n) * parkGap).UnixNano())
+}
+
+// A stuck gate is one whose jobs stay on the queue until then.
+type stuck struct {
+	*gate
+	mark  string // that its jobs have
+	until time.Time
+}
+
+func (r routes) stuck(now time.Time) (all []stuck) {
 	for name, app := range r {
 		for platform, route := range app {
-			if length := route.gate.parkFor(now); length > 0 {
-				args = append(args, push.OnlyMark(name, platform), now.Add(length).Unix())
+			if until := route.gate.parkUntil(now); !until.IsZero() {
+				all = append(all, stuck{route.gate, push.OnlyMark(name, platform), until})
 			}
 		}
 	}
-	return args
+	return all
 }
 
 // parkingScript is dequeueScript that leaves what is only for a stuck provider
 // on the queue, as asynq leaves what is to be retried.
 //
 // KEYS  pending, paused, active, lease, retry
-// ARGV  end of the lease (s), prefix of the tasks' keys, how many; then what
-// parked answers
+// ARGV  end of the lease (s), prefix of the tasks' keys, how many at a time; then
+// of each stuck gate its mark and until when its jobs stay (Unix s)
 //
 // It answers how many were parked, and then pairs of ID and message.
 var parkingScript = redis.NewScript(`

@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// prefetched is how many jobs one pull takes from a queue at most. They are
+// prefetched is how many jobs one pull takes from a queue, up to twice as many
+// while a provider is stuck. They are
 // active on the queue from then on, and are handed out one by one.
 const prefetched = 8
 
@@ -52,15 +53,15 @@ type pulled struct {
 }
 
 // pull takes jobs from the queue, hands out the first and keeps the others. It
-// answers nil when there is none.
+// answers nil when there is none, or many that are parked before it.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
-	for {
+	for range parkRounds {
 		reply, parked, err := p.take(ctx, keys, args)
 		if err != nil || len(reply) < 2 && !parked {
 			return nil, err
 		}
 		if len(reply) < 2 {
-			continue // there may be more behind what was parked
+			continue
 		}
 		now := time.Now()
 		jobs := make([]pulled, 0, len(reply)/2)
@@ -72,6 +73,7 @@ func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, 
 		p.mu.Unlock()
 		return &jobs[0], nil
 	}
+	return nil, nil
 }
 
 // take answers pairs of ID and message, and whether any jobs were parked.
@@ -80,22 +82,29 @@ func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []st
 	if p.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	stuck := p.routes.parked(time.Now())
+	stuck := p.routes.stuck(time.Now())
 	if len(stuck) == 0 {
 		jobs, err = dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
 		return jobs, false, err
 	}
 	retry := strings.TrimSuffix(keys[0], "pending") + "retry"
-	reply, err := parkingScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}),
-		append([]any{args[0], args[1], most}, stuck...)...).Slice()
+	args = []any{args[0], args[1], most}
+	for _, s := range stuck {
+		args = append(args, s.mark, s.until.Unix())
+	}
+	reply, err := parkingScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}), args...).Slice()
 	if err != nil {
 		return nil, false, err
+	}
+	n, _ := reply[0].(int64)
+	for _, s := range stuck {
+		s.parkedTo(s.until, n)
 	}
 	for _, text := range reply[1:] {
 		job, _ := text.(string)
 		jobs = append(jobs, job)
 	}
-	return jobs, reply[0] != int64(0), nil
+	return jobs, n > 0, nil
 }
 
 // next hands out a job that was pulled before, or nil.

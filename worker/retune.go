@@ -252,6 +252,7 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 	}
 	var moved []throttle.Booking
 	var first time.Time
+	failed := false
 	one := func(app, user string) error {
 		if len(moved) == 0 {
 			first = time.Now()
@@ -261,8 +262,12 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 			t.control.wakeAll(ctx, moved)
 			moved = nil
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
 			return err
+		case err != nil && !failed: // one user's, who comes at the old slots
+			failed = true
+			t.Log.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
 		return sleep(ctx, retunePause)
 	}

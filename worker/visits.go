@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -38,9 +39,13 @@ func wentBack(message string) time.Time {
 // visits are the jobs on their way to the handler that are not there for the
 // first time: asynq keeps it to itself. The zero value is ready to use.
 type visits struct {
-	mu   sync.Mutex
-	back map[string]time.Time // by ID: when it went back to the queue
+	mu     sync.Mutex
+	back   map[string]visit // by ID
+	pruned time.Time
 }
+
+// A visit is one that asynq may never bring to the handler.
+type visit struct{ back, at time.Time } // when it went back to the queue, and came
 
 // note notes a job that is handed out.
 func (v *visits) note(job *pulled) {
@@ -51,18 +56,22 @@ func (v *visits) note(job *pulled) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.back == nil {
-		v.back = make(map[string]time.Time)
+		v.back = make(map[string]visit)
 	}
-	v.back[job.id] = at
+	if job.at.Sub(v.pruned) > forgetAfter {
+		v.pruned = job.at
+		maps.DeleteFunc(v.back, func(_ string, seen visit) bool { return job.at.Sub(seen.at) > forgetAfter })
+	}
+	v.back[job.id] = visit{at, job.at}
 }
 
 // take answers when the job went back to the queue; zero for a first visit.
 func (v *visits) take(id string) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	at, ok := v.back[id]
+	seen, ok := v.back[id]
 	if ok {
 		delete(v.back, id)
 	}
-	return at
+	return seen.back
 }
