@@ -19,7 +19,7 @@ func (s *system) checks() []health.Check {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: answers(s.timelines)})
 	}
 	if len(s.senders) > 0 {
-		checks = append(checks, health.Check{Name: "credentials", Probe: s.senders.ended})
+		checks = append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls})
 	}
 	return checks
 }
@@ -34,12 +34,23 @@ func answers(client redis.UniversalClient) func(context.Context) string {
 	}
 }
 
+// pulls probes the worker's lanes. Why they fail is in the log.
+func (s *system) pulls(context.Context) string {
+	switch w := s.worker.Load(); {
+	case w == nil:
+		return "have not started"
+	case !w.Pulls():
+		return "get no jobs from Redis"
+	}
+	return ""
+}
+
 // ended names the apps and platforms whose credentials are over.
 func (all senders) ended(context.Context) string {
 	var over []string
 	for _, app := range slices.Sorted(maps.Keys(all)) {
-		for platform, sender := range all[app] {
-			ending, ok := sender.(interface{ CredentialExpiry() (time.Time, bool) })
+		for _, platform := range slices.Sorted(maps.Keys(all[app])) {
+			ending, ok := all[app][platform].(interface{ CredentialExpiry() (time.Time, bool) })
 			if !ok {
 				continue
 			}

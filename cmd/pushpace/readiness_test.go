@@ -44,9 +44,22 @@ func TestReadiness(t *testing.T) {
 		}
 	}
 	status, report := ready()
-	if status != http.StatusOK || report.Status != "ready" || len(report.Checks) != 2 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" {
+	if status != http.StatusOK || report.Status != "ready" || len(report.Checks) != 3 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
 		t.Errorf("%d %+v", status, report)
 	}
+	rights := func(change string) {
+		t.Helper()
+		if err := s.client.Do(t.Context(), "ACL", "SETUSER", "default", change).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rights("-@scripting")
+	workers.until(t, "not ready", func() bool { status, report = ready(); return status == http.StatusServiceUnavailable })
+	if report.Checks[0].State != "ok" || report.Checks[2].State != "failed" || report.Checks[2].Detail != "get no jobs from Redis" {
+		t.Errorf("%+v", report)
+	}
+	rights("+@all")
+	workers.until(t, "ready again", func() bool { status, _ = ready(); return status == http.StatusOK })
 	server.Pause(t)
 	workers.until(t, "not ready", func() bool { status, report = ready(); return status == http.StatusServiceUnavailable })
 	if report.Checks[0].State != "failed" || report.Checks[1].State != "ok" {
