@@ -59,7 +59,7 @@ func (s *system) followLimits() func() error {
 // being answered.
 func (s *system) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		if get := r.Method == http.MethodGet || r.Method == http.MethodHead; get && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
 			s.health.ServeHTTP(w, r)
 			return
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+
+	"github.com/pushpace/pushpace/internal/health"
 )
 
 var load = sync.OnceValues(func() (*openapi3.T, error) {
@@ -105,7 +107,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("version %s", doc.OpenAPI)
 	}
-	var described, routed []string
+	described, routed := []string(nil), []string{"GET /healthz", "GET /readyz"} // package health's
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {
 			described = append(described, method+" "+path)
@@ -187,6 +189,28 @@ func TestDocumentRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// The probes answer what the document says.
+func TestDocumentHasTheProbes(t *testing.T) {
+	t.Parallel()
+	h := health.New(health.Check{Name: "redis", Probe: func(context.Context) string { return "" }})
+	ask := func(path string, want int) {
+		t.Helper()
+		req, recorder := httptest.NewRequest("GET", path, nil), httptest.NewRecorder()
+		h.ServeHTTP(recorder, req)
+		answer := &exchange{recorder.Result(), recorder.Body.String()}
+		if err := conforms(req, answer); err != nil || answer.StatusCode != want {
+			t.Errorf("%s: %d, want %d: %v\n%s", path, answer.StatusCode, want, err, answer.text)
+		}
+	}
+	ask("/healthz", http.StatusOK)
+	ask("/readyz", http.StatusServiceUnavailable) // it starts
+	h.Started()
+	ask("/readyz", http.StatusOK)
+	h = health.New(health.Check{Name: "redis", Probe: func(context.Context) string { return "does not answer" }})
+	h.Started()
+	ask("/readyz", http.StatusServiceUnavailable)
 }
 
 func TestDocumentIsServed(t *testing.T) {
