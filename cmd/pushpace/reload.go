@@ -70,9 +70,14 @@ func (s *system) live(c *configured) []*livePart {
 	horizon, listen := c.started.Limits.Horizon, c.started.HTTP.Listen
 	return []*livePart{
 		{
-			keys:    []string{"limits.default", "limits.categories"},
-			fits:    func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
-			take:    func(cfg *config.Config) { s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories) },
+			keys: []string{"limits.default", "limits.categories"},
+			fits: func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
+			take: func(cfg *config.Config) {
+				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories)
+				if s.metrics != nil {
+					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
+				}
+			},
 			inForce: c.started,
 		},
 		{

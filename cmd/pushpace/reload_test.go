@@ -75,6 +75,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.simulate(t)
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	workers := s.serve(t)
 	producer := *s // whose configuration stays good
 	producer.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
@@ -86,8 +87,8 @@ func TestReload(t *testing.T) {
 	one("first")
 	workers.until(t, "the first", delivered(1))
 
-	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "lanes: 4  ", "lanes: 2  ", "level: info ", "level: debug ")
-	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap, limits.default.rates, log.level"`)
+	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "    security: {exempt: true}\n", "    security: {exempt: true}\n    chat: {rates: [9/1h]}\n", "lanes: 4  ", "lanes: 2  ", "level: info ", "level: debug ")
+	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap, limits.default.rates, limits.categories.chat, log.level"`)
 	workers.says(t, 1, "level=WARN", "take effect at the next start", "keys=worker.lanes\n")
 	one("second")
 	workers.until(t, "the second", delivered(2))
@@ -96,6 +97,13 @@ func TestReload(t *testing.T) {
 	workers.until(t, "the third waits for the new limit", func() bool {
 		record, err := records.Lookup(t.Context(), "third")
 		return err == nil && record.Rule == "2/1h"
+	})
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String())
+	workers.until(t, "the metrics name the new category", func() bool {
+		_, text := fetch(t, client, metrics)
+		return strings.Contains(text, `pushpace_deferrals_total{app="demo",category="chat",rule="rate",scope="general"}`)
 	})
 
 	s.configure(t, shippedLimits, "default: {rates: [ten/1m]}")
