@@ -37,7 +37,8 @@ type backend interface {
 	InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error)
 	// Horizon is how long a gap or a period may be.
 	Horizon() time.Duration
-	SetOverride(ctx context.Context, o throttle.Override) error
+	// SetOverride answers the override that stands, with who set it and when.
+	SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error)
 	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)
 	Overrides(ctx context.Context, f func(throttle.Override) bool) error
 	Import(ctx context.Context, all []throttle.Override) error

@@ -89,7 +89,7 @@ func newDeadRequeue() *cobra.Command {
 		Short: "Put dead letters back on their queue, with a new budget of attempts",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(backend.Requeue))
+	return operate(cmd, eachLetter(backend.Requeue, jsonFlag(cmd)))
 }
 
 func newDeadPurge() *cobra.Command {
@@ -98,16 +98,26 @@ func newDeadPurge() *cobra.Command {
 		Short: "Delete dead letters; what became of their notifications stays counted",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(backend.Purge))
+	return operate(cmd, eachLetter(backend.Purge, jsonFlag(cmd)))
 }
 
 // eachLetter does the same with each ID, and goes on after one that fails.
-func eachLetter(f func(b backend, ctx context.Context, id string) error) func(context.Context, backend, []string, io.Writer) error {
-	return func(ctx context.Context, b backend, ids []string, _ io.Writer) error {
+func eachLetter(f func(b backend, ctx context.Context, id string) error, asJSON *bool) func(context.Context, backend, []string, io.Writer) error {
+	return func(ctx context.Context, b backend, ids []string, out io.Writer) error {
 		var errs []error
 		for _, id := range ids {
+			done := struct {
+				ID    string `json:"id"`
+				Error string `json:"error,omitempty"`
+			}{ID: id}
 			if err := f(b, ctx, id); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", id, err))
+				done.Error = err.Error()
+			}
+			if *asJSON {
+				if err := printJSON(out, done); err != nil {
+					return errors.Join(append(errs, err)...)
+				}
 			}
 		}
 		return errors.Join(errs...)

@@ -166,8 +166,15 @@ func (d *direct) InForce(ctx context.Context, user, category string) (general, o
 
 func (d *direct) Horizon() time.Duration { return d.overrides.Horizon() }
 
-func (d *direct) SetOverride(ctx context.Context, o throttle.Override) error {
-	return d.overrides.Set(ctx, o)
+func (d *direct) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error) {
+	if err := d.overrides.Set(ctx, o); err != nil {
+		return o, err
+	}
+	stands, err := d.overrides.Get(ctx, o.User, o.Category)
+	if err != nil || stands == nil {
+		return o, err
+	}
+	return *stands, nil
 }
 
 func (d *direct) UnsetOverride(ctx context.Context, user, category, by string) (bool, error) {

@@ -66,7 +66,9 @@ func byFlag(cmd *cobra.Command) *string {
 	if len(name) > throttle.MaxNameBytes {
 		name = name[:throttle.MaxNameBytes]
 	}
-	return cmd.Flags().String("by", name, "`WHO` changes it, for the log; through the API that is the token's name")
+	by := cmd.Flags().String("by", name, "`WHO` changes it, for the log; through the API that is the token's name")
+	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
+	return by
 }
 
 // inForce is a policy in force, as limits get prints it.
@@ -161,8 +163,8 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
-	until := untilFlags(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
+	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		override := throttle.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
@@ -178,14 +180,21 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		if err := override.Validate(b.Horizon()); err != nil {
 			return misused(err)
 		}
-		for _, w := range throttle.Warnings(override.Policy) {
+		warnings := throttle.Warnings(override.Policy)
+		for _, w := range warnings {
 			fmt.Fprintln(os.Stderr, "pushpace: warning: "+w)
 		}
-		err = b.SetOverride(ctx, override)
+		stands, err := b.SetOverride(ctx, override)
 		if errors.Is(err, throttle.ErrPast) {
 			return misused(err)
 		}
-		return err
+		if err != nil || !*asJSON {
+			return err
+		}
+		return printJSON(out, struct {
+			Override throttle.Override `json:"override"`
+			Warnings []string          `json:"warnings,omitempty"`
+		}{stands, warnings})
 	})
 }
 
@@ -195,8 +204,8 @@ func newLimitsUnset() *cobra.Command {
 		Short: "Remove an override, so that the policy below it is in force again",
 		Args:  cobra.NoArgs,
 	}
-	level, by := levelFlags(cmd), byFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
+	level, by, asJSON := levelFlags(cmd), byFlag(cmd), jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		if *level == (overrideLevel{}) {
 			return misusedf("limits unset: want --user, --category or both")
 		}
@@ -204,7 +213,13 @@ func newLimitsUnset() *cobra.Command {
 		if err == nil && !there {
 			return fmt.Errorf("%s has no override", level)
 		}
-		return err
+		if err != nil || !*asJSON {
+			return err
+		}
+		return printJSON(out, struct {
+			User     string `json:"user,omitempty"`
+			Category string `json:"category,omitempty"`
+		}{level.user, level.category})
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// sortedOverrides are all overrides, by category and user.
+// sortedOverrides are all overrides, by user and category.
 func sortedOverrides(ctx context.Context, b backend) ([]throttle.Override, error) {
 	var all []throttle.Override
 	err := b.Overrides(ctx, func(override throttle.Override) bool {
@@ -97,7 +97,8 @@ has whoever imports as who changed them.`,
 	}
 	by := byFlag(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
-	return operate(cmd, func(ctx context.Context, b backend, args []string, _ io.Writer) error {
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
 		in, name := io.Reader(os.Stdin), "standard input"
 		if args[0] != "-" {
 			file, err := os.Open(args[0])
@@ -117,15 +118,23 @@ has whoever imports as who changed them.`,
 		if read.ended > 0 {
 			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)
 		}
-		if *dry {
-			fmt.Fprintf(os.Stderr, "%d are valid; nothing was set.\n", len(read.all))
+		done := "%d are valid; nothing was set.\n"
+		if !*dry {
+			if err := b.Import(ctx, read.all); err != nil {
+				return err
+			}
+			done = "%d are set.\n"
+		}
+		fmt.Fprintf(os.Stderr, done, len(read.all))
+		if !*asJSON {
 			return nil
 		}
-		if err := b.Import(ctx, read.all); err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "%d are set.\n", len(read.all))
-		return nil
+		return printJSON(out, struct {
+			Valid    int      `json:"valid"`
+			Set      bool     `json:"set"`
+			Ended    int      `json:"ended"`
+			Warnings []string `json:"warnings,omitempty"` // each with its line in front
+		}{len(read.all), !*dry, read.ended, read.warnings})
 	})
 }
 

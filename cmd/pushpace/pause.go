@@ -52,7 +52,8 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 	}
 	hold, until, by := holdFlags(cmd), untilFlags(cmd), byFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "why, as others are to read it: a `TEXT`")
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		h, err := hold()
 		if err != nil {
 			return err
@@ -61,7 +62,19 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 			return err
 		}
 		h.By, h.Reason = *by, *reason
-		return badHold(b.Pause(ctx, h))
+		if err := b.Pause(ctx, h); err != nil || !*asJSON {
+			return badHold(err)
+		}
+		list, err := b.Pauses(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range list {
+			if p.Kind == worker.ByOperator && p.App == h.App && p.Platform == h.Platform && p.Category == h.Category {
+				return printJSON(out, p)
+			}
+		}
+		return errors.New("the pause was ended by somebody else in the meantime")
 	})
 }
 
@@ -85,8 +98,8 @@ func newResume() *cobra.Command {
 within seconds, the first accepted first, and is held to its limits.`,
 		Args: cobra.NoArgs,
 	}
-	hold, by := holdFlags(cmd), byFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, _ io.Writer) error {
+	hold, by, asJSON := holdFlags(cmd), byFlag(cmd), jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		h, err := hold()
 		if err != nil {
 			return err
@@ -96,7 +109,10 @@ within seconds, the first accepted first, and is held to its limits.`,
 		if err == nil && !there {
 			return errors.New("there is no such pause; pushpace pauses lists them")
 		}
-		return badHold(err)
+		if err != nil || !*asJSON {
+			return badHold(err)
+		}
+		return printJSON(out, worker.Hold{App: h.App, Platform: h.Platform, Category: h.Category})
 	})
 }
 

@@ -313,6 +313,7 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		same("get", json, "--category", "marketing")
 		same("get", json, "--user", "ö/d a", "--category", "security")
 		same("get", json, "--user", "nobody", "--category", "chat")
+		same("get", json, "--user", "..", "--category", ".")
 		same("list", json)
 		same("log", json)
 	}

@@ -93,7 +93,8 @@ func newCancel() *cobra.Command {
 		Short: "End a notification that waits, and give its slot to those behind it",
 		Args:  cobra.ExactArgs(1),
 	}
-	return operate(cmd, func(ctx context.Context, b backend, args []string, _ io.Writer) error {
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
 		err := b.Cancel(ctx, args[0])
 		if errors.Is(err, worker.ErrUnderWay) {
 			return fmt.Errorf("%s: %w; look again in a moment", args[0], err)
@@ -101,6 +102,13 @@ func newCancel() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		return nil
+		if !*asJSON {
+			return nil
+		}
+		status, err := b.Status(ctx, args[0])
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		return printJSON(out, status)
 	})
 }

@@ -21,7 +21,8 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second
-	// timeout bounds a request and its answer. The API's own bounds are shorter.
+	// timeout bounds a request and its answer. The API's own bounds are shorter by
+	// default.
 	timeout = 30 * time.Second
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 64 << 20
@@ -186,5 +187,10 @@ func (c *Client) failed(err error) error {
 	return fmt.Errorf("the API at %s: %w", c.host, err)
 }
 
-// segment writes a name as one segment of a path.
-func segment(name string) string { return "/" + url.PathEscape(name) }
+// segment writes a name as one segment of a path, which no name leaves.
+func segment(name string) string {
+	if name == "." || name == ".." {
+		return "/" + strings.ReplaceAll(name, ".", "%2E")
+	}
+	return "/" + url.PathEscape(name)
+}

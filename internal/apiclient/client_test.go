@@ -92,7 +92,7 @@ func TestToken(t *testing.T) {
 // A name cannot reach out of its place in the path.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"a/b", "../../audit", "a?b=c", "ö 日本", "%2F", "a#b"} {
+	for _, name := range []string{"a/b", "../../audit", "a?b=c", "ö 日本", "%2F", "a#b", ".", ".."} {
 		var got []string
 		c := client(t, func(w http.ResponseWriter, r *http.Request) {
 			got = append(got, r.URL.Path, r.URL.RawQuery, r.Method)

@@ -65,20 +65,24 @@ func (c *Client) InForce(ctx context.Context, user, category string) (general, o
 // Horizon is not known here: the API holds every policy against it.
 func (c *Client) Horizon() time.Duration { return math.MaxInt64 }
 
-// SetOverride puts the override in force. By is not used: who sets it is the
-// token's name. It answers throttle.ErrTooManyOverrides.
-func (c *Client) SetOverride(ctx context.Context, o throttle.Override) error {
+// SetOverride puts the override in force, and answers the one that stands. By is
+// not used: who sets it is the token's name. Its error may be
+// throttle.ErrTooManyOverrides.
+func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error) {
 	body := struct {
 		MinGap push.Duration   `json:"min_gap,omitzero"`
 		Rates  []throttle.Rate `json:"rates,omitempty"`
 		Exempt bool            `json:"exempt,omitempty"`
 		Until  time.Time       `json:"until,omitzero"`
 	}{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
-	err := c.call(ctx, http.MethodPut, level(o.User, o.Category), body, nil)
-	if is(err, http.StatusConflict) {
-		return throttle.ErrTooManyOverrides
+	var answer struct {
+		Override throttle.Override `json:"override"`
 	}
-	return err
+	err := c.call(ctx, http.MethodPut, level(o.User, o.Category), body, &answer)
+	if is(err, http.StatusConflict) {
+		err = throttle.ErrTooManyOverrides
+	}
+	return answer.Override, err
 }
 
 // UnsetOverride removes the override of the user, the category, or the user in
@@ -110,7 +114,7 @@ func (c *Client) Overrides(ctx context.Context, f func(throttle.Override) bool) 
 // Import sets the overrides one by one.
 func (c *Client) Import(ctx context.Context, all []throttle.Override) error {
 	for i, o := range all {
-		if err := c.SetOverride(ctx, o); err != nil {
+		if _, err := c.SetOverride(ctx, o); err != nil {
 			return fmt.Errorf("%d of %d are set; then: %w", i, len(all), err)
 		}
 	}

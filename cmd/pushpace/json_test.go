@@ -1,0 +1,103 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// Every command prints JSON when it is asked to, but those that have no answer.
+func TestEveryCommandPrintsJSON(t *testing.T) {
+	t.Parallel()
+	none := []string{"", "serve", "simulate", "man", "limits", "dead", "completion"}
+	for _, path := range commands(t) {
+		name := strings.Join(path, " ")
+		if slices.Contains(none, name) || strings.HasPrefix(name, "completion ") {
+			continue
+		}
+		if !strings.Contains(help(t, path...), "--json") {
+			t.Errorf("%s has no --json", name)
+		}
+	}
+}
+
+// What changes something prints with --json what stands now, on Redis and through
+// the API alike, in the words of the commands that look.
+func TestChangesAsJSON(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	workers := s.serve(t)
+	_, url := s.guardedAPI(t)
+	for name, with := range map[string]setup{"ben": s.setup, "operator": through(url, operatorToken)} {
+		says := func(into any, args ...string) {
+			t.Helper()
+			got := ended(t, with, append(args, "--json")...)
+			d := json.NewDecoder(strings.NewReader(got.stdout))
+			d.DisallowUnknownFields()
+			if err := d.Decode(into); err != nil || d.More() || got.status != exitDone {
+				t.Errorf("%v as %s: %+v, %v", args, name, got, err)
+			}
+		}
+		by := func(args ...string) []string { // the API says itself who it is
+			if name == "ben" {
+				args = append(args, "--by", name)
+			}
+			return args
+		}
+		var set struct {
+			Override throttle.Override
+			Warnings []string
+		}
+		says(&set, by("limits", "set", "--user", "ada", "--rate", "10/1m", "--rate", "1000/1h")...)
+		if set.Override.User != "ada" || set.Override.By != name || set.Override.At.IsZero() || len(set.Warnings) != 1 {
+			t.Errorf("set as %s: %+v", name, set)
+		}
+		var unset struct{ User, Category string }
+		if says(&unset, by("limits", "unset", "--user", "ada")...); unset.User != "ada" {
+			t.Errorf("unset as %s: %+v", name, unset)
+		}
+		var imported struct {
+			Valid, Ended int
+			Set          bool
+			Warnings     []string
+		}
+		with.stdin = strings.NewReader(`{"user":"eve","rates":["1/1m"]}` + "\n" + `{"user":"old","rates":["1/1m"],"until":"2020-01-01T00:00:00Z"}`)
+		if says(&imported, by("limits", "import", "-")...); imported.Valid != 1 || imported.Ended != 1 || !imported.Set {
+			t.Errorf("import as %s: %+v", name, imported)
+		}
+		with.stdin = nil
+		var standing worker.Standing
+		says(&standing, by("pause", "--category", "chat", "--reason", "too much")...)
+		if standing.Kind != worker.ByOperator || standing.Category != "chat" || standing.By != name || standing.Reason != "too much" || standing.At.IsZero() {
+			t.Errorf("pause as %s: %+v", name, standing)
+		}
+		id := "held-" + name
+		s.send(t, exitDone, notification(id, "dan", "chat", "apns", "00")+strings.ReplaceAll(notification("bad-"+name, "cid", "", "apns", "00"), `"demo"`, `"gone"`))
+		var status worker.Status
+		if says(&status, "cancel", id); status.ID != id || status.State != push.Cancelled {
+			t.Errorf("cancel as %s: %+v", name, status)
+		}
+		var hold worker.Hold
+		if says(&hold, by("resume", "--category", "chat")...); hold != (worker.Hold{Category: "chat"}) {
+			t.Errorf("resume as %s: %+v", name, hold)
+		}
+		var letter struct{ ID, Error string }
+		workers.until(t, "a dead letter", func() bool { return ended(t, with, "dead", "show", "bad-"+name).status == exitDone })
+		if says(&letter, "dead", "purge", "bad-"+name); letter.ID != "bad-"+name {
+			t.Errorf("purge as %s: %+v", name, letter)
+		}
+		got := ended(t, with, "dead", "requeue", "nobody", "--json")
+		if err := json.Unmarshal([]byte(got.stdout), &letter); err != nil || letter.ID != "nobody" || letter.Error == "" || got.status != exitFailed {
+			t.Errorf("requeue as %s: %+v, %v", name, got, err)
+		}
+	}
+	s.stop(t, workers)
+}
