@@ -91,6 +91,33 @@ func TestReadiness(t *testing.T) {
 	s.stop(t, standIns)
 }
 
+// An API without workers takes notifications while the limits' Redis hangs, and
+// is ready to.
+func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
+	t.Parallel()
+	limits := redistest.Start(t)
+	s := newSite(t)
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0")
+	s.configure(t, "  # redis: {address: \"10.0.0.2:6379\"}", "  redis: {address: \""+limits.Addr()+"\"}")
+	p := start(t, s.setup, "serve", "--only", "api")
+	p.says(t, 1, "msg=serving")
+	log := p.stderr.String()
+	url := regexp.MustCompile(`(http://127\.0\.0\.1:\d+/)metrics`).FindStringSubmatch(log)[1]
+	api := regexp.MustCompile(`msg=api url=(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)[1]
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	limits.Pause(t)
+	for range 3 {
+		if status, text := fetch(t, client, url+"readyz"); status != http.StatusOK || strings.Contains(text, "limits_redis") {
+			t.Fatalf("%d %s", status, text)
+		}
+		remote := &site{setup: through(api, "")}
+		remote.send(t, exitDone, notification("one", "ada", "", "apns", "00"))
+	}
+	limits.Resume(t)
+	s.stop(t, p)
+}
+
 // A certificate that has ended makes the process not ready, and is named.
 func TestReadinessWithAnEndedCertificate(t *testing.T) {
 	t.Parallel()

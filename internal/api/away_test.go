@@ -29,6 +29,10 @@ var needy = []struct{ token, method, path, body string }{
 	{operatorToken, "GET", "/v1/limits/users/ada", ""},
 	{operatorToken, "PUT", "/v1/limits/users/ada", `{"min_gap":"1s"}`},
 	{operatorToken, "DELETE", "/v1/limits/users/ada", ""},
+	{operatorToken, "GET", "/v1/users/ada/timeline", ""},
+	{operatorToken, "GET", "/v1/pauses", ""},
+	{operatorToken, "PUT", "/v1/pauses?all=true", "{}"},
+	{operatorToken, "DELETE", "/v1/pauses?all=true", ""},
 }
 
 // While Redis is away, or accepts and never answers, everything is answered by
@@ -45,7 +49,7 @@ func TestRedisAway(t *testing.T) {
 			options.ReadTimeout, options.WriteTimeout, options.PoolTimeout, options.DialTimeout = timeout, timeout, timeout, timeout
 			client := redis.NewClient(options)
 			t.Cleanup(func() { _ = client.Close() })
-			r := newRigOn(t, client)
+			r := newRigOn(t, client, func(o *Options) { o.Apps = []string{"demo"} })
 			r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
 			leave(server, t)
 			for _, c := range needy {
