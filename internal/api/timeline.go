@@ -13,6 +13,10 @@ const maxCategories = 100
 
 // timeline tells what a user was sent and what waits for its limits.
 func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
+	user, _, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
 	query := c.URL.Query()
 	app := query.Get("app")
 	if app == "" && len(a.o.Apps) == 1 {
@@ -24,6 +28,6 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 	if len(query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
 	}
-	timeline, err := a.o.Control.Timeline(ctx, app, c.PathValue("user"), query["category"])
+	timeline, err := a.o.Control.Timeline(ctx, app, user, query["category"])
 	return reply{http.StatusOK, timeline}, err
 }

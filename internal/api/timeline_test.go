@@ -34,6 +34,9 @@ func TestTimeline(t *testing.T) {
 	for _, query := range []string{"", "?app=", "?app=none", "?app=demo" + strings.Repeat("&category=c", 101)} {
 		r.do(http.StatusBadRequest, viewerToken, "GET", path+query, "").problem(t)
 	}
+	for _, user := range []string{"%00", "%FF", strings.Repeat("x", 129)} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/users/"+user+"/timeline?app=demo", "").problem(t)
+	}
 	r.do(http.StatusForbidden, producerToken, "GET", path+"?app=demo", "")
 	r.api.o.Apps = []string{"demo"}
 	r.do(http.StatusOK, operatorToken, "GET", path, "")
