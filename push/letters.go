@@ -22,8 +22,8 @@ type Letter struct {
 	Error    string    `json:"error,omitempty"`
 	At       time.Time `json:"at"`
 	Queue    string    `json:"queue"`
-	// Job is the queue's payload.
-	Job []byte `json:"job"`
+	// Job is the queue's payload. A list leaves it out.
+	Job []byte `json:"job,omitempty"`
 }
 
 // Malformed is the state of a Letter whose job could not be read. It is no

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,8 @@ func newDeadList() *cobra.Command {
 		var failed error
 		err := b.Letters(ctx, func(l *push.Letter) bool {
 			if *asJSON {
-				failed = printJSON(out, listed{l.ID, l.State, l.Reason, l.Attempts, l.Error, l.At, l.Queue})
+				l.Job = nil
+				failed = printJSON(out, l)
 			} else {
 				_, failed = fmt.Fprintf(w, "%q\t%s\t%s\t%d\t%s\n", l.ID, l.State, l.Reason, l.Attempts, timeline.Stamp(l.At))
 			}
@@ -47,17 +47,6 @@ func newDeadList() *cobra.Command {
 		})
 		return errors.Join(err, failed, w.Flush())
 	})
-}
-
-// listed is a dead letter without its job.
-type listed struct {
-	ID       string     `json:"id"`
-	State    push.State `json:"state"`
-	Reason   string     `json:"reason"`
-	Attempts int        `json:"attempts"`
-	Error    string     `json:"error,omitempty"`
-	At       time.Time  `json:"at"`
-	Queue    string     `json:"queue"`
 }
 
 func newDeadShow() *cobra.Command {

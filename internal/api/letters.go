@@ -4,25 +4,13 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/pushpace/pushpace/push"
 )
 
-// A letter is a dead letter in a list.
-type letter struct {
-	ID       string     `json:"id"`
-	State    push.State `json:"state"`
-	Reason   string     `json:"reason"`
-	Attempts int        `json:"attempts"`
-	Error    string     `json:"error,omitempty"`
-	At       time.Time  `json:"at"`
-	Queue    string     `json:"queue"`
-}
-
-// page is a part of the dead letters.
+// page is a part of the dead letters, without their jobs.
 type page struct {
-	Letters []letter `json:"dead_letters"`
+	Letters []push.Letter `json:"dead_letters"`
 	// Next is the cursor of the rest; "" when this is the end.
 	Next string `json:"next,omitempty"`
 }
@@ -43,9 +31,10 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer := page{Letters: make([]letter, len(found)), Next: next}
+	answer := page{Letters: make([]push.Letter, len(found)), Next: next}
 	for i, l := range found {
-		answer.Letters[i] = letter{l.ID, l.State, l.Reason, l.Attempts, l.Error, l.At, l.Queue}
+		l.Job = nil
+		answer.Letters[i] = *l
 	}
 	return reply{http.StatusOK, answer}, nil
 }
