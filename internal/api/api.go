@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -109,8 +110,9 @@ const maxPath = 1024
 // A call is a request that its bearer may make, and that has arrived whole.
 type call struct {
 	*http.Request
-	body []byte
-	by   string // the token's name
+	query url.Values
+	body  []byte
+	by    string // the token's name
 }
 
 // A reply is what is answered: a value as JSON, or nothing.
@@ -143,8 +145,11 @@ func (a *API) handler(r route) http.Handler {
 
 func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who string) (reply, error) {
 	c := &call{Request: req, by: who}
+	var err error
+	if c.query, err = readQuery(req.URL.RawQuery, r.query); err != nil {
+		return reply{}, err
+	}
 	if r.takes {
-		var err error
 		if c.body, err = readBody(w, req, int64(a.o.HTTP.MaxBody)); err != nil {
 			return reply{}, err
 		}

@@ -27,7 +27,7 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	found, next, err := a.o.Records.LettersFrom(ctx, c.URL.Query().Get("cursor"), limit)
+	found, next, err := a.o.Records.LettersFrom(ctx, c.query.Get("cursor"), limit)
 	if err != nil {
 		return reply{}, err
 	}
@@ -41,7 +41,7 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 
 // pageLimit is how many entries the query asks for.
 func pageLimit(c *call) (int, error) {
-	text := c.URL.Query().Get("limit")
+	text := c.query.Get("limit")
 	if text == "" {
 		return pageSize, nil
 	}
@@ -50,10 +50,6 @@ func pageLimit(c *call) (int, error) {
 		return 0, badQuery("limit", "a number from 1 to "+strconv.Itoa(maxPageSize))
 	}
 	return n, nil
-}
-
-func badQuery(name, want string) *problem {
-	return &problem{Status: http.StatusBadRequest, Detail: "The query's " + name + " must be " + want + "."}
 }
 
 // letter shows a dead letter whole.

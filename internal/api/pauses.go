@@ -22,10 +22,14 @@ func (a *API) pauses(ctx context.Context, _ *call) (reply, error) {
 
 // holdOf is what the query selects.
 func holdOf(c *call) (worker.Hold, error) {
-	query := c.URL.Query()
-	h := worker.Hold{App: query.Get("app"), Platform: push.Platform(query.Get("platform")), Category: query.Get("category"), By: c.by}
+	h := worker.Hold{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.by}
+	for name, values := range c.query {
+		if len(values) > 1 {
+			return h, badQuery(name, "given once")
+		}
+	}
 	some := h.App != "" || h.Platform != "" || h.Category != ""
-	switch all := query.Get("all"); {
+	switch all := c.query.Get("all"); {
 	case all != "" && all != "true":
 		return h, badQuery("all", "true, or left out")
 	case some == (all == "true"):

@@ -67,6 +67,11 @@ func TestBadPauses(t *testing.T) {
 		{"?platform=" + canary, `{}`, ""},
 		{"?app=%00" + canary, `{}`, ""},
 		{"?category=" + strings.Repeat("x", 129), `{}`, ""},
+		{"?" + canary + "=demo&platform=apns", `{}`, ""},
+		{"?platform=apns&app=%zz" + canary, `{}`, ""},
+		{"?platform=apns&app=demo;x=" + canary, `{}`, ""},
+		{"?app=demo&app=" + canary, `{}`, ""},
+		{"?category=a&category=b", `{}`, ""},
 		{"?app=demo", `{"until":"2020-01-01T00:00:00Z"}`, "/until"},
 		{"?app=demo", `{"until":"soon"}`, "/until"},
 		{"?app=demo", `{"reason":"` + strings.Repeat("x", 513) + `"}`, "/reason"},
@@ -79,7 +84,7 @@ func TestBadPauses(t *testing.T) {
 		}
 		r.oneLine(http.StatusBadRequest, "/v1/pauses", "ada")
 	}
-	for _, query := range []string{"", "?all=no", "?platform=pigeon", "?app=demo&all=true"} {
+	for _, query := range []string{"", "?all=no", "?platform=pigeon", "?app=demo&all=true", "?ap=demo&platform=apns", "?app=demo&platform=%zz", "?app=demo&app=shop"} {
 		r.do(http.StatusBadRequest, operatorToken, "DELETE", "/v1/pauses"+query, "")
 	}
 	if got := r.pauses(); len(got) != 0 {

@@ -13,7 +13,11 @@ type route struct {
 	// roles may use it; nil is everyone, without a token.
 	roles []config.Role
 	// takes says that it takes a body.
-	takes  bool
+	takes bool
+	// query are the parameters that it takes. Where there are any, another is
+	// refused, as an unknown field of a body is: misspelt, it would widen what is
+	// asked for.
+	query  []string
 	handle func(*API, context.Context, *call) (reply, error)
 	// serve, in the place of handle, answers what is no JSON of ours.
 	serve func(*API, http.ResponseWriter, *http.Request)
@@ -25,6 +29,8 @@ var (
 	watchers  = []config.Role{config.Producer, config.Viewer, config.Operator}
 	viewers   = []config.Role{config.Viewer, config.Operator}
 	operators = []config.Role{config.Operator}
+
+	pauseQuery = []string{"app", "platform", "category", "all"}
 )
 
 // routes are all that the API answers. openapi.json describes each.
@@ -34,7 +40,7 @@ var routes = []route{
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 
 	{method: "GET", path: "/v1/limits", roles: viewers, handle: (*API).limits},
-	{method: "GET", path: "/v1/limits/log", roles: viewers, handle: (*API).limitsLog},
+	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"limit"}, handle: (*API).limitsLog},
 	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, handle: (*API).limit},
 	{method: "PUT", path: "/v1/limits/users/{user}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/users/{user}", roles: operators, handle: (*API).unsetLimit},
@@ -45,16 +51,16 @@ var routes = []route{
 	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, handle: (*API).unsetLimit},
 
-	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, handle: (*API).timeline},
+	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, query: []string{"app", "category"}, handle: (*API).timeline},
 
-	{method: "GET", path: "/v1/dead-letters", roles: viewers, handle: (*API).letters},
+	{method: "GET", path: "/v1/dead-letters", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},
 	{method: "DELETE", path: "/v1/dead-letters/{id}", roles: operators, handle: (*API).purge},
 
 	{method: "GET", path: "/v1/pauses", roles: viewers, handle: (*API).pauses},
-	{method: "PUT", path: "/v1/pauses", roles: operators, takes: true, handle: (*API).beginPause},
-	{method: "DELETE", path: "/v1/pauses", roles: operators, handle: (*API).endPause},
+	{method: "PUT", path: "/v1/pauses", roles: operators, takes: true, query: pauseQuery, handle: (*API).beginPause},
+	{method: "DELETE", path: "/v1/pauses", roles: operators, query: pauseQuery, handle: (*API).endPause},
 
 	{method: "GET", path: "/v1/audit", roles: viewers, handle: (*API).audit},
 

@@ -17,17 +17,16 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	query := c.URL.Query()
-	app := query.Get("app")
+	app := c.query.Get("app")
 	if app == "" && len(a.o.Apps) == 1 {
 		app = a.o.Apps[0]
 	}
 	if !slices.Contains(a.o.Apps, app) {
 		return reply{}, badQuery("app", "one of "+strings.Join(a.o.Apps, ", "))
 	}
-	if len(query["category"]) > maxCategories {
+	if len(c.query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
 	}
-	timeline, err := a.o.Control.Timeline(ctx, app, user, query["category"])
+	timeline, err := a.o.Control.Timeline(ctx, app, user, c.query["category"])
 	return reply{http.StatusOK, timeline}, err
 }

@@ -1,0 +1,29 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// readQuery reads the query of a route that takes these parameters.
+func readQuery(raw string, taken []string) (url.Values, error) {
+	if raw == "" || len(taken) == 0 {
+		return nil, nil
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, &problem{Status: http.StatusBadRequest, Detail: "The query is not well formed."}
+	}
+	for name := range query {
+		if !slices.Contains(taken, name) {
+			return nil, &problem{Status: http.StatusBadRequest, Detail: "The query may have " + strings.Join(taken, ", ") + " and nothing else."}
+		}
+	}
+	return query, nil
+}
+
+func badQuery(name, want string) *problem {
+	return &problem{Status: http.StatusBadRequest, Detail: "The query's " + name + " must be " + want + "."}
+}
