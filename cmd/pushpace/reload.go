@@ -22,6 +22,7 @@ type configured struct {
 	watch      *filewatch.Watch
 	level      slog.LevelVar
 	outcome    string // of the last reload
+	empty      bool   // the file was at the start: the environment has it all
 }
 
 // newConfigured loads the configuration that the flags of serve ask for.
@@ -30,9 +31,15 @@ func newConfigured(flag, only string) (*configured, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &configured{file: file, only: only, watch: filewatch.New(file)}
+	c := &configured{file: file, only: only, watch: filewatch.New(file), empty: emptied(file)}
 	c.started, c.roles, err = c.load()
 	return c, err
+}
+
+// emptied reports whether nothing is in the file.
+func emptied(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Size() == 0
 }
 
 // load reads the file, and checks that serve can start with it.
@@ -67,7 +74,7 @@ type livePart struct {
 // live are the parts of the configuration that take effect while serve runs. All
 // others need a restart.
 func (s *system) live(c *configured) []*livePart {
-	horizon, listen := c.started.Limits.Horizon, c.started.HTTP.Listen
+	horizon, open := c.started.Limits.Horizon, len(c.started.HTTP.Tokens) == 0 && c.started.HTTP.Listen.Loopback()
 	return []*livePart{
 		{
 			keys: []string{"limits.default", "limits.categories"},
@@ -87,8 +94,9 @@ func (s *system) live(c *configured) []*livePart {
 		},
 		{
 			keys: []string{"http.tokens"},
-			// without tokens the API is for this machine, so where it listens counts
-			fits: func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || listen.Loopback() },
+			// without any, everyone may do everything who reaches the API, through a proxy on
+			// this machine too: what began closed is not opened by a line that went missing
+			fits: func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || open },
 			take: func(cfg *config.Config) {
 				if s.api != nil {
 					s.api.SetTokens(cfg.HTTP.Tokens)
@@ -169,6 +177,9 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 // keys that were taken over, and those that differ from the start's and wait for
 // the next one.
 func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []string, err error) {
+	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
+		return nil, nil, nil, misusedf("%s: is empty", c.file)
+	}
 	if cfg, _, err = c.load(); err != nil {
 		return nil, nil, nil, err
 	}

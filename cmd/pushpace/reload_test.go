@@ -139,6 +139,7 @@ func TestReloadRefusesWhatCannotStart(t *testing.T) {
 	for i, c := range []struct{ old, new, want string }{
 		{"apps:\n  demo: {simulated: true} ", "xapps:\n  demo: {simulated: true} ", "xapps"},
 		{"  demo: {simulated: true} ", "  # ", "apps: there is none to send for"},
+		{string(pushpace.ConfigYAML), "", "config.yaml: is empty"},
 		{"  demo: {simulated: true} ", "  demo: {fcm: {credentials_file: config.yaml}} #", "apps.demo.fcm.credentials_file: "},
 	} {
 		s.configure(t, c.old, c.new)
@@ -190,6 +191,12 @@ func TestReloadTokens(t *testing.T) {
 	p.says(t, 1, "the configuration is reloaded", "changed=http.tokens")
 	if old, new := status("old-token-0123456789"), status("new-token-0123456789"); old != http.StatusUnauthorized || new != http.StatusOK {
 		t.Errorf("the old token: %d, the new one: %d", old, new)
+	}
+	s.configure(t, "http:\n", "http:\n  listen: 127.0.0.1:0\n")
+	p.hangUp(t)
+	p.says(t, 1, "take effect at the next start", "http.tokens")
+	if none, new := status(""), status("new-token-0123456789"); none != http.StatusUnauthorized || new != http.StatusOK {
+		t.Errorf("once the last token is gone, without one: %d, with it: %d", none, new)
 	}
 	if out := p.stderr.String(); strings.Contains(out, "-token-") || strings.Contains(out, hashed("new-token-0123456789")) {
 		t.Errorf("the log has a secret: %s", out)
