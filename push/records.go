@@ -78,7 +78,7 @@ type Record struct {
 
 // A TargetOutcome is what became of one target: the outcome's kind and reason.
 type TargetOutcome struct {
-	Kind   string `json:"kind"`
+	Kind   string `json:"kind"` // "" when nothing was sent to it
 	Reason string `json:"reason,omitempty"`
 	// Ambiguous says that the provider may have taken it.
 	Ambiguous bool `json:"ambiguous,omitempty"`

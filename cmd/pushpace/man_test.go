@@ -60,6 +60,9 @@ func TestManPages(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if host, err := os.Hostname(); err == nil && strings.Contains(string(text), "@"+strings.ReplaceAll(host, "-", `\-`)) {
+			t.Errorf("%s: names this machine", name)
+		}
 		for field := range strings.FieldsSeq(help(t, path...)) {
 			flag := strings.Trim(field, `,"`)
 			if strings.HasPrefix(flag, "--") && !strings.Contains(string(text), strings.ReplaceAll(flag, "-", `\-`)) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -59,7 +61,7 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		line("to be sent again", "%s, first at %s", times(s.Attempts), timeline.Stamp(s.FirstAttempt))
 	}
 	for i, outcome := range s.Outcomes {
-		line(fmt.Sprintf("target %d", i+1), "%s %s", outcome.Kind, outcome.Reason)
+		line(fmt.Sprintf("target %d", i+1), "%s", strings.TrimSpace(cmp.Or(outcome.Kind, "not sent")+" "+outcome.Reason))
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)

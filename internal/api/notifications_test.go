@@ -104,3 +104,18 @@ func TestCancelUnderWay(t *testing.T) {
 	close(release)
 	server.Shutdown()
 }
+
+// One that ended before anything was sent has an outcome that says nothing.
+func TestStatusOfUnsent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("late", "ada"))
+	if _, err := r.options.Records.Settle(t.Context(), "late", push.End{State: push.Expired, Outcomes: []push.TargetOutcome{{}}}); err != nil {
+		t.Fatal(err)
+	}
+	var status worker.Status
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/late", "").into(t, &status)
+	if status.State != push.Expired || len(status.Outcomes) != 1 || status.Outcomes[0].Kind != "" {
+		t.Errorf("%+v", status)
+	}
+}
