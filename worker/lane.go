@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -26,7 +27,7 @@ const (
 // newLane returns one asynq server. A server pulls one job a round trip, so
 // several of them pull side by side; the first one alone looks after the
 // delayed jobs.
-func newLane(stopping context.Context, o *Options, client redis.UniversalClient, i int) *asynq.Server {
+func newLane(stopping context.Context, o *Options, client redis.UniversalClient, told *said, i int) *asynq.Server {
 	delayed := time.Duration(never)
 	if i == 0 {
 		delayed = pollDelayed
@@ -40,7 +41,7 @@ func newLane(stopping context.Context, o *Options, client redis.UniversalClient,
 		ShutdownTimeout:          o.ShutdownTimeout,
 		RetryDelayFunc:           retryDelay,
 		IsFailure:                isFailure,
-		Logger:                   asynqLog{o.Log.With("lane", i)},
+		Logger:                   asynqLog{o.Log.With("lane", i), told},
 		LogLevel:                 asynq.WarnLevel,
 	})
 }
@@ -58,7 +59,10 @@ func (o *Options) handlers() int {
 
 // asynqLog hands asynq's words to slog. What it has to say of a job is ours to
 // say, so it is heard only when something is wrong with the lane itself.
-type asynqLog struct{ log *slog.Logger }
+type asynqLog struct {
+	log  *slog.Logger
+	told *said // by all lanes
+}
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
 func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
@@ -71,5 +75,36 @@ func (l asynqLog) write(level slog.Level, args []any) {
 	if strings.Contains(text, "NOT FOUND") { // another lane was faster
 		level = slog.LevelDebug
 	}
+	if level > slog.LevelDebug && !l.told.first(text, time.Now()) {
+		level = slog.LevelDebug
+	}
 	l.log.Log(context.Background(), level, "queue: "+text)
+}
+
+// sayAgain is after how long the same trouble is told again: while Redis is away
+// every lane has as much to say of it several times a second.
+const sayAgain = time.Minute
+
+// said knows what was told when. Its zero value has told nothing.
+type said struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// first reports whether the trouble was not told within sayAgain. What it is
+// stands before the jobs, queues and errors that a text names.
+func (s *said) first(text string, now time.Time) bool {
+	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
+		text = text[:end]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.at[text]; ok && now.Sub(at) < sayAgain {
+		return false
+	}
+	if s.at == nil || len(s.at) >= 100 {
+		s.at = make(map[string]time.Time)
+	}
+	s.at[text] = now
+	return true
 }

@@ -111,8 +111,9 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o)}
+	told := new(said)
 	for i := range o.Lanes {
-		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, i))
+		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, told, i))
 	}
 	return w, nil
 }

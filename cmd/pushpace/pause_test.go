@@ -94,6 +94,7 @@ func TestPauseIsRefused(t *testing.T) {
 		{"--reason: must be UTF-8", []string{"pause", "--all", "--reason", strings.Repeat("x", 513)}},
 		{"--for and --until", []string{"pause", "--all", "--for", "1h", "--until", "2030-01-01T00:00:00Z"}},
 		{"--for: want a positive", []string{"pause", "--all", "--for", "-1h"}},
+		{"--for: want a positive", []string{"pause", "--all", "--for", "0s"}},
 		{"--until: want an instant", []string{"pause", "--all", "--until", "noon"}},
 		{"--until: the pause would be over", []string{"pause", "--all", "--until", "2020-01-01T00:00:00Z"}},
 	} {

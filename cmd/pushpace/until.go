@@ -13,7 +13,7 @@ func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 	length := cmd.Flags().Duration("for", 0, "after what `DURATION` it ends, such as 2h")
 	return func() (time.Time, error) {
 		switch {
-		case *until != "" && *length != 0:
+		case *until != "" && cmd.Flags().Changed("for"):
 			return time.Time{}, misusedf("--for and --until both say when it ends: give one")
 		case *until != "":
 			at, err := time.Parse(time.RFC3339, *until)
@@ -21,7 +21,7 @@ func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 				return time.Time{}, misusedf("--until: want an instant as in 2026-12-24T20:00:00Z")
 			}
 			return at, nil
-		case *length < 0:
+		case *length < 0, *length == 0 && cmd.Flags().Changed("for"):
 			return time.Time{}, misusedf("--for: want a positive duration such as 2h")
 		case *length > 0:
 			return time.Now().Add(*length), nil
