@@ -171,8 +171,12 @@ func (h *handler) watchPauses(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := h.readPauses(ctx)
-		if err != nil && !away && ctx.Err() == nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "the other workers' pauses are not known", slog.Any("error", err))
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !away:
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "the queue's Redis does not answer: what waits there stays, and pauses that others begin are not known", slog.Any("error", err))
+		case err == nil && away:
+			h.Log.LogAttrs(ctx, slog.LevelInfo, "the queue's Redis answers again")
 		}
 		away = err != nil
 	}
