@@ -43,6 +43,7 @@ type API struct {
 	backlog  backlog
 	foreign  *http.CrossOriginProtection
 	requests chan struct{} // holds one entry for each that is being answered
+	bodies   budget
 }
 
 // New returns an API.
@@ -52,6 +53,7 @@ func New(o Options) *API {
 		a.log = slog.Default()
 	}
 	a.SetTokens(o.HTTP.Tokens)
+	a.bodies = newBudget(int64(o.HTTP.MaxBody), o.HTTP.Timeout)
 	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
@@ -150,6 +152,14 @@ func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who stri
 		return reply{}, err
 	}
 	if r.takes {
+		if err := checkBody(req, int64(a.o.HTTP.MaxBody)); err != nil {
+			return reply{}, err
+		}
+		giveBack, err := a.bodies.take(req)
+		if err != nil {
+			return reply{}, err
+		}
+		defer giveBack()
 		if c.body, err = readBody(w, req, int64(a.o.HTTP.MaxBody)); err != nil {
 			return reply{}, err
 		}

@@ -14,14 +14,19 @@ import (
 // readAhead is how much room a body gets before it has arrived.
 const readAhead = 64 << 10
 
-// readBody reads a body of JSON.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+// checkBody refuses a body by what its header says.
+func checkBody(r *http.Request, most int64) error {
 	if !isJSONBody(r.Header) {
-		return nil, &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send application/json, without a Content-Encoding."}
+		return &problem{Status: http.StatusUnsupportedMediaType, Detail: "Send application/json, without a Content-Encoding."}
 	}
 	if r.ContentLength > most {
-		return nil, &http.MaxBytesError{Limit: most}
+		return &http.MaxBytesError{Limit: most}
 	}
+	return nil
+}
+
+// readBody reads a body.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	room := r.ContentLength
 	if room < 0 || room > readAhead {
 		room = readAhead
