@@ -33,7 +33,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 		Limits:  s.limits, Overrides: s.overrides, Apps: s.apps, Log: log,
 	})}
 	var err error
-	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API))), log); err != nil {
+	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)), log); err != nil {
 		return err
 	}
 	if len(cfg.HTTP.Tokens) == 0 {

@@ -57,6 +57,13 @@ func (a *API) identify(r *http.Request, roles []config.Role) (string, error) {
 	return known.Name, nil
 }
 
+// Knows reports whether the request comes with a token that is one; without any
+// tokens, whether it may be made at all.
+func (a *API) Knows(r *http.Request) bool {
+	_, err := a.identify(r, watchers)
+	return err == nil
+}
+
 var errUnknownToken = &problem{Status: http.StatusUnauthorized, Detail: "Send a token: Authorization: Bearer TOKEN."}
 
 // bearer answers the token that comes with the request, or nil.

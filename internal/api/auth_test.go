@@ -75,6 +75,21 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// Whoever has no token that is one is not known.
+func TestKnows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for token, want := range map[string]bool{"": false, "wrong": false, producerToken: true, viewerToken: true, operatorToken: true} {
+		req := httptest.NewRequest("POST", "/nowhere", nil)
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		if r.api.Knows(req) != want {
+			t.Errorf("%q is known: %t", token, !want)
+		}
+	}
+}
+
 // Tokens are replaced while the API runs.
 func TestSetTokens(t *testing.T) {
 	t.Parallel()

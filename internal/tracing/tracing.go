@@ -89,14 +89,19 @@ func (t *Tracing) Tracer() trace.Tracer {
 }
 
 // HTTP has every request that next, an http.ServeMux, answers be a span of the
-// trace that the request's headers name. Between them nothing may put another
-// request in the place of the one that comes: the mux notes the route in it.
-func (t *Tracing) HTTP(next http.Handler) http.Handler {
+// trace that the request's headers name if it is known, and of one that begins
+// here otherwise: only who is known decides what is recorded. Between them nothing
+// may put another request in the place of the one that comes: the mux notes the
+// route in it.
+func (t *Tracing) HTTP(next http.Handler, known func(*http.Request) bool) http.Handler {
 	if t == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx := r.Context()
+		if r.Header.Get("Traceparent") != "" && known(r) {
+			ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		}
 		ctx, span := t.tracer.Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
 		defer func() { span.End() }() // deferred itself, it would tell what a panic says
 		r = r.WithContext(ctx)

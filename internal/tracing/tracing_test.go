@@ -281,22 +281,49 @@ func TestACollectorThatIsAway(t *testing.T) {
 	}
 }
 
+// Who is known says whether a request is recorded; else the ratio does.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t)
-	traces := start(t, r, 0)
-	mux := http.NewServeMux()
-	var inside trace.SpanContext
-	mux.HandleFunc("GET /v1/notifications/{id}", func(_ http.ResponseWriter, r *http.Request) {
-		inside = trace.SpanContextFromContext(r.Context())
-	})
-	request := httptest.NewRequest(http.MethodGet, "/v1/notifications/canary", nil)
-	request.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	traces.HTTP(mux).ServeHTTP(httptest.NewRecorder(), request)
-	must(t, traces.Close())
-	span := r.one(t, "GET /v1/notifications/{id}")
-	if inside.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || inside.SpanID() != trace.SpanID(span.SpanId) || strings.Contains(span.String(), "canary") {
-		t.Errorf("%v in %v", inside, span)
+	const theirs = "0af7651916cd43dd8448eb211c80319c"
+	for _, c := range []struct {
+		name         string
+		known        bool
+		ratio        float64
+		flags        string
+		recorded, of bool // of their trace
+	}{
+		{"known", true, 0, "01", true, true},
+		{"known, and does not want it", true, 1, "00", false, true},
+		{"unknown", false, 0, "01", false, false},
+		{"unknown, by the ratio", false, 1, "00", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t)
+			traces := start(t, r, c.ratio)
+			mux := http.NewServeMux()
+			var inside trace.SpanContext
+			mux.HandleFunc("GET /v1/notifications/{id}", func(_ http.ResponseWriter, r *http.Request) {
+				inside = trace.SpanContextFromContext(r.Context())
+			})
+			request := httptest.NewRequest(http.MethodGet, "/v1/notifications/canary", nil)
+			request.Header.Set("traceparent", "00-"+theirs+"-b7ad6b7169203331-"+c.flags)
+			traces.HTTP(mux, func(*http.Request) bool { return c.known }).ServeHTTP(httptest.NewRecorder(), request)
+			must(t, traces.Close())
+			if inside.IsSampled() != c.recorded || (inside.TraceID().String() == theirs) != c.of {
+				t.Errorf("%v", inside)
+			}
+			if !c.recorded {
+				if len(r.named("GET /v1/notifications/{id}")) != 0 {
+					t.Error("it is recorded")
+				}
+				return
+			}
+			span := r.one(t, "GET /v1/notifications/{id}")
+			if inside.SpanID() != trace.SpanID(span.SpanId) || strings.Contains(span.String(), "canary") {
+				t.Errorf("%v in %v", inside, span)
+			}
+		})
 	}
 }
 
@@ -305,7 +332,7 @@ func TestOff(t *testing.T) {
 	t.Parallel()
 	var off *tracing.Tracing
 	mux := http.NewServeMux()
-	if off.Tracer() != nil || off.HTTP(mux) != http.Handler(mux) || off.Close() != nil {
+	if off.Tracer() != nil || off.HTTP(mux, nil) != http.Handler(mux) || off.Close() != nil {
 		t.Error("something is traced")
 	}
 }
