@@ -135,9 +135,13 @@ func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at
 	return false, nil
 }
 
+// ErrStillThere means that a worker has not put down the job of the last attempt.
+var ErrStillThere = errors.New("requeue: the job of the last attempt is still there: try again")
+
 // Requeue puts a dead letter's notification back on its queue, with a new
 // budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers ErrNoLetter when there is none, or no use for it.
+// safe. It answers ErrNoLetter when there is none, or no use for it, and
+// ErrStillThere when it is too early.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	letter, err := p.records.Letter(ctx, id)
 	if err != nil {
@@ -166,7 +170,7 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 			break
 		}
 		if try == requeueTries {
-			return fmt.Errorf("requeue: the job of the last attempt is still there: try again")
+			return ErrStillThere
 		}
 		select {
 		case <-ctx.Done():

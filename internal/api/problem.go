@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -87,12 +90,35 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
 	case errors.Is(err, worker.ErrUnderWay):
 		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
+	case errors.Is(err, push.ErrStillThere):
+		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: pause}
 	case errors.Is(err, context.Canceled):
 		return &problem{Status: statusGone, cause: err}
 	case isJSON(err):
 		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
+	case isAway(err):
+		return &problem{Status: http.StatusServiceUnavailable, Detail: "Redis does not answer, or not as it should.", retryAfter: pause, cause: err}
 	}
-	return &problem{Status: http.StatusServiceUnavailable, Detail: "Redis does not answer, or not as it should.", retryAfter: pause, cause: err}
+	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
+}
+
+// isAway reports whether the error is Redis's, or about the way there.
+func isAway(err error) bool {
+	var (
+		network net.Error // the end of a deadline, too
+		reply   redis.Error
+	)
+	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) {
+		return true
+	}
+	for _, one := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, redis.ErrClosed, pipeline.ErrClosed} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	// What go-redis says of itself, and asynq of it, has no type.
+	text := err.Error()
+	return strings.Contains(text, "redis: ") || strings.Contains(text, "redis eval error: ") || strings.Contains(text, "redis command error: ") || strings.Contains(text, "asynq: ")
 }
 
 // statusGone stands in the log for a client that did not wait for its answer.

@@ -123,7 +123,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	for name, size := range map[string]string{"known": "Content-Length: " + itoa(4<<20), "unknown": "Transfer-Encoding: chunked"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *Options) { o.HTTP.Timeout = 200 * time.Millisecond })
+			r := newRig(t)
 			s := r.listen(nil)
 			for range bodyBudget / (4 << 20) {
 				conn, err := net.Dial("tcp", s.Addr())

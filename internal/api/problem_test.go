@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// Only what Redis, or the way there, is to blame for is said to be.
+func TestProblemOf(t *testing.T) {
+	t.Parallel()
+	const redisWords, own = "Redis does not answer, or not as it should.", "This should not happen; the log says where it did."
+	for _, c := range []struct {
+		err    error
+		status int
+		detail string
+	}{
+		{&net.OpError{Op: "dial", Err: errors.New("refused")}, http.StatusServiceUnavailable, redisWords},
+		{context.DeadlineExceeded, http.StatusServiceUnavailable, redisWords},
+		{os.ErrDeadlineExceeded, http.StatusServiceUnavailable, redisWords},
+		{io.EOF, http.StatusServiceUnavailable, redisWords},
+		{redis.ErrClosed, http.StatusServiceUnavailable, redisWords},
+		{redis.ErrPoolTimeout, http.StatusServiceUnavailable, redisWords},
+		{errors.New("redis: cluster has no nodes"), http.StatusServiceUnavailable, redisWords},
+		{fmt.Errorf("asynq: %w", errors.New("NOT_FOUND")), http.StatusServiceUnavailable, redisWords}, // it has just been done
+		{errors.New("UNKNOWN: redis eval error: dial tcp"), http.StatusServiceUnavailable, redisWords},
+		{throttle.ErrUnavailable, http.StatusServiceUnavailable, redisWords},
+		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
+		{push.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
+		{worker.ErrEnded, http.StatusConflict, "The notification has ended."},
+		{errors.New(canary), http.StatusInternalServerError, own},
+	} {
+		p := problemOf(fmt.Errorf("somewhere: %w", c.err))
+		if p.Status != c.status || p.Detail != c.detail || (p.retryAfter > 0) != (c.status == http.StatusServiceUnavailable) {
+			t.Errorf("%v: %+v", c.err, p)
+		}
+	}
+}
+
+// What nobody expects is logged once, without its words.
+func TestUnknownError(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	recorder := httptest.NewRecorder()
+	r.api.fail(recorder, httptest.NewRequest("GET", "/v1/audit", nil), "/v1/audit", "wall", errors.New(canary))
+	r.oneLine(http.StatusInternalServerError, "/v1/audit", "wall")
+	if recorder.Code != http.StatusInternalServerError || strings.Contains(recorder.Body.String(), canary) {
+		t.Errorf("%d %s", recorder.Code, recorder.Body)
+	}
+}
+
+// A dead letter whose last job a worker still holds is to be tried again.
+func TestRequeueTooEarly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	letter := &push.Letter{ID: "held", State: push.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
+	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
+		t.Fatal(err)
+	}
+	// as asynq has a job that is being handled
+	if err := r.client.HSet(t.Context(), "asynq:{"+letter.Queue+"}:t:held", "state", "active", "msg", "").Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := r.do(http.StatusServiceUnavailable, operatorToken, "POST", "/v1/dead-letters/held/requeue", "").problem(t)
+	if !strings.HasPrefix(p.Detail, "A worker") {
+		t.Errorf("%+v", p)
+	}
+	r.do(http.StatusOK, operatorToken, "GET", "/v1/dead-letters/held", "")
+}
