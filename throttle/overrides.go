@@ -206,7 +206,7 @@ const listPage = 1000
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	seen := map[string]bool{}
 	for cursor := uint64(0); ; {
-		fields, next, err := o.page(ctx, cursor)
+		fields, next, err := o.page(ctx, cursor, listPage)
 		if err != nil {
 			return err
 		}
@@ -229,10 +229,42 @@ func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	}
 }
 
-func (o *Overrides) page(ctx context.Context, cursor uint64) ([]string, uint64, error) {
+// ErrCursor means that a cursor is none that ListFrom has answered.
+var ErrCursor = errors.New("the cursor is not known")
+
+// ListFrom answers about as many overrides as limit says, in no order, and the
+// cursor that the next call goes on from; "" begins, and is answered at the end.
+// One that comes or goes meanwhile may be missed, and one may come twice.
+func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (overrides []Override, next string, err error) {
+	at := uint64(0)
+	if cursor != "" {
+		if at, err = strconv.ParseUint(cursor, 10, 64); err != nil || at == 0 {
+			return nil, "", ErrCursor
+		}
+	}
+	for len(overrides) < limit {
+		var fields []string
+		if fields, at, err = o.page(ctx, at, limit); err != nil {
+			return nil, "", err
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			override, err := readOverride(fields[i], fields[i+1])
+			if err != nil {
+				return nil, "", err
+			}
+			overrides = append(overrides, *override)
+		}
+		if at == 0 {
+			return overrides, "", nil
+		}
+	}
+	return overrides, strconv.FormatUint(at, 10), nil
+}
+
+func (o *Overrides) page(ctx context.Context, cursor uint64, limit int) ([]string, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	fields, next, err := o.client.HScan(ctx, o.keys[0], cursor, "", listPage).Result()
+	fields, next, err := o.client.HScan(ctx, o.keys[0], cursor, "", int64(limit)).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the overrides: %w", err)
 	}
@@ -254,9 +286,19 @@ type Change struct {
 
 // Log answers the newest changes, the newest first, at most so many.
 func (o *Overrides) Log(ctx context.Context, newest int) ([]Change, error) {
+	return o.LogBefore(ctx, 0, newest)
+}
+
+// LogBefore answers the newest changes before a version, 0 for all, the newest
+// first, at most so many.
+func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([]Change, error) {
+	from := "+"
+	if version > 0 {
+		from = strconv.FormatInt(version-1, 10)
+	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	entries, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", int64(max(1, newest))).Result()
+	entries, err := o.client.XRevRangeN(ctx, o.keys[2], from, "-", int64(max(1, newest))).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the log of the limits: %w", err)
 	}

@@ -36,7 +36,7 @@ type backend interface {
 	// InForce answers the general policy of the user and the category's own.
 	InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error)
 	// Horizon is how long a gap or a period may be.
-	Horizon() time.Duration
+	Horizon(ctx context.Context) (time.Duration, error)
 	// SetOverride answers the override that stands, with who set it and when.
 	SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error)
 	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)

@@ -164,7 +164,9 @@ func (d *direct) InForce(ctx context.Context, user, category string) (general, o
 	return general, own, err
 }
 
-func (d *direct) Horizon() time.Duration { return d.overrides.Horizon() }
+func (d *direct) Horizon(context.Context) (time.Duration, error) {
+	return d.overrides.Horizon(), nil
+}
 
 func (d *direct) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error) {
 	if err := d.overrides.Set(ctx, o); err != nil {

@@ -177,7 +177,11 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		if override.Until, err = until(); err != nil {
 			return err
 		}
-		if err := override.Validate(b.Horizon()); err != nil {
+		horizon, err := b.Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		if err := override.Validate(horizon); err != nil {
 			return misused(err)
 		}
 		warnings := throttle.Warnings(override.Policy)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -108,7 +109,11 @@ has whoever imports as who changed them.`,
 			defer file.Close()
 			in, name = file, args[0]
 		}
-		read, err := readOverrides(in, *by, b.Horizon())
+		horizon, err := b.Horizon(ctx)
+		if err != nil {
+			return err
+		}
+		read, err := readOverrides(in, *by, horizon)
 		if err != nil {
 			return misusedf("%s: %w", name, err)
 		}
@@ -169,6 +174,10 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 		}
 		var override throttle.Override
 		if err := json.Unmarshal(text, &override); err != nil {
+			fault(number, err)
+			continue
+		}
+		if err := push.ParseStrictly(text, &override); err != nil { // a name that is there twice, say
 			fault(number, err)
 			continue
 		}

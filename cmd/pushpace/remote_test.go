@@ -333,6 +333,37 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 	}
 }
 
+// An import through the API sets nothing unless every line is valid, by the
+// horizon of the API; and more than a page is listed and logged whole.
+func TestManyLimitsThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	_, url := s.guardedAPI(t)
+	remote := through(url, operatorToken)
+	remote.stdin = strings.NewReader(`{"user":"ada","rates":["1/1m"]}` + "\n" + `{"user":"ben","rates":["1/720h"]}` + "\n")
+	if got := ended(t, remote, "limits", "import", "-"); got.status != exitUsage || !strings.Contains(got.stderr, "line 2: ") || !strings.Contains(got.stderr, "horizon") {
+		t.Errorf("%+v", got)
+	}
+	remote.stdin = nil
+	if got := ended(t, remote, "limits", "list", "--json"); got != (said{}) {
+		t.Errorf("%+v", got)
+	}
+	const overrides = 1100
+	all := make([]throttle.Override, overrides)
+	for i := range all {
+		all[i] = throttle.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+	}
+	if err := throttle.NewOverrides(s.client, "", 0).Import(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"limits", "list", "--json"}, {"limits", "log", "--json", "-n", "5000"}} {
+		direct, api := ended(t, s.setup, args...), ended(t, remote, args...)
+		if direct != api || strings.Count(api.stdout, "\n") != overrides {
+			t.Errorf("%v: %d lines through the API, %d on Redis: %s", args, strings.Count(api.stdout, "\n"), strings.Count(direct.stdout, "\n"), api.stderr)
+		}
+	}
+}
+
 func TestPausesThroughTheAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

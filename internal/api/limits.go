@@ -29,24 +29,32 @@ func policyOf(r throttle.Ruling) policy {
 	return p
 }
 
-// allLimits are the configured policies and what is above them.
+// allLimits are the configured policies and a part of what is above them.
 type allLimits struct {
 	Default    policy              `json:"default"`
 	Categories map[string]policy   `json:"categories"`
 	Overrides  []throttle.Override `json:"overrides"`
+	// Next is the cursor of the other overrides; "" when this is the end.
+	Next string `json:"next,omitempty"`
+	// Horizon is the longest gap or period of an override.
+	Horizon string `json:"horizon"`
 }
 
 // limits lists them.
-func (a *API) limits(ctx context.Context, _ *call) (reply, error) {
+func (a *API) limits(ctx context.Context, c *call) (reply, error) {
+	limit, err := pageLimit(c)
+	if err != nil {
+		return reply{}, err
+	}
 	general, categories := a.o.Limits.Base()
-	all := allLimits{policyOf(throttle.Ruling{Policy: general}), map[string]policy{}, []throttle.Override{}}
+	all := allLimits{Default: policyOf(throttle.Ruling{Policy: general}), Categories: map[string]policy{}, Horizon: a.o.Overrides.Horizon().String()}
 	for name, p := range categories {
 		all.Categories[name] = policyOf(throttle.Ruling{Policy: p})
 	}
-	err := a.o.Overrides.List(ctx, func(o throttle.Override) bool {
-		all.Overrides = append(all.Overrides, o)
-		return true
-	})
+	all.Overrides, all.Next, err = a.o.Overrides.ListFrom(ctx, c.query.Get("cursor"), limit)
+	if all.Overrides == nil {
+		all.Overrides = []throttle.Override{}
+	}
 	return reply{http.StatusOK, all}, err
 }
 
@@ -233,7 +241,13 @@ func (a *API) limitsLog(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	changes, err := a.o.Overrides.Log(ctx, limit)
+	before := int64(0)
+	if text := c.query.Get("before"); text != "" {
+		if before, err = strconv.ParseInt(text, 10, 64); err != nil || before < 1 {
+			return reply{}, badQuery("before", "the version of a change")
+		}
+	}
+	changes, err := a.o.Overrides.LogBefore(ctx, before, limit)
 	return reply{http.StatusOK, struct {
 		Changes []throttle.Change `json:"changes"`
 	}{changes}}, err

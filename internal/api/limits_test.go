@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -65,6 +66,53 @@ func TestLimits(t *testing.T) {
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=3", "").into(t, &log)
 	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 5 {
 		t.Errorf("%+v", log)
+	}
+}
+
+// Overrides and their log come in pages, which have all of them.
+func TestPagesOfLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const overrides = 1200
+	all := make([]throttle.Override, overrides)
+	for i := range all {
+		all[i] = throttle.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+	}
+	if err := r.options.Overrides.Import(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	seen, pages := map[string]bool{}, 0
+	for cursor := ""; cursor != "" || pages == 0; pages++ {
+		var page allLimits
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?limit=100&cursor="+cursor, "").into(t, &page)
+		for _, o := range page.Overrides {
+			seen[o.User] = true
+		}
+		if cursor = page.Next; page.Horizon != "24h0m0s" || len(page.Overrides) > 300 {
+			t.Fatalf("%d overrides, horizon %s", len(page.Overrides), page.Horizon)
+		}
+	}
+	if len(seen) != overrides || pages < 4 {
+		t.Errorf("%d overrides on %d pages", len(seen), pages)
+	}
+	next := int64(overrides)
+	for query := "?limit=500"; next > 0; query = fmt.Sprintf("?limit=500&before=%d", next+1) {
+		var page struct {
+			Changes []throttle.Change `json:"changes"`
+		}
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log"+query, "").into(t, &page)
+		if len(page.Changes) == 0 {
+			t.Fatalf("nothing before version %d", next+1)
+		}
+		for _, c := range page.Changes {
+			if c.Version != next {
+				t.Fatalf("version %d, want %d", c.Version, next)
+			}
+			next--
+		}
+	}
+	for _, path := range []string{"?cursor=x", "?cursor=0", "?limit=1001", "/log?before=0", "/log?before=x"} {
+		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/limits"+path, "")
 	}
 }
 

@@ -84,7 +84,7 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
 	case errors.Is(err, push.ErrNoLetter):
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
-	case errors.Is(err, push.ErrCursor):
+	case errors.Is(err, push.ErrCursor), errors.Is(err, throttle.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, worker.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}

@@ -39,8 +39,8 @@ var routes = []route{
 	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 
-	{method: "GET", path: "/v1/limits", roles: viewers, handle: (*API).limits},
-	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"limit"}, handle: (*API).limitsLog},
+	{method: "GET", path: "/v1/limits", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).limits},
+	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"before", "limit"}, handle: (*API).limitsLog},
 	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, handle: (*API).limit},
 	{method: "PUT", path: "/v1/limits/users/{user}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/users/{user}", roles: operators, handle: (*API).unsetLimit},

@@ -2,9 +2,7 @@ package apiclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,8 +60,14 @@ func (c *Client) InForce(ctx context.Context, user, category string) (general, o
 	return answer.General.ruling(), answer.OfCategory.ruling(), nil
 }
 
-// Horizon is not known here: the API holds every policy against it.
-func (c *Client) Horizon() time.Duration { return math.MaxInt64 }
+// Horizon answers the longest gap or period of an override.
+func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
+	var answer struct {
+		Horizon push.Duration `json:"horizon"`
+	}
+	err := c.call(ctx, http.MethodGet, limits+"?limit=1", nil, &answer)
+	return time.Duration(answer.Horizon), err
+}
 
 // SetOverride puts the override in force, and answers the one that stands. By is
 // not used: who sets it is the token's name. Its error may be
@@ -95,20 +99,29 @@ func (c *Client) UnsetOverride(ctx context.Context, user, category, _ string) (b
 	return err == nil, err
 }
 
-// Overrides calls f with each override, in no order, until f answers false.
+// Overrides calls f with each override once, in no order, until f answers false.
 func (c *Client) Overrides(ctx context.Context, f func(throttle.Override) bool) error {
-	var answer struct {
-		Overrides []throttle.Override `json:"overrides"`
-	}
-	if err := c.call(ctx, http.MethodGet, limits, nil, &answer); err != nil {
-		return err
-	}
-	for _, o := range answer.Overrides {
-		if !f(o) {
+	query := url.Values{"limit": {strconv.Itoa(limitsPage)}}
+	for seen := map[[2]string]bool{}; ; {
+		var page struct {
+			Overrides []throttle.Override `json:"overrides"`
+			Next      string              `json:"next"`
+		}
+		if err := c.call(ctx, http.MethodGet, limits+"?"+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, o := range page.Overrides {
+			level := [2]string{o.User, o.Category}
+			if !seen[level] && !f(o) {
+				return nil
+			}
+			seen[level] = true
+		}
+		if page.Next == "" {
 			return nil
 		}
+		query.Set("cursor", page.Next)
 	}
-	return nil
 }
 
 // Import sets the overrides one by one.
@@ -121,18 +134,27 @@ func (c *Client) Import(ctx context.Context, all []throttle.Override) error {
 	return nil
 }
 
-// maxLog is how much of the log the API tells.
-const maxLog = 1000
+// limitsPage is how many overrides or changes of them are asked for at once.
+const limitsPage = 1000
 
 // LimitsLog answers the newest changes, the newest first, at most so many.
 func (c *Client) LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error) {
-	if newest > maxLog {
-		return nil, errors.New("the API tells the newest " + strconv.Itoa(maxLog) + " changes at most")
+	all := []throttle.Change{}
+	query := url.Values{}
+	for newest = max(1, newest); len(all) < newest; {
+		var page struct {
+			Changes []throttle.Change `json:"changes"`
+		}
+		limit := min(newest-len(all), limitsPage)
+		query.Set("limit", strconv.Itoa(limit))
+		if err := c.call(ctx, http.MethodGet, limits+"/log?"+query.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Changes...)
+		if len(page.Changes) < limit {
+			break
+		}
+		query.Set("before", strconv.FormatInt(page.Changes[limit-1].Version, 10))
 	}
-	var answer struct {
-		Changes []throttle.Change `json:"changes"`
-	}
-	query := url.Values{"limit": {strconv.Itoa(max(1, newest))}}
-	err := c.call(ctx, http.MethodGet, limits+"/log?"+query.Encode(), nil, &answer)
-	return answer.Changes, err
+	return all, nil
 }
