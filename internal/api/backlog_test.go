@@ -145,3 +145,14 @@ func TestRoundTrips(t *testing.T) {
 		t.Errorf("round trips %q", got)
 	}
 }
+
+// While the queue is full, a known ID is refused as any other.
+func TestFullForAKnownID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.HTTP.MaxQueue = 1 })
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+	r.api.backlog.measuring.Wait()
+	if p := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada")).problem(t); p.Detail != errFull.Detail {
+		t.Errorf("%+v", p)
+	}
+}
