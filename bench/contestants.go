@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"sync"
 
@@ -46,8 +47,12 @@ func takeTurn(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(got)
 }
 
+// gcPercent is serve's, and every contestant has it.
+const gcPercent = 300
+
 func (t turn) take(ctx context.Context) (result, error) {
 	var got result
+	debug.SetGCPercent(gcPercent)
 	ctx, cancel := context.WithTimeout(ctx, turnLimit)
 	defer cancel()
 	c, err := contenders[t.Contestant](ctx, t)

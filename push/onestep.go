@@ -100,40 +100,50 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 //
 // KEYS  asynq's active list, leases, task, and its counts of the day and in all;
 // record, counts
-// ARGV  asynq's ID, end of the day's count and largest count; now and retention
-// (ms), the outcomes
+// ARGV  asynq's ID, end of the day's count and largest count, which nothing
+// reaches; now and retention (ms), the outcomes; which end of the active list to
+// look from: -1 for the oldest, 1 for the newest
 var doneScript = redis.NewScript(`
-local known = redis.call('HMGET', KEYS[6], 'state', 'accepted')
+local known = redis.call('HMGET', KEYS[6], 'state', 'accepted', 'until')
 local state = known[1]
 if not state or state == 'waiting' or state == 'accepting' then
   if state ~= 'waiting' then redis.call('HINCRBY', KEYS[7], 'accepted', 1) end
   redis.call('HINCRBY', KEYS[7], 'delivered', 1)
   redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4], 'outcomes', ARGV[6])
-  if redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule') > 0 then redis.call('HINCRBY', KEYS[7], 'booked', -1) end
+  if known[3] then
+    redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule')
+    redis.call('HINCRBY', KEYS[7], 'booked', -1)
+  end
   local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
   redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
 end
-if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('LREM', KEYS[1], ARGV[7], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('INCR', KEYS[4]) == 1 then redis.call('EXPIREAT', KEYS[4], ARGV[2]) end
-if redis.call('GET', KEYS[5]) == ARGV[3] then redis.call('SET', KEYS[5], 1) else redis.call('INCR', KEYS[5]) end
+redis.call('INCR', KEYS[5])
 return redis.status_reply('OK')
 `)
 
 // DoneDelivered runs asynq's script for a job that is done, with these keys and
 // arguments, behind the settle of its notification as delivered. Running it
-// again changes nothing. It needs one Redis: see OneRedis.
-func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []TargetOutcome, keys []string, args ...any) *redis.Cmd {
+// again changes nothing. It needs one Redis: see OneRedis. young says that the
+// job is likely to be among the newest of those in hand, since older ones are
+// stuck: it is looked for from that end.
+func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []TargetOutcome, young bool, keys []string, args ...any) *redis.Cmd {
 	told, err := json.Marshal(outcomes)
 	if err != nil {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetErr(err)
 		return cmd
 	}
+	end := -1
+	if young {
+		end = 1
+	}
 	tag := r.tag(shardOf(id))
 	return doneScript.Run(ctx, r.client, slices.Concat(keys, []string{tag + "id:" + id, tag + "counts"}),
-		slices.Concat(args, []any{time.Now().UnixMilli(), r.retention.Milliseconds(), told})...)
+		slices.Concat(args, []any{time.Now().UnixMilli(), r.retention.Milliseconds(), told, end})...)
 }
 
 // OneRedis reports whether all keys of the client are on one server.

@@ -83,6 +83,7 @@ func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []st
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	stuck := p.routes.stuck(time.Now())
+	p.crowded.Store(len(stuck) > 0)
 	if len(stuck) == 0 {
 		jobs, err = dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
 		return jobs, false, err
