@@ -3,8 +3,6 @@ package worker
 import (
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -47,69 +45,20 @@ func (g *gate) parkedTo(until time.Time, n int64) {
 	g.parked.Store(until.Add(time.Duration(n) * parkGap).UnixNano())
 }
 
-// A stuck gate is one whose jobs stay on the queue until then.
-type stuck struct {
+// A stalled gate is one whose jobs stay on the queue until then.
+type stalled struct {
 	*gate
 	mark  string // that its jobs have
 	until time.Time
 }
 
-func (r routes) stuck(now time.Time) (all []stuck) {
+func (r routes) stalled(now time.Time) (all []stalled) {
 	for name, app := range r {
 		for platform, route := range app {
 			if until := route.gate.parkUntil(now); !until.IsZero() {
-				all = append(all, stuck{route.gate, push.OnlyMark(name, platform), until})
+				all = append(all, stalled{route.gate, push.OnlyMark(name, platform), until})
 			}
 		}
 	}
 	return all
 }
-
-// parkingScript is dequeueScript that leaves what is only for a stuck provider
-// on the queue, as asynq leaves what is to be retried.
-//
-// KEYS  pending, paused, active, lease, retry
-// ARGV  end of the lease (s), prefix of the tasks' keys, how many at a time; then
-// of each stuck gate its mark and until when its jobs stay (Unix s)
-//
-// It answers how many were parked, and then pairs of ID and message.
-var parkingScript = redis.NewScript(`
-local answer = {0}
-if redis.call('EXISTS', KEYS[2]) == 1 then return answer end
-local head = 0
-for i = 4, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
-local function due(message)
-  message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 4, #ARGV, 2 do
-    if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
-  end
-end
-local most = tonumber(ARGV[3])
-while #answer < 2 * most and answer[1] < 256 do
-  local ids = redis.call('RPOP', KEYS[1], most)
-  if not ids or #ids == 0 then break end
-  local later = {}
-  for _, id in ipairs(ids) do
-    local key = ARGV[2] .. id
-    local message = redis.call('HGET', key, 'msg')
-    local at = message and due(message)
-    if at then
-      later[#later + 1] = at
-      later[#later + 1] = id
-      redis.call('HSET', key, 'state', 'retry')
-    else
-      redis.call('LPUSH', KEYS[3], id)
-      redis.call('HSET', key, 'state', 'active')
-      redis.call('HDEL', key, 'pending_since')
-      redis.call('ZADD', KEYS[4], ARGV[1], id)
-      if message then
-        answer[#answer + 1] = id
-        answer[#answer + 1] = message
-      end
-    end
-  end
-  if #later > 0 then redis.call('ZADD', KEYS[5], unpack(later)) end
-  answer[1] = answer[1] + #later / 2
-end
-return answer
-`)

@@ -10,8 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// prefetched is how many jobs one pull takes from a queue, up to twice as many
-// while a provider is stuck. They are
+// prefetched is how many jobs one pull takes from a queue at most. They are
 // active on the queue from then on, and are handed out one by one.
 const prefetched = 8
 
@@ -19,29 +18,55 @@ const prefetched = 8
 // looks after the leases of what it has in hand.
 const handOut = 5 * time.Second
 
-// dequeueScript is asynq's dequeueCmd for several jobs.
+// pullScript is asynq's dequeueCmd for several jobs. What is only for a stalled
+// gate it leaves on the queue, as asynq leaves what is to be retried.
 //
-// KEYS  pending, paused, active, lease
-// ARGV  end of the lease (s), prefix of the tasks' keys, how many
+// KEYS  pending, paused, active, lease, retry
+// ARGV  end of the lease (s), prefix of the tasks' keys, how many; then of each
+// stalled gate its mark and until when its jobs stay (Unix s)
 //
-// It answers pairs of ID and message.
-var dequeueScript = redis.NewScript(`
-local jobs = {}
-if redis.call('EXISTS', KEYS[2]) == 1 then return jobs end
-for _ = 1, tonumber(ARGV[3]) do
-  local id = redis.call('RPOPLPUSH', KEYS[1], KEYS[3])
-  if not id then break end
-  local key = ARGV[2] .. id
-  redis.call('HSET', key, 'state', 'active')
-  redis.call('HDEL', key, 'pending_since')
-  redis.call('ZADD', KEYS[4], ARGV[1], id)
-  local message = redis.call('HGET', key, 'msg')
-  if message then
-    jobs[#jobs + 1] = id
-    jobs[#jobs + 1] = message
+// It answers how many stay, and then pairs of ID and message.
+var pullScript = redis.NewScript(`
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0} end
+local head = 0
+for i = 4, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
+local function stays(message)
+  if not message or head == 0 then return nil end
+  message = string.sub(message, 1, head) -- the mark comes before the notification
+  for i = 4, #ARGV, 2 do
+    if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
-return jobs
+local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0}
+while #ids < most and answer[1] < 256 do
+  local id = redis.call('RPOP', KEYS[1])
+  if not id then break end
+  local key = ARGV[2] .. id
+  local message = redis.call('HGET', key, 'msg')
+  local at = stays(message)
+  if at then
+    redis.call('HSET', key, 'state', 'retry')
+    later[#later + 1] = at
+    later[#later + 1] = id
+    answer[1] = answer[1] + 1
+  else
+    redis.call('HSET', key, 'state', 'active')
+    redis.call('HDEL', key, 'pending_since')
+    ids[#ids + 1] = id
+    leases[#leases + 1] = ARGV[1]
+    leases[#leases + 1] = id
+    if message then
+      answer[#answer + 1] = id
+      answer[#answer + 1] = message
+    end
+  end
+end
+if #ids > 0 then
+  redis.call('LPUSH', KEYS[3], unpack(ids))
+  redis.call('ZADD', KEYS[4], unpack(leases))
+end
+if #later > 0 then redis.call('ZADD', KEYS[5], unpack(later)) end
+return answer
 `)
 
 // A pulled job is active on the queue, and in nobody's hands yet.
@@ -53,11 +78,11 @@ type pulled struct {
 }
 
 // pull takes jobs from the queue, hands out the first and keeps the others. It
-// answers nil when there is none, or many that are parked before it.
+// answers nil when there is none, or many that stay come before it.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
 	for range parkRounds {
-		reply, parked, err := p.take(ctx, keys, args)
-		if err != nil || len(reply) < 2 && !parked {
+		reply, left, err := p.take(ctx, keys, args)
+		if err != nil || len(reply) < 2 && !left {
 			return nil, err
 		}
 		if len(reply) < 2 {
@@ -76,29 +101,25 @@ func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, 
 	return nil, nil
 }
 
-// take answers pairs of ID and message, and whether any jobs were parked.
-func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []string, parked bool, err error) {
+// take answers pairs of ID and message, and whether any jobs were left.
+func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []string, left bool, err error) {
 	most := prefetched
 	if p.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	stuck := p.routes.stuck(time.Now())
-	p.crowded.Store(len(stuck) > 0)
-	if len(stuck) == 0 {
-		jobs, err = dequeueScript.Run(ctx, p.UniversalClient, keys, args[0], args[1], most).StringSlice()
-		return jobs, false, err
-	}
-	retry := strings.TrimSuffix(keys[0], "pending") + "retry"
+	stalled := p.routes.stalled(time.Now())
+	p.stalled.Store(len(stalled) > 0)
 	args = []any{args[0], args[1], most}
-	for _, s := range stuck {
+	for _, s := range stalled {
 		args = append(args, s.mark, s.until.Unix())
 	}
-	reply, err := parkingScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}), args...).Slice()
+	retry := strings.TrimSuffix(keys[0], "pending") + "retry"
+	reply, err := pullScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}), args...).Slice()
 	if err != nil {
 		return nil, false, err
 	}
 	n, _ := reply[0].(int64)
-	for _, s := range stuck {
+	for _, s := range stalled {
 		s.parkedTo(s.until, n)
 	}
 	for _, text := range reply[1:] {

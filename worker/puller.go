@@ -30,7 +30,7 @@ type puller struct {
 	records *push.Records
 	oneStep bool
 	failed  atomic.Bool // the last pull
-	crowded atomic.Bool // a provider was stuck at the last pull
+	stalled atomic.Bool // a gate was, at the last pull
 	visits  visits
 
 	mu        sync.Mutex
@@ -107,7 +107,7 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
 	cmd := insist(ctx, func(ctx context.Context) *redis.Cmd {
-		return p.records.DoneDelivered(ctx, id, d.outcomes, p.crowded.Load(), keys, args...)
+		return p.records.DoneDelivered(ctx, id, d.outcomes, p.stalled.Load(), keys, args...)
 	})
 	if err := cmd.Err(); err == nil || notFound(err) {
 		p.mu.Lock()
