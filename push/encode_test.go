@@ -206,3 +206,17 @@ func BenchmarkValidateAndEncode(b *testing.B) {
 		}
 	}
 }
+
+// A text that is no JSON is told by its own place in it, whatever was read before.
+func TestWhereJSONEnds(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		if _, err := Decode([]byte(jobV1Golden)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Decode([]byte(`{"v":1,"accepted_at":!}`))
+		if err == nil || !strings.Contains(err.Error(), "at byte 22") {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 )
 
 // encodeJSON writes v compactly and leaves <, > and & as they are: escaping them
@@ -24,13 +25,37 @@ var errTrailing = errors.New("more than one JSON value")
 // decodeJSON reads exactly one JSON value. It refuses fields that v does not
 // have, and keeps numbers as they are written.
 func decodeJSON(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	dec.UseNumber()
-	if err := dec.Decode(v); err != nil {
+	d := decoders.Get().(*decoder)
+	if d.read(data, v) != nil { // it goes no further, and counts from its first text on
+		return newDecoder().read(data, v)
+	}
+	decoders.Put(d)
+	return nil
+}
+
+// A decoder reads one text after the other into the same buffer.
+type decoder struct {
+	*json.Decoder
+	text bytes.Reader
+}
+
+var decoders = sync.Pool{New: func() any { return newDecoder() }}
+
+func newDecoder() *decoder {
+	d := new(decoder)
+	d.Decoder = json.NewDecoder(&d.text)
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	return d
+}
+
+func (d *decoder) read(data []byte, v any) error {
+	d.text.Reset(data)
+	defer d.text.Reset(nil)
+	if err := d.Decode(v); err != nil {
 		return err
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if _, err := d.Token(); err != io.EOF {
 		return errTrailing
 	}
 	return nil

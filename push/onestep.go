@@ -131,7 +131,7 @@ return redis.status_reply('OK')
 // job is likely to be among the newest of those in hand, since older ones are
 // stuck: it is looked for from that end.
 func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []TargetOutcome, young bool, keys []string, args ...any) *redis.Cmd {
-	told, err := json.Marshal(outcomes)
+	told, err := r.encoded(outcomes)
 	if err != nil {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetErr(err)
@@ -144,6 +144,23 @@ func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []Targe
 	tag := r.tag(shardOf(id))
 	return doneScript.Run(ctx, r.client, slices.Concat(keys, []string{tag + "id:" + id, tag + "counts"}),
 		slices.Concat(args, []any{time.Now().UnixMilli(), r.retention.Milliseconds(), told, end})...)
+}
+
+// encoded answers the outcomes as records hold them. Most are as the last were.
+func (r *Records) encoded(outcomes []TargetOutcome) (any, error) {
+	if last := r.lastEncoded.Load(); last != nil && slices.Equal(last.outcomes, outcomes) {
+		return last.text, nil
+	}
+	text, err := json.Marshal(outcomes)
+	if err == nil {
+		r.lastEncoded.Store(&encodedOutcomes{slices.Clone(outcomes), text})
+	}
+	return text, err
+}
+
+type encodedOutcomes struct {
+	outcomes []TargetOutcome
+	text     any // []byte
 }
 
 // OneRedis reports whether all keys of the client are on one server.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,6 +26,8 @@ type Records struct {
 	client    redis.UniversalClient
 	prefix    string
 	retention time.Duration
+
+	lastEncoded atomic.Pointer[encodedOutcomes]
 }
 
 // recordShards spreads the records over the nodes of a Redis Cluster. It is
@@ -44,7 +47,7 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client, prefix, retention}
+	return &Records{client: client, prefix: prefix, retention: retention}
 }
 
 // Prefix begins the records' keys.

@@ -52,6 +52,7 @@ func newHandler(o *Options) *handler {
 // ProcessTask implements asynq.Handler. A nil error ends the job; a comeback
 // returns it to the queue.
 func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	growStack()
 	d, err := h.decode(ctx, task)
 	if err != nil {
 		return h.setAside(ctx, task, err)

@@ -33,9 +33,12 @@ func newLane(stopping context.Context, o *Options, client redis.UniversalClient,
 		delayed = pollDelayed
 	}
 	return asynq.NewServerFromRedisClient(client, asynq.Config{
-		Concurrency:              (o.handlers() + o.Lanes - 1) / o.Lanes,
-		Queues:                   push.Queues(),
-		BaseContext:              func() context.Context { return stopping }, // what is cut off is put back, and must not go on
+		Concurrency: (o.handlers() + o.Lanes - 1) / o.Lanes,
+		Queues:      push.Queues(),
+		BaseContext: func() context.Context {
+			growStack()
+			return stopping // what is cut off is put back, and must not go on
+		},
 		TaskCheckInterval:        pollFresh,
 		DelayedTaskCheckInterval: delayed,
 		ShutdownTimeout:          o.ShutdownTimeout,
