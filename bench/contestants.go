@@ -48,7 +48,7 @@ func takeTurn(ctx context.Context) error {
 }
 
 // gcPercent is serve's, and every contestant has it.
-const gcPercent = 300
+const gcPercent = 200
 
 func (t turn) take(ctx context.Context) (result, error) {
 	var got result
