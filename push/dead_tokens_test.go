@@ -12,27 +12,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		options := redistest.Shared(t).Options()
-		options.DB = redistest.Database(t)
-		client := redis.NewClient(options)
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
-}
-
 func TestDeadTokens(t *testing.T) {
 	t.Parallel()
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		reports, ctx := push.NewDeadTokens(client, "", 0), t.Context()
 		next := func(left time.Duration, n int) []push.DeadToken {
 			t.Helper()
@@ -88,7 +70,7 @@ func TestDeadTokens(t *testing.T) {
 
 func TestDeadTokensAreBounded(t *testing.T) {
 	t.Parallel()
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		reports := push.NewDeadTokens(client, "acme", 100)
 		for batch := range 10 {
 			tokens := make([]push.DeadToken, 100)

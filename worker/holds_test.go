@@ -10,12 +10,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
 
 func TestHolds(t *testing.T) {
 	t.Parallel()
-	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, holds := t.Context(), NewHolds(client, "")
 		list := func(want ...Hold) {
 			t.Helper()
@@ -87,7 +88,7 @@ func TestHolds(t *testing.T) {
 
 func TestHoldsAreBounded(t *testing.T) {
 	t.Parallel()
-	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, holds := t.Context(), NewHolds(client, "")
 		for i := range maxHolds {
 			field := (&Hold{App: fmt.Sprint(i)}).selector().field()
@@ -160,7 +161,7 @@ func TestHoldings(t *testing.T) {
 
 func TestHeldJobs(t *testing.T) {
 	t.Parallel()
-	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, holds := t.Context(), NewHolds(client, "")
 		at := time.UnixMilli(1_795_219_200_123)
 		jobs := []heldJob{{"pushpace-bulk", "b c", at.Add(time.Second)}, {"pushpace-default", "a", at}}

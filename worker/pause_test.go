@@ -137,27 +137,9 @@ func TestPausesOfARoute(t *testing.T) {
 	left(longestHold) // it has no end
 }
 
-func sharedRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
-	t.Helper()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		options := redistest.Shared(t).Options()
-		options.DB = redistest.Database(t)
-		client := redis.NewClient(options)
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
-}
-
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, pauses := t.Context(), NewPauses(client, "")
 		begin := func(app string, length time.Duration, reason providers.Reason, want bool) {
 			t.Helper()
@@ -216,7 +198,7 @@ func TestPauses(t *testing.T) {
 // What one worker learns, another one knows soon.
 func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 	t.Parallel()
-	sharedRedis(t, func(t *testing.T, client redis.UniversalClient) {
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		worker := func() (*handler, *route) {

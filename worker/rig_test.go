@@ -58,20 +58,7 @@ type rig struct {
 func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
 	t.Parallel()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), PoolSize: 100, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		options := redistest.Shared(t).Options()
-		options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 100, true
-		client := redis.NewClient(options)
-		t.Cleanup(func() { client.Close() })
-		test(t, client)
-	})
+	redistest.Over(t, test)
 }
 
 func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // databases is how many databases the shared server has.
@@ -56,6 +57,28 @@ func Database(t testing.TB) int {
 		t.Fatalf("redistest: all %d databases are taken", databases)
 	}
 	return int(n)
+}
+
+// Over runs the test on the embedded Redis and on a real one, where it has a
+// database of its own.
+func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
+	t.Helper()
+	on := func(name string, options func(t *testing.T) *redis.Options) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t)
+			o.PoolSize, o.ContextTimeoutEnabled = 100, true
+			client := redis.NewClient(o)
+			t.Cleanup(func() { client.Close() })
+			test(t, client)
+		})
+	}
+	on("embedded", func(t *testing.T) *redis.Options { return &redis.Options{Addr: Miniredis(t).Addr()} })
+	on("redis", func(t *testing.T) *redis.Options {
+		o := Shared(t).Options()
+		o.DB = Database(t)
+		return o
+	})
 }
 
 // Miniredis runs an in-process Redis until the test ends. Its clock is the
