@@ -5,18 +5,22 @@ package batchconn
 import (
 	"net"
 	"sync"
+	"time"
 )
 
 // maxPending bounds what waits to be sent, in bytes. Who writes more waits.
 const maxPending = 64 << 10
+
+// lastRead is how long Read goes on after sending has failed.
+const lastRead = time.Second
 
 // A Conn is a connection whose writes are sent by a goroutine of its own: what
 // is written while it sends goes out together next. HTTP/2 writes twice for each
 // request, and half of a push's cost is such a system call.
 //
 // A Write that returns without an error may not have been sent yet, as is so
-// with the kernel's buffer. Once sending has failed the connection is closed,
-// and every later Write fails. Close sends nothing further.
+// with the kernel's buffer. Once sending has failed every later Write fails, and
+// Read ends soon, with what has arrived until then. Close sends nothing further.
 type Conn struct {
 	net.Conn
 
@@ -71,7 +75,9 @@ func (c *Conn) send() {
 		c.mu.Unlock()
 		if _, err := c.Conn.Write(batch); err != nil {
 			c.fail(err)
-			_ = c.Conn.Close()
+			// Who ends a connection has answered before: closed here, what it says
+			// would be lost.
+			_ = c.Conn.SetReadDeadline(time.Now().Add(lastRead))
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -21,8 +22,9 @@ type slow struct {
 	closing chan struct{}
 	once    sync.Once
 
-	mu      sync.Mutex
-	batches []string
+	mu        sync.Mutex
+	batches   []string
+	readUntil time.Time
 }
 
 func newSlow() *slow { return &slow{tokens: make(chan error), closing: make(chan struct{})} }
@@ -40,6 +42,11 @@ func (s *slow) Write(p []byte) (int, error) {
 	defer s.mu.Unlock()
 	s.batches = append(s.batches, string(p))
 	return len(p), nil
+}
+
+func (s *slow) SetReadDeadline(at time.Time) error {
+	s.readUntil = at
+	return nil
 }
 
 func (s *slow) Close() error {
@@ -112,15 +119,46 @@ func TestFailure(t *testing.T) {
 		if _, err := c.Write([]byte("b")); !errors.Is(err, broken) {
 			t.Errorf("Write after a failure: %v", err)
 		}
-		select {
-		case <-s.closing:
-		default:
-			t.Error("the connection is left open")
+		if left := time.Until(s.readUntil); left != lastRead {
+			t.Errorf("Read goes on for %s", left)
 		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// What the other side has said before it broke the connection is read.
+func TestAnswersOutliveAFailedWrite(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	near, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(near)
+	defer c.Close()
+	far, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := far.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until it is known that nobody reads
+		_, err = c.Write([]byte("question"))
+	}
+	got, err := io.ReadAll(c)
+	if string(got) != "answer" {
+		t.Errorf("read %q, %v", got, err)
+	}
 }
 
 func TestCloseEndsWhatWaits(t *testing.T) {
