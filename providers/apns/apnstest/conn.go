@@ -24,6 +24,8 @@ import (
 const (
 	// handshakeTimeout bounds TLS and the client's preface.
 	handshakeTimeout = 5 * time.Second
+	// partTimeout is how long a client may take to close after the last answer.
+	partTimeout = 5 * time.Second
 	// window is how much a client may send beyond what the server has taken.
 	window = 1 << 30
 )
@@ -156,10 +158,24 @@ func (c *conn) write() {
 			frames()
 			batch[i] = nil
 		}
-		if c.writer.Flush() != nil || done {
+		if c.writer.Flush() != nil {
 			c.abort()
 			return
 		}
+		if done {
+			c.part()
+			return
+		}
+	}
+}
+
+// part says that nothing follows, and leaves it to the client to close: closing
+// on what the client has sent since would reset the connection, and the client
+// might not see the last answers.
+func (c *conn) part() {
+	_ = c.raw.SetReadDeadline(time.Now().Add(partTimeout))
+	if c.tls.CloseWrite() != nil {
+		c.abort()
 	}
 }
 
