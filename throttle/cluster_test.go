@@ -70,7 +70,7 @@ func startCluster(t *testing.T) ([]*redistest.Server, func() *redis.ClusterClien
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	_, client := startCluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var limiters []*throttle.Redis
 	for range 2 {
@@ -129,7 +129,7 @@ func judgeNodes(ctx context.Context, t *testing.T, c *redis.ClusterClient, patte
 func TestClusterMovesASlot(t *testing.T) {
 	t.Parallel()
 	nodes, client := startCluster(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := client()
 	defer c.Close()

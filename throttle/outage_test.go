@@ -293,12 +293,12 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for !f() {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }
@@ -349,7 +349,7 @@ func TestOutageOfRedis(t *testing.T) {
 					t.Fatalf("open: %+v, %v", d, err)
 				}
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 20*time.Second { // they would take 40 s if each waited
 				t.Errorf("400 calls took %s", took)
 			}
 			trouble.end(server, t)
@@ -363,10 +363,12 @@ func TestOutageOfRedis(t *testing.T) {
 				}
 			}
 			// what was acknowledged before is still known
-			line, err := closed.Timeline(t.Context(), outageRequest(""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			var line Timeline
+			eventually(t, "the timeline", func() bool {
+				var err error
+				line, err = closed.Timeline(t.Context(), outageRequest(""))
+				return err == nil
+			})
 			known := map[string]bool{}
 			for _, a := range line.Admissions[General] {
 				known[a.ID] = true
@@ -386,7 +388,7 @@ func TestOutageOfARedisThatNeverAnswers(t *testing.T) {
 	}
 	defer listener.Close()
 	client := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), ContextTimeoutEnabled: true})
-	l := NewRedis(client, Options{Timeout: 50 * time.Millisecond})
+	l := NewRedis(client, Options{Timeout: 200 * time.Millisecond})
 	o := WithOutage(l, Closed, OutageOptions{})
 	start := time.Now()
 	for range 100 {
@@ -394,7 +396,7 @@ func TestOutageOfARedisThatNeverAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 10*time.Second { // they would take 20 s if each waited
 		t.Errorf("100 calls took %s", took)
 	}
 	_ = client.Close()

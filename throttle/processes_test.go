@@ -133,7 +133,7 @@ func (f *fleet) run() {
 			f.add(task) // its twin
 		}
 	}
-	limit := time.After(60 * time.Second)
+	limit := time.After(3 * time.Minute)
 	var back <-chan time.Time // when a killed Redis is started again
 	for len(f.open) > 0 {
 		select {

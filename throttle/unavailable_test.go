@@ -76,21 +76,32 @@ func calls(l throttle.Limiter, user string) map[string]func(context.Context) err
 	}
 }
 
-// unavailable expects every call to fail within the time-out. The margin is for
-// a busy machine.
+// unavailable expects every call to fail within the time-out.
 func unavailable(t *testing.T, l throttle.Limiter) {
 	t.Helper()
-	const margin = 500 * time.Millisecond
 	for name, call := range calls(l, "unavailable") {
+		inTime(t, name, func() {
+			if err := call(context.Background()); !errors.Is(err, throttle.ErrUnavailable) {
+				t.Errorf("%s: %v, want ErrUnavailable", name, err)
+			}
+		})
+	}
+}
+
+// inTime expects a call to end about when the time-out does, once in five: a busy
+// machine may hold up any.
+func inTime(t *testing.T, name string, call func()) {
+	t.Helper()
+	const margin = 500 * time.Millisecond
+	var took time.Duration
+	for range 5 {
 		began := time.Now()
-		err := call(context.Background())
-		if took := time.Since(began); took > shortTimeout+margin {
-			t.Errorf("%s takes %v", name, took)
-		}
-		if !errors.Is(err, throttle.ErrUnavailable) {
-			t.Errorf("%s: %v, want ErrUnavailable", name, err)
+		call()
+		if took = time.Since(began); took <= shortTimeout+margin {
+			return
 		}
 	}
+	t.Errorf("%s takes %v", name, took)
 }
 
 func TestARedisThatNeverAnswers(t *testing.T) {
@@ -124,17 +135,15 @@ func TestARedisThatStopsAnswering(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), shortTimeout/10)
 	defer cancel()
 	for name, call := range calls(l, "unavailable") {
-		began := time.Now()
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s with a shorter deadline: %v", name, err)
-		}
-		if took := time.Since(began); took > shortTimeout+500*time.Millisecond {
-			t.Errorf("%s with a shorter deadline takes %v", name, took)
-		}
+		inTime(t, name+" with a shorter deadline", func() {
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s with a shorter deadline: %v", name, err)
+			}
+		})
 	}
 	server.Resume(t)
 	r := throttle.Request{User: "unavailable", ID: "n", Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}}}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		d, err := l.Acquire(context.Background(), r)
 		if err == nil {

@@ -32,7 +32,7 @@ func burst(t *testing.T, sender *apns.Sender, n int) map[providers.Kind]int {
 
 func TestBurstOnColdConnection(t *testing.T) {
 	t.Parallel()
-	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 50 * time.Millisecond}})
+	server := newServer(t, apnstest.Options{Latency: standin.Latency{Typical: 1500 * time.Millisecond}})
 	sender := newSender(t, credentials(t, server))
 	const pushes = 256
 	if kinds := burst(t, sender, pushes); kinds[providers.Delivered] != pushes {
@@ -143,7 +143,7 @@ func TestFirstPushWithoutAnswer(t *testing.T) {
 		return nil
 	})})
 	config := credentials(t, server)
-	config.Timeout = 1500 * time.Millisecond
+	config.Timeout = 6 * time.Second
 	sender := newSender(t, config)
 	stuck := make(chan providers.Outcome)
 	go func() { stuck <- sender.Send(t.Context(), notification("n1"), to("fade0b1a")) }()

@@ -92,7 +92,7 @@ func next(t *testing.T, told <-chan error) error {
 	select {
 	case err := <-told:
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("nothing was reloaded")
 		return nil
 	}

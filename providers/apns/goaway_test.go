@@ -14,7 +14,7 @@ import (
 
 // inFlight sends the pushes from..to at once over a warm connection, and returns
 // their outcomes by token. fault is what becomes of the connection when the
-// middle one of them is answered.
+// middle one of them is answered, when the others are still in flight.
 func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault standin.Fault) map[string]providers.Outcome {
 	t.Helper()
 	if o := sender.Send(t.Context(), notification("warm"), to("aa")); o.Kind != providers.Delivered {
@@ -26,9 +26,11 @@ func inFlight(t *testing.T, server *apnstest.Server, sender *apns.Sender, fault 
 	var all sync.WaitGroup
 	for i := range pushes {
 		token := fmt.Sprintf("%064x", i)
+		answer := standin.Answer{Delay: heldFor}
 		if i == pushes/2 {
-			server.Respond(token, standin.Answer{Fault: fault})
+			answer = standin.Answer{Delay: heldFor / 2, Fault: fault}
 		}
+		server.Respond(token, answer)
 		all.Go(func() {
 			o := sender.Send(t.Context(), notification(token), to(token))
 			mu.Lock()
@@ -49,7 +51,9 @@ func accepted(server *apnstest.Server) (byToken map[string]int, ids map[string]s
 	return byToken, ids
 }
 
-var goAwayLatency = standin.Latency{Typical: 30 * time.Millisecond}
+// heldFor is how long the pushes in flight are: long enough for many to be on the
+// way on a busy machine.
+const heldFor = time.Second
 
 // When APNs says which pushes it takes and answers them, nobody notices.
 func TestGoAwayLosesAndDoublesNothing(t *testing.T) {
@@ -57,7 +61,7 @@ func TestGoAwayLosesAndDoublesNothing(t *testing.T) {
 	for _, fault := range []standin.Fault{standin.Drain, standin.GoAwayUnprocessed} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			server := newServer(t, apnstest.Options{Latency: goAwayLatency})
+			server := newServer(t, apnstest.Options{})
 			sender := newSender(t, credentials(t, server))
 			outcomes := inFlight(t, server, sender, fault)
 			times, _ := accepted(server)
@@ -80,7 +84,7 @@ func TestGoAwayWithoutAnswers(t *testing.T) {
 	for _, fault := range []standin.Fault{standin.GoAway, standin.Close} {
 		t.Run(fault.String(), func(t *testing.T) {
 			t.Parallel()
-			server := newServer(t, apnstest.Options{Latency: goAwayLatency})
+			server := newServer(t, apnstest.Options{})
 			sender := newSender(t, credentials(t, server))
 			outcomes := inFlight(t, server, sender, fault)
 			before, ids := accepted(server)

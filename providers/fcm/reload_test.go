@@ -53,7 +53,7 @@ func TestCredentialsAreReloaded(t *testing.T) {
 		select {
 		case err := <-told:
 			return err
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("nothing was reloaded")
 			return nil
 		}

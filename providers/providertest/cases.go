@@ -18,7 +18,7 @@ import (
 
 // brief is the time-out of cases in which no answer comes; enough for a
 // connection to be made on a busy machine.
-const brief = 500 * time.Millisecond
+const brief = 3 * time.Second
 
 type testCase struct {
 	name string
@@ -173,7 +173,7 @@ func testBlackHoleWithinContext(b *bench) {
 // own retries.
 func (b *bench) wantWithin(began time.Time, deadline time.Duration) {
 	b.Helper()
-	if took := time.Since(began); took > deadline+3*time.Second {
+	if took := time.Since(began); took > deadline+5*time.Second {
 		b.Errorf("took %v, the deadline is %v", took, deadline)
 	}
 }

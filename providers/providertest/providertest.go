@@ -160,7 +160,7 @@ func (b *bench) eventually(what string, holds func() bool) {
 	b.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(30 * time.Second)
 	for !holds() {
 		select {
 		case <-ticker.C:

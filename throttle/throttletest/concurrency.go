@@ -46,7 +46,7 @@ func (s *stage) linearizable(limiters []throttle.Limiter) {
 			}
 			history[i].Input = in
 		}
-		if result := porcupine.CheckOperationsTimeout(model, history, 10*time.Second); result != porcupine.Ok {
+		if result := porcupine.CheckOperationsTimeout(model, history, 2*time.Minute); result != porcupine.Ok {
 			for _, op := range history {
 				s.Logf("%d to %d: %s", op.Call, op.Return, model.DescribeOperation(op.Input, op.Output))
 			}

@@ -1,0 +1,48 @@
+package throttle
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Whenever an override is set, it is in force a second later.
+func TestFollowWithinASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		client := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+		})
+		o, l := NewOverrides(client, "", 0), NewLimits(per(time.Second), nil)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			o.Follow(ctx, l, nil)
+		}()
+		for i := range 20 {
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
+			period := time.Minute + time.Duration(i)*time.Second
+			if err := o.Set(t.Context(), Override{User: "u", Policy: per(period), By: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if got := l.Scopes("u", "")[0].Policy.Rates[0].Period; got != period {
+				t.Errorf("after a second %s is in force, want %s", got, period)
+			}
+		}
+		stop()
+		<-done
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+}
