@@ -61,11 +61,25 @@ func overRedis(t *testing.T, test func(t *testing.T, client redis.UniversalClien
 	redistest.Over(t, test)
 }
 
+// realRedis is a client of a database of its own.
+func realRedis(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	options := redistest.Shared(t).Options()
+	options.DB = redistest.Database(t)
+	return redistest.Connect(t, options)
+}
+
+func embedded(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	t.Parallel()
+	return redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
+}
+
 func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {
 	t.Helper()
-	client, stop := pipeline.Share(client, pipeline.Options{})
+	client, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
-	limiter := throttle.NewRedis(client, throttle.Options{})
+	limiter := throttle.NewRedis(client, throttle.Options{Timeout: redistest.Patience})
 	t.Cleanup(func() { limiter.Close() })
 	apnsServer, err := apnstest.NewServer(apnstest.Options{})
 	must(t, err)
@@ -124,6 +138,25 @@ func (r *rig) settled(n int) push.Counts {
 		return counts.Accepted-counts.Waiting()+counts.Malformed >= int64(n)
 	})
 	return counts
+}
+
+// timeline is what the limiter has of the user in the general limits.
+func (r *rig) timeline(user string) throttle.Timeline {
+	r.t.Helper()
+	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: r.options.Limits.Scopes(user, "")})
+	must(r.t, err)
+	return timeline
+}
+
+// admitted is when the notification was, or the zero time.
+func (r *rig) admitted(user, id string) time.Time {
+	r.t.Helper()
+	for _, a := range r.timeline(user).Admissions[throttle.General] {
+		if a.ID == id {
+			return a.At
+		}
+	}
+	return time.Time{}
 }
 
 func (r *rig) record(id string) *push.Record {
@@ -235,26 +268,21 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// wait polls until the condition holds, for at most half a minute.
+// prompt is within what is done at once, on a busy machine.
+const prompt = 10 * time.Second
+
+// wait polls until the condition holds, for at most two minutes.
 func wait(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline.C:
-			t.Fatal("nothing has come of it for 30 s")
+			t.Fatal("nothing has come of it for two minutes")
 		case <-tick.C:
 		}
 	}
-}
-
-func embedded(t *testing.T) redis.UniversalClient {
-	t.Helper()
-	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), PoolSize: 100, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { client.Close() })
-	return client
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -23,7 +24,7 @@ import (
 // all kept.
 func TestTenThousandAndOneDeadLetters(t *testing.T) {
 	const letters = 10_001
-	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: 10 * time.Second})
+	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
 	records := push.NewRecords(client, "", 0)
 	var wg sync.WaitGroup
@@ -104,8 +105,9 @@ func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
 			one.User = user
 			r.enqueue(one)
 			wait(t, func() bool {
-				timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: user, Scopes: r.options.Limits.Scopes(user, "")})
-				return err == nil && len(timeline.Admissions[throttle.General])+len(timeline.Bookings) == i+1
+				timeline := r.timeline(user)
+				return slices.ContainsFunc(timeline.Admissions[throttle.General], func(a throttle.Admission) bool { return a.ID == one.ID }) ||
+					slices.ContainsFunc(timeline.Bookings, func(b throttle.Booking) bool { return b.ID == one.ID })
 			})
 		}
 		r.settled(n * (try + 1))

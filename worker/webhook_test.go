@@ -64,10 +64,18 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 	return r
 }
 
+// tokens are what was acknowledged, each once: one whose acknowledgement is late
+// comes again.
 func (r *receiver) tokens() []push.DeadToken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.got)
+	var once []push.DeadToken
+	for _, d := range r.got {
+		if !slices.Contains(once, d) {
+			once = append(once, d)
+		}
+	}
+	return once
 }
 
 // pending is how many dead tokens the app's webhook has not acknowledged.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -66,11 +67,7 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	on := func(name string, options func(t *testing.T) *redis.Options) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options(t)
-			o.PoolSize, o.ContextTimeoutEnabled = 100, true
-			client := redis.NewClient(o)
-			t.Cleanup(func() { client.Close() })
-			test(t, client)
+			test(t, Connect(t, options(t)))
 		})
 	}
 	on("embedded", func(t *testing.T) *redis.Options { return &redis.Options{Addr: Miniredis(t).Addr()} })
@@ -79,6 +76,19 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 		o.DB = Database(t)
 		return o
 	})
+}
+
+// Patience is how long a command may take on a busy machine.
+const Patience = 20 * time.Second
+
+// Connect connects with that patience, by many connections, until the test ends.
+func Connect(t testing.TB, o *redis.Options) *redis.Client {
+	t.Helper()
+	o.PoolSize, o.ContextTimeoutEnabled = 100, true
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = Patience, Patience, Patience, Patience
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // Miniredis runs an in-process Redis until the test ends. Its clock is the
