@@ -17,10 +17,17 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// deferred waits until the notification has been put off.
+// deferred waits until the notification has been put off, and is in nobody's hands.
 func (r *rig) deferred(id string) *push.Record {
 	r.t.Helper()
-	wait(r.t, func() bool { return r.record(id).Deferrals > 0 })
+	wait(r.t, func() bool {
+		if r.record(id).Deferrals == 0 {
+			return false
+		}
+		status, err := r.control().Status(r.t.Context(), id)
+		must(r.t, err)
+		return status.Job == "retry"
+	})
 	return r.record(id)
 }
 
