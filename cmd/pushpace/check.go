@@ -59,7 +59,7 @@ func checkCredentials(ctx context.Context, cfg *config.Config) error {
 	real := maps.Clone(cfg.Apps)
 	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })
 	var c closers
-	_, err := openSenders(ctx, real, nil, slog.New(slog.DiscardHandler), &c)
+	_, err := openSenders(ctx, real, "", nil, slog.New(slog.DiscardHandler), &c)
 	_ = c.close()
 	return err
 }

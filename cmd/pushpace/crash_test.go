@@ -36,6 +36,7 @@ func TestCrashes(t *testing.T) {
 	}
 	t.Parallel()
 	const users, each, kills = 200, 25, 3
+	const between = 1000 // deliveries from one kill to the next
 	policy := throttle.Policy{MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}}}
 	c := newCrashSite(t, policy, 5*time.Millisecond)
 	workers := []*program{c.serve(t), c.serve(t), c.serve(t)}
@@ -53,7 +54,10 @@ func TestCrashes(t *testing.T) {
 	}
 	underWay := int64(0) // at the kills
 	for kill := range kills {
-		time.Sleep(3 * time.Second)
+		before := c.delivered()
+		if err := eventually(3*time.Minute, func() bool { return c.delivered() >= before+between }); err != nil {
+			t.Fatalf("%d deliveries since the last kill: %s", c.delivered()-before, &workers[kill].stderr)
+		}
 		underWay += c.kill(t, workers[kill])
 		workers[kill] = c.serve(t)
 		switch kill {
@@ -160,6 +164,9 @@ func (c *crashSite) enqueue(t *testing.T, producer *push.Producer, i int, user s
 	}
 }
 
+// delivered is how many pushes the stand-ins have taken.
+func (c *crashSite) delivered() int { return c.apns.Ledger().Len() + c.fcm.Ledger().Len() }
+
 // kill ends the worker as a crash does, and answers how many notifications the
 // workers had in hand.
 func (c *crashSite) kill(t *testing.T, p *program) int64 {
@@ -226,9 +233,9 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	const sent = 20
-	c := newCrashSite(t, throttle.Policy{}, 500*time.Millisecond)
+	c := newCrashSite(t, throttle.Policy{}, time.Second)
 	const timeout = 2 * time.Second
-	c.env = append(c.env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT="+timeout.String(),
+	c.env = append(c.env, "PUSHPACE_WORKER__SHUTDOWN_TIMEOUT="+timeout.String(), "PUSHPACE_APPS__DEMO__SIMULATED=true",
 		"PUSHPACE_APPS__SHOP__APNS__TIMEOUT=1.9s", "PUSHPACE_APPS__SHOP__FCM__TIMEOUT=1.9s")
 	worker := c.serve(t)
 	producer := push.NewProducer(c.client, "", 0)
@@ -240,7 +247,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	resume := sync.OnceFunc(func() { c.server.Resume(t) })
 	defer resume()
 	worker.terminate(t)
-	const exiting = 3 * time.Second // the race detector has a program linger
+	const exiting = 8 * time.Second // the race detector has a program linger
 	if got := worker.wait(t, timeout+exiting); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
 	}

@@ -79,7 +79,8 @@ type setup struct {
 	stdin io.Reader
 }
 
-// start starts the program, which ends with the test at the latest.
+// start starts the program, which ends with the test at the latest. When it ends
+// by itself it leaves nothing in the temporary folder.
 func start(t *testing.T, s setup, args ...string) *program {
 	t.Helper()
 	if testing.Short() {
@@ -95,7 +96,8 @@ func start(t *testing.T, s setup, args ...string) *program {
 			p.cmd.Env = append(p.cmd.Env, entry)
 		}
 	}
-	p.cmd.Env = append(p.cmd.Env, s.env...)
+	temporary := t.TempDir()
+	p.cmd.Env = append(append(p.cmd.Env, "TMPDIR="+temporary), s.env...)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +108,10 @@ func start(t *testing.T, s setup, args ...string) *program {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.done
+		left, err := os.ReadDir(temporary)
+		if err != nil || p.cmd.ProcessState.Exited() && len(left) > 0 {
+			t.Errorf("%v leaves %v behind, %v", args, left, err)
+		}
 	})
 	return p
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers"
@@ -19,17 +18,12 @@ import (
 type senders map[string]map[push.Platform]providers.Sender
 
 // openSenders returns the senders of all apps. The stand-ins that simulated
-// apps need record what they accept in the ledger. Credentials that change are
-// told of in the log.
-func openSenders(ctx context.Context, apps map[string]config.App, ledger *standin.Ledger, log *slog.Logger, c *closers) (senders, error) {
+// apps need record what they accept in the ledger, and have their credentials in the
+// folder. Credentials that change are told of in the log.
+func openSenders(ctx context.Context, apps map[string]config.App, folder string, ledger *standin.Ledger, log *slog.Logger, c *closers) (senders, error) {
 	var simulated config.App
 	if anySimulated(apps) {
-		dir, err := os.MkdirTemp("", "pushpace-")
-		if err != nil {
-			return nil, err
-		}
-		c.add(func() error { return os.RemoveAll(dir) }) // the senders watch the credentials
-		s, err := startStandIns(dir, apnstest.Options{Ledger: ledger}, fcmtest.Options{Ledger: ledger})
+		s, err := startStandIns(folder, apnstest.Options{Ledger: ledger}, fcmtest.Options{Ledger: ledger})
 		if err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ func serve(ctx context.Context, c *configured) error {
 	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.close(), s.close()) })
 	if errors.Is(err, errUnderWay) {
 		log.Warn("stopped before everything was put back: leases bring it back to the queue within minutes")
-		return nil
+		return s.removeFolder() // which closing everything has not come to
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -45,8 +46,12 @@ type system struct {
 	timelines redis.UniversalClient
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
+	// folder holds the credentials of simulated apps; "" for none.
+	folder string
 	closers
 }
+
+func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
@@ -60,7 +65,13 @@ func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger,
 }
 
 func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (err error) {
-	if s.senders, err = openSenders(ctx, cfg.Apps, ledger, log, &s.closers); err != nil {
+	if anySimulated(cfg.Apps) {
+		if s.folder, err = os.MkdirTemp("", "pushpace-"); err != nil {
+			return err
+		}
+		s.add(s.removeFolder) // after the senders, which watch what is in it
+	}
+	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, ledger, log, &s.closers); err != nil {
 		return err
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))
