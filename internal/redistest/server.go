@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -239,26 +240,25 @@ func (s *Server) lastLog() string {
 
 // freePort finds a port that nobody listens on; with bus, port+10000 is free
 // as well.
+// freePort finds one below those that the system gives to whoever asks for any,
+// so that none takes it between a Kill and a Restart.
 func freePort(bus bool) (int, error) {
 	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if !bus {
-			return port, nil
-		}
-		if port > 65535-10000 {
-			continue
-		}
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+10000))); err == nil {
-			_ = l.Close()
+		port := 12000 + rand.IntN(10000)
+		if isFree(port) && (!bus || isFree(port+10000)) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("redistest: found no free port")
+}
+
+func isFree(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	_ = l.Close()
+	return true
 }
 
 // fatal is an error that polling cannot cure.
