@@ -65,7 +65,7 @@ const head = "POST /v1/notifications HTTP/1.1\r\nHost: localhost\r\nAuthorizatio
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	s := r.listen(func(o *config.HTTP) { o.ReadTimeout = 200 * time.Millisecond })
+	s := r.listen(func(o *config.HTTP) { o.ReadTimeout = time.Second })
 	if answer := raw(t, s, head+"Content-Length: 500\r\n\r\n{"); answer.StatusCode != http.StatusRequestTimeout || !answer.Close {
 		t.Errorf("%+v", answer)
 	}
