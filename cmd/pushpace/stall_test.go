@@ -12,12 +12,12 @@ import (
 const stallLimit = 20 * time.Millisecond
 
 // onQuietMachine runs f, which judges instants and answers what is wrong with
-// them or "", up to three times. When none is right the test fails, or is
+// them or "", up to five times. When none is right the test fails, or is
 // skipped if the machine has stood still each time.
 func onQuietMachine(t *testing.T, f func() string) {
 	t.Helper()
 	fault := ""
-	for range 3 {
+	for range 5 {
 		stop := make(chan struct{})
 		longest := make(chan time.Duration)
 		go watchStalls(stop, longest)

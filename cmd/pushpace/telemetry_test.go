@@ -18,6 +18,7 @@ func TestMetrics(t *testing.T) {
 	s := newSite(t)
 	s.simulate(t)
 	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	s.configure(t, shippedLimits, "default: {min_gap: 2s, rates: [10/1m]}")
 	workers := s.serve(t)
 	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String())
 	if url == "" {
