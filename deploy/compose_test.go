@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // A composition is what compose.yaml says. What it does not know is an error.
@@ -123,7 +124,10 @@ func TestComposedRedis(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("open sesame\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	_, port, err := net.SplitHostPort(redistest.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := compose(t).Services["redis"]
 	here := func(line string) string {
 		line = strings.NewReplacer("$$", "$", "/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
@@ -169,14 +173,4 @@ func TestComposedRedis(t *testing.T) {
 	if out, err := exec.CommandContext(ctx, "sh", "-c", here(s.Healthcheck.Test[1])).CombinedOutput(); err != nil {
 		t.Errorf("the health check fails: %v\n%s", err, out)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }

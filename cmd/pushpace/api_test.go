@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
@@ -21,21 +19,6 @@ import (
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/push"
 )
-
-// freeAddress is one on the loopback that nobody listens on. Its port is none
-// that is given to whoever asks for any.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 12000+rand.IntN(20000)))
-		if err == nil {
-			_ = l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("found no free port")
-	return ""
-}
 
 // serveAPI starts serve with these arguments and the API, and answers where that is.
 func (s *site) serveAPI(t *testing.T, args ...string) (*program, string) {

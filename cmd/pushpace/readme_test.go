@@ -65,7 +65,7 @@ func TestReadmeTour(t *testing.T) {
 	}
 	script := "set -e\n" + strings.Join(blocks(t, "tour"), "\n")
 	script = strings.ReplaceAll(script, "127.0.0.1:6379", server.Addr())
-	script = strings.ReplaceAll(script, "127.0.0.1:8080", freeAddress(t))
+	script = strings.ReplaceAll(script, "127.0.0.1:8080", redistest.FreeAddress(t))
 	script = strings.Replace(script, "go build -o pushpace ./cmd/pushpace", "ln -s '"+binary+"' pushpace", 1)
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Dir = dir

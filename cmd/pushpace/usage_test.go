@@ -154,11 +154,6 @@ func TestVersion(t *testing.T) {
 // its password, by every command that needs one.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = closed.Close()
 	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +163,7 @@ func TestRedisAway(t *testing.T) {
 	protected := redistest.Start(t, redistest.Password("another")).Addr()
 	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
 	for name, address := range map[string]string{
-		"unreachable": closed.Addr().String(), "hanging": hanging.Addr().String(), "wrong password": protected,
+		"unreachable": redistest.FreeAddress(t), "hanging": hanging.Addr().String(), "wrong password": protected,
 	} {
 		for _, args := range [][]string{{"serve"}, {"send", "--app", "demo", "--user", "u"}, {"check", "--redis"}, {"demo", "--redis", address}} {
 			t.Run(name+" "+args[0], func(t *testing.T) {

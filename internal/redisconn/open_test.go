@@ -219,16 +219,6 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.Start(t, redistest.Password("right"))
@@ -249,9 +239,9 @@ func TestOpenRefuses(t *testing.T) {
 		cfg  config.Redis
 		want string
 	}{
-		{"unreachable", patient(settings(config.Single, closedPort(t))), "cannot be reached"},
-		{"unreachable Cluster", patient(settings(config.Cluster, closedPort(t), closedPort(t))), "cannot be reached"},
-		{"unreachable Sentinel", patient(sentinel(closedPort(t))), "cannot be reached"},
+		{"unreachable", patient(settings(config.Single, redistest.FreeAddress(t))), "cannot be reached"},
+		{"unreachable Cluster", patient(settings(config.Cluster, redistest.FreeAddress(t), redistest.FreeAddress(t))), "cannot be reached"},
+		{"unreachable Sentinel", patient(sentinel(redistest.FreeAddress(t))), "cannot be reached"},
 		{"no such host", settings(config.Single, "host.invalid:6379"), "cannot be reached"},
 		{"silent", settings(config.Single, silent(t)), "does not answer"},
 		{"silent Cluster", settings(config.Cluster, silent(t), silent(t)), "does not answer"},

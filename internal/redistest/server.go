@@ -238,10 +238,20 @@ func (s *Server) lastLog() string {
 	return "\n" + string(log)
 }
 
-// freePort finds a port that nobody listens on; with bus, port+10000 is free
-// as well.
-// freePort finds one below those that the system gives to whoever asks for any,
-// so that none takes it between a Kill and a Restart.
+// FreeAddress is a host:port of the loopback that nobody listens on, and that
+// nobody is given who asks for any port.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	port, err := freePort(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// freePort finds a port that nobody listens on; with bus, port+10000 is free as
+// well. They are below those that the system gives to whoever asks for any, so
+// that none takes one between a Kill and a Restart.
 func freePort(bus bool) (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(10000)
