@@ -102,7 +102,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 
 	h := readHistory(t, overrides)
-	admitted := admissions(t, s.client, busy)
+	admitted := admissions(t, s.client, "demo", busy)
 	if found := violations.FindInForce(slices.Clone(admitted), h.inForce, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
 	}
@@ -117,7 +117,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	if len(seen) != len(sent) {
 		t.Errorf("%d of %d are in the ledger", len(seen), len(sent))
 	}
-	tolerance := 50*time.Millisecond + stall
+	tolerance := 50*time.Millisecond + 2*stall // of a worker and of a stand-in
 	if found := violations.FindInForce(slices.Clone(received), h.inForce, tolerance); len(found) > 0 {
 		t.Errorf("%d pushes exceed the limits in force with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
@@ -188,15 +188,15 @@ func (s *site) enqueueAll(t *testing.T, all map[string]*push.Notification) {
 	producers.Wait()
 }
 
-// admissions are those of the busy users' timelines, the general ones first.
-func admissions(t *testing.T, client redis.UniversalClient, busy int) []violations.Push {
+// admissions are those of the first users' timelines, by the limiter's clock.
+func admissions(t *testing.T, client redis.UniversalClient, app string, users int) []violations.Push {
 	t.Helper()
 	limiter := throttle.NewRedis(client, throttle.Options{})
 	defer limiter.Close()
 	var all []violations.Push
-	for i := range busy {
+	for i := range users {
 		user := fmt.Sprint("user-", i)
-		timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: "demo", User: user, Scopes: []throttle.Scope{{Name: throttle.General}, {Name: "news"}}})
+		timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: app, User: user, Scopes: []throttle.Scope{{Name: throttle.General}, {Name: "news"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func admissions(t *testing.T, client redis.UniversalClient, busy int) []violatio
 			news[a.ID] = true
 		}
 		for _, a := range timeline.Admissions[throttle.General] {
-			p := violations.Push{App: "demo", User: user, At: a.At}
+			p := violations.Push{App: app, User: user, At: a.At}
 			if news[a.ID] {
 				p.Category = "news"
 			}
