@@ -2,9 +2,7 @@ package push
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +10,9 @@ import (
 )
 
 // On one Redis the record of a notification changes in the same step as asynq's
-// queue: asynq's own scripts for enqueueing and for a job that is done are run
-// with the record's part before them. On a Cluster the two lie on different
-// nodes, and each takes its own step.
+// queue: asynq's own scripts for enqueueing, and for a job that is done (see
+// done.go), are run with the record's part before them. On a Cluster the two lie
+// on different nodes, and each takes its own step.
 
 // enqueueScript is asynq's enqueueCmd behind what accept and confirm do.
 //
@@ -93,74 +91,6 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	}
 	answer.SetVal(cmd.Val().([]any)[0])
 	return answer
-}
-
-// doneScript is asynq's doneCmd behind the settle of a notification that was
-// delivered at its first attempt.
-//
-// KEYS  asynq's active list, leases, task, and its counts of the day and in all;
-// record, counts
-// ARGV  asynq's ID, end of the day's count and largest count, which nothing
-// reaches; now and retention (ms), the outcomes; which end of the active list to
-// look from: -1 for the oldest, 1 for the newest
-var doneScript = redis.NewScript(`
-local known = redis.call('HMGET', KEYS[6], 'state', 'accepted', 'until')
-local state = known[1]
-if not state or state == 'waiting' or state == 'accepting' then
-  if state ~= 'waiting' then redis.call('HINCRBY', KEYS[7], 'accepted', 1) end
-  redis.call('HINCRBY', KEYS[7], 'delivered', 1)
-  redis.call('HSET', KEYS[6], 'state', 'delivered', 'accepted', known[2] or ARGV[4], 'ended', ARGV[4], 'outcomes', ARGV[6])
-  if known[3] then
-    redis.call('HDEL', KEYS[6], 'until', 'scope', 'rule')
-    redis.call('HINCRBY', KEYS[7], 'booked', -1)
-  end
-  local left = ARGV[5] - (ARGV[4] - (known[2] or ARGV[4]))
-  redis.call('PEXPIRE', KEYS[6], string.format('%.0f', math.max(left, 3600000)))
-end
-if redis.call('LREM', KEYS[1], ARGV[7], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
-if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
-if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end
-if redis.call('INCR', KEYS[4]) == 1 then redis.call('EXPIREAT', KEYS[4], ARGV[2]) end
-redis.call('INCR', KEYS[5])
-return redis.status_reply('OK')
-`)
-
-// DoneDelivered runs asynq's script for a job that is done, with these keys and
-// arguments, behind the settle of its notification as delivered. Running it
-// again changes nothing. It needs one Redis: see OneRedis. young says that the
-// job is likely to be among the newest of those in hand, since older ones are
-// stuck: it is looked for from that end.
-func (r *Records) DoneDelivered(ctx context.Context, id string, outcomes []TargetOutcome, young bool, keys []string, args ...any) *redis.Cmd {
-	told, err := r.encoded(outcomes)
-	if err != nil {
-		cmd := redis.NewCmd(ctx)
-		cmd.SetErr(err)
-		return cmd
-	}
-	end := -1
-	if young {
-		end = 1
-	}
-	tag := r.tag(shardOf(id))
-	return doneScript.Run(ctx, r.client, slices.Concat(keys, []string{tag + "id:" + id, tag + "counts"}),
-		slices.Concat(args, []any{time.Now().UnixMilli(), r.retention.Milliseconds(), told, end})...)
-}
-
-// encoded answers the outcomes as records hold them. Most are as the last were.
-func (r *Records) encoded(outcomes []TargetOutcome) (any, error) {
-	if last := r.lastEncoded.Load(); last != nil && slices.Equal(last.outcomes, outcomes) {
-		return last.text, nil
-	}
-	text, err := json.Marshal(outcomes)
-	if err == nil {
-		r.lastEncoded.Store(&encodedOutcomes{slices.Clone(outcomes), text})
-	}
-	return text, err
-}
-
-type encodedOutcomes struct {
-	outcomes []TargetOutcome
-	text     any // []byte
 }
 
 // OneRedis reports whether all keys of the client are on one server.

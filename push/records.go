@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,8 +25,6 @@ type Records struct {
 	client    redis.UniversalClient
 	prefix    string
 	retention time.Duration
-
-	lastEncoded atomic.Pointer[encodedOutcomes]
 }
 
 // recordShards spreads the records over the nodes of a Redis Cluster. It is
@@ -47,7 +44,7 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, retention: retention}
+	return &Records{client, prefix, retention}
 }
 
 // Prefix begins the records' keys.

@@ -27,7 +27,7 @@ import (
 type puller struct {
 	redis.UniversalClient
 	routes  routes
-	records *push.Records
+	dones   *doneGroups
 	oneStep bool
 	failed  atomic.Bool // the last pull
 	stalled atomic.Bool // a gate was, at the last pull
@@ -42,7 +42,7 @@ type puller struct {
 
 func newPuller(client redis.UniversalClient, records *push.Records, routes routes) *puller {
 	return &puller{
-		UniversalClient: client, routes: routes, records: records, oneStep: push.OneRedis(client),
+		UniversalClient: client, routes: routes, dones: newDoneGroups(client, records), oneStep: push.OneRedis(client),
 		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
 }
@@ -107,7 +107,11 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
 	cmd := insist(ctx, func(ctx context.Context) *redis.Cmd {
-		return p.records.DoneDelivered(ctx, id, d.outcomes, p.stalled.Load(), keys, args...)
+		cmd := redis.NewCmd(ctx)
+		if err := p.dones.done(ctx, id, d.outcomes, p.stalled.Load(), keys, args); err != nil {
+			cmd.SetErr(err)
+		}
+		return cmd
 	})
 	if err := cmd.Err(); err == nil || notFound(err) {
 		p.mu.Lock()

@@ -1,0 +1,117 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// doneScript is asynq's doneCmd for several jobs of a queue, each behind the
+// settle of its notification as delivered at its first attempt.
+//
+// KEYS  asynq's active list, leases, and its counts of the day and in all; then of
+// each job asynq's task, the record, counts
+// ARGV  end of the day's count; now and retention (ms); which end of the active
+// list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
+// the outcomes
+//
+// It answers of each job 1, or 0 where asynq's answers NOT FOUND.
+var doneScript = redis.NewScript(`
+local function settle(record, counts, outcomes)
+  local known = redis.call('HMGET', record, 'state', 'accepted', 'until')
+  local state, accepted = known[1], known[2] or ARGV[2]
+  if state and state ~= 'waiting' and state ~= 'accepting' then return end
+  if state ~= 'waiting' then redis.call('HINCRBY', counts, 'accepted', 1) end
+  redis.call('HINCRBY', counts, 'delivered', 1)
+  redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', ARGV[2], 'outcomes', outcomes)
+  if known[3] then
+    redis.call('HDEL', record, 'until', 'scope', 'rule')
+    redis.call('HINCRBY', counts, 'booked', -1)
+  end
+  local left = ARGV[3] - (ARGV[2] - accepted)
+  redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
+end
+local answers, done = {}, 0
+for i = 1, (#KEYS - 4) / 3 do
+  local task, id = KEYS[3 * i + 2], ARGV[2 * i + 3]
+  settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[2 * i + 4])
+  if redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
+    answers[i] = 1
+    done = done + 1
+  else
+    answers[i] = 0
+  end
+end
+if done > 0 then
+  if redis.call('INCRBY', KEYS[3], done) == done then redis.call('EXPIREAT', KEYS[3], ARGV[1]) end
+  redis.call('INCRBY', KEYS[4], done)
+end
+return answers
+`)
+
+// Dones are jobs of one queue that are done, each with its notification delivered
+// at the first attempt. They end in one step, and doing so again changes nothing.
+// It needs one Redis: see OneRedis. It is for one goroutine at a time.
+type Dones struct {
+	records *Records
+	keys    []string
+	args    []any
+	last    []TargetOutcome
+	encoded any // last
+}
+
+// NewDones takes the keys and arguments that asynq gives its script for a job that
+// is done, of any of the jobs.
+func (r *Records) NewDones(keys []string, args []any) *Dones {
+	return &Dones{
+		records: r, keys: []string{keys[0], keys[1], keys[3], keys[4]},
+		args: []any{args[1], nil, r.retention.Milliseconds(), nil},
+	}
+}
+
+// Add adds a job: its ID, its key, and what became of its notification's targets.
+func (d *Dones) Add(id, task string, outcomes []TargetOutcome) error {
+	if d.encoded == nil || !slices.Equal(d.last, outcomes) {
+		text, err := json.Marshal(outcomes)
+		if err != nil {
+			return err
+		}
+		d.last, d.encoded = outcomes, text
+	}
+	tag := d.records.tag(shardOf(id))
+	d.keys = append(d.keys, task, tag+"id:"+id, tag+"counts")
+	d.args = append(d.args, id, d.encoded)
+	return nil
+}
+
+// Len is how many there are.
+func (d *Dones) Len() int { return len(d.args)/2 - 2 }
+
+// Command is what ends them. young says that they are likely to be among the
+// newest of those in hand, since older ones are stuck: they are looked for from
+// that end.
+func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
+	d.args[1], d.args[3] = time.Now().UnixMilli(), -1
+	if young {
+		d.args[3] = 1
+	}
+	args := make([]any, 0, 3+len(d.keys)+len(d.args))
+	args = append(args, "evalsha", doneScript.Hash(), len(d.keys))
+	for _, key := range d.keys {
+		args = append(args, key)
+	}
+	return redis.NewCmd(ctx, append(args, d.args...)...)
+}
+
+// Read reads the answer to the Command. The client is for a server that does not
+// know the script. It answers of each job 1, or 0 when it is not in hand, or no
+// longer.
+func (d *Dones) Read(ctx context.Context, client redis.Scripter, cmd *redis.Cmd) ([]int64, error) {
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = doneScript.Eval(ctx, client, d.keys, d.args...)
+	}
+	return cmd.Int64Slice()
+}

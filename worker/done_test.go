@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// heldUp holds the first pipeline until it may go on, and counts the scripts.
+type heldUp struct {
+	first    sync.Once
+	begun    chan struct{}
+	goOn     chan struct{}
+	evalshas atomic.Int64
+}
+
+func (*heldUp) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*heldUp) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h *heldUp) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.first.Do(func() { close(h.begun); <-h.goOn })
+		for _, cmd := range cmds {
+			if cmd.Name() == "evalsha" {
+				h.evalshas.Add(1)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Jobs that are done while a command is under way share the next one, and each is
+// told of itself.
+func TestDoneTogether(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx := t.Context()
+		const queue, day, total = "asynq:{q}:", "asynq:{q}:processed:today", "asynq:{q}:processed"
+		ids := []string{"first"}
+		for i := range doneAtOnce {
+			ids = append(ids, fmt.Sprint(i))
+		}
+		const astray = "7" // not in hand
+		for _, id := range ids {
+			if id == astray {
+				continue
+			}
+			client.LPush(ctx, queue+"active", id)
+			client.ZAdd(ctx, queue+"lease", redis.Z{Score: 1, Member: id})
+			if err := client.HSet(ctx, queue+"t:"+id, "msg", "m").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hook := &heldUp{begun: make(chan struct{}), goOn: make(chan struct{})}
+		client.(*redis.Client).AddHook(hook)
+		shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Minute})
+		t.Cleanup(stop)
+		records := push.NewRecords(shared, "", 0)
+		groups := newDoneGroups(shared, records)
+		var all sync.WaitGroup
+		done := func(id string, inHand bool) {
+			all.Go(func() {
+				err := groups.done(ctx, id, []push.TargetOutcome{{Kind: "delivered", Reason: "OK"}}, false,
+					[]string{queue + "active", queue + "lease", queue + "t:" + id, day, total}, []any{id, time.Now().Add(time.Hour).Unix(), 1})
+				if inHand && err != nil || !inHand && !errors.Is(err, errNotInHand) {
+					t.Errorf("%s: %v", id, err)
+				}
+			})
+		}
+		done("first", true)
+		<-hook.begun
+		for _, id := range ids[1:] {
+			done(id, id != astray)
+		}
+		waiting := func() int {
+			groups.mu.Lock()
+			defer groups.mu.Unlock()
+			if group := groups.open[day]; group != nil {
+				return group.Len()
+			}
+			return 0
+		}
+		for waiting() < doneAtOnce {
+			runtime.Gosched()
+		}
+		close(hook.goOn)
+		all.Wait()
+		if n := hook.evalshas.Load(); n != 2 {
+			t.Errorf("%d commands for %d jobs", n, len(ids))
+		}
+		for _, id := range ids {
+			done(id, false) // again
+		}
+		all.Wait()
+		left := client.LLen(ctx, queue+"active").Val() + client.ZCard(ctx, queue+"lease").Val() + client.Exists(ctx, queue+"t:first").Val()
+		processed, _ := client.Get(ctx, day).Int()
+		ever, _ := client.Get(ctx, total).Int()
+		counts, err := records.Counts(ctx)
+		if err != nil || left != 0 || processed != doneAtOnce || ever != doneAtOnce || counts.Ended[push.Delivered] != int64(len(ids)) || client.TTL(ctx, day).Val() <= 0 {
+			t.Errorf("left %d, processed %d, ever %d, %+v (%v)", left, processed, ever, counts, err)
+		}
+	})
+}
