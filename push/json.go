@@ -11,14 +11,27 @@ import (
 // encodeJSON writes v compactly and leaves <, > and & as they are: escaping them
 // costs five bytes each of the 4096 that a platform takes.
 func encodeJSON(v any) ([]byte, error) {
-	buf := bytes.NewBuffer(make([]byte, 0, 512))
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	e.text.Reset()
+	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return bytes.Clone(bytes.TrimSuffix(e.text.Bytes(), []byte("\n"))), nil
 }
+
+// An encoder writes one value after the other into the same buffer.
+type encoder struct {
+	*json.Encoder
+	text bytes.Buffer
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := new(encoder)
+	e.Encoder = json.NewEncoder(&e.text)
+	e.SetEscapeHTML(false)
+	return e
+}}
 
 var errTrailing = errors.New("more than one JSON value")
 
