@@ -90,7 +90,7 @@ func (d *Dones) Add(id, task string, outcomes []TargetOutcome) error {
 // Len is how many there are.
 func (d *Dones) Len() int { return len(d.args)/2 - 2 }
 
-// Command is what ends them. young says that they are likely to be among the
+// Command is what ends them, to be sent. young says that they are likely to be among the
 // newest of those in hand, since older ones are stuck: they are looked for from
 // that end.
 func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
@@ -98,20 +98,15 @@ func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
 	if young {
 		d.args[3] = 1
 	}
-	args := make([]any, 0, 3+len(d.keys)+len(d.args))
-	args = append(args, "evalsha", doneScript.Hash(), len(d.keys))
-	for _, key := range d.keys {
-		args = append(args, key)
-	}
-	return redis.NewCmd(ctx, append(args, d.args...)...)
+	return doneScript.EvalSha(ctx, d.records.client.Pipeline(), d.keys, d.args...) // of a pipeline that is not sent
 }
 
-// Read reads the answer to the Command. The client is for a server that does not
-// know the script. It answers of each job 1, or 0 when it is not in hand, or no
+// Read reads the answer to the Command, which it repeats for a server that does
+// not know the script. It answers of each job 1, or 0 when it is not in hand, or no
 // longer.
-func (d *Dones) Read(ctx context.Context, client redis.Scripter, cmd *redis.Cmd) ([]int64, error) {
+func (d *Dones) Read(ctx context.Context, cmd *redis.Cmd) ([]int64, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		cmd = doneScript.Eval(ctx, client, d.keys, d.args...)
+		cmd = doneScript.Eval(ctx, d.records.client, d.keys, d.args...)
 	}
 	return cmd.Int64Slice()
 }

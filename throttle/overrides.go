@@ -204,22 +204,20 @@ const listPage = 1000
 
 // List answers each override once, in no order, until f answers false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
-	seen := map[string]bool{}
+	type level struct{ user, category string }
+	seen := map[level]bool{}
 	for cursor := uint64(0); ; {
-		fields, next, err := o.page(ctx, cursor, listPage)
+		some, next, err := o.page(ctx, cursor, listPage)
 		if err != nil {
 			return err
 		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			if seen[fields[i]] {
+		for _, override := range some {
+			at := level{override.User, override.Category}
+			if seen[at] {
 				continue
 			}
-			seen[fields[i]] = true
-			override, err := readOverride(fields[i], fields[i+1])
-			if err != nil {
-				return err
-			}
-			if !f(*override) {
+			seen[at] = true
+			if !f(override) {
 				return nil
 			}
 		}
@@ -243,17 +241,11 @@ func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (ove
 		}
 	}
 	for len(overrides) < limit {
-		var fields []string
-		if fields, at, err = o.page(ctx, at, limit); err != nil {
+		var some []Override
+		if some, at, err = o.page(ctx, at, limit); err != nil {
 			return nil, "", err
 		}
-		for i := 0; i+1 < len(fields); i += 2 {
-			override, err := readOverride(fields[i], fields[i+1])
-			if err != nil {
-				return nil, "", err
-			}
-			overrides = append(overrides, *override)
-		}
+		overrides = append(overrides, some...)
 		if at == 0 {
 			return overrides, "", nil
 		}
@@ -261,14 +253,21 @@ func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (ove
 	return overrides, strconv.FormatUint(at, 10), nil
 }
 
-func (o *Overrides) page(ctx context.Context, cursor uint64, limit int) ([]string, uint64, error) {
+func (o *Overrides) page(ctx context.Context, cursor uint64, limit int) (some []Override, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	fields, next, err := o.client.HScan(ctx, o.keys[0], cursor, "", int64(limit)).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the overrides: %w", err)
 	}
-	return fields, next, nil
+	for i := 0; i+1 < len(fields); i += 2 {
+		override, err := readOverride(fields[i], fields[i+1])
+		if err != nil {
+			return nil, 0, err
+		}
+		some = append(some, *override)
+	}
+	return some, next, nil
 }
 
 // A Change is an entry of the log.

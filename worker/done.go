@@ -86,28 +86,31 @@ func (g *doneGroups) join(id string, outcomes []push.TargetOutcome, keys []strin
 
 // send sends the group's command. It is joined for as long as possible.
 func (g *doneGroups) send(ctx context.Context, day string, group *doneGroup, young bool) {
-	var cmd *redis.Cmd
-	leave := func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.open[day] == group {
-			delete(g.open, day)
-		}
-		cmd = group.Command(ctx, young)
-	}
 	if g.pipeline == nil {
-		leave()
+		cmd := group.Command(ctx, young)
 		_ = g.client.Process(ctx, cmd) // the error is the command's
-	} else {
-		shared := new(pipeline.Group)
-		shared.Prepare = func() {
-			leave()
-			shared.Commands = []redis.Cmder{cmd}
-		}
-		if group.err = g.pipeline.Do(shared); group.err != nil {
-			leave() // it may not have
-			return
-		}
+		group.found, group.err = group.Read(ctx, cmd)
+		return
 	}
-	group.found, group.err = group.Read(context.WithoutCancel(ctx), g.client, cmd)
+	var cmd *redis.Cmd
+	shared := new(pipeline.Group)
+	shared.Prepare = func() {
+		g.close(day, group)
+		cmd = group.Command(ctx, young)
+		shared.Commands = []redis.Cmder{cmd}
+	}
+	if group.err = g.pipeline.Do(shared); group.err != nil {
+		g.close(day, group) // it may never have been prepared
+		return
+	}
+	group.found, group.err = group.Read(context.WithoutCancel(ctx), cmd)
+}
+
+// close lets nobody join any more.
+func (g *doneGroups) close(day string, group *doneGroup) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[day] == group {
+		delete(g.open, day)
+	}
 }
