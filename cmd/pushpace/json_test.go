@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -80,7 +82,9 @@ func TestChangesAsJSON(t *testing.T) {
 			t.Errorf("pause as %s: %+v", name, standing)
 		}
 		id := "held-" + name
-		s.send(t, exitDone, notification(id, "dan", "chat", "apns", "00")+strings.ReplaceAll(notification("bad-"+name, "cid", "", "apns", "00"), `"demo"`, `"gone"`))
+		// a worker may not know of the pause yet
+		later := fmt.Sprintf(`{"not_before":%q,`, time.Now().Add(time.Hour).Format(time.RFC3339))
+		s.send(t, exitDone, strings.Replace(notification(id, "dan", "chat", "apns", "00"), "{", later, 1)+strings.ReplaceAll(notification("bad-"+name, "cid", "", "apns", "00"), `"demo"`, `"gone"`))
 		var status worker.Status
 		if says(&status, "cancel", id); status.ID != id || status.State != push.Cancelled {
 			t.Errorf("cancel as %s: %+v", name, status)
