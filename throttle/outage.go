@@ -51,6 +51,7 @@ type OutageStats struct {
 	Unchecked int64     // granted without a check
 	Failed    int64     // answered with an error for want of the store
 	Since     time.Time // when the outage that lasts began; zero for none
+	Cause     error     // the last failure of the outage that lasts; nil for none
 }
 
 // WithOutage returns the limiter with a stated behaviour when its store is
@@ -70,7 +71,7 @@ func (o *Outage) Stats() OutageStats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stats := o.total
-	stats.Since = o.state.since
+	stats.Since, stats.Cause = o.state.since, o.state.err
 	return stats
 }
 

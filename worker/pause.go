@@ -15,12 +15,15 @@ type times struct {
 	paused  time.Duration // the first pause for misconfiguration
 	poll    time.Duration // between two looks at the shared pauses
 	webhook webhookTimes
+	// snapshot lies between two snapshots.
+	snapshot time.Duration
 }
 
 func (t *times) setDefaults() {
 	orDefault(&t.open, 5*time.Second)
 	orDefault(&t.paused, 30*time.Second)
 	orDefault(&t.poll, 500*time.Millisecond)
+	orDefault(&t.snapshot, time.Second)
 	t.webhook.setDefaults()
 }
 
@@ -82,6 +85,7 @@ func (r *route) pauseLeft(now time.Time) time.Duration {
 func (h *handler) learn(ctx context.Context, r *route, o providers.Outcome) providers.Outcome {
 	now := time.Now()
 	o, spiking := r.spike.judge(now, o)
+	r.note(now, o)
 	if o.Kind == providers.Delivered {
 		if !spiking && r.mended(now) {
 			h.Log.LogAttrs(ctx, slog.LevelInfo, "the app's provider works again", slog.String("app", r.app), slog.String("platform", string(r.platform)))

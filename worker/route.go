@@ -17,6 +17,7 @@ type route struct {
 	sender   providers.Sender
 	gate     *gate
 	breaker  *breaker
+	failures failures
 	spike    spike
 	queue    comebacks
 

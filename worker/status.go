@@ -15,14 +15,21 @@ import (
 // A RouteStatus is how one app's way to one platform is right now, as this
 // worker knows it.
 type RouteStatus struct {
-	App      string
-	Platform push.Platform
+	App      string        `json:"app"`
+	Platform push.Platform `json:"platform"`
 	// InFlight is how many notifications are being sent, Concurrency at most, and
 	// Queued how many stand before it for want of a place.
-	InFlight, Queued int
-	Breaker          BreakerState
-	// Pause is the reason of the pause in force; empty for none.
-	Pause providers.Reason
+	InFlight int          `json:"in_flight"`
+	Queued   int          `json:"queued"`
+	Breaker  BreakerState `json:"breaker"`
+	// Trouble is why the breaker is not closed; zero when it is.
+	Trouble Trouble `json:"trouble,omitzero"`
+	// Pause is the reason of the pause in force, empty for none, and Until when it
+	// ends, zero when it has no end.
+	Pause providers.Reason `json:"pause,omitempty"`
+	Until time.Time        `json:"until,omitzero"`
+	// CredentialEnds is when the credential in use does; zero when it does not.
+	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
 // A BreakerState is from a closed set.
@@ -62,10 +69,23 @@ func (r *route) status(now time.Time) RouteStatus {
 	case gobreaker.StateHalfOpen:
 		s.Breaker = BreakerHalfOpen
 	}
+	if s.Breaker != BreakerClosed {
+		s.Trouble = r.failures.last()
+		s.Trouble.Since = s.Trouble.Since.UTC()
+		s.Trouble.Next = now.Add(r.left(now)).UTC()
+	}
+	if ending, ok := r.sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
+		if at, ends := ending.CredentialExpiry(); ends {
+			s.CredentialEnds = at.UTC()
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pause.left(now) > 0 {
-		s.Pause = r.pause.Reason
+		s.Pause, s.Until = r.pause.Reason, r.pause.Until
+		if !s.Until.IsZero() {
+			s.Until = s.Until.UTC()
+		}
 	}
 	return s
 }

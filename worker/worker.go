@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -70,6 +71,8 @@ type Options struct {
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app.
 	Webhooks map[string]Webhook
+	// Version is what the worker's snapshots say that it is of.
+	Version string
 
 	times times
 }
@@ -102,6 +105,9 @@ func orDefault[T comparable](v *T, otherwise T) {
 type Worker struct {
 	lanes []*asynq.Server
 	h     *handler
+	// self is what does not change of the worker's snapshots.
+	self     Snapshot
+	draining atomic.Bool
 }
 
 // New returns a worker that has not started yet.
@@ -110,7 +116,7 @@ func New(o Options) (*Worker, error) {
 		return nil, errors.New("worker: Queue, Limiter, Limits and Records are required")
 	}
 	o.setDefaults()
-	w := &Worker{h: newHandler(&o)}
+	w := &Worker{h: newHandler(&o), self: identify(&o)}
 	told := new(said)
 	for i := range o.Lanes {
 		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, told, i))
@@ -142,6 +148,7 @@ func (w *Worker) Start() error {
 	w.h.followLimits()
 	w.h.deliverDeadTokens()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
+	w.h.side.Go(func() { w.leaveSnapshots(w.h.stopping) })
 	return nil
 }
 
@@ -150,6 +157,7 @@ func (w *Worker) Start() error {
 func (w *Worker) Shutdown() {
 	defer w.h.side.Wait()
 	defer w.h.stop()
+	w.draining.Store(true)
 	for _, lane := range w.lanes {
 		lane.Stop()
 	}

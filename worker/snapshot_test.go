@@ -1,0 +1,102 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func (r *rig) snapshots() []worker.Snapshot {
+	r.t.Helper()
+	all, err := worker.ReadSnapshots(context.Background(), r.client, "")
+	must(r.t, err)
+	return all
+}
+
+// Each worker tells what only it knows, and is gone when it ends.
+func TestSnapshots(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.hasten(time.Hour, time.Hour)
+		r.options.Version, r.options.ClockOffset = "v1.2.3", func() time.Duration { return 3 * time.Second }
+		if got := r.snapshots(); len(got) != 0 {
+			t.Fatalf("nobody is there, and is seen: %+v", got)
+		}
+		before := time.Now().Add(-time.Second)
+		first, second := r.start(), r.start()
+		wait(t, func() bool { return len(r.snapshots()) == 2 })
+		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+		r.enqueueMany("down", 20, apple)
+		var troubled worker.RouteStatus
+		wait(t, func() bool {
+			for _, s := range r.snapshots() {
+				if got := s.Routes[0]; got.Breaker != worker.BreakerClosed {
+					troubled = got
+					if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Lanes != 2 || s.Concurrency != 256 ||
+						!s.Pulls || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
+						t.Errorf("%+v", s)
+					}
+					return true
+				}
+			}
+			return false
+		})
+		trouble := troubled.Trouble
+		if troubled.App != "shop" || troubled.Platform != push.APNs || trouble.Reason != "ServiceUnavailable" ||
+			!strings.Contains(trouble.Error, "503") || strings.Contains(trouble.Error, appleToken) ||
+			trouble.Failures < 5 || trouble.Since.Before(before) || time.Until(trouble.Next) < time.Minute {
+			t.Errorf("%+v", troubled)
+		}
+		first()
+		if got := r.snapshots(); len(got) != 1 {
+			t.Errorf("%d are seen after one has ended", len(got))
+		}
+		for _, name := range []string{"alive", "snapshots"} {
+			if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+name).Val(); ttl <= 0 {
+				t.Errorf("%s lives for %s", name, ttl)
+			}
+		}
+		second()
+		if got := r.snapshots(); len(got) != 0 {
+			t.Errorf("%d are seen after all have ended", len(got))
+		}
+	})
+}
+
+// awayLimiter stands for a limiter whose store is away.
+type awayLimiter struct{ throttle.Limiter }
+
+func (awayLimiter) Stats() throttle.OutageStats {
+	return throttle.OutageStats{Since: time.Unix(1_795_219_200, 0), Cause: errors.New("NOPERM")}
+}
+
+func TestASnapshotTellsThatTheLimitsAreAway(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	r.options.Limiter = awayLimiter{r.options.Limiter}
+	r.start()
+	wait(t, func() bool { return len(r.snapshots()) == 1 })
+	if got := r.snapshots()[0].Limits; got.Since.Unix() != 1_795_219_200 || got.Cause != "NOPERM" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSnapshotsOnACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	t.Cleanup(func() { client.Close() })
+	r := newRig(t, client, unlimited)
+	r.start()
+	wait(t, func() bool { return len(r.snapshots()) == 1 })
+}
