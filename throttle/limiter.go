@@ -30,8 +30,9 @@ type Limiter interface {
 	// Peek answers what Acquire would, and changes nothing.
 	Peek(context.Context, Request) (Decision, error)
 	// Cancel gives back what the notification holds, admission or slot, and
-	// moves those who wait behind it forward. Cancelling twice, or what holds
-	// nothing, does nothing. It answers the bookings that now have an earlier slot.
+	// moves those who wait behind it forward; of one that is Used, the slot that it
+	// waits for only. Cancelling twice, or what holds nothing, does nothing. It
+	// answers the bookings that now have an earlier slot.
 	Cancel(context.Context, Request) ([]Booking, error)
 	// Inherit gives the notification the slot of another one of the same user and
 	// scopes, which no longer holds it. The next Acquire comes for it. When the
@@ -73,6 +74,9 @@ type Request struct {
 	// who come forward by the call, of Acquire or Reschedule, get no slot sooner
 	// than this, or than a second if that is less: they have to be woken first.
 	Wait time.Duration
+	// Used tells Cancel that the notification was sent, or may have been: its
+	// admission stays.
+	Used bool
 	// Report asks for Decision.Remaining. It costs a ZCOUNT for each rate.
 	Report bool
 }

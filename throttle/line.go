@@ -32,6 +32,7 @@ const (
 	opAcquire    = "acquire"
 	opPeek       = "peek"
 	opCancel     = "cancel"
+	opLeave      = "leave" // cancel, but that an admission stays
 	opReschedule = "reschedule"
 )
 

@@ -541,7 +541,11 @@ elseif op == 'peek' then
   if sent then send(sent) end
   if booked then wait_in('booked', booked) end
   if lined then wait_in('line', lined) end
-elseif op == 'cancel' then -- own entries stay out, and those behind move up
+elseif op == 'cancel' or op == 'leave' then -- own entries stay out, and those behind move up
+  if op == 'leave' and sent then -- but an admission that was used counts
+    send(sent)
+    sent = nil
+  end
   if sent or booked and count({all.booked}, booked, true) > 0 then shiftall(moved) end
   if cat and (sent or held > 0 and count({cat.line}, held, true) > 0) then shiftcat(moved) end
 else

@@ -87,6 +87,9 @@ func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {
 		return nil, err
 	}
+	if r.Used {
+		return m.move(ctx, &r, (*visit).leave)
+	}
 	return m.move(ctx, &r, (*visit).cancel)
 }
 

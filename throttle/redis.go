@@ -254,6 +254,9 @@ func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {
 		return nil, err
 	}
+	if r.Used {
+		return l.move(ctx, opLeave, r)
+	}
 	return l.move(ctx, opCancel, r)
 }
 
@@ -273,7 +276,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 	user := l.user(&r)
 	d, err := l.visit(ctx, op, &r, &user.keys, denial{})
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
-	if err == nil && op == opCancel {
+	if err == nil && (op == opCancel || op == opLeave) {
 		user.waits.Store(0)
 	}
 	for _, b := range d.Moved {

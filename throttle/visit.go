@@ -440,6 +440,21 @@ func (v *visit) follow() {
 // cancel takes the notification out and has those behind it move up.
 func (v *visit) cancel() {
 	v.takeOut(false)
+	v.moveUp()
+}
+
+// leave is cancel, but that an admission stays.
+func (v *visit) leave() {
+	v.takeOut(false)
+	if v.sent != none {
+		v.send(v.sent)
+		v.sent = none
+	}
+	v.moveUp()
+}
+
+// moveUp moves those up who wait behind what the notification held.
+func (v *visit) moveUp() {
 	if v.booked != none && v.all.booked.since(v.booked) > 0 || v.sent != none {
 		v.shift(v.all)
 	}

@@ -335,14 +335,14 @@ func (t *retuner) reschedule(ctx context.Context, r throttle.Request) ([]throttl
 // free takes those of a category that is exempt now out of the line for the
 // general limits, where they stand among others, and answers whom to wake.
 func (t *retuner) free(ctx context.Context, r throttle.Request, bookings []throttle.Booking, category string) ([]throttle.Booking, error) {
-	r.Wait = 0
+	r.Wait, r.Used = 0, true // what was admitted before the category was exempt counts
 	var freed []throttle.Booking
 	for _, b := range bookings {
 		if t.control.categoryOf(ctx, b.ID) != category {
 			continue
 		}
 		r.ID = b.ID
-		moved, err := t.Limiter.Cancel(ctx, r) // an exempt one holds no admission
+		moved, err := t.Limiter.Cancel(ctx, r)
 		if err != nil {
 			return freed, fmt.Errorf("give a slot back: %w", err)
 		}

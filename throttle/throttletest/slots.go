@@ -213,3 +213,44 @@ func heirHasTheSlot(s *stage) {
 		}
 	}
 }
+
+// usedAdmissionStays: a notification that was sent and waits to be sent again
+// gives its slot back when it is cancelled, and not the admission.
+func usedAdmissionStays(s *stage) {
+	for _, tt := range []struct {
+		name   string
+		scopes []throttle.Scope
+	}{
+		{"general limits", scopes(policy(10*time.Second), "", throttle.Policy{})},
+		{"both", scopes(policy(10*time.Second), "c", policy(0, rate(2, time.Second)))},
+		{"a category's limits", scopes(policy(0), "c", policy(10*time.Second))},
+	} {
+		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: time.Hour}
+		ask := func(status throttle.Status, id string) throttle.Decision {
+			r.ID = id
+			return s.want(s, status, r)
+		}
+		ask(throttle.Granted, "sent")
+		other := ask(throttle.Deferred, "other")
+		used := r
+		used.ID, used.Used = "sent", true
+		if moved := s.cancel(s, used); len(moved) > 0 {
+			s.Fatalf("%s: %+v come forward for an admission that was used", tt.name, moved)
+		}
+		s.Advance(other.Left)
+		ask(throttle.Granted, "other")
+		again := ask(throttle.Deferred, "sent")
+		ask(throttle.Deferred, "behind")
+		if moved := s.cancel(s, used); len(moved) != 1 || moved[0].ID != "behind" {
+			s.Fatalf("%s: %+v come forward for a slot that is given back", tt.name, moved)
+		}
+		if d := ask(throttle.Deferred, "behind"); d.At.Sub(again.At).Abs() > 10*time.Millisecond {
+			s.Fatalf("%s: who is behind has %v, want about %v", tt.name, d.At, again.At)
+		}
+		for scope, admissions := range s.timeline(s, r).Admissions {
+			if len(admissions) != 2 || admissions[0].ID != "sent" {
+				s.Fatalf("%s: scope %s has %+v", tt.name, scope, admissions)
+			}
+		}
+	}
+}

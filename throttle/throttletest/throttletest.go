@@ -96,6 +96,7 @@ var properties = []property{
 	{"slots stay apart when all ask at once", nil, slotsAskedAtOnce},
 	{"the same notification holds one slot", nil, sameHoldsOneSlot},
 	{"an heir has the slot of the one before", []Ability{SetClock}, heirHasTheSlot},
+	{"an admission that was used stays when it is cancelled", []Ability{SetClock}, usedAdmissionStays},
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
