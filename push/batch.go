@@ -29,7 +29,7 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	var batch []*acceptance // those on the pipe
 	var alone []int
 	for i, n := range notifications {
-		accepted, err := accept(n, now)
+		accepted, err := p.accept(ctx, n, now)
 		results[i] = Result{Receipt{ID: accepted.ID}, err}
 		switch {
 		case err != nil:

@@ -28,8 +28,9 @@ type Notification struct {
 	// Targets are the user's devices, 1 to 100.
 	Targets []Target `json:"targets"`
 
-	// What is shown. Push type alert shows all of it, liveactivity Title, Body and
-	// Sound, the others none of it. Subtitle is for Apple devices only.
+	// What is shown. Push type alert shows all of it, and has to show something;
+	// liveactivity shows Title, Body and Sound, the others nothing. Subtitle is for
+	// Apple devices only.
 	Title    string `json:"title,omitempty"`
 	Subtitle string `json:"subtitle,omitempty"`
 	Body     string `json:"body,omitempty"`
@@ -57,7 +58,8 @@ type Notification struct {
 
 	// NotBefore is the earliest instant to send at; zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// ExpiresAt is the instant after which it is worthless; zero means never.
+	// ExpiresAt is the instant after which it is worthless; zero means never. One
+	// that has passed is a fault, unless the ID is known.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// TTL is the alternative to ExpiresAt, counted from when it is accepted: the
 	// Producer turns it into ExpiresAt. Positive; zero means none.

@@ -63,7 +63,7 @@ type Receipt struct {
 // then looks at the record before it sends.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
 	now := time.Now()
-	accepted, err := accept(n, now)
+	accepted, err := p.accept(ctx, n, now)
 	receipt := Receipt{ID: accepted.ID}
 	if err != nil {
 		return receipt, err
@@ -100,7 +100,10 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 
 // accept answers the notification as it is accepted: with an ID, and with
 // ExpiresAt in place of TTL. The error is as Enqueue's.
-func accept(n *Notification, now time.Time) (Notification, error) {
+func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (Notification, error) {
+	if n == nil {
+		return Notification{}, Faults{{"", "is missing: it is nil"}}
+	}
 	accepted := *n
 	if accepted.ID == "" {
 		id, err := uuid.NewV7()
@@ -115,7 +118,23 @@ func accept(n *Notification, now time.Time) (Notification, error) {
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 	}
-	return accepted, nil
+	return accepted, p.inTime(ctx, &accepted, now)
+}
+
+// inTime refuses a notification that has expired, unless it is known: it was
+// accepted in time then, and is handed over again.
+func (p *Producer) inTime(ctx context.Context, n *Notification, now time.Time) error {
+	if n.ExpiresAt.IsZero() || n.ExpiresAt.After(now) {
+		return nil
+	}
+	_, err := p.records.Lookup(ctx, n.ID)
+	if errors.Is(err, ErrUnknownID) {
+		return Faults{{"/expires_at", "has passed"}}
+	}
+	if err != nil {
+		return fmt.Errorf("enqueue: %w", err)
+	}
+	return nil
 }
 
 // put puts a job on a queue, and answers whether it was there.

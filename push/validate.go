@@ -34,12 +34,16 @@ const (
 func (n *Notification) Validate() error {
 	f := n.faults()
 	if n.leastSize() <= MaxEncodedSize {
+		if len(f) == 0 {
+			n.checkShown(&f)
+		}
 		f = append(f, n.sizeFaults(len(f) == 0)...)
 	}
 	return f.err()
 }
 
-// faults are all but those of the rendered sizes.
+// faults are all but those of the rendered sizes, and of an alert that shows
+// nothing: one that is on the queue is sent.
 func (n *Notification) faults() Faults {
 	var f Faults
 	if size := n.leastSize(); size > MaxEncodedSize {

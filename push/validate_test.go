@@ -64,7 +64,7 @@ func TestValidateAccepts(t *testing.T) {
 	for name, change := range map[string]func(*Notification){
 		"every common field":         func(*Notification) {},
 		"no ID, generated later":     func(n *Notification) { n.ID = "" },
-		"the least":                  func(n *Notification) { *n = Notification{App: "a", User: "u", Targets: n.Targets} },
+		"the least":                  func(n *Notification) { *n = Notification{App: "a", User: "u", Targets: n.Targets, Title: "t"} },
 		"longest names":              func(n *Notification) { n.App, n.User = strings.Repeat("é", 64), strings.Repeat("u", 128) },
 		"longest ID":                 func(n *Notification) { n.ID = strings.Repeat("~", 128) },
 		"100 targets":                func(n *Notification) { n.Targets = targets(100) },

@@ -232,9 +232,10 @@ func TestADeadTokenSpendsNoSlot(t *testing.T) {
 func TestExpired(t *testing.T) {
 	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	past := to("past")
-	past.ExpiresAt = time.Now().Add(-time.Minute)
+	past.ExpiresAt = time.Now().Add(time.Second)
 	r.enqueue(past)
 	r.enqueue(to("taken"))
+	wait(t, func() bool { return time.Now().After(past.ExpiresAt) })
 	r.start()
 	r.settled(2)
 	soon := to("soon") // before the next slot

@@ -25,7 +25,7 @@ func TestEnqueue(t *testing.T) {
 		{"new", notification("order-1", "ada"), http.StatusAccepted, "order-1", false},
 		{"the same again", notification("order-1", "ada"), http.StatusOK, "order-1", true},
 		{"another", notification("a/b c?d#%", "ada"), http.StatusAccepted, "a/b c?d#%", false},
-		{"later", `{"id":"later","app":"demo","user":"ada","targets":[{"platform":"fcm","token":"t"}],"not_before":"2126-01-01T00:00:00Z"}`, http.StatusAccepted, "later", false},
+		{"later", `{"id":"later","app":"demo","user":"ada","targets":[{"platform":"fcm","token":"t"}],"title":"t","not_before":"2126-01-01T00:00:00Z"}`, http.StatusAccepted, "later", false},
 		{"every field", `{"id":"full","app":"demo","user":"ü","category":"orders","priority":"bulk","targets":[{"platform":"apns","token":"Ab"},{"platform":"fcm","token":"t:1"}],
 			"title":"a","subtitle":"b","body":"c","badge":0,"sound":"default","image":"https://example.com/a.png","thread":"d","channel":"e",
 			"data":{"k":"v","K":"w"},"push_type":"alert","collapse_key":"f","ttl":"2h","apns":{"aps":{"category":"x"}},"fcm":{"android":{"ttl":"3s"}}}`,

@@ -1,0 +1,65 @@
+package push
+
+import "slices"
+
+// nothingShown is what is wrong with an alert that nobody would see.
+const nothingShown = `alert has nothing to show: give a title or a body, or push_type "background" to wake the app in silence`
+
+// checkShown refuses an alert that a platform would take, and show nobody.
+func (n *Notification) checkShown(f *Faults) {
+	if n.pushType() != PushAlert || absent(n.APNs) && (n.Title != "" || n.Body != "") {
+		return
+	}
+	if n.has(APNs) && !n.shownByAPNs() || n.has(FCM) && !n.reachesFCM() {
+		f.add("/push_type", "%s", nothingShown)
+	}
+}
+
+// shownByAPNs reports whether the payload has an alert, a badge or a sound.
+func (n *Notification) shownByAPNs() bool {
+	derived, err := encodeJSON(apnsBody{Aps: n.aps()})
+	if err != nil {
+		return true // rendering says so
+	}
+	raw := n.APNs
+	if absent(raw) {
+		raw = []byte("{}")
+	}
+	payload, err := overlay(derived, raw)
+	if err != nil {
+		return true
+	}
+	aps, _ := payload["aps"].(map[string]any)
+	return aps["badge"] != nil || !isEmpty(aps["sound"]) || alertShows(aps["alert"])
+}
+
+// alertTexts are the members of an alert that are shown.
+var alertTexts = []string{"title", "subtitle", "body", "title-loc-key", "subtitle-loc-key", "loc-key"}
+
+func alertShows(alert any) bool {
+	parts, ok := alert.(map[string]any)
+	if !ok {
+		return !isEmpty(alert)
+	}
+	return slices.ContainsFunc(alertTexts, func(name string) bool { return !isEmpty(parts[name]) })
+}
+
+func isEmpty(v any) bool { return v == nil || v == "" }
+
+// reachesFCM reports whether there is anything for the app on Android: what has
+// only data is for the app to show.
+func (n *Notification) reachesFCM() bool {
+	if n.Title != "" || n.Body != "" || n.Image != "" || n.Sound != "" || n.Badge != nil || len(n.Data) > 0 {
+		return true
+	}
+	var block map[string]any
+	if absent(n.FCM) || decodeJSON(n.FCM, &block) != nil {
+		return false
+	}
+	for _, member := range block {
+		if member != nil {
+			return true
+		}
+	}
+	return false
+}
