@@ -2,7 +2,6 @@ package worker
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -18,7 +17,16 @@ type comeback struct {
 	failed bool
 }
 
-func (c *comeback) Error() string { return fmt.Sprintf("%s, back in %s", c.why, c.after) }
+func (c *comeback) Error() string { return c.why + backIn + c.after.String() }
+
+// Why a job returns, as asynq keeps it: Causes are read from it.
+const (
+	backIn      = ", back in "
+	whyDeferred = "deferred"
+	whyAgain    = "to be sent again"
+	whyBusy     = "the provider is busy"
+	whyPaused   = "the provider is paused"
+)
 
 // earliness is how much before its slot a deferred job is due on the queue:
 // asynq looks for delayed jobs only so often, and an idle lane for those that
@@ -28,22 +36,22 @@ const earliness = pollDelayed + pollFresh + 50*time.Millisecond
 
 // putOff is a deferral until the time left is over.
 func putOff(left time.Duration) *comeback {
-	return &comeback{why: "deferred", after: max(0, left-earliness)}
+	return &comeback{why: whyDeferred, after: max(0, left-earliness)}
 }
 
 // again is a new attempt after the delay.
 func again(delay time.Duration) *comeback {
-	return &comeback{why: "to be sent again", after: delay, failed: true}
+	return &comeback{why: whyAgain, after: delay, failed: true}
 }
 
 // busy is a new visit because a provider has as many pushes in flight as it may.
 func busy(delay time.Duration) *comeback {
-	return &comeback{why: "the provider is busy", after: delay}
+	return &comeback{why: whyBusy, after: delay}
 }
 
 // paused is a new visit because no provider that is left may be sent to now.
 func paused(left time.Duration) *comeback {
-	return &comeback{why: "the provider is paused", after: left}
+	return &comeback{why: whyPaused, after: left}
 }
 
 // later is a new visit because something of ours is away.

@@ -19,6 +19,7 @@ import (
 // Control is for operators: it looks at the notifications on the queue, and
 // takes them from it. Its zero value is not usable.
 type Control struct {
+	queue     redis.UniversalClient
 	records   *push.Records
 	limiter   throttle.Limiter
 	limits    *throttle.Limits
@@ -31,7 +32,7 @@ type Control struct {
 // pauses, which are under the records' prefix.
 func NewControl(queue redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *throttle.Limits) *Control {
 	prefix := records.Prefix()
-	return &Control{records, limiter, limits, asynq.NewInspectorFromRedisClient(queue), NewHolds(queue, prefix), NewPauses(queue, prefix)}
+	return &Control{queue, records, limiter, limits, asynq.NewInspectorFromRedisClient(queue), NewHolds(queue, prefix), NewPauses(queue, prefix)}
 }
 
 // ErrUnderWay means that a worker has the notification in its hands right now.

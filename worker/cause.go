@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Cause is what a notification waits for, from a closed set.
+type Cause string
+
+// The causes.
+const (
+	ForWorker   Cause = "worker"   // it is due: a worker takes it next, where one runs
+	InHand      Cause = "in_hand"  // a worker has it in its hands, and may wait there for a near instant
+	ForSchedule Cause = "schedule" // its producer has said when
+	ForLimit    Cause = "limit"    // one of its user's limits
+	ForAttempt  Cause = "attempt"  // another attempt, after one that failed
+	ForPause    Cause = "pause"    // an operator's pause
+	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
+	ForRecovery Cause = "recovery" // a worker that crashed, or a Redis that did not answer, while it was in hand
+)
+
+// Causes are all of them, in the order in which they are told.
+var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForRecovery}
+
+// waitsFor answers what a job waits for: where it is on the queue, what it says
+// of its last return to it, and what it holds. Operators' pauses are told from
+// providers' trouble by matching the pauses in force. n is nil when the job
+// cannot be read.
+func waitsFor(now time.Time, state JobState, returned string, n *push.Notification, pauses []Standing) Cause {
+	switch state {
+	case JobPending:
+		return ForWorker
+	case JobActive:
+		return InHand
+	case JobScheduled:
+		return ForSchedule
+	}
+	c := returnedFor(returned)
+	switch {
+	case n == nil:
+	case c == ForLimit && n.NotBefore.After(now):
+		return ForSchedule
+	case c == ForProvider:
+		for _, p := range pauses {
+			if p.Kind == ByOperator && p.matches(n, nil) {
+				return ForPause
+			}
+		}
+	}
+	return c
+}
+
+// returnedFor reads what a comeback has left in the job.
+func returnedFor(returned string) Cause {
+	why, _, _ := strings.Cut(returned, backIn)
+	switch why {
+	case whyDeferred:
+		return ForLimit
+	case whyAgain:
+		return ForAttempt
+	case whyBusy, whyPaused, "": // what is parked was never in a worker's hands
+		return ForProvider
+	}
+	return ForRecovery
+}
+
+// The numbers of the fields of asynq's TaskMessage that are read here.
+const (
+	payloadField  = 2
+	errorMsgField = 7
+)
+
+// readMessage answers the payload of asynq's message, and what it says of its
+// last return to the queue. What cannot be read is left out.
+func readMessage(message string) (payload []byte, returned string) {
+	fields := []byte(message)
+	for len(fields) > 0 {
+		number, kind, n := protowire.ConsumeTag(fields)
+		if n < 0 {
+			break
+		}
+		value := fields[n:]
+		length := protowire.ConsumeFieldValue(number, kind, value)
+		if length < 0 {
+			break
+		}
+		if kind == protowire.BytesType {
+			text, _ := protowire.ConsumeBytes(value)
+			switch number {
+			case payloadField:
+				payload = text
+			case errorMsgField:
+				returned = string(text)
+			}
+		}
+		fields = value[length:]
+	}
+	return payload, returned
+}

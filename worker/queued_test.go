@@ -1,0 +1,175 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// queued answers everything that waits, by ID.
+func (r *rig) queued(s worker.Selection) map[string]worker.Queued {
+	r.t.Helper()
+	all := map[string]worker.Queued{}
+	for cursor := ""; ; {
+		page, next, err := r.control().Queued(r.t.Context(), s, cursor)
+		must(r.t, err)
+		for _, q := range page {
+			all[q.ID] = q
+		}
+		if cursor = next; cursor == "" {
+			return all
+		}
+	}
+}
+
+// shares answers how many wait for each cause.
+func (r *rig) shares(sample int) map[worker.Cause]worker.Share {
+	r.t.Helper()
+	list, err := r.control().Waits(r.t.Context(), sample)
+	must(r.t, err)
+	all := map[worker.Cause]worker.Share{}
+	for _, s := range list {
+		all[s.For] = s
+	}
+	return all
+}
+
+func TestEveryCauseIsTold(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
+		holds := worker.NewHolds(client, "")
+		must(t, holds.Begin(t.Context(), worker.Hold{Category: "later"}))
+		stop := r.start()
+		for _, category := range []string{"marketing", "later"} {
+			for i := range 3 {
+				n := to(fmt.Sprintf("%s-%d", category, i))
+				n.Category, n.User = category, "ada"
+				if category == "later" && i == 2 {
+					n.CollapseKey = "last"
+				}
+				r.enqueue(n)
+			}
+		}
+		planned := to("planned")
+		planned.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(planned)
+		wait(t, func() bool {
+			all := r.queued(worker.Selection{})
+			return len(all) == 6 && !slices.ContainsFunc([]string{"later-0", "later-1", "later-2"}, func(id string) bool { return all[id].For != worker.ForPause })
+		})
+		stop()
+		r.enqueue(to("due"))
+		all := r.queued(worker.Selection{})
+		want := map[string]worker.Cause{"later-0": worker.ForPause, "later-1": worker.ForPause, "later-2": worker.ForPause, "planned": worker.ForSchedule, "due": worker.ForWorker}
+		for id, q := range all {
+			if q.Category == "marketing" {
+				want[id] = worker.ForLimit
+				if q.Scope != "marketing" || q.Rule != "1/24h" || time.Until(q.Until) < time.Hour {
+					t.Errorf("%+v", q)
+				}
+			}
+			if q.For != want[id] || q.App != "shop" || q.User == "" || q.Accepted.IsZero() {
+				t.Errorf("%+v, want it for %s", q, want[id])
+			}
+		}
+		if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
+			t.Errorf("%+v", all)
+		}
+		for selection, n := range map[worker.Selection]int{
+			{App: "shop"}: 7, {App: "other"}: 0, {Category: "marketing"}: 2, {User: "ada"}: 5, {User: "ada", Category: "later"}: 3, {CollapseKey: "last", Category: "later"}: 1,
+		} {
+			if got := r.queued(selection); len(got) != n {
+				t.Errorf("%+v selects %d, want %d", selection, len(got), n)
+			}
+		}
+		for _, sample := range []int{2, 100} {
+			shares := r.shares(sample)
+			sum := int64(0)
+			for cause, s := range shares {
+				sum += s.Count
+				if s.Oldest.IsZero() || time.Since(s.Oldest) > time.Minute {
+					t.Errorf("%s: the oldest is of %s", cause, s.Oldest)
+				}
+			}
+			exact := shares[worker.ForLimit].Count == 2 && shares[worker.ForPause].Count == 3
+			if sampled := shares[worker.ForLimit].Sampled || shares[worker.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
+				t.Errorf("of %d: %+v", sample, shares)
+			}
+			if shares[worker.ForWorker].Count != 1 || shares[worker.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
+				t.Errorf("of %d: %+v", sample, shares)
+			}
+		}
+	})
+}
+
+// What waits is read in pages, of which none is missed that stays.
+func TestQueuedPages(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, nil))
+		const n = 450
+		want := map[string]bool{}
+		for i := range n {
+			one := to(fmt.Sprintf("n-%d", i))
+			if want[one.ID] = true; i%3 == 0 {
+				one.NotBefore = time.Now().Add(time.Hour)
+			}
+			r.enqueue(one)
+		}
+		for cursor, pages := "", 0; ; pages++ {
+			page, next, err := r.control().Queued(t.Context(), worker.Selection{}, cursor)
+			must(t, err)
+			if len(page) > 450 {
+				t.Errorf("a page has %d", len(page))
+			}
+			for _, q := range page {
+				delete(want, q.ID)
+			}
+			if cursor = next; cursor == "" {
+				if pages < 1 {
+					t.Error("all at once")
+				}
+				break
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("%d are missed", len(want))
+		}
+		if _, _, err := r.control().Queued(t.Context(), worker.Selection{}, "99-x"); !errors.Is(err, push.ErrCursor) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestCancelEach(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, nil))
+		var ids []string
+		for i := range 40 {
+			one := to(fmt.Sprintf("n-%d", i))
+			one.NotBefore = time.Now().Add(time.Hour)
+			r.enqueue(one)
+			ids = append(ids, one.ID)
+		}
+		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), "n-3"))
+		for i, err := range r.control().CancelEach(t.Context(), append(ids, "nobody")) {
+			want := map[int]error{3: worker.ErrEnded, 40: push.ErrUnknownID}[i]
+			if !errors.Is(err, want) {
+				t.Errorf("%d: %v, want %v", i, err, want)
+			}
+		}
+		counts, err := r.records.Counts(t.Context())
+		must(t, err)
+		if counts.Ended[push.Cancelled] != 40 || counts.Waiting() != 0 {
+			t.Errorf("%+v", counts)
+		}
+	})
+}
