@@ -44,10 +44,14 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 			alone = append(alone, i)
 		}
 	}
+	var failed error
 	if len(batch) > 0 {
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, failed = pipe.Exec(ctx) // each command has its own error
 	}
 	for _, a := range batch {
+		if a.cmd.Err() == nil && a.cmd.Val() == nil { // but for that of a connection that Redis refuses
+			a.cmd.SetErr(failed)
+		}
 		r := &results[a.index]
 		switch err := a.read(a.cmd); {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 const (
@@ -151,7 +153,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 		}
 		answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, append([]any{"set", LogKept}, args...)...)
 	}
-	_, failed := pipe.Exec(ctx)
+	_, failed := pipeline.Exec(ctx, pipe)
 	for i, answer := range answers {
 		if err := setAnswer(answer); err != nil {
 			return fmt.Errorf("%s: %w", batch[i].name(), err)

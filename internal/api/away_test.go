@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -90,6 +92,74 @@ func TestRedisAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A Redis that refuses the connections is told as it is by every route, and
+// nothing reads as empty.
+func TestRedisRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ password, says, code string }{
+		"a password it did not ask for": {"", "Redis refuses the credentials (NOAUTH or WRONGPASS).", "NOAUTH"},
+		"another password":              {"first", "Redis refuses the credentials (NOAUTH or WRONGPASS).", "WRONGPASS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var options []redistest.Option
+			if c.password != "" {
+				options = append(options, redistest.Password(c.password))
+			}
+			server := redistest.Start(t, options...)
+			conn, err := redisconn.Open(t.Context(), config.Redis{
+				Address:  config.Address{Mode: config.Single, Hosts: []string{server.Addr()}},
+				Password: config.Secret(c.password), DialTimeout: redistest.Patience, Timeout: redistest.Patience,
+			}, 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			r := newRigOn(t, conn.Client.(*redis.Client), func(o *Options) { o.Apps = []string{"demo"} })
+			r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
+			admin := server.Client(t)
+			if err := admin.ConfigSet(t.Context(), "requirepass", "second").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Err(); err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range append(needy, struct{ token, method, path, body string }{producerToken, "GET", "/v1/notifications/zero", ""}) {
+				r.log.lines()
+				answer := r.do(http.StatusServiceUnavailable, call.token, call.method, call.path, call.body)
+				if p := answer.problem(t); p.Detail != c.says {
+					t.Errorf("%s %s: %q", call.method, call.path, p.Detail)
+				}
+				var line struct{ Cause string }
+				if lines := r.log.lines(); len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || !strings.Contains(line.Cause, c.code) {
+					t.Errorf("%s %s: logged %q", call.method, call.path, lines)
+				}
+			}
+		})
+	}
+}
+
+// A Redis that is full takes nothing, and a producer is told why.
+func TestRedisFull(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	r := newRigOn(t, redistest.Connect(t, server.Options()), func(o *Options) { o.Apps = []string{"demo"} })
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
+	if err := r.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{notification("one", "ada"), "[" + notification("two", "ada") + "]"} {
+		if p := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", body).problem(t); p.Detail != "Redis is full (OOM)." {
+			t.Errorf("%+v", p)
+		}
+	}
+	r.do(http.StatusOK, producerToken, "GET", "/v1/notifications/zero", "")
+	if err := r.client.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.taken("one")
 }
 
 // taken posts the notification until it is taken: with time-outs so short, a busy

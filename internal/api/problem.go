@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -97,9 +97,17 @@ func problemOf(err error) *problem {
 	case isJSON(err):
 		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
 	case isAway(err):
-		return &problem{Status: http.StatusServiceUnavailable, Detail: "Redis does not answer, or not as it should.", retryAfter: pause, cause: err}
+		return &problem{Status: http.StatusServiceUnavailable, Detail: away(err), retryAfter: pause, cause: err}
 	}
 	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
+}
+
+// away says what is wrong with Redis.
+func away(err error) string {
+	if trouble := redisconn.TroubleOf(err); trouble != redisconn.None {
+		return "Redis " + trouble.Says() + "."
+	}
+	return "Redis does not answer as it should."
 }
 
 // isAway reports whether the error is Redis's, or about the way there.
@@ -108,7 +116,7 @@ func isAway(err error) bool {
 		network net.Error // the end of a deadline, too
 		reply   redis.Error
 	)
-	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) {
+	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) || redisconn.TroubleOf(err) != redisconn.None {
 		return true
 	}
 	for _, one := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, redis.ErrClosed, pipeline.ErrClosed} {
@@ -178,24 +186,4 @@ func method(r *http.Request) string {
 		return r.Method
 	}
 	return "other"
-}
-
-// cause is what may be told of an error: its text may name what the client sent.
-func cause(err error) string {
-	var (
-		op    *net.OpError
-		reply redis.Error
-	)
-	switch {
-	case errors.As(err, &op):
-		return op.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "time-out"
-	case errors.Is(err, context.Canceled):
-		return "the client is gone"
-	case errors.As(err, &reply):
-		word, _, _ := strings.Cut(reply.Error(), " ")
-		return "redis: " + word
-	}
-	return fmt.Sprintf("%T", err)
 }

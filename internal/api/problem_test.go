@@ -23,7 +23,7 @@ import (
 // Only what Redis, or the way there, is to blame for is said to be.
 func TestProblemOf(t *testing.T) {
 	t.Parallel()
-	const redisWords, own = "Redis does not answer, or not as it should.", "This should not happen; the log says where it did."
+	const redisWords, odd, own = "Redis does not answer.", "Redis does not answer as it should.", "This should not happen; the log says where it did."
 	for _, c := range []struct {
 		err    error
 		status int
@@ -33,12 +33,13 @@ func TestProblemOf(t *testing.T) {
 		{context.DeadlineExceeded, http.StatusServiceUnavailable, redisWords},
 		{os.ErrDeadlineExceeded, http.StatusServiceUnavailable, redisWords},
 		{io.EOF, http.StatusServiceUnavailable, redisWords},
-		{redis.ErrClosed, http.StatusServiceUnavailable, redisWords},
+		{redis.ErrClosed, http.StatusServiceUnavailable, odd},
 		{redis.ErrPoolTimeout, http.StatusServiceUnavailable, redisWords},
-		{errors.New("redis: cluster has no nodes"), http.StatusServiceUnavailable, redisWords},
-		{fmt.Errorf("asynq: %w", errors.New("NOT_FOUND")), http.StatusServiceUnavailable, redisWords}, // it has just been done
+		{errors.New("redis: cluster has no nodes"), http.StatusServiceUnavailable, "Redis is a Cluster that is down (CLUSTERDOWN)."},
+		{fmt.Errorf("asynq: %w", errors.New("NOT_FOUND")), http.StatusServiceUnavailable, odd}, // it has just been done
 		{errors.New("UNKNOWN: redis eval error: dial tcp"), http.StatusServiceUnavailable, redisWords},
-		{throttle.ErrUnavailable, http.StatusServiceUnavailable, redisWords},
+		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
+		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{push.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{worker.ErrEnded, http.StatusConflict, "The notification has ended."},
@@ -51,12 +52,15 @@ func TestProblemOf(t *testing.T) {
 	}
 }
 
-// What nobody expects is logged once, without its words.
+// What nobody expects is logged once, without what it quotes.
 func TestUnknownError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	recorder := httptest.NewRecorder()
-	r.api.fail(recorder, httptest.NewRequest("GET", "/v1/audit", nil), "/v1/audit", "wall", errors.New(canary))
+	r.api.fail(recorder, httptest.NewRequest("GET", "/v1/audit", nil), "/v1/audit", "wall", fmt.Errorf("user %q of `%s`: the unexpected: \"%s", canary, canary, canary))
+	if line := r.log.b.String(); !strings.Contains(line, `"cause":"user … of …: the unexpected: "`) {
+		t.Error(line)
+	}
 	r.oneLine(http.StatusInternalServerError, "/v1/audit", "wall")
 	if recorder.Code != http.StatusInternalServerError || strings.Contains(recorder.Body.String(), canary) {
 		t.Errorf("%d %s", recorder.Code, recorder.Body)

@@ -152,9 +152,9 @@ func (p *Pipeline) send(batch []*Group) error {
 			_ = pipe.Process(ctx, cmd)
 		}
 	}
-	_, err := pipe.Exec(ctx)
+	_, err := Exec(ctx, pipe)
 	if err == nil || answered(err) {
-		return nil // a reply, of whichever command
+		return nil // a reply, of whichever command or to the connection
 	}
 	for _, g := range batch {
 		for _, cmd := range g.Commands {
@@ -265,7 +265,8 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 		return client, func() {}
 	}
 	p := New(single, o)
-	shared := single.WithTimeout(p.timeout) // a copy on the same connections
+	shared := single.WithTimeout(p.timeout) // a copy on the same connections, without hooks
+	shared.AddHook(Refusals{})
 	shared.AddHook(p.Hook())
 	pipelines.Store(shared, p)
 	return shared, func() {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
 )
@@ -38,7 +37,7 @@ func openEmbedded(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, e
 		_ = e.Close()
 		return nil, err
 	}
-	conn := &Conn{Client: redis.NewUniversalClient(opts), embedded: e}
+	conn := &Conn{Client: newClient(opts), embedded: e}
 	if err := ping(ctx, conn.Client); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the embedded Redis does not answer: %w", err)

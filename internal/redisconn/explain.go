@@ -11,34 +11,60 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// explain says what an error of the first commands means for whoever starts the
-// program.
+// explain says what an error of Redis, or on the way there, means for whoever
+// runs the program.
 func explain(err error, cfg config.Redis) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if words := meaning(err, cfg); words != "" {
+		return fmt.Errorf("%s: %w", words, err)
+	}
+	return err
+}
+
+// meaning is what is wrong and what to do, "" if that is not known.
+func meaning(err error, cfg config.Redis) string {
 	var (
 		op       *net.OpError
 		timeout  net.Error
 		record   tls.RecordHeaderError
 		verifies *tls.CertificateVerificationError
 	)
-	switch {
-	case errors.As(err, &record), errors.As(err, &verifies):
-		return fmt.Errorf("TLS fails: check tls: %w", err)
-	case errors.As(err, &op) && op.Op == "dial":
-		return fmt.Errorf("cannot be reached: check address, and that the server runs: %w", err)
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("does not answer: check that the server is well, and whether tls is on or off at both ends: %w", err)
-	}
 	message := err.Error()
 	switch {
-	case strings.Contains(message, "NOAUTH"), strings.Contains(message, "without any password configured"),
-		strings.Contains(message, "WRONGPASS"), strings.Contains(message, "invalid password"):
-		return fmt.Errorf("the credentials are refused: check username and password: %w", err)
+	case errors.As(err, &record), errors.As(err, &verifies):
+		return "TLS fails: check tls"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "cannot be reached: check address, and that the server runs"
 	case cfg.Address.Mode == config.Cluster && strings.Contains(message, "cluster support disabled"):
-		return fmt.Errorf("is no Cluster: write address as host:port, not as a list: %w", err)
+		return "is no Cluster: write address as host:port, not as a list"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "does not answer: check that the server is well, and whether tls is on or off at both ends"
 	case cfg.Address.Mode == config.Sentinel && strings.Contains(message, "all sentinels"):
-		return fmt.Errorf("no Sentinel knows the master: check address.sentinels and address.master: %w", err)
+		return "no Sentinel knows the master: check address.sentinels and address.master"
 	}
-	return err
+	switch TroubleOf(err) {
+	case Away:
+		return "does not answer: check that the server is well"
+	case Refused:
+		return "the credentials are refused: check username and password"
+	case Crowded:
+		return "takes no more clients: raise its maxclients, or have fewer"
+	case Full:
+		return "is full, nothing is accepted: raise its maxmemory, or make room"
+	case ReadOnly:
+		return "is a read-only replica: write the master as address, or the Sentinels"
+	case NoReplicas:
+		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write"
+	case NotSaved:
+		return "cannot save to its disk, and takes nothing: look into its log"
+	case Starting:
+		return "is loading its keys, or waits for its master: wait"
+	case Busy:
+		return "is held up by a script: wait, or end it by SCRIPT KILL"
+	case Broken:
+		return "the Cluster is down: not every slot has a master; look at its CLUSTER INFO"
+	}
+	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // startLimit bounds Open, all attempts included.
@@ -47,7 +48,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
-	conn := &Conn{Client: redis.NewUniversalClient(opts)}
+	conn := &Conn{Client: newClient(opts)}
 	if err = ping(ctx, conn.Client); err == nil {
 		conn.Warnings, err = inspect(ctx, conn.Client, cfg.Address.Mode)
 	}
@@ -60,6 +61,14 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 		return nil, fmt.Errorf("redis.strict refuses to start: %s", strings.Join(conn.Warnings, "; "))
 	}
 	return conn, nil
+}
+
+// newClient returns a client none of whose commands reads as empty when Redis
+// refuses the connection.
+func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
+	client := redis.NewUniversalClient(opts)
+	client.AddHook(pipeline.Refusals{})
+	return client
 }
 
 // discard closes a client and does not wait long: with silent Sentinels Close

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// causeBytes bounds what is told of an error.
+const causeBytes = 300
+
+// quoted is what errors quote: it may be what a client has sent, or what was kept
+// of it.
+var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
+
+// cause is what the log tells of an error: its text without what it quotes.
+func cause(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "the client is gone"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "time-out: " + plain(err)
+	}
+	return plain(err)
+}
+
+func plain(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "with args beginning with") // Redis, of a command that it does not know
+	text = quoted.ReplaceAllString(text, "…")
+	if open := strings.IndexAny(text, "\"`"); open >= 0 {
+		text = text[:open] // a quotation that does not end
+	}
+	if len(text) > causeBytes {
+		text = strings.ToValidUTF8(text[:causeBytes], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Exec executes the commands of a pipeline and answers the first error, as its
+// own Exec does. Where that is none of a command's, each command has it.
+//
+// go-redis leaves the commands without an error, and with no reply, when Redis
+// refuses the connection that they would have gone over: no password, a wrong
+// one, too many clients. Read then, each of them says that there is nothing.
+func Exec(ctx context.Context, pipe redis.Pipeliner) ([]redis.Cmder, error) {
+	cmds, err := pipe.Exec(ctx)
+	spread(cmds, err)
+	return cmds, err
+}
+
+// spread sets an error on all of the commands unless one of them has any.
+func spread(cmds []redis.Cmder, err error) {
+	if err == nil {
+		return
+	}
+	for _, cmd := range cmds {
+		if cmd.Err() != nil {
+			return
+		}
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(err)
+	}
+}
+
+// Refusals has every pipeline and transaction of a client do as Exec says.
+type Refusals struct{}
+
+// DialHook implements redis.Hook.
+func (Refusals) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (Refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (Refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		spread(cmds, err)
+		return err
+	}
+}

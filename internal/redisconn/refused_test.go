@@ -1,0 +1,133 @@
+package redisconn
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// No reply that failed reads as empty: where Redis refuses the connection, every
+// command has the error, however it was sent.
+func TestRefusedConnections(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]struct {
+		command []any
+		says    string
+		trouble Trouble
+	}{
+		"another password":   {[]any{"CONFIG", "SET", "requirepass", "changed"}, "NOAUTH", Refused},
+		"a user who may not": {[]any{"ACL", "SETUSER", "default", "-@all", "+acl|setuser"}, "NOPERM", None},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			conn := open(t, settings(config.Single, s.Addr()))
+			shared, stop := pipeline.Share(conn.Client, pipeline.Options{})
+			t.Cleanup(stop)
+			if err := shared.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+			admin := s.Client(t)
+			if err := admin.Do(t.Context(), refuse.command...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err() // without a right to, what is there is refused as well
+			everyCommandFails(t, conn.Client, refuse.says, refuse.trouble)
+			everyCommandFails(t, shared, refuse.says, refuse.trouble)
+		})
+	}
+}
+
+// A Redis that has as many clients as it takes refuses the next one.
+func TestTooManyClients(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	conn := open(t, settings(config.Single, s.Addr()))
+	admin := s.Client(t)
+	if err := admin.ConfigSet(t.Context(), "maxclients", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	// the answer may be lost with the connection that is closed behind it
+	everyCommandFails(t, conn.Client, "", "")
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{})
+	t.Cleanup(stop)
+	everyCommandFails(t, shared, "", "")
+}
+
+func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, trouble Trouble) {
+	t.Helper()
+	check := func(how string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), says) || says != "" && TroubleOf(err) != trouble {
+			t.Errorf("%s: %v, want %q (%q)", how, err, says, trouble)
+		}
+	}
+	ctx := t.Context()
+	commands := func(p redis.Cmdable) []redis.Cmder {
+		return []redis.Cmder{
+			p.Get(ctx, "k"), p.HGetAll(ctx, "h"), p.ZCard(ctx, "z"), p.XRange(ctx, "x", "-", "+"), p.Exists(ctx, "k"), p.Del(ctx, "k"),
+			p.EvalSha(ctx, redis.NewScript("return 1").Hash(), nil),
+		}
+	}
+	for _, cmd := range commands(c) {
+		check("alone: "+cmd.Name(), cmd.Err())
+	}
+	for how, pipe := range map[string]redis.Pipeliner{"pipeline": c.Pipeline(), "transaction": c.TxPipeline()} {
+		sent := commands(pipe)
+		_, err := pipe.Exec(ctx)
+		check(how, err)
+		for _, cmd := range sent {
+			check(how+": "+cmd.Name(), cmd.Err())
+		}
+	}
+	check("a script", redis.NewScript("return 1").Run(ctx, c, nil).Err())
+	check("ping", c.Ping(context.Background()).Err())
+}
+
+func TestTroubleOf(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Trouble{
+		"NOAUTH Authentication required.":                                                                    Refused,
+		"list the pauses: WRONGPASS invalid username-password pair or user is disabled.":                     Refused,
+		"UNKNOWN: redis eval error: dial tcp 127.0.0.1:1: connect: connection refused":                       Away,
+		"enqueue: INTERNAL_ERROR: redis eval error: OOM command not allowed when used memory > 'maxmemory'.": Full,
+		"READONLY You can't write against a read only replica.":                                              ReadOnly,
+		"NOREPLICAS Not enough good replicas to write.":                                                      NoReplicas,
+		"MISCONF Redis is configured to save RDB snapshots":                                                  NotSaved,
+		"LOADING Redis is loading the dataset in memory":                                                     Starting,
+		"BUSY Redis is busy running a script.":                                                               Busy,
+		"CLUSTERDOWN The cluster is down":                                                                    Broken,
+		"ERR max number of clients reached":                                                                  Crowded,
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                  None,
+		"NOPERM this user has no permissions to run the 'get' command":                                       None,
+		"NOSCRIPT No matching script.":                                                                       None,
+	} {
+		if got := TroubleOf(redisError(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	for _, err := range []error{nil, redis.Nil, context.Canceled} {
+		if got := TroubleOf(err); got != None {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+	for _, trouble := range Troubles[1:] {
+		if trouble.Says() == Away.Says() {
+			t.Errorf("%s has no words", trouble)
+		}
+	}
+}
+
+type redisError string
+
+func (e redisError) Error() string { return string(e) }
+func (redisError) RedisError()     {}

@@ -1,0 +1,32 @@
+package push_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A batch that a Redis refuses whose password has changed says so, notification
+// by notification, on a client of the producer's own too.
+func TestBatchWhereRedisRefusesTheConnection(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options := server.Options()
+	options.ClientName = "shop" // with a name, go-redis leaves the commands without an error
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	admin := server.Client(t)
+	if err := admin.ConfigSet(t.Context(), "requirepass", "changed").Err(); err != nil {
+		t.Fatal(err)
+	}
+	n := push.Notification{App: "demo", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "x"}}}
+	for _, r := range push.NewProducer(client, "", 0).EnqueueAll(t.Context(), []*push.Notification{&n, &n}) {
+		if r.Err == nil || !strings.Contains(r.Err.Error(), "NOAUTH") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
