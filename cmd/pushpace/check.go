@@ -24,7 +24,7 @@ func newCheck() *cobra.Command {
 		Short: "Validate the configuration and its credentials, and print what is effective",
 		Long: `check loads the configuration as serve does, the environment included, reads the
 credentials, and prints what is effective, without secrets. It connects to
-nothing, unless --redis asks it to connect to Redis.`,
+nothing, unless --redis asks it to connect to Redis, whose version it then tells.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
@@ -39,14 +39,12 @@ nothing, unless --redis asks it to connect to Redis.`,
 			return misusedf("%s: %w", file, err)
 		}
 		e := effectiveOf(cfg)
-		e.Warnings = cfg.Limits.Warnings()
+		e.Warnings = append(config.UnknownVariables(os.Environ()), cfg.Limits.Warnings()...)
 		if connect {
 			newLogger(cfg.Log, new(slog.LevelVar))
-			warnings, err := checkRedis(cmd.Context(), cfg)
-			if err != nil {
+			if err := e.connect(cmd.Context(), cfg); err != nil {
 				return err
 			}
-			e.Warnings = append(e.Warnings, warnings...)
 		}
 		fmt.Fprintln(os.Stderr, file+" is valid.")
 		return e.print(cmd.OutOrStdout(), asJSON)
@@ -64,22 +62,32 @@ func checkCredentials(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// checkRedis connects to each Redis of the configuration.
-func checkRedis(ctx context.Context, cfg *config.Config) ([]string, error) {
-	warnings := []string{}
-	all := []config.Redis{cfg.Redis}
-	if cfg.Limits.Redis != nil {
-		all = append(all, *cfg.Limits.Redis)
+// connect connects to each Redis of the configuration, and notes what it says of
+// itself.
+func (e *effective) connect(ctx context.Context, cfg *config.Config) error {
+	if err := e.Redis.connect(ctx, cfg.Redis, &e.Warnings); err != nil || e.Limits.Redis == nil {
+		return err
 	}
-	for _, r := range all {
-		conn, err := redisconn.Open(ctx, r, 2)
-		if err != nil {
-			return nil, err
-		}
-		warnings = append(warnings, conn.Warnings...)
-		_ = conn.Close()
+	return e.Limits.Redis.connect(ctx, *cfg.Limits.Redis, &e.Warnings)
+}
+
+func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, warnings *[]string) error {
+	if cfg.Address.Mode == config.Embedded {
+		fmt.Fprintln(os.Stderr, "redis embedded: nothing is connected to, and serve keeps nothing in it.")
+		return nil
 	}
-	return warnings, nil
+	conn, err := redisconn.Open(ctx, cfg, 2)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	*warnings = append(*warnings, conn.Warnings...)
+	e.Version = "unknown" // where INFO is not allowed
+	if info, err := conn.Client.InfoMap(ctx, "server").Result(); err == nil && info["Server"]["redis_version"] != "" {
+		e.Version = info["Server"]["redis_version"]
+	}
+	fmt.Fprintf(os.Stderr, "redis %s answers, version %s.\n", cfg.Address, e.Version)
+	return nil
 }
 
 // effective is the configuration as it takes effect, without secrets.
@@ -101,6 +109,7 @@ type effectiveRedis struct {
 	Username string `json:"username,omitempty"`
 	Password bool   `json:"password"` // whether there is one
 	Strict   bool   `json:"strict"`
+	Version  string `json:"version,omitempty"` // of a server that was connected to
 }
 
 type effectiveWorker struct {

@@ -86,6 +86,7 @@ func serve(ctx context.Context, c *configured) error {
 	defer signal.Stop(hangups)
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	warn(log, config.UnknownVariables(os.Environ()))
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
 	}

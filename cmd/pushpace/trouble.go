@@ -2,7 +2,6 @@ package main
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/providers/standin"
@@ -21,7 +20,7 @@ func trouble(flag, text string, retryAfter time.Duration) (*standin.Answer, erro
 		return &standin.Answer{Status: status, RetryAfter: retryAfter}, nil
 	}
 	a := new(standin.Answer)
-	if err := a.Fault.UnmarshalText([]byte(strings.ReplaceAll(text, "-", "_"))); err != nil {
+	if err := a.Fault.UnmarshalText([]byte(text)); err != nil {
 		return nil, misusedf("%s: want a status, close, goaway, goaway-unprocessed, black-hole, page or drain", flag)
 	}
 	return a, nil

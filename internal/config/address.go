@@ -4,10 +4,13 @@ import (
 	"errors"
 	"net"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/pushpace/pushpace/internal/near"
 )
 
 // Mode is how a Redis is reached.
@@ -67,6 +70,9 @@ func (a Address) String() string {
 	return hosts
 }
 
+// hostAlone is a host's name or address, IPv6 in brackets, without a port.
+var hostAlone = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])$`)
+
 // checkHost accepts host:port. The error does not repeat the text: people put
 // passwords into addresses.
 func checkHost(s string) error {
@@ -76,8 +82,10 @@ func checkHost(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	n, portErr := strconv.Atoi(port)
 	switch {
+	case err != nil && near.Name(s, []string{string(Embedded)}) == "" && hostAlone.MatchString(s):
+		return errors.New("the port is missing, such as in localhost:6379; " + wantAddress)
 	case err != nil, host == "", strings.ContainsAny(host, " \t\n/@,"):
-		return errors.New(wantAddress)
+		return errors.New(wantAddress + near.Hint(s, []string{string(Embedded)}))
 	case portErr != nil || n < 1 || n > 65535:
 		return errors.New("the port is not a number from 1 to 65535; " + wantAddress)
 	}

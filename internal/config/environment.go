@@ -23,22 +23,24 @@ const separator = "__"
 // letters: PUSHPACE_APPS__SHOP__APNS__KEY_FILE. A list is separated by commas,
 // and replaces the file's. A relative path starts at the working directory.
 //
-// A variable that has "__", or is a top-level key, and names no key is a fault.
-// Others that begin with PUSHPACE_ are left alone.
+// A variable that has "__", or is a top-level key, and names no key is a fault,
+// and so is one that spells a key but for its underscores. Of others that begin
+// with PUSHPACE_, UnknownVariables warns.
 func (d *decoder) environment(environ []string, into *Config) {
 	environ = slices.Sorted(slices.Values(environ))
 	root := reflect.ValueOf(into).Elem()
+	tops := fieldTags(root)
 	for _, entry := range environ {
 		variable, text, _ := strings.Cut(entry, "=")
 		path, ours := strings.CutPrefix(variable, variablePrefix)
 		if !ours {
 			continue
 		}
-		parts := strings.Split(path, separator)
-		if len(parts) == 1 && !slices.Contains(fieldTags(root), strings.ToLower(path)) {
-			continue
+		if isKey(path, tops) {
+			d.variable(assignment{variable, text}, "", strings.Split(path, separator), root)
+		} else if right := misspelt(path, text); right != "" {
+			d.faults = append(d.faults, Fault{Variable: variable, Message: "is no key for want of underscores: write " + right})
 		}
-		d.variable(assignment{variable, text}, "", parts, root)
 	}
 }
 
@@ -66,7 +68,11 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 		name := strings.ToLower(parts[0])
 		field, ok := fieldByTag(v, name)
 		if !ok || parts[0] != strings.ToUpper(name) {
-			fault(unknownKey(fieldTags(v)))
+			message := unknownKey(fieldTags(v))
+			if right := misspelt(strings.TrimPrefix(a.variable, variablePrefix), a.text); right != "" {
+				message += "; did you mean " + right + "?"
+			}
+			fault(message)
 			return
 		}
 		d.variable(a, join(key, name), parts[1:], field)

@@ -66,7 +66,7 @@ func TestEnvironment(t *testing.T) {
 		{"new Redis for the limits has its defaults", []string{"PUSHPACE_LIMITS__REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PREFIX=acme"},
 			func(c *Config) any { return *c.Limits.Redis },
 			Redis{Address: Address{Mode: Single, Hosts: []string{"h:1"}}, Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second}},
-		{"not ours", []string{"PUSHPACE_REQUIRE_REDIS=1", "PUSHPACE_CONFIG=x", "PUSHPACE_SERVICE_PORT=80", "PUSHPACE_REDIS_PORT=tcp://1.2.3.4:6379", "REDIS__DB=9", "no equals sign"},
+		{"not ours", append([]string{"REDIS__DB=9", "no equals sign"}, notOurs...),
 			func(c *Config) any { return c.Redis.DB }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,6 +79,30 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("got %#v, want %#v", got, tt.want)
 			}
 		})
+	}
+}
+
+// notOurs are variables that begin like ours and are somebody else's.
+var notOurs = []string{
+	"PUSHPACE_REQUIRE_REDIS=1", "PUSHPACE_CONFIG=x", "PUSHPACE_API=http://127.0.0.1:8080", "PUSHPACE_API_TOKEN=" + canary,
+	"PUSHPACE_SERVICE_HOST=10.0.0.1", "PUSHPACE_SERVICE_PORT=80", "PUSHPACE_SERVICE_PORT_HTTP=80", "PUSHPACE_PORT=tcp://10.0.0.1:80",
+	"PUSHPACE_PORT_80_TCP=tcp://10.0.0.1:80", "PUSHPACE_PORT_80_TCP_PROTO=tcp", "PUSHPACE_PORT_80_TCP_PORT=80", "PUSHPACE_PORT_80_TCP_ADDR=10.0.0.1",
+	"PUSHPACE_REDIS_SERVICE_HOST=10.0.0.2", "PUSHPACE_REDIS_SERVICE_PORT=6379", "PUSHPACE_REDIS_PORT=tcp://1.2.3.4:6379",
+	"PUSHPACE_REDIS_PORT_6379_TCP_ADDR=1.2.3.4",
+}
+
+// What names nothing is warned of, and what is somebody else's, or refused, is not.
+func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
+	environ := append([]string{
+		"PUSHPACE_FOO=" + canary, "PUSHPACE_REDIS_PORT_NUMBER=6379", "PUSHPACE_PORT=80", "PUSHPACE_=x", "PATH=/bin",
+		"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS_ADDRESS=h:1", "PUSHPACE_REDIS=h:1",
+	}, notOurs...)
+	got := UnknownVariables(environ)
+	const means = ": names no key of the configuration, and has no effect"
+	want := []string{"PUSHPACE_" + means, "PUSHPACE_FOO" + means, "PUSHPACE_PORT" + means, "PUSHPACE_REDIS_PORT_NUMBER" + means}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -101,6 +125,20 @@ func TestEnvironmentFaults(t *testing.T) {
 		{"PUSHPACE_REDIS__DB__X=1", "PUSHPACE_REDIS__DB__X: redis.db: is one value"},
 		{"PUSHPACE_REDIS__ADDRESS=redis://u:" + canary + "@h:1", "PUSHPACE_REDIS__ADDRESS: redis.address: a URL is not supported"},
 		{"PUSHPACE_REDIS__ADDRESS=embeded", "PUSHPACE_REDIS__ADDRESS: redis.address: want embedded"},
+		{"PUSHPACE_REDIS__ADDRESS=localhost", "PUSHPACE_REDIS__ADDRESS: redis.address: the port is missing, such as in localhost:6379; want embedded"},
+		{"PUSHPACE_REDIS__ADDRESS=[::1]", "PUSHPACE_REDIS__ADDRESS: redis.address: the port is missing"},
+		{"PUSHPACE_REDIS__ADDRESS=a:1,b", "PUSHPACE_REDIS__ADDRESS: redis.address: the port is missing"},
+		{"PUSHPACE_REDIS__ADDRESS=:" + canary + "@h", "PUSHPACE_REDIS__ADDRESS: redis.address: want embedded"},
+		{"PUSHPACE_REDIS_ADDRESS=h:1", "PUSHPACE_REDIS_ADDRESS: is no key for want of underscores: write PUSHPACE_REDIS__ADDRESS"},
+		{"PUSHPACE_REDISADDRESS=h:1", "PUSHPACE_REDISADDRESS: is no key for want of underscores: write PUSHPACE_REDIS__ADDRESS"},
+		{"PUSHPACE_REDIS_PASSWORD=" + canary, "PUSHPACE_REDIS_PASSWORD: is no key for want of underscores: write PUSHPACE_REDIS__PASSWORD"},
+		{"PUSHPACE_REDIS_ADDRESS_MASTER=m", "PUSHPACE_REDIS_ADDRESS_MASTER: is no key for want of underscores: write PUSHPACE_REDIS__ADDRESS__MASTER"},
+		{"PUSHPACE_LOG_LEVEL=debug", "PUSHPACE_LOG_LEVEL: is no key for want of underscores: write PUSHPACE_LOG__LEVEL"},
+		{"PUSHPACE_LIMITS_REDIS_TLS_CA_FILE=x", "PUSHPACE_LIMITS_REDIS_TLS_CA_FILE: is no key for want of underscores: write PUSHPACE_LIMITS__REDIS__TLS__CA_FILE"},
+		{"PUSHPACE_LIMITS_CATEGORIES_FLASH_SALE_MIN_GAP=1s",
+			"PUSHPACE_LIMITS_CATEGORIES_FLASH_SALE_MIN_GAP: is no key for want of underscores: write PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__MIN_GAP"},
+		{"PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE=x", "PUSHPACE_APPS_SHOP_EU_APNS_KEY_FILE: is no key for want of underscores: write PUSHPACE_APPS__SHOP_EU__APNS__KEY_FILE"},
+		{"PUSHPACE_LIMITS__DEFAULT_MIN_GAP=1s", "PUSHPACE_LIMITS__DEFAULT_MIN_GAP: limits: unknown key; want one of"},
 		{"PUSHPACE_REDIS__ADDRESS__HOST=h:1", "PUSHPACE_REDIS__ADDRESS__HOST: redis.address: unknown key; want one of master, sentinels"},
 		{"PUSHPACE_REDIS__ADDRESS__MASTER=main", "PUSHPACE_REDIS__ADDRESS__MASTER: redis.address.sentinels: is missing"},
 		{"PUSHPACE_REDIS__PASSWORD=" + canary, "PUSHPACE_REDIS__PASSWORD: redis.password: the embedded Redis takes no credentials"},

@@ -67,7 +67,7 @@ func TestAdmin(t *testing.T) {
 			t.Fatalf("%s %s: %d %s", method, path, status, text)
 		}
 	}
-	done("PUT", "/script", `{"token":"a","answers":[{"status":410,"since":"2026-11-20T20:00:00Z"},{"fault":"black_hole","delay":"50ms"}]}`)
+	done("PUT", "/script", `{"token":"a","answers":[{"status":410,"since":"2026-11-20T20:00:00Z"},{"fault":"black-hole","delay":"50ms"}]}`)
 	done("PUT", "/always", `{"status":429,"reason":"TooManyRequests","retry_after":"1m30s","retry_after_date":true}`)
 	for _, want := range []Answer{
 		{Status: 410, Since: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)},

@@ -5,6 +5,7 @@
 package standin
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -93,8 +94,10 @@ func (f Fault) String() string { return faults[f] }
 // MarshalText implements encoding.TextMarshaler.
 func (f Fault) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
+// UnmarshalText implements encoding.TextUnmarshaler. It takes a hyphen for an
+// underscore.
 func (f *Fault) UnmarshalText(text []byte) error {
+	text = bytes.ReplaceAll(text, []byte("-"), []byte("_"))
 	for fault, name := range faults {
 		if name == string(text) {
 			*f = fault

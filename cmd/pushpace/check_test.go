@@ -1,0 +1,68 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// check --redis says which Redis answered, and that the embedded one is not asked.
+func TestCheckTellsOfRedis(t *testing.T) {
+	t.Parallel()
+	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
+	if got := ended(t, setup{dir: dir}, "check", "--redis"); got.status != exitDone || !strings.Contains(got.stderr, "redis embedded: nothing is connected to") ||
+		strings.Contains(got.stdout, "version") {
+		t.Errorf("%+v", got)
+	}
+	address := redistest.Shared(t).Addr()
+	got := ended(t, setup{dir: dir, env: []string{"PUSHPACE_REDIS__ADDRESS=" + address}}, "check", "--redis", "--json")
+	var e effective
+	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if e.Redis.Version == "" || e.Redis.Version == "unknown" || !strings.Contains(got.stderr, "redis "+address+" answers, version "+e.Redis.Version+".\n") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A variable that is nearly a key is refused with the right name by every command
+// that reads the configuration; one that means nothing is warned of.
+func TestMistypedVariables(t *testing.T) {
+	t.Parallel()
+	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
+	for _, args := range [][]string{{"check", "--redis"}, {"serve"}, {"audit"}} {
+		got := ended(t, setup{dir: dir, env: []string{"PUSHPACE_REDIS_ADDRESS=127.0.0.1:9999"}}, args...)
+		if got.status != exitUsage || !strings.Contains(got.stderr, "PUSHPACE_REDIS_ADDRESS: is no key for want of underscores: write PUSHPACE_REDIS__ADDRESS") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	env := []string{"PUSHPACE_FOO=hunter2", "PUSHPACE_SERVICE_HOST=10.0.0.1", "PUSHPACE_REQUIRE_REDIS=1"}
+	got := ended(t, setup{dir: dir, env: env}, "check", "--json")
+	var e effective
+	if err := json.Unmarshal([]byte(got.stdout), &e); err != nil || len(e.Warnings) != 1 || !strings.HasPrefix(e.Warnings[0], "PUSHPACE_FOO: names no key") {
+		t.Errorf("%v: %+v", err, got)
+	}
+	p := start(t, setup{dir: dir, env: env}, "serve")
+	p.until(t, "serving", func() bool { return strings.Contains(p.stderr.String(), "msg=serving") })
+	p.terminate(t)
+	<-p.done
+	if log := p.stderr.String(); strings.Count(log, "PUSHPACE_FOO") != 1 || strings.Contains(log, "SERVICE_HOST") || strings.Contains(log, "hunter2") {
+		t.Errorf("the log:\n%s", log)
+	}
+}
+
+// A fault of the stand-ins is called the same by flags and by their admin, with
+// hyphens or underscores.
+func TestFaultsHaveTwoSpellings(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"black-hole", "black_hole", "goaway-unprocessed", "goaway_unprocessed"} {
+		if a, err := trouble("--fcm-fault", text, 0); err != nil || a.Fault.String() != strings.ReplaceAll(text, "-", "_") {
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// Package near finds the name that a mistyped one stands for.
+package near
+
+import "strings"
+
+// Name answers which of the names the mistyped one is nearest to: at most a third
+// of its letters away, where a letter too many, too few, another, or two that
+// changed places count as one; capitals do not count. "" when there is none.
+func Name(mistyped string, names []string) string {
+	const longest = 128 // of what people name things
+	typed := []rune(strings.ToLower(mistyped))
+	if len(typed) > longest {
+		return ""
+	}
+	best, least := "", len(typed)/3+1
+	for _, name := range names {
+		if d := distance(typed, []rune(strings.ToLower(name)), least); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// Hint is Name's answer as the end of an error, "" when there is none.
+func Hint(mistyped string, names []string) string {
+	name := Name(mistyped, names)
+	if name == "" {
+		return ""
+	}
+	return "; did you mean " + name + "?"
+}
+
+// distance is how many letters a and b are apart, or at least most when they are
+// that far apart. Source: the optimal string alignment distance.
+func distance(a, b []rune, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			other := 0
+			if a[i-1] != b[j-1] {
+				other = 1
+			}
+			row[j] = min(row[j-1]+1, last[j]+1, last[j-1]+other)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
