@@ -3,6 +3,8 @@ package push
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,18 +20,29 @@ import (
 // list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
 // the outcomes
 //
-// It answers of each job 1, or 0 where asynq's answers NOT FOUND.
+// It answers of each job 1, 0 where asynq's answers NOT FOUND, or the error of its
+// own record or counts, which keeps it in hand and no other. It begins with what a
+// Redis without memory does not refuse, so that it takes the rest too.
 var doneScript = redis.NewScript(`
+redis.call('ZREM', KEYS[2], '')
 local function settle(record, counts, outcomes)
-  local known = redis.call('HMGET', record, 'state', 'accepted', 'until')
+  local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
+  if known.err then return known.err end
   local state, accepted = known[1], known[2] or ARGV[2]
   if state and state ~= 'waiting' and state ~= 'accepting' then return end
-  if state ~= 'waiting' then redis.call('HINCRBY', counts, 'accepted', 1) end
-  redis.call('HINCRBY', counts, 'delivered', 1)
+  local counted = redis.pcall('HINCRBY', counts, 'delivered', 1)
+  if type(counted) == 'table' then return counted.err end
+  if state ~= 'waiting' then
+    counted = redis.pcall('HINCRBY', counts, 'accepted', 1)
+    if type(counted) == 'table' then
+      redis.call('HINCRBY', counts, 'delivered', -1)
+      return counted.err
+    end
+  end
   redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', ARGV[2], 'outcomes', outcomes)
   if known[3] then
     redis.call('HDEL', record, 'until', 'scope', 'rule')
-    redis.call('HINCRBY', counts, 'booked', -1)
+    redis.pcall('HINCRBY', counts, 'booked', -1)
   end
   local left = ARGV[3] - (ARGV[2] - accepted)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
@@ -37,8 +50,10 @@ end
 local answers, done = {}, 0
 for i = 1, (#KEYS - 4) / 3 do
   local task, id = KEYS[3 * i + 2], ARGV[2 * i + 3]
-  settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[2 * i + 4])
-  if redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
+  local problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[2 * i + 4])
+  if problem then
+    answers[i] = problem
+  elseif redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
     answers[i] = 1
     done = done + 1
   else
@@ -46,8 +61,8 @@ for i = 1, (#KEYS - 4) / 3 do
   end
 end
 if done > 0 then
-  if redis.call('INCRBY', KEYS[3], done) == done then redis.call('EXPIREAT', KEYS[3], ARGV[1]) end
-  redis.call('INCRBY', KEYS[4], done)
+  if redis.pcall('INCRBY', KEYS[3], done) == done then redis.call('EXPIREAT', KEYS[3], ARGV[1]) end
+  redis.pcall('INCRBY', KEYS[4], done)
 end
 return answers
 `)
@@ -102,11 +117,33 @@ func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
 }
 
 // Read reads the answer to the Command, which it repeats for a server that does
-// not know the script. It answers of each job 1, or 0 when it is not in hand, or no
-// longer.
-func (d *Dones) Read(ctx context.Context, cmd *redis.Cmd) ([]int64, error) {
+// not know the script. It answers of each job nil, ErrNotInHand, or what is wrong
+// with its record.
+func (d *Dones) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		cmd = doneScript.Eval(ctx, d.records.client, d.keys, d.args...)
 	}
-	return cmd.Int64Slice()
+	reply, err := cmd.Slice()
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != d.Len() {
+		return nil, fmt.Errorf("%d jobs are done, and %d answered for", d.Len(), len(reply))
+	}
+	problems := make([]error, len(reply))
+	for i, answer := range reply {
+		switch answer := answer.(type) {
+		case string:
+			problems[i] = fmt.Errorf("record of a notification: %s", answer)
+		case int64:
+			if answer == 0 {
+				problems[i] = ErrNotInHand
+			}
+		}
+	}
+	return problems, nil
 }
+
+// ErrNotInHand is what asynq's script answers for a job that is not in hand, or no
+// longer.
+var ErrNotInHand = errors.New("NOT FOUND")

@@ -35,10 +35,11 @@ var ErrNoLetter = errors.New("there is no dead letter with this ID")
 
 // SetAside keeps a job that cannot be read, and counts it as malformed, once
 // for each ID of a letter. When it was accepted as a notification, by a newer
-// producer, say, that ends as rejected instead.
+// producer, say, that ends as rejected instead; a job on another queue than the
+// notification's is not that.
 func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
-	if err == nil && !record.State.Ended() {
+	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {
 		l.State = Rejected
 		_, err = r.Settle(ctx, l.ID, End{State: Rejected, Error: l.Error, Letter: l})
 		return err

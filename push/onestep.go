@@ -28,10 +28,14 @@ if state then
   return {own and 1 or 0, own and '' or state}
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting'} end
+redis.call('LPUSH', KEYS[2], ARGV[2]) -- it and the next may be refused: then nothing is done
+local counted = redis.pcall('HINCRBY', KEYS[4], 'accepted', 1)
+if type(counted) == 'table' then
+  redis.call('LPOP', KEYS[2])
+  return counted
+end
 redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[5], 'accepted', ARGV[4])
-redis.call('HINCRBY', KEYS[4], 'accepted', 1)
 redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
-redis.call('LPUSH', KEYS[2], ARGV[2])
 return {1, ''}
 `)
 

@@ -133,6 +133,13 @@ func (r *Records) confirm(ctx context.Context, id string) error {
 	return err
 }
 
+// Arrive counts a notification as accepted that a worker found on that queue, and
+// that no Producer has accepted.
+func (r *Records) Arrive(ctx context.Context, id, queue string) error {
+	_, err := r.run(ctx, "arrive", id, queue)
+	return err
+}
+
 // Defer notes that the notification waits until that instant, and by which
 // scope and rule.
 func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, rule string) error {

@@ -3,6 +3,9 @@
 -- ARGV  op, ID, now (ms), retention (ms), then the operation's own
 local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
 local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+-- What has happened is noted by a Redis that is out of memory too: it refuses a
+-- script that grows something first, and not one that deletes first.
+if op == 'settle' or op == 'attempt' then redis.call('HDEL', record, '') end
 local state = redis.call('HGET', record, 'state')
 local open = not state or state == 'waiting' or state == 'accepting'
 
@@ -25,6 +28,9 @@ if op == 'accept' then
   return {'', ARGV[5]}
 elseif op == 'confirm' then
   if state == 'accepting' then accepted() end
+elseif op == 'arrive' then -- ARGV the queue
+  accepted()
+  redis.call('HSETNX', record, 'queue', ARGV[5])
 elseif op == 'defer' then
   if not open then return {} end
   accepted()

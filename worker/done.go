@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -15,9 +14,9 @@ import (
 // the first sends it, the others join until it leaves.
 type doneGroup struct {
 	*push.Dones
-	ready chan struct{} // closed when there is an answer
-	err   error
-	found []int64
+	ready    chan struct{} // closed when there is an answer
+	err      error
+	problems []error // of each job
 }
 
 // doneAtOnce bounds how many share a command: it holds Redis up for less than a
@@ -42,10 +41,6 @@ func newDoneGroups(client redis.UniversalClient, records *push.Records) *doneGro
 	return g
 }
 
-// errNotInHand is what asynq's script answers for a job that is not in hand, or
-// no longer.
-var errNotInHand = errors.New("NOT FOUND")
-
 // done ends a job, given the keys and arguments of asynq's script for it, and
 // settles its notification as delivered.
 func (g *doneGroups) done(ctx context.Context, id string, outcomes []push.TargetOutcome, young bool, keys []string, args []any) error {
@@ -61,10 +56,10 @@ func (g *doneGroups) done(ctx context.Context, id string, outcomes []push.Target
 		close(group.ready)
 	}
 	<-group.ready // as soon as the pipeline has an answer, or gives up
-	if group.err == nil && group.found[i] == 0 {
-		return errNotInHand
+	if group.err != nil {
+		return group.err
 	}
-	return group.err
+	return group.problems[i]
 }
 
 // join answers the job's group, and its place there.
@@ -89,7 +84,7 @@ func (g *doneGroups) send(ctx context.Context, day string, group *doneGroup, you
 	if g.pipeline == nil {
 		cmd := group.Command(ctx, young)
 		_ = g.client.Process(ctx, cmd) // the error is the command's
-		group.found, group.err = group.Read(ctx, cmd)
+		group.problems, group.err = group.Read(ctx, cmd)
 		return
 	}
 	var cmd *redis.Cmd
@@ -103,7 +98,7 @@ func (g *doneGroups) send(ctx context.Context, day string, group *doneGroup, you
 		g.close(day, group) // it may never have been prepared
 		return
 	}
-	group.found, group.err = group.Read(context.WithoutCancel(ctx), cmd)
+	group.problems, group.err = group.Read(context.WithoutCancel(ctx), cmd)
 }
 
 // close lets nobody join any more.

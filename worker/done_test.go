@@ -72,7 +72,7 @@ func TestDoneTogether(t *testing.T) {
 			all.Go(func() {
 				err := groups.done(ctx, id, []push.TargetOutcome{{Kind: "delivered", Reason: "OK"}}, false,
 					[]string{queue + "active", queue + "lease", queue + "t:" + id, day, total}, []any{id, time.Now().Add(time.Hour).Unix(), 1})
-				if inHand && err != nil || !inHand && !errors.Is(err, errNotInHand) {
+				if inHand && err != nil || !inHand && !errors.Is(err, push.ErrNotInHand) {
 					t.Errorf("%s: %v", id, err)
 				}
 			})

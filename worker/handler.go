@@ -41,9 +41,10 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix), holds: NewHolds(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
-		puller:     newPuller(o.Queue, o.Records, routes),
+		puller:     newPuller(o.Queue, o.Records, routes, o.Log),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
+	h.puller.aside = h.keepAside
 	h.holding.Store(&holdings{})
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
@@ -79,14 +80,14 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if h.hold(d) {
 		return h.standBack(ctx, d)
 	}
-	if delay := d.busy(time.Now()); delay > 0 {
+	if delay := h.busy(d, time.Now()); delay > 0 {
 		return busy(delay)
 	}
 	decision, err := h.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d)
-		return busy(max(busyDelay, d.busy(time.Now())))
+		return busy(max(busyDelay, h.busy(d, time.Now())))
 	case err != nil:
 		return later(err)
 	case decision.Status == throttle.Refused:

@@ -206,8 +206,8 @@ for i = 2, #ARGV do
   local key = ARGV[1] .. ARGV[i]
   if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
     redis.call('LPUSH', KEYS[2], ARGV[i])
-    redis.call('HSET', key, 'state', 'pending')
-  elseif redis.call('HGET', key, 'state') == 'active' then
+    redis.pcall('HSET', key, 'state', 'pending')
+  elseif redis.pcall('HGET', key, 'state') == 'active' then
     awake[#awake + 1] = ARGV[i]
   end
 end

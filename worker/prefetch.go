@@ -19,39 +19,58 @@ const prefetched = 8
 const handOut = 5 * time.Second
 
 // pullScript is asynq's dequeueCmd for several jobs. What is only for a stalled
-// gate it leaves on the queue, as asynq leaves what is to be retried.
+// gate it leaves on the queue, as asynq leaves what is to be retried. It begins
+// with a write that changes nothing, and that a Redis without memory refuses: what
+// were taken could not be finished. From the first job on nothing of one job's can
+// make it break off, so that none is lost.
 //
-// KEYS  pending, paused, active, lease, retry
-// ARGV  end of the lease (s), prefix of the tasks' keys, how many; then of each
-// stalled gate its mark and until when its jobs stay (Unix s)
+// KEYS  pending, paused, active, lease, retry, a string that is never there
+// ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
+// message may be; then of each stalled gate its mark and until when its jobs stay
+// (Unix s)
 //
-// It answers how many stay, and then pairs of ID and message.
+// It answers how many stay, then those in hand whose message is not read, as pairs
+// of ID and length, -1 for a task of another type, and then pairs of ID and message.
 var pullScript = redis.NewScript(`
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0} end
-local head = 0
-for i = 4, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0, {}} end
+redis.call('SETRANGE', KEYS[6], 0, '')
+redis.call('LLEN', KEYS[3])
+redis.call('ZCARD', KEYS[4])
+redis.call('ZCARD', KEYS[5])
+local longest, head = tonumber(ARGV[4]), 0
+for i = 5, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
 local function stays(message)
   if not message or head == 0 then return nil end
   message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 4, #ARGV, 2 do
+  for i = 5, #ARGV, 2 do
     if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
-local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0}
+local most, ids, leases, later, unread, answer = tonumber(ARGV[3]), {}, {}, {}, {}, {0, {}}
 while #ids < most and answer[1] < 256 do
   local id = redis.call('RPOP', KEYS[1])
   if not id then break end
   local key = ARGV[2] .. id
-  local message = redis.call('HGET', key, 'msg')
-  local at = stays(message)
+  local message, at
+  local length = redis.pcall('HSTRLEN', key, 'msg')
+  if type(length) == 'table' then length = -1 end
+  if length >= 0 and length <= longest then
+    message = redis.call('HGET', key, 'msg')
+    at = stays(message)
+  else
+    unread[#unread + 1] = id
+    unread[#unread + 1] = length
+  end
   if at then
     redis.call('HSET', key, 'state', 'retry')
     later[#later + 1] = at
     later[#later + 1] = id
     answer[1] = answer[1] + 1
   else
-    redis.call('HSET', key, 'state', 'active')
-    redis.call('HDEL', key, 'pending_since')
+    if length >= 0 then
+      redis.call('HSET', key, 'state', 'active')
+      redis.call('HDEL', key, 'pending_since')
+    end
     ids[#ids + 1] = id
     leases[#leases + 1] = ARGV[1]
     leases[#leases + 1] = id
@@ -66,32 +85,30 @@ if #ids > 0 then
   redis.call('ZADD', KEYS[4], unpack(leases))
 end
 if #later > 0 then redis.call('ZADD', KEYS[5], unpack(later)) end
+answer[2] = unread
 return answer
 `)
 
 // A pulled job is active on the queue, and in nobody's hands yet.
 type pulled struct {
 	id, message string
-	keys        []string // asynq's: pending, paused, active, lease
+	back        time.Time // see envelope
+	foreign     bool      // see envelope
+	keys        []string  // asynq's: pending, paused, active, lease
 	at          time.Time
 	lease       any // its end, in s
 }
 
 // pull takes jobs from the queue, hands out the first and keeps the others. It
-// answers nil when there is none, or many that stay come before it.
+// answers nil when there is none, or many that cannot be handed out come before it.
 func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
 	for range parkRounds {
-		reply, left, err := p.take(ctx, keys, args)
-		if err != nil || len(reply) < 2 && !left {
+		jobs, more, err := p.take(ctx, keys, args)
+		if err != nil || len(jobs) == 0 && !more {
 			return nil, err
 		}
-		if len(reply) < 2 {
+		if len(jobs) == 0 {
 			continue
-		}
-		now := time.Now()
-		jobs := make([]pulled, 0, len(reply)/2)
-		for i := 0; i+1 < len(reply); i += 2 {
-			jobs = append(jobs, pulled{reply[i], reply[i+1], keys, now, args[0]})
 		}
 		p.mu.Lock()
 		p.ready[keys[0]] = append(p.ready[keys[0]], jobs[1:]...)
@@ -101,20 +118,22 @@ func (p *puller) pull(ctx context.Context, keys []string, args []any) (*pulled, 
 	return nil, nil
 }
 
-// take answers pairs of ID and message, and whether any jobs were left.
-func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []string, left bool, err error) {
+// take takes jobs from the queue, and answers whether there may be more where
+// there are none.
+func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []pulled, more bool, err error) {
 	most := prefetched
 	if p.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	stalled := p.routes.stalled(time.Now())
 	p.stalled.Store(len(stalled) > 0)
-	args = []any{args[0], args[1], most}
+	lease := args[0]
+	args = []any{lease, args[1], most, maxMessage}
 	for _, s := range stalled {
 		args = append(args, s.mark, s.until.Unix())
 	}
-	retry := strings.TrimSuffix(keys[0], "pending") + "retry"
-	reply, err := pullScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{retry}), args...).Slice()
+	queue := strings.TrimSuffix(keys[0], "pending")
+	reply, err := pullScript.Run(ctx, p.UniversalClient, slices.Concat(keys, []string{queue + "retry", queue + "room"}), args...).Slice()
 	if err != nil {
 		return nil, false, err
 	}
@@ -122,11 +141,22 @@ func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []st
 	for _, s := range stalled {
 		s.parkedTo(s.until, n)
 	}
-	for _, text := range reply[1:] {
-		job, _ := text.(string)
-		jobs = append(jobs, job)
+	unread, _ := reply[1].([]any)
+	for i := 0; i+1 < len(unread); i += 2 {
+		id, _ := unread[i].(string)
+		length, _ := unread[i+1].(int64)
+		p.setAside(ctx, unreadJob(queueOf(keys[0]), id, length))
 	}
-	return jobs, n > 0, nil
+	now := time.Now()
+	for i := 2; i+1 < len(reply); i += 2 {
+		job := pulled{keys: keys, at: now, lease: lease}
+		job.id, _ = reply[i].(string)
+		job.message, _ = reply[i+1].(string)
+		if p.adopt(ctx, &job) {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs, n > 0 || len(reply) > 2 || len(unread) > 0, nil
 }
 
 // next hands out a job that was pulled before, or nil.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -24,14 +25,18 @@ import (
 //
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
+//
+// What asynq could not read, or would lose, it never sees: see unfit.go.
 type puller struct {
 	redis.UniversalClient
-	routes  routes
-	dones   *doneGroups
-	oneStep bool
-	failed  atomic.Bool // the last pull
-	stalled atomic.Bool // a gate was, at the last pull
-	visits  visits
+	routes   routes
+	dones    *doneGroups
+	oneStep  bool
+	failed   atomic.Bool // the last pull
+	stalled  atomic.Bool // a gate was, at the last pull
+	visits   visits
+	refusals refusals
+	aside    func(ctx context.Context, job unfit) error
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
@@ -40,9 +45,9 @@ type puller struct {
 	delivered map[string]delivered // by ID: handled, and not settled yet
 }
 
-func newPuller(client redis.UniversalClient, records *push.Records, routes routes) *puller {
+func newPuller(client redis.UniversalClient, records *push.Records, routes routes, log *slog.Logger) *puller {
 	return &puller{
-		UniversalClient: client, routes: routes, dones: newDoneGroups(client, records), oneStep: push.OneRedis(client),
+		UniversalClient: client, routes: routes, refusals: refusals{log: log}, dones: newDoneGroups(client, records), oneStep: push.OneRedis(client),
 		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
 }
@@ -83,16 +88,21 @@ func (p *puller) delivers(id string) bool {
 	return ok
 }
 
-// EvalSha takes the place of asynq's Dequeue, Done and Retry, and passes
-// everything else on. They are told by the keys that asynq's rdb gives them.
+// EvalSha takes the place of asynq's Dequeue, Done and Retry, and of its looks for
+// what is due and for what a crash has left, and passes everything else on. They are
+// told by the keys that asynq's rdb gives them.
 func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	switch {
 	case len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease"):
 		return p.dequeue(ctx, keys, args)
 	case len(keys) == 5 && len(args) == 3 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[4], ":processed"):
 		return p.done(ctx, sha, keys, args)
+	case len(keys) == 2 && len(args) == 4 && strings.HasSuffix(keys[1], ":pending"):
+		return forwardScript.Run(ctx, p.UniversalClient, keys, args...)
+	case len(keys) == 1 && len(args) == 2 && strings.HasSuffix(keys[0], ":lease"):
+		return p.crashed(ctx, keys[0], args)
 	case len(keys) == 8 && strings.HasSuffix(keys[3], ":retry"):
-		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
+		return p.insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
 	return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
@@ -104,9 +114,9 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 	d, ours := p.delivered[id]
 	p.mu.Unlock()
 	if !ours {
-		return insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
+		return p.insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}
-	cmd := insist(ctx, func(ctx context.Context) *redis.Cmd {
+	cmd := p.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
 		if err := p.dones.done(ctx, id, d.outcomes, p.stalled.Load(), keys, args); err != nil {
 			cmd.SetErr(err)
@@ -123,14 +133,14 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 
 // insist repeats what ends a job, which changes nothing the second time. asynq's
 // own repetitions come with a context that has ended, and never reach Redis.
-func insist(ctx context.Context, f func(context.Context) *redis.Cmd) *redis.Cmd {
+func (p *puller) insist(ctx context.Context, f func(context.Context) *redis.Cmd) *redis.Cmd {
 	cmd := f(ctx)
 	if ended(cmd) {
 		return cmd
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistFor)
 	defer cancel()
-	_ = persistFor(ctx, insistFor, func() error { // the error is the command's
+	_ = p.refusals.persist(ctx, insistFor, func() error { // the error is the command's
 		if cmd = f(ctx); ended(cmd) {
 			return nil
 		}
@@ -156,12 +166,18 @@ func notFound(err error) bool { return strings.Contains(err.Error(), "NOT FOUND"
 // itself for a queue that was just found empty.
 func (p *puller) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
+	if p.refusals.recording() {
+		cmd.SetErr(redis.Nil)
+		return cmd
+	}
 	job := p.next(ctx, keys[0], args[0])
 	if job == nil && !p.foundEmpty(keys[0]) {
 		var err error
 		job, err = p.pull(ctx, keys, args)
 		p.failed.Store(err != nil)
+		p.refusals.pulled(keys[0], err)
 		if err != nil {
+			_ = sleep(ctx, failedPause) // asynq asks again at once
 			cmd.SetErr(err)
 			return cmd
 		}
@@ -185,6 +201,9 @@ func (p *puller) foundEmpty(queue string) bool {
 	defer p.mu.Unlock()
 	return time.Now().Before(p.empty[queue])
 }
+
+// failedPause is how long a lane waits after a pull that failed.
+const failedPause = 100 * time.Millisecond
 
 // emptyFor is how long a queue that was found empty is not asked again. It
 // delays an urgent job by at most as much.

@@ -179,12 +179,12 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 				*o = outcome{}
 			}
 		}
-		return unsettled(errors.Join(err, persist(ctx, note)))
+		return unsettled(errors.Join(err, h.persist(ctx, note)))
 	}
 	if c.state != push.Waiting {
 		return h.finish(ctx, d, c)
 	}
-	if err := persist(ctx, note); err != nil {
+	if err := h.persist(ctx, note); err != nil {
 		return unsettled(err)
 	}
 	if !c.taken {
@@ -230,7 +230,7 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return persist(ctx, func() error { return h.deadTokens.Add(ctx, dead...) })
+	return h.persist(ctx, func() error { return h.deadTokens.Add(ctx, dead...) })
 }
 
 // finish settles the notification, once.
@@ -245,7 +245,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 		end.Letter = d.letter(c, d.attempts)
 	}
 	first := false
-	err := persist(ctx, func() (err error) {
+	err := h.persist(ctx, func() (err error) {
 		first, err = h.Records.Settle(ctx, d.ID, end)
 		return err
 	})
@@ -293,19 +293,7 @@ func (d *delivery) told() []push.TargetOutcome {
 	return told
 }
 
-// persist repeats a write that failed for a while: what was sent and is not
-// recorded would be sent again.
-func persist(ctx context.Context, write func() error) error {
-	return persistFor(ctx, 10*time.Second, write)
-}
-
-func persistFor(ctx context.Context, limit time.Duration, write func() error) error {
-	if err := write(); err == nil {
-		return nil
-	}
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, time.Second
-	_, err := backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, write() },
-		backoff.WithBackOff(b), backoff.WithMaxElapsedTime(limit))
-	return err
+// persist repeats a write that failed for a while.
+func (h *handler) persist(ctx context.Context, write func() error) error {
+	return h.puller.refusals.persist(ctx, 10*time.Second, write)
 }

@@ -17,7 +17,7 @@ import (
 // decode reads the job.
 func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, error) {
 	id, _ := asynq.GetTaskID(ctx)
-	back := h.puller.visits.take(id)
+	visit := h.puller.visits.take(id)
 	if task.Type() != push.TaskType {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
 	}
@@ -31,10 +31,11 @@ func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, erro
 	visits, _ := asynq.GetRetryCount(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	d := &delivery{
-		Notification: job.Notification, accepted: job.AcceptedAt, back: back, job: task.Payload(), queue: queue, visits: visits, replay: job.Replay,
+		Notification: job.Notification, accepted: job.AcceptedAt, back: visit.back, job: task.Payload(), queue: queue, visits: visits,
+		replay:   job.Replay || visit.foreign, // whoever put it there may not have looked whether it is known
 		outcomes: make([]outcome, len(job.Notification.Targets)),
 	}
-	if back.IsZero() {
+	if visit.back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
 	h.traceDelivery(ctx, d)
@@ -87,7 +88,7 @@ func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err erro
 	}
 	record, err := h.Records.Lookup(ctx, d.ID)
 	if errors.Is(err, push.ErrUnknownID) {
-		return false, nil
+		return false, h.Records.Arrive(ctx, d.ID, d.queue)
 	}
 	if err != nil {
 		return false, err

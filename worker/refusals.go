@@ -1,0 +1,146 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// refusals are what Redis refuses to write right now: it is out of memory, its
+// disk is full, it is a replica. Meanwhile nothing is taken from the queue and
+// nothing more is sent, since what became of it could not be recorded, and it
+// would be sent again.
+type refusals struct {
+	log *slog.Logger
+	any atomic.Bool
+
+	mu    sync.Mutex
+	pulls map[string]bool // by the key of what is pending: the last pull was refused
+	ends  int             // what cannot be recorded, and is tried again
+	told  bool
+}
+
+// refused tells an answer that concerns all writes from one that is a single
+// key's. That there is none is not looked at: pulls are not answered either.
+func refused(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) || notFound(reply) {
+		return false
+	}
+	text := reply.Error()
+	if strings.HasPrefix(text, "ERR") { // so Redis 6.2 begins what a script was refused
+		for _, word := range []string{"-OOM ", "-MISCONF ", "-NOREPLICAS ", "-READONLY "} {
+			if strings.Contains(text, word) {
+				return true
+			}
+		}
+		return false
+	}
+	return !strings.HasPrefix(text, "WRONGTYPE") && !strings.HasPrefix(text, "NOSCRIPT")
+}
+
+// held reports whether what came from that queue is not to be sent now.
+func (r *refusals) held(queue string) bool {
+	if !r.any.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ends > 0 || r.pulls[queueKey(queue, "pending")]
+}
+
+// recording reports whether an end cannot be recorded, so that nothing is pulled.
+func (r *refusals) recording() bool {
+	if !r.any.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ends > 0
+}
+
+// busy is after how long the delivery may be sent; 0 when it may now.
+func (h *handler) busy(d *delivery, now time.Time) time.Duration {
+	if h.puller.refusals.held(d.queue) {
+		return busyDelay
+	}
+	return d.busy(now)
+}
+
+// pulled notes how a pull has gone.
+func (r *refusals) pulled(pending string, err error) {
+	if err == nil && !r.any.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pulls == nil {
+		r.pulls = make(map[string]bool)
+	}
+	r.pulls[pending] = refused(err)
+	r.tell(err)
+}
+
+// ended notes that so many more, or fewer, ends cannot be recorded.
+func (r *refusals) ended(n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends += n
+	r.tell(err)
+}
+
+// tell logs when it begins and ends.
+func (r *refusals) tell(err error) {
+	now := r.ends > 0
+	for _, refused := range r.pulls {
+		now = now || refused
+	}
+	r.any.Store(now)
+	ctx := context.Background()
+	switch {
+	case now && !r.told:
+		r.told = true
+		r.log.LogAttrs(ctx, slog.LevelError, "Redis refuses to write: nothing is sent until it does, since it could not be recorded",
+			slog.Any("error", err))
+	case !now && r.told:
+		r.told = false
+		r.log.LogAttrs(ctx, slog.LevelInfo, "Redis writes again: the queue is worked off")
+	}
+}
+
+// persist repeats a write that failed for a while: what was sent and is not
+// recorded would be sent again. Nothing is pulled while Redis refuses it.
+func (r *refusals) persist(ctx context.Context, limit time.Duration, write func() error) error {
+	err := write()
+	if err == nil {
+		return nil
+	}
+	counted := false
+	count := func() {
+		if !counted && refused(err) {
+			counted = true
+			r.ended(1, err)
+		}
+	}
+	count()
+	defer func() {
+		if counted {
+			r.ended(-1, err)
+		}
+	}()
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, time.Second
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		err = write()
+		count()
+		return struct{}{}, err
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(limit))
+	return err
+}

@@ -1,0 +1,177 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A task whose key is of another type is set aside wherever it lies, and no
+// neighbour is lost or kept waiting.
+func TestATaskOfAnotherType(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		ctx, queue := t.Context(), push.Default.Queue()
+		key := "asynq:{" + queue + "}:"
+		const n = 40
+		for i := range n {
+			if i == n/2 {
+				must(t, client.Set(ctx, key+"t:bad-pending", "x", 0).Err())
+				must(t, client.LPush(ctx, key+"pending", "bad-pending").Err())
+			}
+			r.enqueue(to(fmt.Sprint("good-", i)))
+		}
+		soon := to("soon")
+		soon.NotBefore = time.Now().Add(500 * time.Millisecond)
+		r.enqueue(soon)
+		past := redis.Z{Score: float64(time.Now().Add(-5 * time.Minute).Unix())}
+		for _, set := range []string{"scheduled", "retry", "lease"} { // before all others
+			past.Member = "bad-" + set
+			must(t, client.Set(ctx, key+"t:bad-"+set, "x", 0).Err())
+			must(t, client.ZAdd(ctx, key+set, past).Err())
+		}
+		must(t, client.LPush(ctx, key+"active", "bad-lease").Err())
+		r.start()
+		counts := r.settled(n + 5)
+		if counts.Ended[push.Delivered] != n+1 || counts.Malformed != 4 {
+			t.Errorf("counts %+v", counts)
+		}
+		wait(t, func() bool {
+			audit, err := r.control().Audit(ctx)
+			must(t, err)
+			return audit.Queued == 0 && audit.Difference == 0
+		})
+	})
+}
+
+// A record or a count of another type keeps its own notification from ending, and
+// no other that ends in the same step.
+func TestARecordOfAnotherType(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx := t.Context()
+		records := push.NewRecords(client, "", 0)
+		ids := []string{"a", "bad", "b", "c", "d"}
+		producer := push.NewProducer(client, "", 0)
+		key := "asynq:{" + push.Default.Queue() + "}:"
+		now := time.Now()
+		dones := records.NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
+		for _, id := range ids {
+			_, err := producer.Enqueue(ctx, to(id))
+			must(t, err)
+			must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
+			must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
+			must(t, dones.Add(id, key+"t:"+id, []push.TargetOutcome{{Kind: "delivered"}}))
+		}
+		bad := ""
+		for shard := range 16 {
+			if k := fmt.Sprintf("pushpace:{records-%d}:id:bad", shard); client.Exists(ctx, k).Val() == 1 {
+				bad = k
+			}
+		}
+		must(t, client.Del(ctx, bad).Err())
+		must(t, client.Set(ctx, bad, "x", 0).Err())
+		cmd := dones.Command(ctx, false)
+		_ = client.Process(ctx, cmd)
+		problems, err := dones.Read(ctx, cmd)
+		must(t, err)
+		for i, id := range ids {
+			if (problems[i] != nil) != (id == "bad") {
+				t.Errorf("%s: %v", id, problems[i])
+			}
+		}
+		if left := client.LRange(ctx, key+"active", 0, -1).Val(); len(left) != 1 || left[0] != "bad" {
+			t.Errorf("in hand are %v", left)
+		}
+	})
+}
+
+// Jobs that others put on the queue, with asynq's own options, are delivered and
+// recorded as ours are, or set aside.
+func TestAsynqsOwnOptions(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		tasks := asynq.NewClientFromRedisClient(client)
+		queue := asynq.Queue(push.Default.Queue())
+		put := func(id string, options ...asynq.Option) {
+			t.Helper()
+			n := to(id)
+			payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+			must(t, err)
+			_, err = tasks.Enqueue(asynq.NewTask(push.TaskType, payload), append(options, asynq.TaskID(id), queue)...)
+			must(t, err)
+		}
+		r.enqueue(to("known"))
+		stop := r.start()
+		r.settled(1)
+		stop()
+		wait(t, func() bool { a, err := r.control().Audit(t.Context()); return err == nil && a.Queued == 0 })
+
+		put("known")
+		put("unique", asynq.Unique(time.Hour))
+		put("retention", asynq.Retention(time.Hour))
+		put("timeout", asynq.Timeout(time.Second))
+		put("group", asynq.Group("g"))
+		put("no-retry", asynq.MaxRetry(0), asynq.ProcessIn(time.Second))
+		put("deadline", asynq.Deadline(time.Now().Add(-time.Hour)))
+		_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
+		must(t, err)
+		r.start()
+		counts := r.settled(8)
+		if counts.Ended[push.Delivered] != 6 || counts.Malformed != 2 {
+			t.Errorf("counts %+v", counts)
+		}
+		for _, id := range []string{"known", "unique", "retention", "timeout", "group", "no-retry"} {
+			if got := len(r.pushed(id)); got != 1 {
+				t.Errorf("%s: pushed %d times", id, got)
+			}
+			if record := r.record(id); record.State != push.Delivered || record.Queue != push.Default.Queue() {
+				t.Errorf("%s: record %+v", id, record)
+			}
+		}
+		if letter := r.letter("deadline"); letter.Reason != string(push.MalformedEnvelope) || !strings.Contains(letter.Error, "expires_at") {
+			t.Errorf("letter %+v", letter)
+		}
+		if letter := r.letter("long"); letter.Reason != string(push.MalformedSize) || len(letter.Job) != 0 {
+			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
+		}
+		wait(t, func() bool {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			return audit.Queued == 0 && audit.Difference == 0
+		})
+		if n := r.archived(); n != 0 {
+			t.Errorf("%d are archived", n)
+		}
+		put("unique", asynq.Unique(time.Hour)) // the lock is free again
+	})
+}
+
+// What waits without that a Producer has accepted it can be looked up and cancelled.
+func TestWhatOthersEnqueuedIsCancelled(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+		r.start()
+		r.enqueue(to("first"))
+		r.settled(1)
+		payload, err := push.Encode(&push.Job{Notification: to("other"), AcceptedAt: time.Now()})
+		must(t, err)
+		_, err = asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, payload),
+			asynq.TaskID("other"), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(0))
+		must(t, err)
+		wait(t, func() bool {
+			status, err := r.control().Status(t.Context(), "other")
+			return err == nil && status.Deferrals > 0 && status.Job == "retry"
+		})
+		must(t, r.control().Cancel(t.Context(), "other"))
+		if record := r.record("other"); record.State != push.Cancelled || record.Queue != push.Default.Queue() {
+			t.Errorf("record %+v", record)
+		}
+	})
+}
