@@ -32,15 +32,15 @@ type claim struct {
 	// the server's to be, which is the claim's score
 	sent, stamp int64
 
-	clock  *clock
+	clock  *clock // of the node that it is sent to
 	group  pipeline.Group
 	spares []*command
 	used   int
 	reply  []byte
 }
 
-func newClaim(clock *clock) *claim {
-	c := &claim{clock: clock}
+func newClaim() *claim {
+	c := new(claim)
 	c.group.Prepare = c.build
 	return c
 }
@@ -260,7 +260,12 @@ func (p *resp) text() []byte {
 		p.fail()
 		return nil
 	}
-	if line[0] != '$' {
+	switch line[0] {
+	case '$':
+	case '-':
+		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
+		return nil
+	default:
 		return line[1:]
 	}
 	n, err := strconv.Atoi(string(line[1:]))

@@ -10,7 +10,8 @@ import (
 
 // claimOf is a claim whose commands were laid out and sent.
 func claimOf(scopes int, report, housekeep bool) *claim {
-	c := newClaim(newClock(newFakeClock().now))
+	c := newClaim()
+	c.clock = newClock(newFakeClock().now)
 	c.keys = &keys{sent: "sent", booked: "booked", catSent: "catsent", catBooked: "catbooked", line: "line"}
 	c.member, c.report, c.housekeep = "n", report, housekeep
 	p := Policy{MinGap: 1000, Rates: []Rate{{3, 1000}}}

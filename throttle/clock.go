@@ -10,12 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A clock predicts Redis's clock from this process's monotonic one, so that a
+// A clock predicts the clock of a Redis server from this process's monotonic one, so that a
 // step of the machine's time changes nothing. What it learns includes the way
 // to the server: the prediction is for when a command sent now is executed.
 type clock struct {
-	start time.Time
-	now   func() time.Time // the process's clock; tests set it
+	process
 
 	mu        sync.Mutex
 	known     bool
@@ -25,19 +24,19 @@ type clock struct {
 	seen      atomic.Int64 // the server's instant that was observed last, µs
 }
 
-func newClock(now func() time.Time) *clock { return &clock{start: now(), now: now} }
+// A process is this process's clock, of which only the progress counts.
+type process struct {
+	start time.Time
+	now   func() time.Time // tests set it
+}
 
-// elapsed answers the µs since the clock was made.
-func (c *clock) elapsed() int64 { return c.now().Sub(c.start).Microseconds() }
+// elapsed answers the µs since the start.
+func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-// learn asks the server for its time, unless the clock is known.
+func newClock(now func() time.Time) *clock { return &clock{process: process{now(), now}} }
+
+// learn asks the server for its time.
 func (c *clock) learn(ctx context.Context, client redis.Cmdable) error {
-	c.mu.Lock()
-	known := c.known
-	c.mu.Unlock()
-	if known {
-		return nil
-	}
 	sent := c.elapsed()
 	t, err := client.Time(ctx).Result()
 	if err != nil {

@@ -81,7 +81,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim
 	l.trips.Add(1)
 	reply, err := lineScript.Run(ctx, l.client, names, args...).Slice()
 	if err != nil {
-		return Decision{}, l.fail(op, err)
+		return Decision{}, troubled(op, err)
 	}
 	return readVisit(r, reply)
 }
@@ -185,7 +185,7 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
 	}
 	l.trips.Add(1)
 	if err := inheritScript.Run(ctx, l.client, lines, from, r.ID).Err(); err != nil {
-		return l.fail("inherit", err)
+		return troubled("inherit", err)
 	}
 	return nil
 }

@@ -27,31 +27,43 @@ type OutageOptions struct {
 // Outage is a Limiter that stands before another and decides what becomes of
 // calls while that one's store is away.
 //
-// An outage begins with a call that the store does not answer (an error that
-// wraps ErrUnavailable), and ends with the first that it does. Meanwhile one call at a time tries the store, a quarter of a
-// second after the last failure and later once a second; the others do not
-// wait: they get the last error, or with Open an Acquire or a Peek is Granted
-// with Decision.Unchecked. Cancel, Reschedule and Timeline get the error in
-// either mode.
+// An outage begins with a call that the store does not serve (an error that
+// wraps ErrUnavailable), and ends with the first that it does. Meanwhile one
+// call at a time tries the store, a quarter of a second after the last failure
+// and later once a second; the others do not wait: they get the last error, or
+// with Open an Acquire or a Peek is Granted with Decision.Unchecked. Cancel,
+// Reschedule and Timeline get the error in either mode.
+//
+// Where the limiter is Located, each node has outages of its own.
 //
 // A call whose own context ends says nothing of the store, and gets its error.
 type Outage struct {
 	limiter Limiter
+	locate  func(context.Context, Request) string // nil for a store in one place
 	mode    OnOutage
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	state outageState
+	last  map[string]*outageState // those that last, by node
 	total OutageStats
+}
+
+// A Located limiter keeps users on several nodes, each of which has its own
+// troubles.
+type Located interface {
+	// Node names the node of the request's user; "" is one too.
+	Node(context.Context, Request) string
 }
 
 // OutageStats are counts since the start of the process.
 type OutageStats struct {
-	Outages   int64     // begun
-	Unchecked int64     // granted without a check
-	Failed    int64     // answered with an error for want of the store
-	Since     time.Time // when the outage that lasts began; zero for none
-	Cause     error     // the last failure of the outage that lasts; nil for none
+	Outages   int64 // begun
+	Unchecked int64 // granted without a check
+	Failed    int64 // answered with an error for want of the store
+	// Since is when the first of the outages that last began; zero for none. Cause
+	// is what its store last said, and wraps ErrUnavailable.
+	Since time.Time
+	Cause error
 }
 
 // WithOutage returns the limiter with a stated behaviour when its store is
@@ -63,7 +75,11 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Outage{limiter: l, mode: mode, log: o.Log}
+	outage := &Outage{limiter: l, mode: mode, log: o.Log, last: map[string]*outageState{}}
+	if located, ok := l.(Located); ok {
+		outage.locate = located.Node
+	}
+	return outage
 }
 
 // Stats answers the counts.
@@ -71,7 +87,11 @@ func (o *Outage) Stats() OutageStats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stats := o.total
-	stats.Since, stats.Cause = o.state.since, o.state.err
+	for _, s := range o.last {
+		if stats.Since.IsZero() || s.since.Before(stats.Since) {
+			stats.Since, stats.Cause = s.since, s.err
+		}
+	}
 	return stats
 }
 
@@ -144,19 +164,23 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	if err := ctx.Err(); err != nil {
 		return answer, false, fmt.Errorf("throttle: %w", err)
 	}
-	probe, err := o.enter(mode)
+	node := ""
+	if o.locate != nil {
+		node = o.locate(ctx, r)
+	}
+	probe, err := o.enter(node, mode)
 	if err != nil {
 		return answer, true, err
 	}
 	answer, err = f(ctx, r)
 	switch {
 	case err == nil:
-		o.answered()
+		o.answered(node)
 	case errors.Is(err, ErrUnavailable) && !ended(ctx):
-		o.failed(mode, probe, err)
+		o.failed(node, mode, probe, err)
 		away = true
 	case probe:
-		o.learntNothing()
+		o.learntNothing(node)
 	}
 	return answer, away, err
 }
@@ -168,55 +192,73 @@ func ended(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-func (o *Outage) enter(mode OnOutage) (probe bool, err error) {
+func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	probe, err = o.state.enter(time.Now())
+	s := o.last[node]
+	if s == nil {
+		return false, nil
+	}
+	probe, err = s.enter(time.Now())
 	if err != nil {
-		o.count(mode)
+		o.count(s, mode)
 	}
 	return probe, err
 }
 
-// count counts a call that the store did not answer.
-func (o *Outage) count(mode OnOutage) {
-	o.state.calls++
+// count counts a call that the store did not serve.
+func (o *Outage) count(s *outageState, mode OnOutage) {
+	s.calls++
 	if mode == Open {
-		o.state.unchecked++
+		s.unchecked++
 		o.total.Unchecked++
 	} else {
 		o.total.Failed++
 	}
 }
 
-func (o *Outage) failed(mode OnOutage, probe bool, err error) {
+func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
-	began := o.state.fail(time.Now(), probe, err)
+	s := o.last[node]
+	began := s == nil
 	if began {
+		s = newOutage(time.Now())
+		o.last[node] = s
 		o.total.Outages++
 	}
-	o.count(mode)
+	s.fail(time.Now(), probe, err)
+	o.count(s, mode)
 	o.mu.Unlock()
 	if began {
-		o.log.Warn("the limits' store is away", "on_outage", string(o.mode), "error", err)
+		o.log.Warn("the limits' store is away", append(where(node), "on_outage", string(o.mode), "error", err)...)
 	}
 }
 
-func (o *Outage) answered() {
+func (o *Outage) answered(node string) {
 	o.mu.Lock()
-	over := o.state
-	o.state = outageState{}
+	over := o.last[node]
+	delete(o.last, node)
 	o.mu.Unlock()
-	if over.lasts() {
-		o.log.Info("the limits' store is back",
-			"lasted", time.Since(over.since), "calls", over.calls, "unchecked", over.unchecked)
+	if over != nil {
+		o.log.Info("the limits' store is back", append(where(node),
+			"lasted", time.Since(over.since), "calls", over.calls, "unchecked", over.unchecked)...)
 	}
 }
 
-func (o *Outage) learntNothing() {
+// where names the node for the log.
+func where(node string) []any {
+	if node == "" {
+		return nil
+	}
+	return []any{"node", node}
+}
+
+func (o *Outage) learntNothing(node string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.state.probing = false
+	if s := o.last[node]; s != nil {
+		s.probing = false
+	}
 }
 
 // The pause between two tries of the store doubles from the first to the last.
@@ -225,8 +267,7 @@ const (
 	lastPause  = time.Second
 )
 
-// An outageState is what is known of the outage that lasts. The zero value is
-// none.
+// An outageState is what is known of an outage that lasts.
 type outageState struct {
 	since   time.Time
 	err     error // the last
@@ -237,33 +278,27 @@ type outageState struct {
 	calls, unchecked int64 // that it met
 }
 
-func (s *outageState) lasts() bool { return !s.since.IsZero() }
+func newOutage(now time.Time) *outageState {
+	return &outageState{since: now, pause: firstPause, next: now.Add(firstPause)}
+}
 
 // enter answers the last error to a call that is not to try the store, and
 // whether the call is the one that tries while the others do not.
 func (s *outageState) enter(now time.Time) (probe bool, err error) {
-	switch {
-	case !s.lasts():
-		return false, nil
-	case s.probing || now.Before(s.next):
+	if s.probing || now.Before(s.next) {
 		return false, s.err
 	}
 	s.probing = true
 	return true, nil
 }
 
-// fail takes in that the store did not answer, and reports whether an outage
-// began. Calls that were under way when it began do not lengthen the pause.
-func (s *outageState) fail(now time.Time, probe bool, err error) (began bool) {
-	switch {
-	case !s.lasts():
-		*s = outageState{since: now, pause: firstPause, next: now.Add(firstPause)}
-		began = true
-	case probe:
+// fail takes in that the store did not serve a call. Calls that were under way
+// when the outage began do not lengthen the pause.
+func (s *outageState) fail(now time.Time, probe bool, err error) {
+	if probe {
 		s.probing = false
 		s.pause = min(2*s.pause, lastPause)
 		s.next = now.Add(s.pause)
 	}
 	s.err = err
-	return began
 }

@@ -115,7 +115,7 @@ func TestOutageClosedFailsFastAndProbes(t *testing.T) {
 		if fmt.Sprint(asked) != fmt.Sprint(want) {
 			t.Errorf("asked at %v; want %v", asked, want)
 		}
-		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400, Since: began}) {
+		if stats := o.Stats(); stats != (OutageStats{Outages: 1, Failed: 400, Since: began, Cause: errRefused}) {
 			t.Errorf("%+v", stats)
 		}
 		s.set(storeAnswers)

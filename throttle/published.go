@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -195,7 +194,7 @@ func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, rec
 		first = pipe.ZRangeWithScores(ctx, key, -nth, -nth)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return attempts{}, publishedError("attempt", err)
+		return attempts{}, troubled("published: attempt", err)
 	}
 	a := attempts{count: int(count.Val()), current: now, nth: now}
 	last := newest.Val()
@@ -218,17 +217,9 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	if err := s.client.Del(ctx, s.key(id)).Err(); err != nil {
-		return publishedError("clear", err)
+		return troubled("published: clear", err)
 	}
 	return nil
-}
-
-func publishedError(op string, err error) error {
-	var reply redis.Error
-	if errors.As(err, &reply) && !unavailable(reply) {
-		return fmt.Errorf("throttle: published: %s: Redis answered: %w", op, err)
-	}
-	return fmt.Errorf("%w: published: %s: %w", ErrUnavailable, op, err)
 }
 
 // minSweep is the number of IDs below which memory is not swept.

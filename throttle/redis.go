@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,15 +38,18 @@ type Redis struct {
 	prefix  string
 	keep    int64 // µs
 	timeout time.Duration
-	clock   *clock
+	process process
 
 	users *lru.Cache[userKey, *userState]
 	spare sync.Pool // *claim
 
 	mu     sync.RWMutex // guards what follows
-	nodes  map[*redis.Client]*pipeline.Pipeline
+	nodes  map[*redis.Client]*node
 	closed bool
 
+	ending sync.WaitGroup // of nodes that were forgotten
+
+	swept atomic.Int64 // when nodes were forgotten last, in µs of the process's clock
 	trips atomic.Int64
 }
 
@@ -76,8 +78,6 @@ func (u *userState) waitsUntil(elapsed int64) {
 }
 
 const (
-	// laneCount is how many pipelines to one node may be under way at once.
-	laneCount       = 2
 	usersRemembered = 16384
 	longestHint     = 3_600_000_000 // µs
 )
@@ -106,9 +106,9 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
-		clock: newClock(o.Now), users: users, nodes: map[*redis.Client]*pipeline.Pipeline{},
+		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*redis.Client]*node{},
 	}
-	l.spare.New = func() any { return newClaim(l.clock) }
+	l.spare.New = func() any { return newClaim() }
 	return l
 }
 
@@ -120,23 +120,18 @@ func (l *Redis) Close() error {
 		return nil
 	}
 	l.closed = true
+	nodes := l.nodes
+	l.nodes = nil
 	l.mu.Unlock()
-	for client, node := range l.nodes {
-		if pipeline.Of(client) != node {
-			node.Close()
-		}
+	for client, n := range nodes {
+		n.end(client)
 	}
+	l.ending.Wait()
 	return nil
 }
 
 // RoundTrips answers how many round trips the limiter has made.
 func (l *Redis) RoundTrips() int64 { return l.trips.Load() }
-
-// ClockOffset answers how far Redis's clock is ahead of this machine's, as
-// learned on the way; 0 before the first admission.
-func (l *Redis) ClockOffset() time.Duration {
-	return time.Duration(l.clock.wall.Load()) * time.Microsecond
-}
 
 // life is how long a set lives after its last entry: what is kept, and as much
 // again as the claims of a process may leave the expiry alone.
@@ -151,7 +146,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	if l.clock.elapsed() < user.waits.Load() {
+	if l.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if taken := user.claiming.take(); taken != nil {
@@ -162,12 +157,12 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		select {
 		case <-taken:
 		case <-ctx.Done():
-			return Decision{}, l.fail(opAcquire, ctx.Err())
+			return Decision{}, troubled(opAcquire, ctx.Err())
 		}
 		return l.wait(ctx, &r, user, denial{})
 	}
 	defer user.claiming.give() // once it is known what the next one has to wait for
-	if l.clock.elapsed() < user.waits.Load() {
+	if l.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	return l.arrive(ctx, &r, user)
@@ -177,18 +172,14 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
 	defer l.recycle(c)
-	err := l.run(ctx, c)
+	got, err := l.run(ctx, c)
+	if errors.Is(err, errNotHere) {
+		return l.wait(ctx, r, user, denial{})
+	}
 	if err != nil {
 		return Decision{}, err
 	}
-	got, err := c.parse()
-	if err != nil {
-		if errors.Is(err, errNotHere) {
-			return l.wait(ctx, r, user, denial{})
-		}
-		return Decision{}, err
-	}
-	l.clock.observe(c.sent, got.now)
+	c.clock.observe(c.sent, got.now)
 	stamp, housekept := c.stamp, c.housekeep
 	at, _, _ := decide(c.views, min(stamp, got.now))
 	granted := at <= min(stamp, got.now) && got.entered && !got.waiting && stampHolds(stamp, got.now)
@@ -205,10 +196,10 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(l.clock.elapsed() + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
+		user.waitsUntil(l.elapsed() + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
 	}
 	if housekept {
-		user.kept.Store(l.clock.elapsed() + 1)
+		user.kept.Store(l.elapsed() + 1)
 	} else if got.empty {
 		// the set is new, and has no expiry yet
 		if err := l.expire(ctx, r, user); err != nil {
@@ -225,7 +216,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 		return d, err
 	}
 	if d.Left > 0 {
-		user.waitsUntil(l.clock.elapsed() + min(longestHint, d.Left.Microseconds()))
+		user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
 	}
 	if r.Report {
 		d.Remaining, err = l.report(ctx, r, &user.keys, d.At.Add(-d.Left).UnixMicro())
@@ -281,7 +272,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 	}
 	for _, b := range d.Moved {
 		// they come soon, and a claim would be in their way
-		user.waitsUntil(l.clock.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
+		user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
 	}
 	return d.Moved, err
 }
@@ -306,7 +297,7 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
 	c.report, c.keep, c.life = r.Report, l.keep, l.life()
 	kept := user.kept.Load()
-	c.housekeep = kept == 0 || l.clock.elapsed()-kept > l.keep/4
+	c.housekeep = kept == 0 || l.elapsed()-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {
 		c.views = append(c.views, view{})
 	}
@@ -324,67 +315,23 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 
 func (l *Redis) recycle(c *claim) { l.spare.Put(c) }
 
-// run sends the claim through the pipeline of its node and waits for the reply.
-func (l *Redis) run(ctx context.Context, c *claim) error {
+// run sends the claim through the pipeline of its node, and reads the reply.
+func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
 	if err := ctx.Err(); err != nil {
-		return l.fail(opAcquire, err)
+		return claimed{}, troubled(opAcquire, err)
 	}
-	node, err := l.node(ctx, c.keys.sent)
+	n, err := l.node(ctx, c.keys.sent)
 	if err != nil {
-		return l.fail(opAcquire, err)
+		return claimed{}, troubled(opAcquire, err)
 	}
+	c.clock = n.clock
 	l.trips.Add(1)
-	if err := node.Do(&c.group); err != nil {
-		if errors.Is(err, pipeline.ErrClosed) {
-			return errClosed
-		}
-		return l.fail(opAcquire, err)
+	if err := n.Do(&c.group); errors.Is(err, pipeline.ErrClosed) {
+		return claimed{}, errNotHere
+	} else if err != nil {
+		return claimed{}, troubled(opAcquire, err)
 	}
-	return nil
-}
-
-// node answers the pipeline to the node that holds the key.
-func (l *Redis) node(ctx context.Context, key string) (*pipeline.Pipeline, error) {
-	var client *redis.Client
-	switch c := l.client.(type) {
-	case *redis.Client:
-		client = c
-	case *redis.ClusterClient:
-		var err error
-		if client, err = c.MasterForKey(ctx, key); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
-	}
-	l.mu.RLock()
-	node, closed := l.nodes[client], l.closed
-	l.mu.RUnlock()
-	if closed {
-		return nil, errClosed
-	}
-	if node != nil {
-		return node, nil
-	}
-	// its claims are stamped by a clock that has to be known
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	if err := l.clock.learn(ctx, client); err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil, errClosed
-	}
-	if l.nodes[client] == nil {
-		if shared := pipeline.Of(client); shared != nil {
-			l.nodes[client] = shared // its maker closes it
-			return shared, nil
-		}
-		l.nodes[client] = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
-	}
-	return l.nodes[client], nil
+	return c.parse()
 }
 
 // expire sets the expiry of the user's sets of admissions.
@@ -428,7 +375,7 @@ func (l *Redis) report(ctx context.Context, r *Request, k *keys, now int64) ([]R
 	}
 	l.trips.Add(1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, l.fail("report", err)
+		return nil, troubled("report", err)
 	}
 	for i, n := range counts {
 		left[i].Count = max(0, left[i].Rate.Count-int(n.Val()))
@@ -450,25 +397,8 @@ func remaining(c *claim, counts []int) []Remaining {
 
 // now predicts Redis's clock.
 func (l *Redis) now() time.Time {
-	return time.UnixMicro(l.clock.now().UnixMicro() + l.clock.wall.Load())
+	return time.UnixMicro(l.process.now().UnixMicro()).Add(l.ClockOffset())
 }
 
-// fail tells a store that does not answer from one that answers an error.
-func (l *Redis) fail(op string, err error) error {
-	var reply redis.Error
-	if errors.As(err, &reply) && !unavailable(reply) {
-		return fmt.Errorf("throttle: %s: Redis answered: %w", op, err)
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
-}
-
-// unavailable tells the answers of a Redis that cannot serve now.
-func unavailable(reply redis.Error) bool {
-	for _, prefix := range []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN",
-		"ASK ", "MOVED ", "TRYAGAIN", "Script attempted to access a non local key", "MISCONF", "OOM", "BUSY"} {
-		if redis.HasErrorPrefix(reply, prefix) {
-			return true
-		}
-	}
-	return false
-}
+// elapsed answers the µs since the limiter was made.
+func (l *Redis) elapsed() int64 { return l.process.elapsed() }

@@ -28,7 +28,7 @@ func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user stri
 	pattern = globbed(l.prefix+":{") + "*" + pattern
 	masters, err := l.masters(ctx)
 	if err != nil {
-		return l.fail("waiting", err)
+		return troubled("waiting", err)
 	}
 	for _, master := range masters {
 		if err := l.waitingOn(ctx, master, pattern, suffixes, f); err != nil {
@@ -59,7 +59,7 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pat
 		began := time.Now()
 		keys, next, err := l.scan(ctx, master, cursor, pattern)
 		if err != nil {
-			return l.fail("waiting", err)
+			return troubled("waiting", err)
 		}
 		took := time.Since(began)
 		for _, key := range keys {

@@ -1,0 +1,133 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+)
+
+// A node is a server that holds timelines: the only one, or a master of a
+// Cluster. Each has a clock of its own.
+type node struct {
+	*pipeline.Pipeline
+	clock *clock
+	used  atomic.Int64 // when it was asked last, in µs of the process's clock
+}
+
+// laneCount is how many pipelines to one node may be under way at once.
+const laneCount = 2
+
+// forgetNode is after how long a node that nobody asks is forgotten: it may have
+// left the Cluster.
+const forgetNode = time.Minute
+
+// node answers the node that holds the key.
+func (l *Redis) node(ctx context.Context, key string) (*node, error) {
+	var client *redis.Client
+	switch c := l.client.(type) {
+	case *redis.Client:
+		client = c
+	case *redis.ClusterClient:
+		var err error
+		if client, err = c.MasterForKey(ctx, key); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
+	}
+	l.mu.RLock()
+	known, closed := l.nodes[client], l.closed
+	l.mu.RUnlock()
+	if closed {
+		return nil, errClosed
+	}
+	now := l.elapsed()
+	if known != nil {
+		known.used.Store(now)
+		if swept := l.swept.Load(); now-swept > forgetNode.Microseconds() && l.swept.CompareAndSwap(swept, now) {
+			l.forgetNodes(now - forgetNode.Microseconds())
+		}
+		return known, nil
+	}
+	return l.meet(ctx, client, now)
+}
+
+// meet takes in a node. Its claims are stamped by a clock that has to be known.
+func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*node, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	fresh := &node{clock: newClock(l.process.now)}
+	if err := fresh.clock.learn(ctx, client); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, errClosed
+	}
+	if known := l.nodes[client]; known != nil {
+		return known, nil
+	}
+	fresh.used.Store(now)
+	if fresh.Pipeline = pipeline.Of(client); fresh.Pipeline == nil {
+		fresh.Pipeline = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
+	}
+	l.nodes[client] = fresh
+	return fresh, nil
+}
+
+// forgetNodes drops those that nobody has asked since the instant.
+func (l *Redis) forgetNodes(since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for client, n := range l.nodes {
+		if n.used.Load() < since {
+			delete(l.nodes, client)
+			l.ending.Go(func() { n.end(client) }) // what is under way may take until its time-out
+		}
+	}
+}
+
+// end ends the node's pipeline, unless its maker does.
+func (n *node) end(client *redis.Client) {
+	if pipeline.Of(client) != n.Pipeline {
+		n.Close()
+	}
+}
+
+// Node implements Located: it names the master of a Cluster that keeps the
+// request's user, and is "" where there is one server.
+func (l *Redis) Node(ctx context.Context, r Request) string {
+	cluster, ok := l.client.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	master, err := cluster.MasterForKey(ctx, l.user(&r).keys.sent)
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
+}
+
+// ClockOffset answers how far Redis's clock is ahead of this machine's, as
+// learned on the way, of a Cluster's nodes that of the one which is furthest
+// off; 0 before the first admission.
+func (l *Redis) ClockOffset() time.Duration {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var furthest int64
+	for _, n := range l.nodes {
+		if off := n.clock.wall.Load(); max(off, -off) > max(furthest, -furthest) {
+			furthest = off
+		}
+	}
+	return time.Duration(furthest) * time.Microsecond
+}

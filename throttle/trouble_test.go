@@ -1,0 +1,185 @@
+//go:build unix
+
+package throttle
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+func TestWhoseTroubleAReplyIs(t *testing.T) {
+	t.Parallel()
+	for reply, oneUser := range map[string]bool{
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                              true,
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: bcb6, on @user_script:1.":                             true,
+		"ERR Error running script (call to f_bcb6): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value":   true,
+		"ERR value is not a valid float script: ad5f, on @user_script:1.":                                                                true,
+		"ERR min or max is not a float script: ad5f, on @user_script:1.":                                                                 true,
+		"ERR value is not an integer or out of range script: ad5f, on @user_script:1.":                                                   true,
+		"ERR user_script:1: attempt to compare nil with number script: dbad, on @user_script:1.":                                         true,
+		"ERR user_script:1: bad argument #2 to 'format' (number expected, got nil) script: 006b, on @user_script:1.":                     true,
+		"ERR Error running script (call to f_006b): @user_script:1: user_script:1: attempt to perform arithmetic on a nil value":         true,
+		"NOPERM this user has no permissions to run the 'zadd' command":                                                                  false,
+		"ERR The user executing the script can't run this command or subcommand script: bcb6, on @user_script:1.":                        false,
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 51b6, on @u": false,
+		"NOAUTH Authentication required.":                                                                false,
+		"WRONGPASS invalid username-password pair or user is disabled.":                                  false,
+		"NOREPLICAS Not enough good replicas to write. script: bcb6, on @user_script:1.":                 false,
+		"OOM command not allowed when used memory > 'maxmemory'. script: bcb6, on @user_script:1.":       false,
+		"MISCONF Redis is configured to save RDB snapshots":                                              false,
+		"READONLY You can't write against a read only replica.":                                          false,
+		"BUSY Redis is busy running a script.":                                                           false,
+		"LOADING Redis is loading the dataset in memory":                                                 false,
+		"CLUSTERDOWN The cluster is down":                                                                false,
+		"ERR unknown command 'zadd', with args beginning with: ":                                         false,
+		"ERR Unknown Redis command called from script script: e168, on @user_script:1.":                  false,
+		"ERR Script attempted to access a non local key in a cluster node script: e1, on @user_script:1": false,
+		"ERR max number of clients reached":                                                              false,
+		"ANYTHING that a later Redis may answer":                                                         false,
+	} {
+		if got := ofOneUser(reply); got != oneUser {
+			t.Errorf("%q: one user's trouble: %v, want %v", reply, got, oneUser)
+		}
+	}
+}
+
+// A limiter whose rights are those of a user of its own.
+func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Redis {
+	t.Helper()
+	admin := server.Client(t)
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := server.Options()
+	o.Username, o.Password, o.ContextTimeoutEnabled = name, "secret", true
+	client := redis.NewClient(o)
+	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
+	t.Cleanup(func() {
+		_ = l.Close()
+		_ = client.Close()
+	})
+	return l
+}
+
+// TestARedisThatRefuses has Redis answer errors that concern every user: what
+// the operator has chosen for an outage is in force, and it ends with the error.
+func TestARedisThatRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name         string
+		refuse, mend []string
+		says         string
+	}{
+		{"rights", []string{"ACL", "SETUSER", "lim", "-zadd"}, []string{"ACL", "SETUSER", "lim", "+@all"}, "can't run this command"},
+		{"rights of scripts", []string{"ACL", "SETUSER", "lim", "-evalsha", "-eval", "-multi"}, []string{"ACL", "SETUSER", "lim", "+@all"}, "NOPERM"},
+		{"rights on keys", []string{"ACL", "SETUSER", "lim", "resetkeys"}, []string{"ACL", "SETUSER", "lim", "allkeys"}, "NOPERM"},
+		{"replicas", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}, "NOREPLICAS"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			l := limiterWithRights(t, server, "lim")
+			ask := func(args []string) {
+				t.Helper()
+				do := make([]any, len(args))
+				for i, arg := range args {
+					do[i] = arg
+				}
+				if err := server.Client(t).Do(t.Context(), do...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log, text := outageLog()
+			closed, open := WithOutage(l, Closed, OutageOptions{Log: log}), WithOutage(l, Open, OutageOptions{})
+			r := Request{User: "u", ID: "n", Horizon: time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Minute}}}}
+			if d, err := closed.Acquire(t.Context(), r); err != nil || d.Status != Granted {
+				t.Fatalf("before: %+v, %v", d, err)
+			}
+			ask(tt.refuse)
+			for i := range 3 {
+				r.ID = string(rune('a' + i))
+				if d, err := closed.Acquire(t.Context(), r); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("closed: %+v, %v", d, err)
+				}
+				if d, err := open.Acquire(t.Context(), r); err != nil || d.Status != Granted || !d.Unchecked {
+					t.Errorf("open: %+v, %v", d, err)
+				}
+			}
+			if stats := closed.Stats(); stats.Since.IsZero() || stats.Cause == nil || stats.Failed != 3 {
+				t.Errorf("closed: %+v", stats)
+			}
+			if stats := open.Stats(); stats.Unchecked != 3 {
+				t.Errorf("open: %+v", stats)
+			}
+			if lines := strings.Split(strings.TrimSpace(text.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], tt.says) {
+				t.Errorf("logged %q", lines)
+			}
+			ask(tt.mend)
+			for {
+				d, err := closed.Acquire(t.Context(), r)
+				if err == nil {
+					if d.Status != Deferred {
+						t.Errorf("mended: %+v", d)
+					}
+					break
+				}
+				if !errors.Is(err, ErrUnavailable) || t.Context().Err() != nil {
+					t.Fatal(err)
+				}
+			}
+			if stats := closed.Stats(); !stats.Since.IsZero() || stats.Cause != nil {
+				t.Errorf("mended: %+v", stats)
+			}
+		})
+	}
+}
+
+// TestOneUsersKeys has the keys of a user hold what is not the limiter's: that
+// user's calls fail, and nobody else's, whatever is chosen for an outage.
+func TestOneUsersKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	admin := server.Client(t)
+	ctx := context.Background()
+	for name, spoil := range map[string]func(k *keys) error{
+		"admissions of another type": func(k *keys) error { return admin.Set(ctx, k.sent, "x", 0).Err() },
+		"a line of another type":     func(k *keys) error { return admin.Set(ctx, k.booked, "x", 0).Err() },
+		"places of another type":     func(k *keys) error { return admin.Set(ctx, k.reserved, "x", 0).Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := server.Options()
+			o.ContextTimeoutEnabled = true
+			client := redis.NewClient(o)
+			defer client.Close()
+			l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
+			defer l.Close()
+			open := WithOutage(l, Open, OutageOptions{})
+			policy := Policy{MinGap: time.Minute}
+			bad := Request{User: "bad", ID: "n", Horizon: time.Hour, Scopes: []Scope{{General, policy}}}
+			if err := spoil(&l.user(&bad).keys); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if d, err := open.Acquire(ctx, bad); err == nil && !strings.HasPrefix(name, "places") || errors.Is(err, ErrUnavailable) || d.Unchecked {
+					t.Errorf("the user's own: %+v, %v", d, err)
+				}
+				bad.ID += "n"
+			}
+			other := Request{User: "other", ID: "n", Scopes: []Scope{{General, policy}}}
+			if d, err := open.Acquire(ctx, other); err != nil || d.Status != Granted || d.Unchecked {
+				t.Errorf("another user's: %+v, %v", d, err)
+			}
+			if stats := open.Stats(); stats.Outages != 0 {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+}
