@@ -1,0 +1,186 @@
+//go:build unix
+
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// TestATroubleOfOneNode has one master of a Cluster die, or hang: its users fare
+// as the operator has chosen, and nobody else notices.
+func TestATroubleOfOneNode(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(*redistest.Server){
+		"dead": func(s *redistest.Server) { s.Kill(t) },
+		"hung": func(s *redistest.Server) { s.Pause(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
+			cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 400 * time.Millisecond}
+			cfg.Address.Mode = config.Cluster
+			for _, node := range nodes {
+				cfg.Address.Hosts = append(cfg.Address.Hosts, node.Addr())
+			}
+			conn, err := redisconn.Open(t.Context(), cfg, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 5 * time.Second})
+			defer limiter.Close()
+			open := throttle.WithOutage(limiter, throttle.Open, throttle.OutageOptions{})
+			closed := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
+			request := func(user, id string) throttle.Request {
+				return throttle.Request{User: user, ID: id, Horizon: time.Hour,
+					Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Hour}}}}}}
+			}
+			users := map[string][]string{}
+			for i := range 60 {
+				user := fmt.Sprint("u", i)
+				node := limiter.Node(t.Context(), request(user, ""))
+				users[node] = append(users[node], user)
+				if d, err := closed.Acquire(t.Context(), request(user, "before")); err != nil || d.Status != throttle.Granted {
+					t.Fatalf("before: %+v, %v", d, err)
+				}
+			}
+			if len(users) != 3 {
+				t.Fatalf("the users are on %d nodes", len(users))
+			}
+			trouble(nodes[0])
+			for round := range 4 {
+				for node, list := range users {
+					for _, user := range list {
+						r := request(user, fmt.Sprint("n", round))
+						if node == nodes[0].Addr() {
+							if d, err := open.Acquire(t.Context(), r); err != nil || !d.Unchecked {
+								t.Fatalf("a user of the node, open: %+v, %v", d, err)
+							}
+							if d, err := closed.Acquire(t.Context(), r); !errors.Is(err, throttle.ErrUnavailable) {
+								t.Fatalf("a user of the node, closed: %+v, %v", d, err)
+							}
+							continue
+						}
+						if d, err := open.Acquire(t.Context(), r); err != nil || d.Unchecked {
+							t.Fatalf("a user of another node, open: %+v, %v", d, err)
+						}
+						r.ID += "'"
+						if d, err := closed.Acquire(t.Context(), r); err != nil || d.Status != throttle.Granted {
+							t.Fatalf("a user of another node, closed: %+v, %v", d, err)
+						}
+					}
+				}
+			}
+			if stats := closed.Stats(); stats.Outages != 1 || stats.Since.IsZero() {
+				t.Errorf("%+v", stats)
+			}
+		})
+	}
+}
+
+// TestClocksOfNodes has the nodes' clocks be an hour apart: each user's first
+// visits take one round trip all the same.
+func TestClocksOfNodes(t *testing.T) {
+	t.Parallel()
+	clock := newSetClock()
+	servers := []*miniredis.Miniredis{redistest.Miniredis(t), redistest.Miniredis(t)}
+	set := func() {
+		servers[0].SetTime(clock.now())
+		servers[1].SetTime(clock.now().Add(time.Hour))
+	}
+	set()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ContextTimeoutEnabled: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: servers[0].Addr()}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: servers[1].Addr()}}},
+			}, nil
+		},
+	})
+	defer client.Close()
+	l := throttle.NewRedis(client, throttle.Options{Now: clock.now, Timeout: 10 * time.Second})
+	defer l.Close()
+	nodes := map[string]int{}
+	for i := range 40 {
+		r := throttle.Request{User: fmt.Sprint("u", i), ID: "n", Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}}}
+		nodes[l.Node(t.Context(), r)]++
+		before := l.RoundTrips()
+		d, err := l.Acquire(t.Context(), r)
+		if err != nil || d.Status != throttle.Granted {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		if n := l.RoundTrips() - before; n > 2 { // the claim, and the expiry of a new set
+			t.Errorf("call %d takes %d round trips", i, n)
+		}
+		clock.advance(time.Second)
+		set()
+	}
+	if len(nodes) != 2 {
+		t.Errorf("the users are on %v", nodes)
+	}
+	if off := l.ClockOffset(); off < 59*time.Minute || off > 61*time.Minute {
+		t.Errorf("the offset is %v", off)
+	}
+}
+
+// TestNodesThatLeaveAreForgotten has a node leave the Cluster: nothing is kept for it.
+func TestNodesThatLeaveAreForgotten(t *testing.T) {
+	t.Parallel()
+	clock := newSetClock()
+	servers := []*miniredis.Miniredis{redistest.Miniredis(t), redistest.Miniredis(t)}
+	for _, s := range servers {
+		s.SetTime(clock.now())
+	}
+	var shrunk atomic.Bool // to the first server
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ContextTimeoutEnabled: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			last := servers[1]
+			if shrunk.Load() {
+				last = servers[0]
+			}
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: servers[0].Addr()}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: last.Addr()}}},
+			}, nil
+		},
+	})
+	defer client.Close()
+	l := throttle.NewRedis(client, throttle.Options{Now: clock.now, Timeout: 10 * time.Second})
+	defer l.Close()
+	visit := func(round int) {
+		for i := range 20 {
+			r := throttle.Request{User: fmt.Sprint("u", i), ID: fmt.Sprint(round), Scopes: []throttle.Scope{{Name: throttle.General}}}
+			if _, err := l.Acquire(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	visit(0)
+	if n := l.Nodes(); n != 2 {
+		t.Fatalf("%d nodes are known", n)
+	}
+	shrunk.Store(true)
+	client.ReloadState(t.Context())
+	for round := 1; l.Nodes() > 1; round++ {
+		if t.Context().Err() != nil {
+			t.Fatalf("%d nodes are known", l.Nodes())
+		}
+		clock.advance(2 * time.Minute)
+		visit(round)
+	}
+}
