@@ -331,6 +331,11 @@ func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
 	} else if err != nil {
 		return claimed{}, troubled(opAcquire, err)
 	}
+	if len(c.reply) == 0 { // the connection was refused
+		if err := c.group.Commands[0].Err(); err != nil {
+			return claimed{}, troubled(opAcquire, err)
+		}
+	}
 	return c.parse()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -60,6 +61,7 @@ func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Red
 	o := server.Options()
 	o.Username, o.Password, o.ContextTimeoutEnabled = name, "secret", true
 	client := redis.NewClient(o)
+	client.AddHook(pipeline.Refusals{})
 	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -80,6 +82,7 @@ func TestARedisThatRefuses(t *testing.T) {
 		{"rights", []string{"ACL", "SETUSER", "lim", "-zadd"}, []string{"ACL", "SETUSER", "lim", "+@all"}, "can't run this command"},
 		{"rights of scripts", []string{"ACL", "SETUSER", "lim", "-evalsha", "-eval", "-multi"}, []string{"ACL", "SETUSER", "lim", "+@all"}, "NOPERM"},
 		{"rights on keys", []string{"ACL", "SETUSER", "lim", "resetkeys"}, []string{"ACL", "SETUSER", "lim", "allkeys"}, "NOPERM"},
+		{"another password", []string{"ACL", "SETUSER", "lim", "resetpass", ">changed"}, []string{"ACL", "SETUSER", "lim", ">secret"}, "WRONGPASS"},
 		{"replicas", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}, "NOREPLICAS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,6 +106,7 @@ func TestARedisThatRefuses(t *testing.T) {
 				t.Fatalf("before: %+v, %v", d, err)
 			}
 			ask(tt.refuse)
+			_ = server.Client(t).Do(t.Context(), "CLIENT", "KILL", "USER", "lim").Err() // it has to come in again
 			for i := range 3 {
 				r.ID = string(rune('a' + i))
 				if d, err := closed.Acquire(t.Context(), r); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), tt.says) {
