@@ -32,46 +32,75 @@ func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Conte
 	return fmt.Errorf("a client of type %T is not known", c)
 }
 
-// inspect returns how the nodes may lose keys, or why they cannot serve at all.
-func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) ([]string, error) {
+// findings are what an operator should know of a Redis.
+type findings struct {
+	losses  []string // how it may lose keys
+	outages []string // how it stops for everybody when it need not
+}
+
+// inspect returns what there is to know of the nodes, or why they cannot serve
+// at all.
+func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) (findings, error) {
 	var (
-		mu       sync.Mutex
-		warnings []string
+		mu  sync.Mutex
+		all findings
 	)
 	err := eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
 		found, err := inspectNode(ctx, node, mode)
 		mu.Lock()
 		defer mu.Unlock()
-		for _, w := range found {
-			warnings = append(warnings, fmt.Sprintf("redis %s: %s", node.Options().Addr, w))
-		}
+		all.losses = append(all.losses, of(node, found.losses)...)
+		all.outages = append(all.outages, of(node, found.outages)...)
 		return err
 	})
-	slices.Sort(warnings)
-	return warnings, err
+	slices.Sort(all.losses)
+	slices.Sort(all.outages)
+	return all, err
 }
 
-func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) ([]string, error) {
+// of writes the node in front of each.
+func of(node *redis.Client, found []string) []string {
+	for i, f := range found {
+		found[i] = fmt.Sprintf("redis %s: %s", node.Options().Addr, f)
+	}
+	return found
+}
+
+func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (found findings, err error) {
 	text, err := node.Info(ctx).Result()
 	if refused(err) {
-		return []string{"its version, eviction and persistence are unknown: the user may not call INFO"}, nil
+		found.losses = []string{"its version, eviction and persistence are unknown: the user may not call INFO"}
+		return found, nil
 	}
 	if err != nil {
-		return nil, err
+		return found, err
 	}
 	info := fields(text)
 	if err := unfit(info, mode); err != nil {
-		return nil, err
+		return found, err
 	}
 	// Managed services often refuse CONFIG. INFO has all but whether snapshots
-	// are taken.
+	// are taken, and what of a Cluster stops with one of its nodes.
 	settings, err := node.ConfigGet(ctx, "save").Result()
 	if err != nil && !refused(err) {
-		return nil, err
+		return found, err
 	}
 	save, known := settings["save"]
-	return assess(info, snapshots{known: known, taken: save != ""}), nil
+	found.losses = assess(info, snapshots{known: known, taken: save != ""})
+	if mode != config.Cluster {
+		return found, nil
+	}
+	settings, err = node.ConfigGet(ctx, fullCoverage).Result()
+	if err != nil && !refused(err) {
+		return found, err
+	}
+	if settings[fullCoverage] == "yes" {
+		found.outages = []string{fullCoverage + " is yes, so that one master's failure stops the whole Cluster until another has taken its place: set no"}
+	}
+	return found, nil
 }
+
+const fullCoverage = "cluster-require-full-coverage"
 
 // refused reports whether Redis answered with an error of its own.
 func refused(err error) bool {

@@ -28,7 +28,8 @@ type Conn struct {
 	// Client is for any number of goroutines. It keeps to a context's deadline,
 	// and to the configuration's timeout where a context has none.
 	Client redis.UniversalClient
-	// Warnings say how this Redis may lose keys, one each, with the remedy.
+	// Warnings say how this Redis may lose keys, or stop as a whole, one each, with
+	// the remedy.
 	Warnings []string
 
 	embedded io.Closer // nil for a server
@@ -49,24 +50,31 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
 	conn := &Conn{Client: newClient(opts)}
+	var found findings
 	if err = ping(ctx, conn.Client); err == nil {
-		conn.Warnings, err = inspect(ctx, conn.Client, cfg.Address.Mode)
+		found, err = inspect(ctx, conn.Client, cfg.Address.Mode)
 	}
 	if err != nil {
 		discard(conn.Client)
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))
 	}
-	if cfg.Strict && len(conn.Warnings) > 0 {
+	if cfg.Strict && len(found.losses) > 0 {
 		discard(conn.Client)
-		return nil, fmt.Errorf("redis.strict refuses to start: %s", strings.Join(conn.Warnings, "; "))
+		return nil, fmt.Errorf("redis.strict refuses to start: %s", strings.Join(found.losses, "; "))
 	}
+	conn.Warnings = append(found.losses, found.outages...)
 	return conn, nil
 }
 
 // newClient returns a client none of whose commands reads as empty when Redis
 // refuses the connection.
 func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
-	client := redis.NewUniversalClient(opts)
+	var client redis.UniversalClient
+	if opts.IsClusterMode {
+		client = newCluster(opts)
+	} else {
+		client = redis.NewUniversalClient(opts)
+	}
 	client.AddHook(pipeline.Refusals{})
 	return client
 }
@@ -108,8 +116,9 @@ func options(cfg config.Redis, poolSize int) (*redis.UniversalOptions, error) {
 		SentinelPassword: string(cfg.SentinelPassword),
 		TLSConfig:        tlsConfig,
 
-		// A command takes two attempts at most, so that one without a deadline
-		// of its own ends soon when Redis accepts and does not answer.
+		// A command takes two attempts at most, on a Cluster three, so that one
+		// without a deadline of its own ends soon when Redis accepts and does not
+		// answer.
 		MaxRetries:            1,
 		DialerRetries:         1,
 		DialTimeout:           cfg.DialTimeout,

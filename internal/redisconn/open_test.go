@@ -89,7 +89,7 @@ func TestSingle(t *testing.T) {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly())
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
 	for i := range 20 {
 		if err := conn.Client.Set(t.Context(), fmt.Sprint(i), i, 0).Err(); err != nil {
@@ -114,6 +114,20 @@ func TestClusterWarnsOfEachNode(t *testing.T) {
 		if !strings.Contains(all, "redis "+node.Addr()+": nothing is persisted") {
 			t.Errorf("no warning of %s in %q", node.Addr(), conn.Warnings)
 		}
+		if !strings.Contains(all, "redis "+node.Addr()+": cluster-require-full-coverage is yes") {
+			t.Errorf("no warning of %s that it stops with the others in %q", node.Addr(), conn.Warnings)
+		}
+	}
+}
+
+// TestClusterStrict has nothing be lost, and one master's failure stop all.
+func TestClusterStrict(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly())
+	cfg := settings(config.Cluster, nodes[0].Addr())
+	cfg.Strict = true
+	if conn := open(t, cfg); len(conn.Warnings) != len(nodes) {
+		t.Errorf("warnings: %q", conn.Warnings)
 	}
 }
 

@@ -69,3 +69,48 @@ func whole(ctx context.Context, c *redis.Client, n int) error {
 	}
 	return nil
 }
+
+// Replica runs a replica of a Cluster's node until the test ends, and returns
+// once it could take the node's place. The nodes are all of the Cluster's.
+func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server {
+	t.Helper()
+	s := start(t, &Server{dir: t.TempDir(), bus: true}, append([]Option{Args("--cluster-enabled", "yes")}, opts...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	c := s.Client(t)
+	id, err := of.Client(t).Do(ctx, "CLUSTER", "MYID").Text()
+	if err == nil {
+		err = c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(of.port)).Err()
+	}
+	if err != nil {
+		t.Fatalf("redistest: replica %s: %v", s.Addr(), err)
+	}
+	known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(nodes)+1)
+	for _, node := range append([]*Server{s}, nodes...) {
+		c := node.Client(t)
+		err := poll(ctx, func() error {
+			info, err := c.ClusterInfo(ctx).Result()
+			if err == nil && !strings.Contains(info, known) {
+				err = fmt.Errorf("a node is not known")
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
+		}
+	}
+	err = poll(ctx, func() error { return c.ClusterReplicate(ctx, id).Err() })
+	if err == nil {
+		err = poll(ctx, func() error {
+			info, err := c.Info(ctx, "replication").Result()
+			if err == nil && !strings.Contains(info, "master_link_status:up\r\n") {
+				err = fmt.Errorf("it has no link to its master")
+			}
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatalf("redistest: replica %s: %v", s.Addr(), err)
+	}
+	return s
+}

@@ -1,0 +1,54 @@
+//go:build unix
+
+package redisconn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// TestClusterFailover has a master die: what was on it is found on the replica
+// soon after it has taken its place, not when go-redis looks of its own.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
+	nodes := redistest.StartCluster(t, 3, args)
+	replica := redistest.Replica(t, nodes[0], nodes, args)
+	conn := open(t, settings(config.Cluster, nodes[1].Addr()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var moved string
+	for i := range 20 {
+		key := fmt.Sprint(i)
+		if err := conn.Client.Set(ctx, key, i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if nodes[0].Client(t).Exists(ctx, key).Err() == nil {
+			moved = key
+		}
+	}
+	nodes[0].Kill(t)
+	c := replica.Client(t)
+	for {
+		info, err := c.Info(ctx, "replication").Result()
+		if err == nil && strings.Contains(info, "role:master") && c.Set(ctx, moved, "x", 0).Err() == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("nobody takes the place of the master: %v", err)
+		}
+	}
+	promoted := time.Now()
+	for conn.Client.Set(ctx, moved, "y", 0).Err() != nil {
+		if time.Since(promoted) > 20*time.Second { // a busy machine; go-redis looks once a minute
+			t.Fatal("the map of the slots is not read again")
+		}
+	}
+	t.Logf("found %s after the promotion", time.Since(promoted))
+}
