@@ -22,8 +22,21 @@ type Letter struct {
 	Error    string    `json:"error,omitempty"`
 	At       time.Time `json:"at"`
 	Queue    string    `json:"queue"`
+	// App, User and Category are the notification's. Lists tell them; they are not
+	// kept beside the Job.
+	App      string `json:"app,omitempty"`
+	User     string `json:"user,omitempty"`
+	Category string `json:"category,omitempty"`
 	// Job is the queue's payload. A list leaves it out.
 	Job []byte `json:"job,omitempty"`
+}
+
+// listed is the letter as a list tells it. The Job stays, for those who want it.
+func (l *Letter) listed() *Letter {
+	if job, err := Decode(l.Job); err == nil {
+		l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
+	}
+	return l
 }
 
 // Malformed is the state of a Letter whose job could not be read. It is no
@@ -88,7 +101,7 @@ func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
 			if err != nil {
 				return err
 			}
-			if !f(l) {
+			if !f(l.listed()) {
 				return nil
 			}
 		}
@@ -127,7 +140,7 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 			if err != nil {
 				return nil, "", err
 			}
-			letters = append(letters, l)
+			letters = append(letters, l.listed())
 		}
 		if at = next; at == 0 {
 			shard++

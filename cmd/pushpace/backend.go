@@ -30,6 +30,10 @@ type backend interface {
 
 	Status(ctx context.Context, id string) (*worker.Status, error)
 	Cancel(ctx context.Context, id string) error
+	// CancelEach answers what became of each.
+	CancelEach(ctx context.Context, ids []string) []error
+	// Queued tells of what waits, in no order, perhaps of one twice.
+	Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error
 	// Timeline takes the one app there is for "", and all categories for none.
 	Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error)
 
@@ -47,6 +51,7 @@ type backend interface {
 	Letters(ctx context.Context, f func(*push.Letter) bool) error
 	Letter(ctx context.Context, id string) (*push.Letter, error)
 	Requeue(ctx context.Context, id string) error
+	RequeueEach(ctx context.Context, ids []string) []error
 	Purge(ctx context.Context, id string) error
 
 	// Resume answers whether there was such a pause.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func newDeadList() *cobra.Command {
 				l.Job = nil
 				failed = printJSON(out, l)
 			} else {
-				_, failed = fmt.Fprintf(w, "%q\t%s\t%s\t%d\t%s\n", l.ID, l.State, l.Reason, l.Attempts, timeline.Stamp(l.At))
+				_, failed = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", quoted(l.ID), l.State, l.Reason, l.Attempts, timeline.Stamp(l.At))
 			}
 			return failed == nil
 		})
@@ -72,28 +73,25 @@ func newDeadShow() *cobra.Command {
 	})
 }
 
-func newDeadRequeue() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "requeue ID [ID …]",
-		Short: "Put dead letters back on their queue, with a new budget of attempts",
-		Args:  cobra.MinimumNArgs(1),
-	}
-	return operate(cmd, eachLetter(backend.Requeue, jsonFlag(cmd)))
-}
-
 func newDeadPurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge ID [ID …]",
 		Short: "Delete dead letters; what became of their notifications stays counted",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(backend.Purge, jsonFlag(cmd)))
+	return operate(cmd, eachLetter(backend.Purge, "purged", jsonFlag(cmd)))
 }
 
-// eachLetter does the same with each ID, and goes on after one that fails.
-func eachLetter(f func(b backend, ctx context.Context, id string) error, asJSON *bool) func(context.Context, backend, []string, io.Writer) error {
+// eachLetter does the same with each ID, goes on after one that fails, and says
+// how many are done.
+func eachLetter(f func(b backend, ctx context.Context, id string) error, verb string, asJSON *bool) func(context.Context, backend, []string, io.Writer) error {
 	return func(ctx context.Context, b backend, ids []string, out io.Writer) error {
 		var errs []error
+		defer func() {
+			if n := len(ids) - len(errs); n > 0 && !*asJSON {
+				fmt.Fprintf(os.Stderr, "%d %s.\n", n, verb)
+			}
+		}()
 		for _, id := range ids {
 			done := struct {
 				ID    string `json:"id"`

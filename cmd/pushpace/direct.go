@@ -110,6 +110,31 @@ func (d *direct) Cancel(ctx context.Context, id string) error {
 	return control.Cancel(ctx, id)
 }
 
+func (d *direct) CancelEach(ctx context.Context, ids []string) []error {
+	control, err := d.timelines(ctx)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(ids))
+	}
+	return control.CancelEach(ctx, ids)
+}
+
+func (d *direct) Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error {
+	for cursor := ""; ; {
+		page, next, err := d.control.Queued(ctx, s, cursor)
+		if err != nil {
+			return err
+		}
+		for _, q := range page {
+			if !f(q) {
+				return nil
+			}
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
 func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
 	apps := slices.Sorted(maps.Keys(d.cfg.Apps))
 	if app == "" && len(apps) == 1 {
@@ -134,6 +159,10 @@ func (d *direct) Letter(ctx context.Context, id string) (*push.Letter, error) {
 }
 
 func (d *direct) Requeue(ctx context.Context, id string) error { return d.producer.Requeue(ctx, id) }
+
+func (d *direct) RequeueEach(ctx context.Context, ids []string) []error {
+	return d.producer.RequeueEach(ctx, ids)
+}
 
 func (d *direct) Purge(ctx context.Context, id string) error {
 	there, err := d.records.Purge(ctx, id)

@@ -46,10 +46,10 @@ func levelFlags(cmd *cobra.Command) *overrideLevel {
 func (l *overrideLevel) String() string {
 	var parts []string
 	if l.user != "" {
-		parts = append(parts, fmt.Sprintf("user %q", l.user))
+		parts = append(parts, "user "+quoted(l.user))
 	}
 	if l.category != "" {
-		parts = append(parts, fmt.Sprintf("category %q", l.category))
+		parts = append(parts, "category "+quoted(l.category))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -192,8 +192,13 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		if errors.Is(err, throttle.ErrPast) {
 			return misused(err)
 		}
-		if err != nil || !*asJSON {
+		if err != nil {
 			return err
+		}
+		if !*asJSON {
+			told := fmt.Sprintf("In force for %s: %s %s", level, describePolicy(stands.Policy), describeEnd(stands.Until))
+			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
+			return nil
 		}
 		return printJSON(out, struct {
 			Override throttle.Override `json:"override"`
@@ -217,8 +222,12 @@ func newLimitsUnset() *cobra.Command {
 		if err == nil && !there {
 			return fmt.Errorf("%s has no override", level)
 		}
-		if err != nil || !*asJSON {
+		if err != nil {
 			return err
+		}
+		if !*asJSON {
+			fmt.Fprintf(os.Stderr, "The override of %s is gone.\n", level)
+			return nil
 		}
 		return printJSON(out, struct {
 			User     string `json:"user,omitempty"`
@@ -251,19 +260,11 @@ func newLimitsLog() *cobra.Command {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tUSER\tCATEGORY\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%q\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), c.By, c.Why,
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
 				quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
 		}
 		return w.Flush()
 	})
-}
-
-// quoted is a name as it can be printed; "-" for none.
-func quoted(name string) string {
-	if name == "" {
-		return "-"
-	}
-	return fmt.Sprintf("%q", name)
 }
 
 func describeOverride(o *throttle.Override) string {

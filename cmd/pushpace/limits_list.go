@@ -54,8 +54,8 @@ func newLimitsList() *cobra.Command {
 			if !override.Until.IsZero() {
 				until = timeline.Stamp(override.Until)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%q\t%s\t%s\n", quoted(override.User), quoted(override.Category),
-				describePolicy(override.Policy), override.By, timeline.Stamp(override.At), until)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.User), quoted(override.Category),
+				describePolicy(override.Policy), quoted(override.By), timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})

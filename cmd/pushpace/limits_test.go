@@ -75,7 +75,7 @@ func TestLimitsCommands(t *testing.T) {
 	if out := limits(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "500ms apart, 30/1m, 100/24h  from the override of the user  until 20") {
 		t.Errorf("get prints %s", out)
 	}
-	if out := limits(exitDone, "list").stdout.String(); !strings.Contains(out, `"ada"  "security"   exempt`) || strings.Count(out, "\n") != 4 {
+	if out := limits(exitDone, "list").stdout.String(); !strings.Contains(out, "ada   security   exempt") || strings.Count(out, "\n") != 4 {
 		t.Errorf("list prints\n%s", out)
 	}
 
@@ -126,7 +126,7 @@ func TestLimitsCommands(t *testing.T) {
 	if got := strings.Join(whys, " "); got != want {
 		t.Errorf("the log says %s, want %s", got, want)
 	}
-	if out := limits(exitDone, "log", "-n", "1").stdout.String(); !strings.Contains(out, `"carl"`) || strings.Count(out, "\n") != 2 {
+	if out := limits(exitDone, "log", "-n", "1").stdout.String(); !strings.Contains(out, "  carl  ") || strings.Count(out, "\n") != 2 {
 		t.Errorf("log prints\n%s", out)
 	}
 }

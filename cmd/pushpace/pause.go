@@ -62,8 +62,12 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 			return err
 		}
 		h.By, h.Reason = *by, *reason
-		if err := b.Pause(ctx, h); err != nil || !*asJSON {
+		if err := b.Pause(ctx, h); err != nil {
 			return badHold(err)
+		}
+		if !*asJSON {
+			tellPaused(ctx, b, h)
+			return nil
 		}
 		list, err := b.Pauses(ctx)
 		if err != nil {
@@ -172,7 +176,7 @@ func describePause(p worker.Standing) string {
 	}
 	for _, part := range []struct{ name, value string }{{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}} {
 		if part.value != "" {
-			what = append(what, fmt.Sprintf("%s %q", part.name, part.value))
+			what = append(what, part.name+" "+quoted(part.value))
 		}
 	}
 	text := strings.Join(what, ", ") + ", by "

@@ -45,7 +45,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 	}
 	out, _ := s.run(t, exitDone, "status", "held-0")
-	if !strings.Contains(out, `paused    app "demo", platform "apns", by "ada" at `) || !strings.Contains(out, ": a new certificate\n") {
+	if !strings.Contains(out, `paused    app demo, platform apns, by ada at `) || !strings.Contains(out, ": a new certificate\n") {
 		t.Errorf("status:\n%s", out)
 	}
 	var status worker.Status
@@ -58,7 +58,7 @@ func TestPauseAndResume(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &listed); err != nil || listed.Kind != worker.ByOperator || listed.Platform != "apns" || time.Until(listed.Until) < 59*time.Minute {
 		t.Errorf("pauses: %s, %v", out, err)
 	}
-	if out, _ = s.run(t, exitDone, "pauses"); !strings.Contains(out, "KIND") || !strings.Contains(out, `"demo"`) || !strings.Contains(out, "a new certificate") {
+	if out, _ = s.run(t, exitDone, "pauses"); !strings.Contains(out, "KIND") || !strings.Contains(out, "  demo  ") || !strings.Contains(out, "a new certificate") {
 		t.Errorf("pauses:\n%s", out)
 	}
 

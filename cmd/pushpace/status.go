@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -87,30 +86,4 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
-}
-
-func newCancel() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "cancel ID",
-		Short: "End a notification that waits, and give its slot to those behind it",
-		Args:  cobra.ExactArgs(1),
-	}
-	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
-		err := b.Cancel(ctx, args[0])
-		if errors.Is(err, worker.ErrUnderWay) {
-			return fmt.Errorf("%s: %w; look again in a moment", args[0], err)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-		if !*asJSON {
-			return nil
-		}
-		status, err := b.Status(ctx, args[0])
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
-		}
-		return printJSON(out, status)
-	})
 }

@@ -39,6 +39,9 @@ var routes = []route{
 	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 
+	{method: "GET", path: "/v1/waiting", roles: viewers, query: waitingQuery, handle: (*API).waitingList},
+	{method: "POST", path: "/v1/cancellations", roles: operators, takes: true, handle: (*API).cancelEach},
+
 	{method: "GET", path: "/v1/limits", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).limits},
 	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"before", "limit"}, handle: (*API).limitsLog},
 	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, handle: (*API).limit},
@@ -57,6 +60,8 @@ var routes = []route{
 	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", roles: operators, handle: (*API).requeue},
 	{method: "DELETE", path: "/v1/dead-letters/{id}", roles: operators, handle: (*API).purge},
+
+	{method: "POST", path: "/v1/requeues", roles: operators, takes: true, handle: (*API).requeueEach},
 
 	{method: "GET", path: "/v1/pauses", roles: viewers, handle: (*API).pauses},
 	{method: "PUT", path: "/v1/pauses", roles: operators, takes: true, query: pauseQuery, handle: (*API).beginPause},

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/worker"
+)
+
+func newCancel() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel ID | cancel --all [--category CATEGORY …] [--expect N]",
+		Short: "End a notification that waits, or all that match, and give the slots to those behind",
+		Long: `cancel ends the notification with that ID, if it waits, and its slot goes to
+those behind it. With --all it ends everything that waits and matches every flag
+that is given: it counts them first, and asks on the terminal, or goes ahead if
+there are as many as --expect says. What moves on while they are counted may be
+missed: pause first, and look with pushpace waiting, which takes the same flags.
+Breaking off is safe: do it again for the rest.`,
+		Example: `  pushpace cancel order-4711-shipped
+  pushpace pause --category marketing && pushpace cancel --all --category marketing`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
+	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+		switch {
+		case *all && len(args) > 0:
+			return misusedf("--all: an ID names one; give one or the other")
+		case *all:
+			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
+		case len(args) == 0:
+			return misusedf("cancel: want an ID, or --all with what to cancel")
+		case *selection != worker.Selection{} || cmd.Flags().Changed("expect"):
+			return misusedf("--app, --user, --category, --collapse-key and --expect are for --all")
+		}
+		return cancelOne(ctx, b, args[0], out, *asJSON)
+	})
+}
+
+func cancelOne(ctx context.Context, b backend, id string, out io.Writer, asJSON bool) error {
+	err := b.Cancel(ctx, id)
+	if errors.Is(err, worker.ErrUnderWay) {
+		return fmt.Errorf("%s: %w; look again in a moment", id, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	if !asJSON {
+		fmt.Fprintln(os.Stderr, quoted(id)+" is cancelled.")
+		return nil
+	}
+	status, err := b.Status(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	return printJSON(out, status)
+}

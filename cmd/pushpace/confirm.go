@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A confirmation has a command that acts on many begin only when their number is
+// right: by --expect, or by an answer on the terminal.
+type confirmation struct {
+	cmd    *cobra.Command
+	expect int
+}
+
+func expectFlag(cmd *cobra.Command) *confirmation {
+	c := &confirmation{cmd: cmd}
+	cmd.Flags().IntVar(&c.expect, "expect", 0, "go ahead without asking if there are exactly `N`, and otherwise do nothing and fail")
+	return c
+}
+
+// confirm returns nil when to go ahead with n things, of which what tells in the
+// middle of a sentence.
+func (c *confirmation) confirm(n int, what, do string) error {
+	switch {
+	case c.cmd.Flags().Changed("expect"):
+		if n != c.expect {
+			return fmt.Errorf("%d %s, and not %d: nothing is done", n, what, c.expect)
+		}
+		return nil
+	case n == 0:
+		return nil
+	case !onTerminal(os.Stdin):
+		return misusedf("%d %s: say --expect %d to %s; nothing is done", n, what, n, do)
+	}
+	fmt.Fprintf(os.Stderr, "%d %s. Really %s? [y/N] ", n, what, do)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing is done")
+	}
+	return nil
+}
+
+const (
+	// bulkPage is how many are acted on between two looks at the clock.
+	bulkPage = 100
+	// What a worker has in its hands is tried again, so often and after so long.
+	underWayTries = 3
+	underWayPause = time.Second
+)
+
+// A bulk is what became of many.
+type bulk struct {
+	Selected int `json:"selected"`
+	Done     int `json:"done"`
+	// Gone had ended, or was gone, before its turn came.
+	Gone     int `json:"gone"`
+	UnderWay int `json:"under_way"`
+	Failed   int `json:"failed"`
+}
+
+// inPages has f act on the IDs, and answers what became of them, and the first
+// error. It stops after the page in which ctx ends.
+func inPages(ctx context.Context, ids []string, f func(context.Context, []string) []error) (b bulk, first error) {
+	b.Selected = len(ids)
+	for try := 1; len(ids) > 0; try++ {
+		var again []string
+		for page := range slices.Chunk(ids, bulkPage) {
+			if ctx.Err() != nil {
+				b.Failed += len(page)
+				first = cmp.Or(first, ctx.Err())
+				continue
+			}
+			for i, err := range f(ctx, page) {
+				switch {
+				case err == nil:
+					b.Done++
+				case errors.Is(err, worker.ErrEnded), errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
+					b.Gone++
+				case errors.Is(err, worker.ErrUnderWay), errors.Is(err, push.ErrStillThere):
+					again = append(again, page[i])
+				default:
+					b.Failed++
+					first = cmp.Or(first, err)
+				}
+			}
+		}
+		if ids = again; try == underWayTries {
+			break
+		}
+		if len(ids) > 0 {
+			pause(ctx, underWayPause)
+		}
+	}
+	b.UnderWay = len(ids)
+	return b, first
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// tell prints what became of many, and fails when some are left to do.
+func (b bulk) tell(out io.Writer, asJSON bool, done string, first error) error {
+	if asJSON {
+		if err := printJSON(out, b); err != nil {
+			return err
+		}
+	} else {
+		text := fmt.Sprintf("%d %s", b.Done, done)
+		if b.Gone > 0 {
+			text += fmt.Sprintf("; %d had ended or were gone", b.Gone)
+		}
+		if b.UnderWay > 0 {
+			text += fmt.Sprintf("; %d are in a worker's hands", b.UnderWay)
+		}
+		if b.Failed > 0 {
+			text += fmt.Sprintf("; %d failed", b.Failed)
+		}
+		fmt.Fprintln(os.Stderr, text+".")
+	}
+	switch {
+	case b.Failed > 0:
+		return fmt.Errorf("%d are left: do it again: %w", b.Failed+b.UnderWay, first)
+	case b.UnderWay > 0:
+		return fmt.Errorf("%d are left: do it again in a moment", b.UnderWay)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// selectionFlags adds the flags that select notifications that wait.
+func selectionFlags(cmd *cobra.Command) *worker.Selection {
+	s := &worker.Selection{}
+	f := cmd.Flags()
+	f.StringVar(&s.App, "app", "", "what is for the `APP`")
+	f.StringVar(&s.User, "user", "", "what is for the `USER`")
+	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
+	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
+	completeApps(cmd)
+	completeCategories(cmd)
+	return s
+}
+
+// eachQueued calls f with each selected notification that waits, once.
+func eachQueued(ctx context.Context, b backend, s worker.Selection, f func(worker.Queued) bool) error {
+	seen := map[string]bool{}
+	return b.Queued(ctx, s, func(q worker.Queued) bool {
+		if seen[q.ID] {
+			return true
+		}
+		seen[q.ID] = true
+		return f(q)
+	})
+}
+
+func newWaiting() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "List the notifications that wait, what for, and until when",
+		Long: `waiting lists the notifications that wait, those that come first on top, as many
+as --limit says. What each waits for (FOR) is one of:
+
+  limit      one of its user's limits, until the slot it has got
+  schedule   the instant that its producer gave as not_before
+  attempt    another attempt, after one that failed
+  pause      an operator's pause
+  provider   a provider that is in trouble, paused or busy
+  worker     nothing: it is due, and a worker takes it next, if one runs
+  in_hand    nothing: a worker has it, and may wait there for a near instant
+  recovery   another visit, after a worker crashed or Redis did not answer
+
+With --json there is one line for each, in no order, and --limit is none unless
+it is given. What moves on while it is listed may be missed.`,
+		Example: `  pushpace waiting --category marketing
+  pushpace waiting --user ada --json`,
+		Args: cobra.NoArgs,
+	}
+	selection, asJSON := selectionFlags(cmd), jsonFlag(cmd)
+	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		if *limit < 1 {
+			return misusedf("--limit: want 1 or more")
+		}
+		if *asJSON {
+			return printQueued(ctx, b, *selection, out, *limit, cmd.Flags().Changed("limit"))
+		}
+		return listQueued(ctx, b, *selection, out, *limit)
+	})
+}
+
+// printQueued prints each as it comes.
+func printQueued(ctx context.Context, b backend, s worker.Selection, out io.Writer, most int, limited bool) error {
+	n := 0
+	var failed error
+	err := eachQueued(ctx, b, s, func(q worker.Queued) bool {
+		failed = printJSON(out, q)
+		n++
+		return failed == nil && (!limited || n < most)
+	})
+	return cmp.Or(failed, err)
+}
+
+// listQueued prints those that come first, and how many more there are.
+func listQueued(ctx context.Context, b backend, s worker.Selection, out io.Writer, most int) error {
+	var list []worker.Queued
+	n := 0
+	first := func(a, b worker.Queued) int {
+		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
+	}
+	err := eachQueued(ctx, b, s, func(q worker.Queued) bool {
+		n++
+		if list = append(list, q); len(list) >= 2*most {
+			slices.SortFunc(list, first)
+			list = list[:most]
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		fmt.Fprintln(os.Stderr, "Nothing waits"+selected(s)+".")
+		return nil
+	}
+	slices.SortFunc(list, first)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tAPP\tUSER\tCATEGORY\tFOR\tUNTIL\tACCEPTED")
+	for _, q := range list[:min(len(list), most)] {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(q.ID), quoted(q.App), quoted(q.User), quoted(q.Category), waitsFor(q),
+			orAny(stampOrNone(q.Until)), timeline.Stamp(q.Accepted))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if n > most {
+		fmt.Fprintf(os.Stderr, "%d more wait%s; --limit shows more, --json all.\n", n-most, selected(s))
+	}
+	return nil
+}
+
+// waitsFor is what a notification waits for, in a column.
+func waitsFor(q worker.Queued) string {
+	if q.For == worker.ForLimit && q.Rule != "" {
+		return "limit " + q.Rule + " of " + quoted(q.Scope)
+	}
+	return string(q.For)
+}
+
+// selected is what is selected, as the end of a phrase.
+func selected(s worker.Selection) string {
+	text := ""
+	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}} {
+		if part.value != "" {
+			text += " " + part.what + " " + quoted(part.value)
+		}
+	}
+	return text
+}
+
+// cancelAll cancels what is selected, once its number is confirmed.
+func cancelAll(ctx context.Context, b backend, s worker.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+	var ids []string
+	if err := eachQueued(ctx, b, s, func(q worker.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
+		return err
+	}
+	if err := c.confirm(len(ids), "wait"+selected(s), "cancel them"); err != nil {
+		return err
+	}
+	done, err := inPages(ctx, ids, b.CancelEach)
+	return done.tell(out, asJSON, "cancelled", err)
+}

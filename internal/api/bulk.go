@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// maxIDs bounds the IDs of one request, so that it ends within its time.
+const maxIDs = 100
+
+// wantedIDs is the body of a request about several.
+type wantedIDs struct {
+	IDs []string `json:"ids"`
+}
+
+func readIDs(c *call) ([]string, error) {
+	var w wantedIDs
+	if err := push.ParseStrictly(c.body, &w); err != nil {
+		return nil, err
+	}
+	if len(w.IDs) == 0 || len(w.IDs) > maxIDs {
+		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", maxIDs)}})
+	}
+	return w.IDs, nil
+}
+
+// A done is what became of one of several.
+type done struct {
+	ID      string `json:"id"`
+	Outcome string `json:"outcome"`
+}
+
+// The outcomes. What failed may be asked for again.
+const (
+	outcomeDone     = "done"
+	outcomeUnknown  = "unknown"
+	outcomeEnded    = "ended"
+	outcomeUnderWay = "under_way"
+	outcomeFailed   = "failed"
+)
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return outcomeDone
+	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
+		return outcomeUnknown
+	case errors.Is(err, worker.ErrEnded):
+		return outcomeEnded
+	case errors.Is(err, worker.ErrUnderWay), errors.Is(err, push.ErrStillThere):
+		return outcomeUnderWay
+	}
+	return outcomeFailed
+}
+
+// each answers what became of each of the IDs, and logs how many were done.
+func (a *API) each(c *call, what string, ids []string, errs []error) reply {
+	answer := struct {
+		Results []done `json:"results"`
+	}{make([]done, len(ids))}
+	n := 0
+	var failed error
+	for i, err := range errs {
+		answer.Results[i] = done{ids[i], outcomeOf(err)}
+		switch answer.Results[i].Outcome {
+		case outcomeDone:
+			n++
+		case outcomeFailed:
+			failed = err
+		}
+	}
+	attrs := []any{"by", c.by, "remote", c.RemoteAddr, "count", n}
+	if failed != nil {
+		attrs = append(attrs, "cause", cause(failed))
+	}
+	a.log.Info(what, attrs...)
+	return reply{http.StatusOK, answer}
+}
+
+// cancelEach ends notifications that wait.
+func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
+	ids, err := readIDs(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.each(c, "notifications are cancelled", ids, a.o.Control.CancelEach(ctx, ids)), nil
+}
+
+// requeueEach has dead letters' notifications sent again.
+func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
+	ids, err := readIDs(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return a.each(c, "dead letters are requeued", ids, a.o.Producer.RequeueEach(ctx, ids)), nil
+}

@@ -1,0 +1,30 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/pushpace/pushpace/worker"
+)
+
+// waitingQuery are the parameters that say which of what waits.
+var waitingQuery = []string{"app", "user", "category", "collapse_key", "cursor"}
+
+// waitingList lists what waits, a page at a time.
+func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
+	for name, values := range c.query {
+		if len(values) > 1 {
+			return reply{}, badQuery(name, "given once")
+		}
+	}
+	s := worker.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
+	list, next, err := a.o.Control.Queued(ctx, s, c.query.Get("cursor"))
+	if list == nil {
+		list = []worker.Queued{}
+	}
+	return reply{http.StatusOK, struct {
+		Waiting []worker.Queued `json:"waiting"`
+		// Next is the cursor of the rest; "" when this is the end.
+		Next string `json:"next,omitempty"`
+	}{list, next}}, err
+}

@@ -1,0 +1,82 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// idsAtOnce is how many IDs one request may name.
+const idsAtOnce = 100
+
+// Queued calls f with each selected notification that waits, in no order, perhaps
+// with one twice, until f answers false.
+func (c *Client) Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error {
+	query := url.Values{}
+	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for {
+		var page struct {
+			Waiting []worker.Queued `json:"waiting"`
+			Next    string          `json:"next"`
+		}
+		if err := c.call(ctx, http.MethodGet, "/v1/waiting?"+query.Encode(), nil, &page); err != nil {
+			return err
+		}
+		for _, q := range page.Waiting {
+			if !f(q) {
+				return nil
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// errFailed is about one of several that the API could not do just now.
+var errFailed = errors.New("the API could not do it; try again")
+
+// CancelEach cancels notifications, and answers what became of each: nil, or what
+// worker.Control's Cancel answers.
+func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
+	return c.each(ctx, "/v1/cancellations", ids, push.ErrUnknownID, worker.ErrUnderWay)
+}
+
+// RequeueEach requeues dead letters, and answers what became of each.
+func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
+	return c.each(ctx, "/v1/requeues", ids, push.ErrNoLetter, push.ErrStillThere)
+}
+
+func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {
+	errs := make([]error, 0, len(ids))
+	for some := range slices.Chunk(ids, idsAtOnce) {
+		var answer struct {
+			Results []struct {
+				Outcome string `json:"outcome"`
+			} `json:"results"`
+		}
+		err := c.call(ctx, http.MethodPost, path, map[string][]string{"ids": some}, &answer)
+		for i := range some {
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+				continue
+			case i >= len(answer.Results):
+				errs = append(errs, c.strange(http.StatusOK))
+				continue
+			}
+			errs = append(errs, map[string]error{"done": nil, "unknown": unknown, "ended": worker.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome])
+		}
+	}
+	return errs
+}
