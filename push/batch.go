@@ -34,10 +34,11 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 		switch {
 		case err != nil:
 		case p.oneStep && !accepted.NotBefore.After(now):
-			a := &acceptance{queue: accepted.Priority.Queue(), pipe: pipe, index: i}
-			if err := p.inOneStep(ctx, &accepted, now, a); err != nil {
+			a, err := p.addTo(ctx, pipe, &accepted, now)
+			if err != nil {
 				results[i].Err = err
 			} else {
+				a.index = i
 				batch = append(batch, a)
 			}
 		default:
@@ -58,6 +59,8 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 			alone = append(alone, a.index)
 		case err != nil:
 			r.Err = fmt.Errorf("enqueue: %w", err)
+		case a.conflict:
+			r.Err = ErrConflict
 		case a.state == accepting:
 			alone = append(alone, a.index)
 		default:
@@ -66,6 +69,16 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	}
 	p.enqueueEach(ctx, notifications, alone, results)
 	return results
+}
+
+// addTo leaves the command that enqueues the notification on the pipe.
+func (p *Producer) addTo(ctx context.Context, pipe redis.Pipeliner, n *Notification, now time.Time) (*acceptance, error) {
+	payload, facts, err := encodeNew(&Job{Notification: n, AcceptedAt: now})
+	if err != nil {
+		return nil, err
+	}
+	a := &acceptance{queue: n.Priority.Queue(), facts: facts, pipe: pipe}
+	return a, p.inOneStep(ctx, n.ID, payload, a)
 }
 
 // together is how many notifications are enqueued side by side that take more
@@ -93,7 +106,7 @@ func (p *Producer) enqueueEach(ctx context.Context, notifications []*Notificatio
 				n.ID = results[i].ID
 				r, err := p.Enqueue(ctx, &n)
 				results[i] = Result{r, err}
-				if err != nil && !errors.As(err, new(Faults)) {
+				if err != nil && !errors.Is(err, ErrConflict) && !errors.As(err, new(Faults)) {
 					// Redis is away: the others would wait for it one after another
 					for _, j := range line[at+1:] {
 						results[j].Err = err

@@ -2,10 +2,8 @@ package push
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,14 +16,14 @@ import (
 // each job asynq's task, the record, counts
 // ARGV  end of the day's count; now and retention (ms); which end of the active
 // list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
-// the outcomes
+// the outcomes and the providers' IDs
 //
 // It answers of each job 1, 0 where asynq's answers NOT FOUND, or the error of its
 // own record or counts, which keeps it in hand and no other. It begins with what a
 // Redis without memory does not refuse, so that it takes the rest too.
 var doneScript = redis.NewScript(`
 redis.call('ZREM', KEYS[2], '')
-local function settle(record, counts, outcomes)
+local function settle(record, counts, outcomes, sent)
   local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
   if known.err then return known.err end
   local state, accepted = known[1], known[2] or ARGV[2]
@@ -39,7 +37,7 @@ local function settle(record, counts, outcomes)
       return counted.err
     end
   end
-  redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', ARGV[2], 'outcomes', outcomes)
+  redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', ARGV[2], 'attempts', 1, 'outcomes', outcomes, 'sent', sent)
   if known[3] then
     redis.call('HDEL', record, 'until', 'scope', 'rule')
     redis.pcall('HINCRBY', counts, 'booked', -1)
@@ -49,8 +47,8 @@ local function settle(record, counts, outcomes)
 end
 local answers, done = {}, 0
 for i = 1, (#KEYS - 4) / 3 do
-  local task, id = KEYS[3 * i + 2], ARGV[2 * i + 3]
-  local problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[2 * i + 4])
+  local task, id = KEYS[3 * i + 2], ARGV[3 * i + 2]
+  local problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[3 * i + 3], ARGV[3 * i + 4])
   if problem then
     answers[i] = problem
   elseif redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
@@ -74,8 +72,6 @@ type Dones struct {
 	records *Records
 	keys    []string
 	args    []any
-	last    []TargetOutcome
-	encoded any // last
 }
 
 // NewDones takes the keys and arguments that asynq gives its script for a job that
@@ -88,22 +84,15 @@ func (r *Records) NewDones(keys []string, args []any) *Dones {
 }
 
 // Add adds a job: its ID, its key, and what became of its notification's targets.
-func (d *Dones) Add(id, task string, outcomes []TargetOutcome) error {
-	if d.encoded == nil || !slices.Equal(d.last, outcomes) {
-		text, err := json.Marshal(outcomes)
-		if err != nil {
-			return err
-		}
-		d.last, d.encoded = outcomes, text
-	}
+func (d *Dones) Add(id, task string, outcomes []TargetOutcome) {
+	words, ids := encodeOutcomes(outcomes)
 	tag := d.records.tag(shardOf(id))
 	d.keys = append(d.keys, task, tag+"id:"+id, tag+"counts")
-	d.args = append(d.args, id, d.encoded)
-	return nil
+	d.args = append(d.args, id, words, ids)
 }
 
 // Len is how many there are.
-func (d *Dones) Len() int { return len(d.args)/2 - 2 }
+func (d *Dones) Len() int { return (len(d.args) - 4) / 3 }
 
 // Command is what ends them, to be sent. young says that they are likely to be among the
 // newest of those in hand, since older ones are stuck: they are looked for from

@@ -166,7 +166,15 @@ func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
 // attempts. The letter stays until discard. It answers false when there is none,
 // or when the notification has ended otherwise since.
 func (r *Records) reopen(ctx context.Context, l *Letter) (bool, error) {
-	reply, err := r.run(ctx, "reopen", l.ID, string(l.State), l.Queue)
+	args := []any{string(l.State), l.Queue}
+	if job, err := Decode(l.Job); err == nil {
+		_, known, err := encodeNew(job)
+		if err != nil {
+			return false, err
+		}
+		args = append(args, known...)
+	}
+	reply, err := r.run(ctx, "reopen", l.ID, args...)
 	if err != nil {
 		return false, err
 	}

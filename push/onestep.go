@@ -17,33 +17,36 @@ import (
 // enqueueScript is asynq's enqueueCmd behind what accept and confirm do.
 //
 // KEYS  asynq's task and pending list; record, counts
-// ARGV  asynq's message, ID and instant (ns); now (ms), queue
+// ARGV  asynq's message, ID and instant (ns); now (ms), queue, then what the record
+// says besides, as names and values: the content's digest first
 //
-// It answers what asynq's does, 1 for a job that is new, and the state that the
-// record had.
+// It answers what asynq's does, 1 for a job that is new, the state that the record
+// had, and 1 if that is of another content.
 var enqueueScript = redis.NewScript(`
-local state = redis.call('HGET', KEYS[3], 'state')
-if state then
-  local own = redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] -- a reply was lost
-  return {own and 1 or 0, own and '' or state}
+local known = redis.call('HMGET', KEYS[3], 'state', 'digest')
+if known[1] then
+  if redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] then return {1, '', 0} end -- a reply was lost
+  return {0, known[1], (known[2] and known[2] ~= ARGV[7]) and 1 or 0}
 end
-if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting'} end
+if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting', 0} end
 redis.call('LPUSH', KEYS[2], ARGV[2]) -- it and the next may be refused: then nothing is done
 local counted = redis.pcall('HINCRBY', KEYS[4], 'accepted', 1)
 if type(counted) == 'table' then
   redis.call('LPOP', KEYS[2])
   return counted
 end
-redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[5], 'accepted', ARGV[4])
+redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[5], 'accepted', ARGV[4], unpack(ARGV, 6))
 redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
-return {1, ''}
+return {1, '', 0}
 `)
 
 // An acceptance is one notification on its way through asynq's client.
 type acceptance struct {
-	queue string
-	state State // that its record had
-	err   error // Redis's own, which asynq's would not wrap
+	queue    string
+	facts    []any
+	state    State // that its record had
+	conflict bool  // that is of another content
+	err      error // Redis's own, which asynq's would not wrap
 
 	// Where pipe is not nil, the command is left there, for read to look at its
 	// answer once the pipe was executed. index is the notification's in the batch.
@@ -60,7 +63,7 @@ func (a *acceptance) read(cmd *redis.Cmd) error {
 		return err
 	}
 	state, _ := reply[1].(string)
-	a.state = State(state)
+	a.state, a.conflict = State(state), reply[2] == int64(1)
 	return nil
 }
 
@@ -82,7 +85,7 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
 	keys = append(keys, tag+"id:"+id, tag+"counts")
-	args = append(args, time.Now().UnixMilli(), a.queue)
+	args = append(append(args, time.Now().UnixMilli(), a.queue), a.facts...)
 	answer := redis.NewCmd(ctx)
 	if a.pipe != nil {
 		a.cmd = a.pipe.EvalSha(ctx, enqueueScript.Hash(), keys, args...)
@@ -105,12 +108,8 @@ func OneRedis(client redis.UniversalClient) bool {
 
 // inOneStep enqueues a new notification that is due. a then has the state of the
 // record that stood there, if any; accepting is for the other way to go on from.
-func (p *Producer) inOneStep(ctx context.Context, n *Notification, now time.Time, a *acceptance) error {
-	payload, err := Encode(&Job{Notification: n, AcceptedAt: now})
-	if err != nil {
-		return err
-	}
-	_, err = p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, time.Time{})
+func (p *Producer) inOneStep(ctx context.Context, id string, payload []byte, a *acceptance) error {
+	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), id, a.queue, payload, time.Time{})
 	if a.err != nil {
 		return fmt.Errorf("enqueue: %w", a.err)
 	}

@@ -56,7 +56,8 @@ type Receipt struct {
 // leaves open whether it was taken: enqueue it again with the same ID, the
 // receipt's, and it is delivered once.
 //
-// The ID is known for the retention. Where record and job cannot be made in one
+// The ID is known for the retention: when it comes again with another user or
+// other content, the error is ErrConflict. Where record and job cannot be made in one
 // step, the record comes before the job, so that a second Enqueue of the same ID
 // finds it, and is confirmed after it, so that a crash in between leaves nothing
 // that counts. A job that may be there twice is marked as a replay: the worker
@@ -68,14 +69,23 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	if err != nil {
 		return receipt, err
 	}
+	job := &Job{Notification: &accepted, AcceptedAt: now}
+	payload, facts, err := encodeNew(job)
+	if err != nil {
+		return receipt, err
+	}
 	if p.oneStep && !accepted.NotBefore.After(now) {
-		a := &acceptance{queue: accepted.Priority.Queue()}
-		if err := p.inOneStep(ctx, &accepted, now, a); err != nil || a.state != accepting {
+		a := &acceptance{queue: accepted.Priority.Queue(), facts: facts}
+		err := p.inOneStep(ctx, accepted.ID, payload, a)
+		if a.conflict {
+			return receipt, ErrConflict
+		}
+		if err != nil || a.state != accepting {
 			receipt.Known = a.state != ""
 			return receipt, err
 		}
 	}
-	state, queue, err := p.records.accept(ctx, accepted.ID, accepted.Priority.Queue())
+	state, queue, err := p.records.accept(ctx, accepted.ID, accepted.Priority.Queue(), facts)
 	if err != nil {
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}
@@ -83,9 +93,10 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		receipt.Known = true
 		return receipt, nil
 	}
-	payload, err := Encode(&Job{Notification: &accepted, AcceptedAt: now, Replay: state == accepting})
-	if err != nil {
-		return receipt, err
+	if job.Replay = state == accepting; job.Replay {
+		if payload, err = Encode(job); err != nil {
+			return receipt, err
+		}
 	}
 	there, err := p.put(ctx, accepted.ID, queue, payload, accepted.NotBefore)
 	if err != nil {
@@ -96,6 +107,18 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}
 	return receipt, nil
+}
+
+// encodeNew answers a new notification's job, and what its record says of it.
+func encodeNew(job *Job) (payload []byte, known []any, err error) {
+	if payload, err = Encode(job); err != nil {
+		return nil, nil, err
+	}
+	digest, err := contentDigest(job.Notification, payload)
+	if err != nil {
+		return nil, nil, fmt.Errorf("enqueue: %w", err)
+	}
+	return payload, facts(job.Notification, digest), nil
 }
 
 // accept answers the notification as it is accepted: with an ID, and with

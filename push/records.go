@@ -52,9 +52,16 @@ func (r *Records) Prefix() string { return r.prefix }
 
 // A Record is what is known of one notification.
 type Record struct {
-	State    State     `json:"state"`
+	State State `json:"state"`
+	// App, User and Category are the notification's.
+	App      string    `json:"app,omitempty"`
+	User     string    `json:"user,omitempty"`
+	Category string    `json:"category,omitempty"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
+	// NotBefore and ExpiresAt are the notification's; zero for none.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	// Confirmed says that its job is known to have been queued.
 	Confirmed bool `json:"-"`
 	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
@@ -63,9 +70,9 @@ type Record struct {
 	Until     time.Time `json:"until,omitzero"`
 	Scope     string    `json:"scope,omitempty"`
 	Rule      string    `json:"rule,omitempty"`
-	// Attempts is how often it was sent and has to be sent again.
+	// Attempts is how often it was sent: 1 for what was delivered at once.
 	Attempts int `json:"attempts"`
-	// FirstAttempt is the instant of the first of them.
+	// FirstAttempt is when the first of them was over.
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes are the last ones of each target, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
@@ -74,14 +81,6 @@ type Record struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-}
-
-// A TargetOutcome is what became of one target: the outcome's kind and reason.
-type TargetOutcome struct {
-	Kind   string `json:"kind"` // "" when nothing was sent to it
-	Reason string `json:"reason,omitempty"`
-	// Ambiguous says that the provider may have taken it.
-	Ambiguous bool `json:"ambiguous,omitempty"`
 }
 
 // ErrUnknownID means that no notification has that ID, or that it was
@@ -115,15 +114,34 @@ func shardOf(id string) int {
 	return int(h.Sum32() % recordShards)
 }
 
+// facts are what the record of a new notification says of it, as names and
+// values. The digest of its content comes first, where the scripts look for it.
+func facts(n *Notification, digest string) []any {
+	all := append(make([]any, 0, 12), "digest", digest, "app", n.App, "user", n.User)
+	if n.Category != "" {
+		all = append(all, "category", n.Category)
+	}
+	if !n.NotBefore.IsZero() {
+		all = append(all, "not_before", n.NotBefore.UnixMilli())
+	}
+	if !n.ExpiresAt.IsZero() {
+		all = append(all, "expires", n.ExpiresAt.UnixMilli())
+	}
+	return all
+}
+
 // accept makes a record that is not confirmed yet, or answers the state and
-// the queue of the one that stands there.
-func (r *Records) accept(ctx context.Context, id, queue string) (State, string, error) {
-	reply, err := r.run(ctx, "accept", id, queue)
+// the queue of the one that stands there, or ErrConflict.
+func (r *Records) accept(ctx context.Context, id, queue string, facts []any) (State, string, error) {
+	reply, err := r.run(ctx, "accept", id, append([]any{queue}, facts...)...)
 	if err != nil {
 		return "", "", err
 	}
 	state, _ := reply[0].(string)
 	queue, _ = reply[1].(string)
+	if reply[2] == int64(1) {
+		return "", "", ErrConflict
+	}
 	return State(state), queue, nil
 }
 
@@ -150,11 +168,8 @@ func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, 
 // Attempt notes the n-th attempt, after which some targets have to be sent to
 // again. Noting it twice counts it once.
 func (r *Records) Attempt(ctx context.Context, id string, n int, outcomes []TargetOutcome, problem string) error {
-	text, err := json.Marshal(outcomes)
-	if err != nil {
-		return err
-	}
-	_, err = r.run(ctx, "attempt", id, n, text, problem)
+	words, ids := encodeOutcomes(outcomes)
+	_, err := r.run(ctx, "attempt", id, n, words, ids, problem)
 	return err
 }
 
@@ -170,6 +185,8 @@ type End struct {
 	State    State
 	Outcomes []TargetOutcome
 	Error    string
+	// Attempts is how often it was sent; 0 leaves what is noted.
+	Attempts int
 	// DeadTokens is how many of the outcomes are dead tokens.
 	DeadTokens int
 	// Letter is kept when the State is dead.
@@ -179,17 +196,15 @@ type End struct {
 // Settle ends the notification, and counts it. A second call for the same one
 // changes nothing, and answers false.
 func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
-	outcomes, err := json.Marshal(e.Outcomes)
-	if err != nil {
-		return false, err
-	}
 	letter := []byte{}
 	if e.State.Dead() && e.Letter != nil {
+		var err error
 		if letter, err = json.Marshal(e.Letter); err != nil {
 			return false, err
 		}
 	}
-	reply, err := r.run(ctx, "settle", id, string(e.State), outcomes, e.Error, e.DeadTokens, letter)
+	words, ids := encodeOutcomes(e.Outcomes)
+	reply, err := r.run(ctx, "settle", id, string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter)
 	if err != nil {
 		return false, err
 	}
@@ -206,8 +221,10 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 		return nil, ErrUnknownID
 	}
 	rec := &Record{
-		State: State(fields["state"]), Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
+		State: State(fields["state"]), App: fields["app"], User: fields["user"], Category: fields["category"],
+		Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
 		Error: fields["error"], Taking: fields["taking"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
+		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
 	}
 	rec.Confirmed = rec.State != accepting
@@ -216,10 +233,11 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	}
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
-	if text := fields["outcomes"]; text != "" {
-		if err := json.Unmarshal([]byte(text), &rec.Outcomes); err != nil {
-			return nil, fmt.Errorf("record of a notification: outcomes: %w", err)
-		}
+	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
+		rec.FirstAttempt = rec.Ended
+	}
+	if rec.Outcomes, err = decodeOutcomes(fields["outcomes"], fields["sent"]); err != nil {
+		return nil, fmt.Errorf("record of a notification: %w", err)
 	}
 	return rec, nil
 }

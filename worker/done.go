@@ -47,10 +47,7 @@ func (g *doneGroups) done(ctx context.Context, id string, outcomes []push.Target
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	group, i, err := g.join(id, outcomes, keys, args)
-	if err != nil {
-		return err
-	}
+	group, i := g.join(id, outcomes, keys, args)
 	if i == 0 {
 		g.send(ctx, keys[3], group, young)
 		close(group.ready)
@@ -63,7 +60,7 @@ func (g *doneGroups) done(ctx context.Context, id string, outcomes []push.Target
 }
 
 // join answers the job's group, and its place there.
-func (g *doneGroups) join(id string, outcomes []push.TargetOutcome, keys []string, args []any) (*doneGroup, int, error) {
+func (g *doneGroups) join(id string, outcomes []push.TargetOutcome, keys []string, args []any) (*doneGroup, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	group := g.open[keys[3]]
@@ -73,10 +70,8 @@ func (g *doneGroups) join(id string, outcomes []push.TargetOutcome, keys []strin
 			g.open[keys[3]] = group
 		}
 	}
-	if err := group.Add(id, keys[2], outcomes); err != nil {
-		return nil, 0, err
-	}
-	return group, group.Len() - 1, nil
+	group.Add(id, keys[2], outcomes)
+	return group, group.Len() - 1
 }
 
 // send sends the group's command. It is joined for as long as possible.

@@ -42,7 +42,7 @@ func resumed(o push.TargetOutcome) outcome {
 }
 
 func tell(o providers.Outcome) outcome {
-	return outcome{Outcome: o, told: push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous}}
+	return outcome{Outcome: o, told: push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous, ProviderID: o.ProviderID}}
 }
 
 // A conclusion is what follows from the outcomes: an end, or another attempt
@@ -240,7 +240,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 		h.Observer.Ended(c.state)
 		return nil
 	}
-	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, DeadTokens: c.dead}
+	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
 	if c.state.Dead() {
 		end.Letter = d.letter(c, d.attempts)
 	}
@@ -286,9 +286,11 @@ func (h *handler) giveBack(ctx context.Context, d *delivery) {
 
 // told is the outcomes as the record keeps them.
 func (d *delivery) told() []push.TargetOutcome {
-	told := make([]push.TargetOutcome, len(d.outcomes))
-	for i := range d.outcomes {
+	told := push.Unsent(d.Targets)
+	for i := range told {
+		platform, end := told[i].Platform, told[i].TokenEnd
 		told[i] = d.outcomes[i].told
+		told[i].Platform, told[i].TokenEnd = platform, end
 	}
 	return told
 }

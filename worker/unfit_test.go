@@ -67,7 +67,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 			must(t, err)
 			must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
 			must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
-			must(t, dones.Add(id, key+"t:"+id, []push.TargetOutcome{{Kind: "delivered"}}))
+			dones.Add(id, key+"t:"+id, []push.TargetOutcome{{Kind: "delivered"}})
 		}
 		bad := ""
 		for shard := range 16 {

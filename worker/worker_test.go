@@ -144,7 +144,7 @@ func TestExemptCategoriesAreNotChecked(t *testing.T) {
 	}
 }
 
-// The same ID on another queue, before and after it was delivered.
+// The same ID before and after it was delivered, and for another queue.
 func TestAnIDIsDeliveredOnce(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
@@ -152,17 +152,20 @@ func TestAnIDIsDeliveredOnce(t *testing.T) {
 		if receipt := r.enqueue(first); receipt.Known {
 			t.Error("a new ID is known")
 		}
-		again := to("once")
-		again.Priority = push.Critical
-		if receipt := r.enqueue(again); !receipt.Known {
-			t.Error("a queued ID is not known")
+		other := to("once")
+		other.Priority = push.Critical
+		again := func(when string) {
+			if receipt := r.enqueue(to("once")); !receipt.Known {
+				t.Errorf("%s: the ID is not known", when)
+			}
+			if _, err := r.producer.Enqueue(t.Context(), other); !errors.Is(err, push.ErrConflict) {
+				t.Errorf("%s: with another priority: %v", when, err)
+			}
 		}
+		again("queued")
 		r.start()
 		r.settled(1)
-		again.Priority = push.Bulk
-		if receipt := r.enqueue(again); !receipt.Known {
-			t.Error("a delivered ID is not known")
-		}
+		again("delivered")
 		r.enqueue(to("last"))
 		counts := r.settled(2)
 		if got := r.pushed("once"); len(got) != 1 {
@@ -186,7 +189,7 @@ func TestWhatIsRetried(t *testing.T) {
 		if got := r.pushed("flaky"); len(got) != 2 {
 			t.Errorf("pushed %+v: want one for each target, the delivered one not sent to again", got)
 		}
-		if record := r.record("flaky"); record.State != push.Delivered || record.Attempts != 1 {
+		if record := r.record("flaky"); record.State != push.Delivered || record.Attempts != 2 {
 			t.Errorf("record %+v", record)
 		}
 	})

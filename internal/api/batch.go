@@ -59,6 +59,8 @@ func resultOf(i int, r push.Result) result {
 	switch {
 	case errors.As(r.Err, &faults):
 		return result{Status: http.StatusBadRequest, Errors: faultsAt("/"+strconv.Itoa(i), faults)}
+	case errors.Is(r.Err, push.ErrConflict):
+		return result{ID: r.ID, Status: http.StatusConflict}
 	case r.Err != nil:
 		return result{ID: r.ID, Status: http.StatusServiceUnavailable}
 	case r.Known:
@@ -68,7 +70,8 @@ func resultOf(i int, r push.Result) result {
 }
 
 // replyTo answers a batch: 202 when one of it was accepted, else 503 when one
-// could not be, else 200 when one was known, else 400.
+// could not be, else 200 when one was known, else 400 when one is not valid,
+// else 409.
 func (a *API) replyTo(results []result, cause error) (reply, error) {
 	count := map[int]int{}
 	var faults []fault
@@ -86,6 +89,10 @@ func (a *API) replyTo(results []result, cause error) (reply, error) {
 		return reply{}, p
 	case count[http.StatusOK] > 0:
 		return reply{http.StatusOK, batch{results}}, nil
+	case count[http.StatusBadRequest] == 0:
+		p := problemOf(push.ErrConflict)
+		p.Results = results
+		return reply{}, p
 	}
 	p := invalid(faults[:min(len(faults), maxBatch)])
 	p.Results = results

@@ -51,6 +51,16 @@ func TestBatch(t *testing.T) {
 	if got := statuses(post(http.StatusBadRequest, bad, bad)); got != " 400; 400;" {
 		t.Error(got)
 	}
+	taken, laterTaken := notification("a", "ben"), strings.Replace(later, `"ada"`, `"ben"`, 1)
+	if got := statuses(post(http.StatusOK, taken, notification("b", "ada"), laterTaken)); got != "a 409;b 200;later 409;" {
+		t.Error(got)
+	}
+	if got := statuses(post(http.StatusConflict, taken, laterTaken)); got != "a 409;later 409;" {
+		t.Error(got)
+	}
+	if got := statuses(post(http.StatusBadRequest, taken, bad)); got != "a 409; 400;" {
+		t.Error(got)
+	}
 	for _, one := range post(http.StatusAccepted, notification("", "ada"), notification("", "ben")) {
 		if one.Status != http.StatusAccepted || len(one.ID) != 36 {
 			t.Errorf("%+v", one)

@@ -38,6 +38,10 @@ func TestEnqueue(t *testing.T) {
 			t.Errorf("%s: %s", c.name, answer.text)
 		}
 	}
+	if p := r.do(http.StatusConflict, producerToken, "POST", "/v1/notifications", notification("order-1", "ben")).problem(t); !strings.Contains(p.Detail, "another user") {
+		t.Errorf("an ID of another user: %+v", p)
+	}
+	r.log.lines()
 	var generated accepted
 	r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("", "ada")).into(t, &generated)
 	if len(generated.ID) != 36 {

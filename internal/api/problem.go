@@ -82,6 +82,8 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit)}
 	case errors.Is(err, push.ErrUnknownID):
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
+	case errors.Is(err, push.ErrConflict):
+		return &problem{Status: http.StatusConflict, Detail: "The ID is another notification's: it was used with another user or other content. Nothing was queued."}
 	case errors.Is(err, push.ErrNoLetter):
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
 	case errors.Is(err, push.ErrCursor), errors.Is(err, throttle.ErrCursor):

@@ -20,8 +20,8 @@ const notifications = "/v1/notifications"
 func (c *Client) Batch() (size, calls int) { return 250, connections }
 
 // Enqueue hands notifications over, at most 1,000, each on its own, those of one
-// user in order. What the API refuses is an error of type push.Faults. Any other
-// leaves open whether it was taken: hand it over again, with the same ID.
+// user in order. What the API refuses is an error of type push.Faults, or
+// push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with the same ID.
 func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Result {
 	results := make([]push.Result, len(ns))
 	status, header, answer, err := c.do(ctx, http.MethodPost, notifications, ns)
@@ -58,6 +58,8 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Re
 			r.ID = one.ID
 		case http.StatusOK:
 			r.ID, r.Known = one.ID, true
+		case http.StatusConflict:
+			r.ID, r.Err = one.ID, push.ErrConflict
 		case http.StatusBadRequest:
 			r.Err = faults(one.Errors, "/"+strconv.Itoa(i))
 		default:

@@ -1,0 +1,127 @@
+package push
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A TargetOutcome is what became of one target.
+type TargetOutcome struct {
+	Platform Platform `json:"platform,omitempty"`
+	// TokenEnd is the end of the target's token, to tell it from others: see Hint.
+	TokenEnd string `json:"token_end,omitempty"`
+	// Kind and Reason are the outcome's; "" when nothing was sent to it.
+	Kind   string `json:"kind"`
+	Reason string `json:"reason,omitempty"`
+	// Ambiguous says that the provider may have taken it.
+	Ambiguous bool `json:"ambiguous,omitempty"`
+	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
+	// FCM's message name.
+	ProviderID string `json:"provider_id,omitempty"`
+}
+
+// hintLength is how much of a token may be told.
+const hintLength = 6
+
+// Hint answers the end of the target's token, to tell it from others; "" for a
+// token that is hardly longer.
+func (t Target) Hint() string {
+	if len(t.Token) <= hintLength {
+		return ""
+	}
+	return t.Token[len(t.Token)-hintLength:]
+}
+
+// Unsent answers the outcomes of targets that nothing was sent to yet.
+func Unsent(targets []Target) []TargetOutcome {
+	outcomes := make([]TargetOutcome, len(targets))
+	for i, t := range targets {
+		outcomes[i] = TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
+	}
+	return outcomes
+}
+
+// A record keeps outcomes as two texts with a line for each target: one of words,
+// KIND PLATFORM END REASON AMBIGUOUS with a - for what there is not and none at
+// the end, and one of the providers' IDs. They are short, so that Redis keeps the
+// record of a single target in one piece of memory.
+
+// longestProviderID bounds what a record keeps of what a provider answers.
+const longestProviderID = 256
+
+func encodeOutcomes(outcomes []TargetOutcome) (words, ids string) {
+	var b strings.Builder
+	b.Grow(32 * len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		line := [...]string{o.Kind, string(o.Platform), o.TokenEnd, o.Reason, ""}
+		if o.Ambiguous {
+			line[4] = "ambiguous"
+		}
+		n := len(line)
+		for n > 1 && line[n-1] == "" {
+			n--
+		}
+		for j, word := range line[:n] {
+			if j > 0 {
+				b.WriteByte(' ')
+			}
+			if word == "" {
+				word = "-"
+			}
+			b.WriteString(word)
+		}
+	}
+	if len(outcomes) == 1 {
+		return b.String(), providerID(&outcomes[0])
+	}
+	lines := make([]string, len(outcomes))
+	for i := range outcomes {
+		lines[i] = providerID(&outcomes[i])
+	}
+	return b.String(), strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+// providerID is the provider's ID if it can be kept.
+func providerID(o *TargetOutcome) string {
+	if len(o.ProviderID) > longestProviderID {
+		return ""
+	}
+	for i := range len(o.ProviderID) {
+		if c := o.ProviderID[i]; c <= ' ' || c > '~' {
+			return ""
+		}
+	}
+	return o.ProviderID
+}
+
+func decodeOutcomes(words, ids string) ([]TargetOutcome, error) {
+	if words == "" && ids == "" {
+		return nil, nil
+	}
+	lines := strings.Split(words, "\n")
+	outcomes := make([]TargetOutcome, len(lines))
+	for i, text := range lines {
+		var line [5]string
+		n := 0
+		for word := range strings.FieldsSeq(text) {
+			if n == len(line) {
+				return nil, fmt.Errorf("the outcome of target %d has more than %d words", i+1, n)
+			}
+			if word != "-" {
+				line[n] = word
+			}
+			n++
+		}
+		outcomes[i] = TargetOutcome{Kind: line[0], Platform: Platform(line[1]), TokenEnd: line[2], Reason: line[3], Ambiguous: line[4] != ""}
+	}
+	for i, id := range strings.Split(ids, "\n") {
+		if i < len(outcomes) {
+			outcomes[i].ProviderID = id
+		}
+	}
+	return outcomes, nil
+}
