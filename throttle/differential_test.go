@@ -70,6 +70,8 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 			r.Wait = rapid.SampledFrom([]time.Duration{0, 0, 0, 1200 * time.Millisecond, 5 * time.Second}).Draw(rt, "wait")
 			r.Horizon = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Hour, time.Hour, time.Hour}).Draw(rt, "horizon")
 			r.Report = rapid.Bool().Draw(rt, "report")
+			r.MaxBooked = rapid.SampledFrom([]int{0, 0, 0, 5, 8}).Draw(rt, "most")
+			r.Returned = rapid.Bool().Draw(rt, "returned")
 			if rapid.IntRange(0, 1).Draw(rt, "at a slot") == 0 {
 				timeline, err := memory.Timeline(ctx, r)
 				if err != nil {

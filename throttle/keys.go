@@ -8,7 +8,8 @@ import (
 )
 
 // The keys of a user, all under one hash tag so that a Redis Cluster keeps
-// them in one slot. Every one is a sorted set of instants in µs of Redis's clock.
+// them in one slot. All but the last are sorted sets of instants in µs of Redis's
+// clock.
 //
 //	PREFIX:{APP/USER}:sent          admissions, by member(ID)
 //	PREFIX:{APP/USER}:booked        who waits for the general limits, by ID
@@ -17,10 +18,12 @@ import (
 //	PREFIX:{APP/USER}:sent:CAT      the category's part of each, where the
 //	PREFIX:{APP/USER}:booked:CAT    category has limits of its own
 //	PREFIX:{APP/USER}:line:CAT      who waits for the category's limits, by ID
+//	PREFIX:{APP/USER}:beyond[:CAT]  the last instant at which somebody comes back
+//	                                who waits without a slot
 type keys struct {
 	sent, booked, reserved string
 	catSent, catBooked     string
-	line                   string
+	line, beyond           string
 }
 
 func userKeys(prefix string, r *Request) keys {
@@ -29,10 +32,11 @@ func userKeys(prefix string, r *Request) keys {
 		tag = escape(r.App) + "/" + tag
 	}
 	base := prefix + ":{" + tag + "}:"
-	k := keys{sent: base + "sent", booked: base + "booked", reserved: base + "reserved"}
+	k := keys{sent: base + "sent", booked: base + "booked", reserved: base + "reserved", beyond: base + "beyond"}
 	if category := r.category(); category != nil {
 		name := escape(category.Name)
 		k.catSent, k.catBooked, k.line = k.sent+":"+name, k.booked+":"+name, base+"line:"+name
+		k.beyond += ":" + name
 	}
 	return k
 }

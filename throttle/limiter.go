@@ -74,6 +74,13 @@ type Request struct {
 	// who come forward by the call, of Acquire or Reschedule, get no slot sooner
 	// than this, or than a second if that is less: they have to be woken first.
 	Wait time.Duration
+	// MaxBooked is how many of the user's notifications may hold a slot; 0 for any
+	// number. A denied one beyond is Deferred without a slot, see Decision.Full.
+	// Without the general scope, the category's are counted.
+	MaxBooked int
+	// Returned says that the notification does not come for the first time. While
+	// somebody waits without a slot, half of MaxBooked is for those who return.
+	Returned bool
 	// Used tells Cancel that the notification was sent, or may have been: its
 	// admission stays.
 	Used bool
@@ -90,8 +97,8 @@ func (r *Request) validate() error {
 		return errScopes
 	case r.User == "":
 		return errors.New("throttle: the request names no user")
-	case r.Horizon < 0 || r.Wait < 0:
-		return errors.New("throttle: the request's horizon or wait is negative")
+	case r.Horizon < 0 || r.Wait < 0 || r.MaxBooked < 0:
+		return errors.New("throttle: the request's horizon, wait or bound is negative")
 	}
 	for _, s := range r.Scopes {
 		if len(s.Policy.Rates) > MaxRates {
@@ -170,6 +177,9 @@ type Decision struct {
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time
+	// Full says of a Deferred one that it holds no slot, as MaxBooked others do. At
+	// lies behind those who wait, with or without one.
+	Full bool
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
 	// is "gap", or a rate as it is written ("10/1m").
 	Scope string

@@ -36,6 +36,9 @@ const (
 	opReschedule = "reschedule"
 )
 
+// noRoom is the script's status of one who is deferred without a slot.
+const noRoom = 4
+
 // slack is how much later than it needs a line may stand before it is moved, in µs.
 const slack = 20_000
 
@@ -61,11 +64,11 @@ type denial struct {
 func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim denial) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	names := make([]string, 0, 6)
-	names = append(names, k.reserved)
+	names := make([]string, 0, 7)
+	names = append(names, k.reserved, k.beyond)
 	args := make([]any, 0, 32)
 	args = append(args, op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), int64(slack), int64(brief), fitSteps, int64(waking))
+		l.keep, l.life(), int64(slack), int64(brief), fitSteps, int64(waking), r.MaxBooked, r.Returned)
 	if g := r.general(); g != nil {
 		names = append(names, k.sent, k.booked)
 		args = g.Policy.appendArgs(args)
@@ -115,6 +118,9 @@ func readVisit(r *Request, reply []any) (Decision, error) {
 	}
 	now, instant := head[1], head[2]
 	d := Decision{Status: Status(head[0]), At: time.UnixMicro(instant)}
+	if head[0] == noRoom {
+		d.Status, d.Full = Deferred, true
+	}
 	if head[5] > 0 {
 		d.Slot = time.UnixMicro(head[5])
 	}

@@ -1,10 +1,11 @@
 -- One visit to the lines of a user: everything that has to branch. The grant
 -- of a first visit does not come here; claim.go has it.
 --
--- KEYS  reserved; for the general scope: sent, booked; for the category's: sent, booked, line
+-- KEYS  reserved, beyond; for the general scope: sent, booked; for the category's: sent, booked, line
 -- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
---       slack, brief, steps, waking, then for each scope 0 for none, 1, or 2 for an exempt
---       one, and if not 0: margin, number of rules, {n, period}…
+--       slack, brief, steps, waking, how many may wait or 0, 1 for one that comes back, then
+--       for each scope 0 for none, 1, or 2 for an exempt one, and if not 0: margin, number
+--       of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
 -- Own entries are taken out first, so that no count holds them, and put back
@@ -16,8 +17,9 @@ local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
 local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
 local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
 local slack, brief, steps, waking = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local most, back = tonumber(ARGV[14]), ARGV[15] == '1'
 
-local reserved, key, arg = KEYS[1], 1, 13
+local reserved, beyond, key, arg = KEYS[1], KEYS[2], 2, 15
 local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
@@ -364,10 +366,28 @@ local held = booked or lined or 0 -- the slot it comes for
 -- admission now, and not before it: what was let through since counted on it.
 if sent then wait = 0 end
 
+-- full answers nil when there is room for one more who waits. Otherwise it
+-- answers when a newcomer is to come back: behind the line, and behind those that
+-- there was no room for before, one mean distance after another. While any of
+-- these is to come, half the room is theirs.
+local function full()
+  if most == 0 then return nil end
+  local last = tonumber(redis.call('GET', beyond) or nil)
+  if last and last <= now then last = nil end
+  local room = (last and not back) and most / 2 or most
+  if redis.call('ZCARD', reserved) + redis.call('ZCARD', all and all.booked or cat.line) < room then return nil end
+  local instant, distance = math.max(now, last or 0), 0
+  for _, s in ipairs({all or cat, all and cat}) do
+    instant = math.max(instant, score(s.line or s.booked, 0) or 0)
+    for _, r in ipairs(s.rules) do distance = math.max(distance, math.ceil(r.period / r.n) + s.margin) end
+  end
+  return instant + distance
+end
+
 -- decide answers status, instant, scope and rule, and where the job is to wait:
--- 'booked' or 'line'. Status 1 is granted, 2 deferred, 3 refused. A sixth value
--- says that the instant is later than the job's slot, so that its line has to
--- follow.
+-- 'booked' or 'line'. Status 1 is granted, 2 deferred, 3 refused, 4 deferred
+-- without a slot. A sixth value says that the instant is later than the job's
+-- slot, so that its line has to follow.
 local function decide()
   local slot = booked or lined or (sent and sent > now and sent)
   local place = booked and 'booked' or lined and 'line'
@@ -425,6 +445,8 @@ local function decide()
   if instant <= now + wait or instant == sent then return 1, instant, s, rule end
 
   if not place then
+    local later = full()
+    if later then return later > now + horizon and 3 or 4, later, s, rule end
     place = 'booked'
     if not all or cat and (c > a or c > now and redis.call('EXISTS', cat.line) == 1) then place = 'line' end
   elseif place == 'booked' and cat and a <= now + wait and c > now + wait + brief then
@@ -517,6 +539,9 @@ if op == 'acquire' then
     end
   else
     if sent then send(sent) end -- it may have gone out then
+    if status == 4 then
+      redis.call('SET', beyond, text(instant), 'PX', text(math.ceil((instant - now) / 1000)))
+    end
     if status == 2 then
       -- a late one goes back to its place, and its whole line moves in order
       wait_in(place, late and (booked or lined) or instant)

@@ -35,6 +35,7 @@ type memoryState struct {
 	user                   memoryUser
 	sent, booked, reserved *set
 	categories             map[string]*limited // their sets, by name
+	beyond                 map[string]entry    // the last instant of those without a slot, by category
 }
 
 // NewMemory returns a limiter without any history.
@@ -176,17 +177,18 @@ func (m *Memory) Timeline(ctx context.Context, r Request) (Timeline, error) {
 // without scopes has none.
 func (m *Memory) visit(r *Request) (*visit, bool) {
 	v := &visit{now: m.now().UnixMicro(), keep: m.keep, id: r.ID,
-		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds()}
+		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds(), most: r.MaxBooked, back: r.Returned}
 	if len(r.Scopes) == 0 {
 		return v, false
 	}
 	m.forget(v.now, 2)
 	u := m.user(r)
-	v.reserved = u.reserved
+	v.reserved, v.beyond = u.reserved, u.beyond
 	if g := r.general(); g != nil {
 		v.all = g.Policy.limited(1, u.sent, u.booked, nil)
 	}
 	if c := r.category(); c != nil {
+		v.class = c.Name
 		sets := u.category(c.Name, v.now-m.keep)
 		v.cat = c.Policy.limited(2, sets.sent, sets.booked, sets.line)
 	}
@@ -207,7 +209,7 @@ func (m *Memory) user(r *Request) *memoryState {
 		m.idle.MoveToBack(e)
 		return e.Value.(*memoryState)
 	}
-	u := &memoryState{user: key, sent: newSet(), booked: newSet(), reserved: newSet(), categories: map[string]*limited{}}
+	u := &memoryState{user: key, sent: newSet(), booked: newSet(), reserved: newSet(), categories: map[string]*limited{}, beyond: map[string]entry{}}
 	m.users[key] = m.idle.PushBack(u)
 	return u
 }
@@ -218,6 +220,7 @@ func (u *memoryState) category(name string, since int64) *limited {
 	c, ok := u.categories[name]
 	if !ok {
 		maps.DeleteFunc(u.categories, func(_ string, c *limited) bool { return c.last() <= since })
+		maps.DeleteFunc(u.beyond, func(_ string, at entry) bool { return at <= since })
 		c = &limited{sent: newSet(), booked: newSet(), line: newSet()}
 		u.categories[name] = c
 	}
@@ -248,6 +251,9 @@ func (m *Memory) forget(now int64, users int) {
 // last answers the newest instant of the user's sets, or none.
 func (u *memoryState) last() int64 {
 	last := max(u.sent.newest(0), u.booked.newest(0), u.reserved.newest(0))
+	for _, at := range u.beyond {
+		last = max(last, at)
+	}
 	for _, c := range u.categories {
 		last = max(last, c.last())
 	}
@@ -256,7 +262,7 @@ func (u *memoryState) last() int64 {
 
 // decision makes a Decision of a verdict.
 func (v *visit) decision(r *Request, d verdict) Decision {
-	decision := Decision{Status: d.status, At: time.UnixMicro(d.at), Moved: v.bookings(r)}
+	decision := Decision{Status: d.status, At: time.UnixMicro(d.at), Full: d.full, Moved: v.bookings(r)}
 	if v.held != none {
 		decision.Slot = time.UnixMicro(v.held)
 	}

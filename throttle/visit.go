@@ -15,6 +15,11 @@ type visit struct {
 	// general limits.
 	reserved *set
 
+	most   int              // how many may wait, 0 for any number
+	back   bool             // it comes back
+	class  string           // its category
+	beyond map[string]entry // the last instant of those without a slot, by category
+
 	sent, booked, lined entry // what the notification holds
 	held                entry // the slot it comes for
 	lead                int64 // how long it takes to wake who comes forward
@@ -35,6 +40,7 @@ type verdict struct {
 	which, rule int
 	inLine      bool // where it waits: its category's line, or booked
 	late        bool // at is later than the slot: its line has to follow
+	full        bool // deferred without a slot
 }
 
 // first answers the earliest instant for a line whose predecessors are in ahead.
@@ -321,7 +327,11 @@ func (v *visit) decide() verdict {
 		return verdict{status: Granted, at: at, which: which, rule: rule}
 	}
 
-	switch {
+	switch later, full := v.room(placed); {
+	case full && later > v.now+v.horizon:
+		return verdict{status: Refused, at: later, which: which, rule: rule}
+	case full:
+		return verdict{status: Deferred, at: later, which: which, rule: rule, full: true}
 	case !placed:
 		inLine = v.all == nil || v.cat != nil && (c > a || c > v.now && v.cat.line.len() > 0)
 	case inBooked && v.cat != nil && granted(a) && !granted(c-brief):
@@ -330,7 +340,7 @@ func (v *visit) decide() verdict {
 	case inLine && v.all != nil && granted(c) && !granted(a):
 		inLine = false
 	default:
-		return verdict{Deferred, at, which, rule, inLine, true}
+		return verdict{status: Deferred, at: at, which: which, rule: rule, inLine: inLine, late: true}
 	}
 	d := verdict{status: Deferred, at: a, which: 1, rule: arule, inLine: inLine}
 	if inLine {
@@ -345,6 +355,37 @@ func (v *visit) decide() verdict {
 		d.status = Refused
 	}
 	return d
+}
+
+// room reports whether there is none for one more who waits, and when a newcomer
+// is to come back then. Whoever has a place keeps it.
+func (v *visit) room(placed bool) (at int64, full bool) {
+	if v.most == 0 || placed {
+		return 0, false
+	}
+	last := v.beyond[v.class]
+	waiting, room := v.reserved.len(), 2*v.most
+	if v.all != nil {
+		waiting += v.all.booked.len()
+	} else {
+		waiting += v.cat.line.len()
+	}
+	if last > v.now && !v.back {
+		room = v.most
+	}
+	if 2*waiting < room {
+		return 0, false
+	}
+	at = max(v.now, last)
+	var distance int64
+	v.each(func(s *limited) {
+		line, _ := s.lineAndAhead()
+		at = max(at, line.newest(0))
+		for _, r := range s.rules {
+			distance = max(distance, (r.period+int64(r.n)-1)/int64(r.n)+s.margin)
+		}
+	})
+	return at + distance, true
 }
 
 // early answers a job that comes before its slot.
@@ -379,6 +420,10 @@ func (v *visit) acquire() verdict {
 		v.each(func(s *limited) { s.sent.trim(v.now - v.keep) })
 	} else if v.sent != none {
 		v.send(v.sent)
+	}
+	if d.full {
+		v.beyond[v.class] = d.at
+		return d
 	}
 	if d.status == Deferred {
 		v.join(d)

@@ -99,6 +99,8 @@ var properties = []property{
 	{"an admission that was used stays when it is cancelled", []Ability{SetClock}, usedAdmissionStays},
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
+	{"no more hold slots than may", []Ability{SetClock}, fullLine},
+	{"a line that was full has room again", []Ability{SetClock}, roomAgain},
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
 	{"one backlog drains on schedule when woken early", []Ability{SetClock}, oneBacklogEarly},
 	{"a backlog under two scopes drains on schedule", []Ability{SetClock}, twoScopesBacklog},
