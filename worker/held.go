@@ -111,7 +111,7 @@ func (h *handler) remember(ctx context.Context, d *delivery) {
 		}
 		noted[hold.selector().field()] = true
 		if err := h.holds.keep(ctx, hold.selector().field(), job); err != nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "a paused notification comes back late", slog.String("id", d.ID), slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification comes back late", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (h *handler) release(ctx context.Context, holding []string) {
 		h.side.Go(func() {
 			defer h.releasing.Delete(selector)
 			if err := h.releaseAll(ctx, selector); err != nil && ctx.Err() == nil {
-				h.Log.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
+				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
 			}
 		})
 	}
@@ -156,7 +156,7 @@ func (h *handler) releaseAll(ctx context.Context, selector string) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTimeout)
 		defer cancel()
 		if err := h.holds.keep(ctx, selector, awake...); err != nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
 		}
 	}()
 	for {

@@ -35,7 +35,7 @@ func (h *handler) hold(d *delivery) bool {
 func (h *handler) standBack(ctx context.Context, d *delivery) error {
 	if request := h.request(d); len(request.Scopes) > 0 && !d.taken() {
 		if _, err := h.Limiter.Cancel(ctx, request); err != nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
 	h.remember(ctx, d)

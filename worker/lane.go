@@ -44,7 +44,7 @@ func newLane(stopping context.Context, o *Options, client redis.UniversalClient,
 		ShutdownTimeout:          o.ShutdownTimeout,
 		RetryDelayFunc:           retryDelay,
 		IsFailure:                isFailure,
-		Logger:                   asynqLog{o.Log.With("lane", i), told},
+		Logger:                   asynqLog{o.RedisLog.With("lane", i), told},
 		LogLevel:                 asynq.WarnLevel,
 	})
 }

@@ -134,7 +134,7 @@ func (h *handler) pause(ctx context.Context, r *route, p Pause, o providers.Outc
 	r.breaker.trip()
 	set, err := h.pauses.begin(ctx, p)
 	if err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "the other workers do not know of a pause", slog.String("app", r.app), slog.String("platform", string(r.platform)), slog.Any("error", err))
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the other workers do not know of a pause", slog.String("app", r.app), slog.String("platform", string(r.platform)), slog.Any("error", err))
 	} else {
 		r.told(p)
 	}
@@ -178,9 +178,9 @@ func (h *handler) watchPauses(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !away:
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "the queue's Redis does not answer: what waits there stays, and pauses that others begin are not known", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the queue's Redis does not answer: what waits there stays, and pauses that others begin are not known", slog.Any("error", err))
 		case err == nil && away:
-			h.Log.LogAttrs(ctx, slog.LevelInfo, "the queue's Redis answers again")
+			h.RedisLog.LogAttrs(ctx, slog.LevelInfo, "the queue's Redis answers again")
 		}
 		away = err != nil
 	}

@@ -64,15 +64,15 @@ func (h *handler) followLimits() {
 		users: map[tuned]bool{}, scopes: map[string]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
 	t.general, t.categories = h.Limits.Base()
-	h.side.Go(func() { run(h.stopping, h.Log, t.newUsers, t.retuneUsers) })
-	h.side.Go(func() { run(h.stopping, h.Log, t.newScopes, t.retuneScopes) })
+	h.side.Go(func() { run(h.stopping, h.RedisLog, t.newUsers, t.retuneUsers) })
+	h.side.Go(func() { run(h.stopping, h.RedisLog, t.newScopes, t.retuneScopes) })
 	h.side.Go(func() {
 		away := false
 		h.Overrides.Follow(h.stopping, h.Limits, func(changes []throttle.Change, err error) {
 			if err != nil && !away {
-				h.Log.LogAttrs(h.stopping, slog.LevelWarn, "changes of the limits are not known; those known before stay in force", slog.Any("error", err))
+				h.RedisLog.LogAttrs(h.stopping, slog.LevelWarn, "changes of the limits are not known; those known before stay in force", slog.Any("error", err))
 			} else if err == nil && away {
-				h.Log.LogAttrs(h.stopping, slog.LevelInfo, "changes of the limits are known again")
+				h.RedisLog.LogAttrs(h.stopping, slog.LevelInfo, "changes of the limits are known again")
 			}
 			away = err != nil
 			t.note(changes)
@@ -267,7 +267,7 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 			return err
 		case err != nil && !failed: // one user's, who comes at the old slots
 			failed = true
-			t.Log.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
+			t.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
 		return sleep(ctx, retunePause)
 	}

@@ -280,7 +280,7 @@ func (h *handler) giveBack(ctx context.Context, d *delivery) {
 	moved, err := h.Limiter.Cancel(ctx, request)
 	h.wake(moved)
 	if err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
 }
 

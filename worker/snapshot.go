@@ -162,7 +162,7 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 	for told := false; ; {
 		err := w.leave(ctx, snapshotLife)
 		if err != nil && !told && ctx.Err() == nil {
-			w.h.Log.LogAttrs(ctx, slog.LevelWarn, "others do not see this worker: it cannot leave its snapshot", slog.Any("error", err))
+			w.h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "others do not see this worker: it cannot leave its snapshot", slog.Any("error", err))
 		}
 		told = err != nil
 		select {

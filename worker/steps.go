@@ -187,7 +187,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle.Decision) error {
 	h.Observer.Deferred(d.App, d.Category, decision)
 	if err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule); err != nil {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
 	}
 	return putOff(decision.Left)
 }

@@ -20,7 +20,7 @@ func (h *handler) sweep(ctx context.Context) {
 	for {
 		for queue := range push.Queues() {
 			if err := h.sweepQueue(ctx, queue); err != nil && ctx.Err() == nil {
-				h.Log.LogAttrs(ctx, slog.LevelWarn, "active jobs not looked over", slog.String("queue", queue), slog.Any("error", err))
+				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "active jobs not looked over", slog.String("queue", queue), slog.Any("error", err))
 			}
 		}
 		select {

@@ -38,6 +38,9 @@ type Options struct {
 	// Observer is told what happens; nil for Nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
+	// RedisLog is told what fails for want of a Redis, over and over: somebody else
+	// may tell of that Redis already. nil for Log.
+	RedisLog *slog.Logger
 	// Tracer makes spans of what happens to each notification, as parts of the
 	// trace that its task's headers name; nil for none.
 	Tracer trace.Tracer
@@ -91,6 +94,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.RedisLog == nil {
+		o.RedisLog = o.Log
 	}
 }
 

@@ -7,28 +7,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
 // checks are what has to be so for the process to be ready.
 func (s *system) checks() []health.Check {
-	checks := []health.Check{{Name: "redis", Probe: answers(s.queue)}}
+	checks := []health.Check{{Name: "redis", Probe: well(s.watch)}}
 	if len(s.senders) == 0 { // without workers, notifications are taken all the same
 		return checks
 	}
-	if s.timelines != s.queue {
-		checks = append(checks, health.Check{Name: "limits_redis", Probe: answers(s.timelines)})
+	if s.limitsWatch != nil {
+		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch)})
 	}
 	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls})
 }
 
-// answers probes a Redis. Why it fails is in the log.
-func answers(client redis.UniversalClient) func(context.Context) string {
+// well has a look at a Redis. More of what is wrong is in the log.
+func well(watch *redisconn.Watch) func(context.Context) string {
 	return func(ctx context.Context) string {
-		if client.Ping(ctx).Err() != nil {
-			return "does not answer"
+		if trouble := watch.Look(ctx); trouble != redisconn.None {
+			return trouble.Says()
 		}
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -25,6 +26,7 @@ func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	}
 	s.metrics = metrics.New(metrics.Sources{
 		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders, Worker: s.worker.Load, Backlog: s.readBacklog,
+		Redis: s.troubles(), Reload: s.lastReload,
 	})
 	s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
 	s.add(s.metrics.Close)
@@ -36,6 +38,15 @@ func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	s.observer = s.metrics
 	log.Info("metrics", "url", "http://"+server.Addr()+"/metrics")
 	return nil
+}
+
+// troubles are those of each Redis, by its key of the configuration.
+func (s *system) troubles() map[string]func() redisconn.Trouble {
+	all := map[string]func() redisconn.Trouble{metrics.QueueRedis: s.watch.Trouble}
+	if s.limitsWatch != nil {
+		all["limits.redis"] = s.limitsWatch.Trouble
+	}
+	return all
 }
 
 // readBacklog reads what Redis holds.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -40,10 +41,14 @@ type system struct {
 	metrics  *metrics.Metrics // nil for none
 	traces   *tracing.Tracing // nil for none
 	health   *health.Health
+	// lastReload answers how the last reload went, and when one was last taken over.
+	lastReload func() (ok bool, at time.Time)
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
-	// timelines are the limiter's Redis: queue, or one of its own.
-	timelines redis.UniversalClient
+	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,
+	// nil where they have none. What fails meanwhile is told to redisLog.
+	watch, limitsWatch *redisconn.Watch
+	redisLog           *slog.Logger
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
 	// folder holds the credentials of simulated apps; "" for none.
@@ -80,6 +85,10 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	}
 	s.add(queue.Close)
 	warn(log, queue.Warnings)
+	s.watch = queue.Watch(cfg.Redis, redisconn.WatchOptions{
+		Name: "Redis", Effect: "nothing is accepted, and what waits there stays", Log: log,
+	})
+	s.add(s.watch.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	s.add(func() error { stop(); return nil })
 	s.queue, s.client = shared, queue.Client
@@ -89,12 +98,15 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	if err != nil {
 		return err
 	}
-	s.timelines = timelines.client
+	s.redisLog = redisconn.Quiet(log, s.watch)
+	if s.limitsWatch = timelines.watch; s.limitsWatch != nil {
+		s.redisLog = redisconn.Quiet(log, s.watch, s.limitsWatch)
+	}
 	s.health = health.New(s.checks()...)
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
 	s.clockOffset, s.waiting = limiter.ClockOffset, limiter.Waiting
-	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log})
+	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: s.redisLog})
 	return nil
 }
 
@@ -102,6 +114,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 type timelines struct {
 	client redis.UniversalClient
 	prefix string
+	watch  *redisconn.Watch // nil where it is the queue's Redis
 }
 
 // limiterTimeout bounds a round trip to a Redis of the limiter's own, so that
@@ -113,19 +126,25 @@ const limiterTimeout = 400 * time.Millisecond
 func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
 	own := cfg.Limits.Redis
 	if own == nil {
-		return timelines{s.queue, cfg.Redis.Prefix}, nil
+		return timelines{client: s.queue, prefix: cfg.Redis.Prefix}, nil
 	}
 	its := *own
 	its.Timeout = min(its.Timeout, limiterTimeout)
 	conn, err := redisconn.Open(ctx, its, poolSize(cfg.Worker))
 	if err != nil {
-		return timelines{}, err
+		return timelines{}, fmt.Errorf("limits.redis: %w", err)
 	}
 	s.add(conn.Close)
 	warn(log, conn.Warnings)
+	effect := "what a limit is to check waits"
+	if cfg.Limits.OnOutage == config.Open {
+		effect = "what a limit is to check goes out unchecked"
+	}
+	watch := conn.Watch(its, redisconn.WatchOptions{Name: "the limits' Redis", Effect: effect, Log: log})
+	s.add(watch.Close)
 	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: its.Timeout})
 	s.add(func() error { stop(); return nil })
-	return timelines{shared, its.Prefix}, nil
+	return timelines{shared, its.Prefix, watch}, nil
 }
 
 // maxPool bounds the connections to one Redis.
@@ -146,7 +165,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 	return worker.New(worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Overrides: s.overrides, Waiting: s.waiting,
-		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, ClockOffset: s.clockOffset,
+		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps), Version: buildVersion().Version,

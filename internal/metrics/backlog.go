@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -35,10 +36,11 @@ const (
 // backlog collects what Redis holds. It reads beside the scrapes, which neither
 // hammer Redis nor hang with it.
 type backlog struct {
-	read   ReadBacklog
-	life   context.Context
-	end    context.CancelFunc
-	reader sync.WaitGroup
+	read    ReadBacklog
+	trouble func() redisconn.Trouble // nil for none
+	life    context.Context
+	end     context.CancelFunc
+	reader  sync.WaitGroup
 
 	mu      sync.Mutex
 	last    Backlog
@@ -48,8 +50,8 @@ type backlog struct {
 	failed  bool          // the last read that is done
 }
 
-func newBacklog(read ReadBacklog) *backlog {
-	b := &backlog{read: read}
+func newBacklog(read ReadBacklog, trouble func() redisconn.Trouble) *backlog {
+	b := &backlog{read: read, trouble: trouble}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
@@ -62,7 +64,7 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time.", nil, nil)
+	redisUp = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told.", nil, nil)
 	notDone = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked  = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
@@ -82,6 +84,9 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	last, known, up := b.get()
+	if b.trouble != nil && b.trouble() != redisconn.None {
+		up = false
+	}
 	gauge(redisUp, oneIf(up))
 	if !known {
 		return

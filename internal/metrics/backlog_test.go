@@ -45,7 +45,7 @@ func TestScrapesDoNotHammerRedis(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reads int64
-		b := newBacklog(func(context.Context) (Backlog, error) { reads++; return held(reads), nil })
+		b := newBacklog(func(context.Context) (Backlog, error) { reads++; return held(reads), nil }, nil)
 		defer b.close()
 		var scrapes sync.WaitGroup
 		for range 20 {
@@ -75,7 +75,7 @@ func TestScrapesDoNotHangWithRedis(t *testing.T) {
 				return Backlog{}, ctx.Err()
 			}
 			return held(1), nil
-		})
+		}, nil)
 		defer b.close()
 		if _, known, up := b.get(); !known || !up {
 			t.Fatalf("known %t, up %t", known, up)
@@ -103,7 +103,7 @@ func TestScrapesDoNotHangWithRedis(t *testing.T) {
 
 func TestAnErrorOfRedis(t *testing.T) {
 	t.Parallel()
-	b := newBacklog(func(context.Context) (Backlog, error) { return Backlog{}, errors.New("refused") })
+	b := newBacklog(func(context.Context) (Backlog, error) { return Backlog{}, errors.New("refused") }, nil)
 	if _, known, up := b.get(); known || up {
 		t.Errorf("known %t, up %t", known, up)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -29,7 +30,16 @@ type Sources struct {
 	Worker func() *worker.Worker
 	// Backlog reads what Redis holds.
 	Backlog ReadBacklog
+	// Redis answers what trouble a Redis is in, by its key of the configuration:
+	// QueueRedis, and others.
+	Redis map[string]func() redisconn.Trouble
+	// Reload answers whether the last reload of the configuration was taken over, and
+	// when one was last, the start included.
+	Reload func() (ok bool, at time.Time)
 }
+
+// QueueRedis is the queue's in Sources.Redis.
+const QueueRedis = "redis"
 
 // Metrics is a worker.Observer with a registry of its own. Close it.
 type Metrics struct {
@@ -94,11 +104,14 @@ func New(s Sources) *Metrics {
 		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.registerFunctions(s)
+	if s.Redis != nil {
+		m.registry.MustRegister(troubles(s.Redis))
+	}
 	if s.Worker != nil {
 		m.registry.MustRegister(routes{s.Worker})
 	}
 	if s.Backlog != nil {
-		m.backlog = newBacklog(s.Backlog)
+		m.backlog = newBacklog(s.Backlog, s.Redis[QueueRedis])
 		m.registry.MustRegister(m.backlog)
 	}
 	for app, platforms := range s.Senders {
@@ -134,6 +147,12 @@ func (m *Metrics) registerFunctions(s Sources) {
 	if s.ClockOffset != nil {
 		gauge("pushpace_clock_offset_seconds", "How far the clock of the limiter's Redis is ahead of this machine's.",
 			func() float64 { return s.ClockOffset().Seconds() })
+	}
+	if s.Reload != nil {
+		gauge("pushpace_config_last_reload_successful", "1 if the last reload of the configuration was taken over.",
+			func() float64 { ok, _ := s.Reload(); return oneIf(ok) })
+		gauge("pushpace_config_last_reload_success_timestamp_seconds", "When a configuration was last taken over, in Unix time.",
+			func() float64 { _, at := s.Reload(); return float64(at.Unix()) })
 	}
 	if s.Outages != nil {
 		counter("pushpace_limiter_outages_total", "Outages of the limiter's Redis that have begun.",

@@ -21,3 +21,44 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 		l.log.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, args...))
 	}
 }
+
+// Quiet answers a logger whose lines are debug lines while one of the watches
+// tells of trouble. It is for those whose work fails meanwhile: the cause is told
+// already, once.
+func Quiet(log *slog.Logger, watches ...*Watch) *slog.Logger {
+	return slog.New(quiet{log.Handler(), watches})
+}
+
+type quiet struct {
+	slog.Handler
+	watches []*Watch
+}
+
+// Handle implements slog.Handler.
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level > slog.LevelDebug && q.told() {
+		if r.Level = slog.LevelDebug; !q.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+func (q quiet) told() bool {
+	for _, w := range q.watches {
+		if w.tells() {
+			return true
+		}
+	}
+	return false
+}
+
+// WithAttrs implements slog.Handler.
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quiet{q.Handler.WithAttrs(attrs), q.watches}
+}
+
+// WithGroup implements slog.Handler.
+func (q quiet) WithGroup(name string) slog.Handler {
+	return quiet{q.Handler.WithGroup(name), q.watches}
+}

@@ -1,0 +1,110 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// Whatever trouble Redis is in, the log has one line with the cause while it
+// lasts, and probes, metrics and producers are told the same.
+func TestRedisInTrouble(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.AppendOnly())
+	s := &site{client: server.Client(t)}
+	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_LOG__FORMAT=json"}
+	p := s.serve(t)
+	log := p.stderr.String()
+	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log), "metrics")
+	api := regexp.MustCompile(`"msg":"api","url":"(http://127\.0\.0\.1:\d+)`).FindStringSubmatch(log)[1]
+	client := &http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	later := strings.Replace(notification("later", "ada", "", "apns", "00"), `"title"`, `"not_before":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`","title"`, 1)
+	s.send(t, exitDone, later)
+	// told are the lines above the level info since the mark, but for those of requests
+	told := func(mark int) (lines []string) {
+		for line := range strings.Lines(p.stderr.String()[mark:]) {
+			var entry struct{ Level, Msg string }
+			if json.Unmarshal([]byte(line), &entry) == nil && (entry.Level == "WARN" || entry.Level == "ERROR") && entry.Msg != "a request failed" {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	do := func(args ...any) {
+		t.Helper()
+		if err := s.client.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		begin, end func()
+		says, why  string
+		reads      bool // goes on
+	}{
+		{"full", func() { do("CONFIG", "SET", "maxmemory", "1") }, func() { do("CONFIG", "SET", "maxmemory", "0") }, "is full (OOM)", "full", true},
+		{"another password", func() {
+			do("CONFIG", "SET", "requirepass", "changed")
+			do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		}, func() {
+			options := server.Options()
+			options.Password = "changed"
+			admin := redis.NewClient(options)
+			defer admin.Close()
+			if err := admin.ConfigSet(t.Context(), "requirepass", "").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}, "refuses the credentials (NOAUTH or WRONGPASS)", "refused", false},
+		{"gone", func() { server.Kill(t) }, func() { server.Restart(t) }, "does not answer", "away", false},
+	} {
+		mark := len(p.stderr.String())
+		c.begin()
+		p.until(t, c.name+": probes are told", func() bool {
+			status, text := fetch(t, client, url+"readyz")
+			return status == http.StatusServiceUnavailable && strings.Contains(text, `{"name":"redis","state":"failed","detail":"`+c.says+`"}`)
+		})
+		p.until(t, c.name+": metrics are told", func() bool {
+			_, text := fetch(t, client, url+"metrics")
+			return strings.Contains(text, "\npushpace_redis_up 0\n") && strings.Contains(text, `pushpace_redis_trouble{reason="`+c.why+`",redis="redis"} 1`) &&
+				!strings.Contains(text, "pushpace_waiting 0\n")
+		})
+		response, err := client.Post(api+"/v1/notifications", "application/json", strings.NewReader(notification("one", "ada", "", "apns", "00")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problem struct{ Detail string }
+		if err := json.NewDecoder(response.Body).Decode(&problem); err != nil || response.StatusCode != http.StatusServiceUnavailable || problem.Detail != "Redis "+c.says+"." {
+			t.Errorf("%s: a producer is told %d %+v, %v", c.name, response.StatusCode, problem, err)
+		}
+		_ = response.Body.Close()
+		for _, path := range []string{"/v1/audit", "/v1/notifications/later", "/v1/limits", "/v1/pauses", "/v1/dead-letters"} {
+			if status, text := fetch(t, client, api+path); (status == http.StatusOK) != c.reads || !c.reads && status != http.StatusServiceUnavailable {
+				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
+			}
+		}
+		if lines := told(mark); len(lines) != 1 || !strings.Contains(lines[0], "Redis "+c.says+": nothing is accepted") {
+			t.Errorf("%s: told %d lines:\n%s", c.name, len(lines), strings.Join(lines, ""))
+		}
+		c.end()
+		p.until(t, c.name+": it is over", func() bool {
+			status, _ := fetch(t, client, url+"readyz")
+			return status == http.StatusOK && strings.Contains(p.stderr.String()[mark:], "Redis is well again")
+		})
+		if lines := told(mark); len(lines) > 1 {
+			t.Errorf("%s: told %d lines once it is over:\n%s", c.name, len(lines), strings.Join(lines, ""))
+		}
+	}
+	s.stop(t, p)
+}

@@ -1,0 +1,164 @@
+package redisconn
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// lines is a log that may be read while it grows.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Trouble is told once, by who meets it, with its cause; what else fails
+// meanwhile is not; and once it is over.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	full := func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "1") }
+	for name, c := range map[string]struct {
+		begin, end func(*redistest.Server, *testing.T)
+		trouble    Trouble
+		says       []string
+	}{
+		"full": {full, func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "0") }, Full,
+			[]string{"is full (OOM): nothing is accepted", "raise its maxmemory", "OOM command not allowed"}},
+		"gone": {func(s *redistest.Server, t *testing.T) { s.Kill(t) }, func(s *redistest.Server, t *testing.T) { s.Restart(t) }, Away,
+			[]string{"does not answer: nothing is accepted", "cannot be reached"}},
+		"without replicas": {func(s *redistest.Server, t *testing.T) { set(t, s, "min-replicas-to-write", "1") },
+			func(s *redistest.Server, t *testing.T) { set(t, s, "min-replicas-to-write", "0") }, NoReplicas,
+			[]string{"(NOREPLICAS)", "bring them back"}},
+		"a replica": {func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "127.0.0.1", "1") },
+			func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "no", "one") }, ReadOnly,
+			[]string{"(READONLY)", "or the Sentinels"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t, redistest.AppendOnly())
+			conn := open(t, settings(config.Single, s.Addr()))
+			told := new(lines)
+			log := slog.New(slog.NewTextHandler(told, nil))
+			w := conn.Watch(settings(config.Single, s.Addr()), WatchOptions{Name: "Redis", Effect: "nothing is accepted", Log: log})
+			defer w.Close()
+			others := Quiet(log, w).With("lane", 1)
+			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Look(t.Context()) != None {
+				t.Fatalf("%v, %q", err, w.Trouble())
+			}
+			c.begin(s, t)
+			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err == nil {
+				t.Fatal("nothing fails")
+			}
+			others.Error("a loop fails") // just after its command has
+			until(t, func() bool { return w.Trouble() == c.trouble })
+			others.Error("a loop fails")
+			text := told.String()
+			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") {
+				t.Errorf("told: %s", text)
+			}
+			for _, words := range append(c.says, "address="+s.Addr(), "trouble="+string(c.trouble)) {
+				if !strings.Contains(text, words) {
+					t.Errorf("told: %s; want %q", text, words)
+				}
+			}
+			if got := w.Look(t.Context()); got != c.trouble {
+				t.Errorf("looked at now: %q", got)
+			}
+			c.end(s, t)
+			until(t, func() bool { return w.Trouble() == None })
+			others.Error("a loop fails by itself")
+			after := strings.TrimPrefix(told.String(), text)
+			if !strings.Contains(after, "Redis is well again") || !strings.Contains(after, "was=") || !strings.Contains(after, "level=ERROR msg=\"a loop fails by itself\" lane=1") || strings.Count(after, "\n") != 2 {
+				t.Errorf("told once it is over: %s", after)
+			}
+		})
+	}
+}
+
+func set(t *testing.T, s *redistest.Server, name, value string) {
+	t.Helper()
+	if err := s.Client(t).ConfigSet(t.Context(), name, value).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
+	t.Helper()
+	if err := s.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come")
+		}
+	}
+}
+
+// Trouble is over when it has not come again for a moment, and a command's error
+// behind which there was nothing is not heard again at once.
+func TestCondition(t *testing.T) {
+	t.Parallel()
+	at := func(seconds float64) time.Time {
+		return time.Unix(100, 0).Add(time.Duration(seconds * float64(time.Second)))
+	}
+	var c condition
+	for i, step := range []struct {
+		found Trouble
+		at    float64
+		want  Trouble
+		since float64
+	}{
+		{None, 0, None, 0}, {Away, 1, Away, 1}, {Starting, 2, Starting, 1}, {None, 3, Starting, 1}, {Away, 3.5, Away, 1},
+		{None, 4, Away, 1}, {None, 4.9, Away, 1}, {None, 5, None, 0}, {Full, 6, Full, 6},
+	} {
+		c = c.next(step.found, at(step.at))
+		if c.trouble != step.want || step.want != None && !c.since.Equal(at(step.since)) {
+			t.Errorf("step %d: %+v", i, c)
+		}
+	}
+	c = condition{suspect: true}.next(None, at(7))
+	if c.suspect || !c.cleared.Equal(at(7)) {
+		t.Errorf("%+v", c)
+	}
+}
+
+// On a Cluster one node in trouble is trouble.
+func TestWatchOfACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
+	w := conn.Watch(settings(config.Cluster, nodes[0].Addr()), WatchOptions{Name: "Redis", Log: slog.New(slog.DiscardHandler)})
+	defer w.Close()
+	if got := w.Look(t.Context()); got != None {
+		t.Fatalf("%q", got)
+	}
+	for _, node := range nodes {
+		set(t, node, "maxmemory", "1")
+		if got := w.Look(t.Context()); got != Full {
+			t.Errorf("%s is full: %q", node.Addr(), got)
+		}
+		set(t, node, "maxmemory", "0")
+	}
+}
