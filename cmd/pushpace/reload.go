@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
@@ -22,7 +23,20 @@ type configured struct {
 	watch      *filewatch.Watch
 	level      slog.LevelVar
 	outcome    string // of the last reload
-	empty      bool   // the file was at the start: the environment has it all
+	last       atomic.Pointer[reloaded]
+	empty      bool // the file was at the start: the environment has it all
+}
+
+// A reloaded is how the last reload went, and when one last was taken over.
+type reloaded struct {
+	ok bool
+	at time.Time
+}
+
+// lastReload answers it for metrics.
+func (c *configured) lastReload() (ok bool, at time.Time) {
+	last := c.last.Load()
+	return last.ok, last.at
 }
 
 // newConfigured loads the configuration that the flags of serve ask for.
@@ -32,6 +46,7 @@ func newConfigured(flag, only string) (*configured, error) {
 		return nil, err
 	}
 	c := &configured{file: file, only: only, watch: filewatch.New(file), empty: emptied(file)}
+	c.last.Store(&reloaded{true, time.Now()})
 	c.started, c.roles, err = c.load()
 	return c, err
 }
@@ -152,9 +167,12 @@ func (c *configured) keep(ctx context.Context, hangups <-chan os.Signal, live []
 // of it, the same only when it was asked for.
 func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Logger, asked bool) {
 	cfg, taken, waiting, err := c.renew(ctx, live)
-	outcome := strings.Join(waiting, ", ")
+	outcome := listed(waiting)
 	if err != nil {
 		outcome = err.Error()
+		c.last.Store(&reloaded{false, c.last.Load().at})
+	} else {
+		c.last.Store(&reloaded{true, time.Now()})
 	}
 	if !asked && len(taken) == 0 && outcome == c.outcome {
 		return
@@ -164,19 +182,33 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 		log.Error("the configuration is not reloaded: the old one stays", "error", err)
 		return
 	}
-	log.Info("the configuration is reloaded", "changed", orNone(strings.Join(taken, ", ")))
+	log.Info("the configuration is reloaded", "changed", orNone(listed(taken)))
 	if len(waiting) > 0 {
-		log.Warn("these keys take effect at the next start", "keys", strings.Join(waiting, ", "))
+		log.Warn("these keys take effect at the next start", "keys", outcome)
 	}
-	if slices.ContainsFunc(taken, func(key string) bool { return config.Within(key, "limits") }) {
+	if slices.ContainsFunc(taken, within("limits")) {
 		warn(log, cfg.Limits.Warnings())
 	}
+}
+
+// listed are changes in one line.
+func listed(changes []config.Change) string {
+	texts := make([]string, len(changes))
+	for i, c := range changes {
+		texts[i] = c.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// within tells the changes at a key or below it.
+func within(key string) func(config.Change) bool {
+	return func(c config.Change) bool { return config.Within(c.Key, key) }
 }
 
 // renew has the live parts of the new configuration take effect. It answers the
 // keys that were taken over, and those that differ from the start's and wait for
 // the next one.
-func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []string, err error) {
+func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.Config, taken, waiting []config.Change, err error) {
 	if emptied(c.file) && !c.empty { // cut short by a full disk, say: it could be valid beside the environment, without any limit
 		return nil, nil, nil, misusedf("%s: is empty", c.file)
 	}
@@ -184,7 +216,7 @@ func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.C
 		return nil, nil, nil, err
 	}
 	waiting = config.Changes(c.started, cfg)
-	if c.roles.worker && slices.ContainsFunc(waiting, func(key string) bool { return config.Within(key, "apps") }) {
+	if c.roles.worker && slices.ContainsFunc(waiting, within("apps")) {
 		if err := checkCredentials(ctx, cfg); err != nil {
 			return nil, nil, nil, misusedf("%s: %w", c.file, err)
 		}
@@ -193,8 +225,8 @@ func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.C
 		if part.fits != nil && !part.fits(cfg) {
 			continue
 		}
-		waiting = slices.DeleteFunc(waiting, part.has)
-		mine := slices.DeleteFunc(config.Changes(part.inForce, cfg), func(key string) bool { return !part.has(key) })
+		waiting = slices.DeleteFunc(waiting, func(change config.Change) bool { return part.has(change.Key) })
+		mine := slices.DeleteFunc(config.Changes(part.inForce, cfg), func(change config.Change) bool { return !part.has(change.Key) })
 		if len(mine) > 0 {
 			part.take(cfg)
 			part.inForce = cfg

@@ -88,8 +88,8 @@ func TestReload(t *testing.T) {
 	workers.until(t, "the first", delivered(1))
 
 	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "    security: {exempt: true}\n", "    security: {exempt: true}\n    chat: {rates: [9/1h]}\n", "lanes: 4  ", "lanes: 2  ", "level: info ", "level: debug ")
-	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap, limits.default.rates, limits.categories.chat, log.level"`)
-	workers.says(t, 1, "level=WARN", "take effect at the next start", "keys=worker.lanes\n")
+	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap: 1s → 0s, limits.default.rates: [10/1m, 100/24h] → [2/1h], limits.categories.chat: none → {rates: [9/1h]}, log.level: info → debug"`)
+	workers.says(t, 1, "level=WARN", "take effect at the next start", `keys="worker.lanes: 4 → 2"`)
 	one("second")
 	workers.until(t, "the second", delivered(2))
 	one("third")
@@ -109,6 +109,10 @@ func TestReload(t *testing.T) {
 	s.configure(t, shippedLimits, "default: {rates: [ten/1m]}")
 	workers.hangUp(t)
 	workers.says(t, 1, "level=ERROR", "the old one stays", "config.yaml:", "limits.default.rates[0]")
+	_, text := fetch(t, client, metrics)
+	if !strings.Contains(text, "pushpace_config_last_reload_successful 0\n") {
+		t.Errorf("a refused reload is not in the metrics:\n%s", text)
+	}
 	one("fourth")
 	workers.until(t, "the fourth waits for the limit that stays", func() bool {
 		record, err := records.Lookup(t.Context(), "fourth")
@@ -118,6 +122,9 @@ func TestReload(t *testing.T) {
 	s.configure(t)
 	workers.hangUp(t)
 	workers.says(t, 2, "the configuration is reloaded", "limits.default")
+	if _, text := fetch(t, client, metrics); !strings.Contains(text, "pushpace_config_last_reload_successful 1\n") {
+		t.Errorf("a reload is not in the metrics:\n%s", text)
+	}
 	s.send(t, exitDone, notification("another", "ben", "chat", "apns", "00"))
 	workers.until(t, "another user's", delivered(3))
 	if n := workers.said("the old one stays"); n != 1 {

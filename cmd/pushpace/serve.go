@@ -104,7 +104,7 @@ func serve(ctx context.Context, c *configured) error {
 		}
 		return err
 	}
-	s.apps = apps
+	s.apps, s.lastReload = apps, c.lastReload
 	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
 		return errors.Join(err, s.close())

@@ -1,33 +1,51 @@
 package config
 
 import (
+	"encoding"
+	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
+
+	"github.com/pushpace/pushpace/throttle"
 )
 
-// Changes answers the keys whose values differ between two configurations, in
-// the order of the type, and of the name below a map. An entry of a map or a
-// section that is in one alone is one key. It holds no values.
-func Changes(old, new *Config) []string {
+// A Change is a key whose value differs between two configurations, and what it
+// was and is, as far as a log may tell: of a secret that it has changed.
+type Change struct{ Key, From, To string }
+
+// String is KEY: FROM → TO.
+func (c Change) String() string {
+	if c.From == c.To {
+		return c.Key
+	}
+	return c.Key + ": " + c.From + " → " + c.To
+}
+
+// Changes answers what differs between two configurations, in the order of the
+// type, and of the name below a map. An entry of a map or a section that is in
+// one alone is one key.
+func Changes(old, new *Config) []Change {
 	return changes("", reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem())
 }
 
 // changes compares two values of the same type, which stand at key.
-func changes(key string, old, new reflect.Value) []string {
+func changes(key string, old, new reflect.Value) []Change {
 	if reflect.DeepEqual(old.Interface(), new.Interface()) {
 		return nil
 	}
-	var keys []string
+	var all []Change
 	switch old.Kind() {
 	case reflect.Pointer:
 		if !old.IsNil() && !new.IsNil() {
-			keys = changes(key, old.Elem(), new.Elem())
+			all = changes(key, old.Elem(), new.Elem())
 		}
 	case reflect.Struct:
 		for i := range old.NumField() {
 			if name := tagOf(old.Type().Field(i)); name != "" {
-				keys = append(keys, changes(join(key, name), old.Field(i), new.Field(i))...)
+				all = append(all, changes(join(key, name), old.Field(i), new.Field(i))...)
 			}
 		}
 	case reflect.Map:
@@ -38,16 +56,72 @@ func changes(key string, old, new reflect.Value) []string {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			was, is := old.MapIndex(reflect.ValueOf(name)), new.MapIndex(reflect.ValueOf(name))
 			if !was.IsValid() || !is.IsValid() {
-				keys = append(keys, join(key, name))
+				all = append(all, Change{join(key, name), told(was), told(is)})
 				continue
 			}
-			keys = append(keys, changes(join(key, name), was, is)...)
+			all = append(all, changes(join(key, name), was, is)...)
 		}
 	}
-	if len(keys) == 0 {
-		return []string{key} // the whole of it, or what no key of its own tells
+	if len(all) == 0 {
+		return []Change{{key, told(old), told(new)}} // the whole of it, or what no key of its own tells
 	}
-	return keys
+	return all
+}
+
+// none stands for what is not there.
+const none = "none"
+
+// told is a value as a log may have it.
+func told(v reflect.Value) string {
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return none
+	}
+	switch value := v.Interface().(type) {
+	case Secret, Hash:
+		return hidden
+	case Token:
+		return value.Name + " (" + string(value.Role) + ")"
+	case throttle.Policy:
+		return policyText(value)
+	case Level:
+		return strings.ToLower(slog.Level(value).String())
+	case *Redis:
+		return value.Address.String()
+	case fmt.Stringer:
+		return value.String()
+	case encoding.TextMarshaler:
+		text, _ := value.MarshalText()
+		return string(text)
+	}
+	switch v.Kind() {
+	case reflect.Slice:
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = told(v.Index(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case reflect.Struct, reflect.Map, reflect.Pointer:
+		return "set"
+	}
+	if v.IsZero() && v.Kind() == reflect.String {
+		return none
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// policyText writes a policy as config.yaml does.
+func policyText(p throttle.Policy) string {
+	var parts []string
+	if p.Exempt {
+		parts = append(parts, "exempt: true")
+	}
+	if p.MinGap > 0 {
+		parts = append(parts, "min_gap: "+p.MinGap.String())
+	}
+	if len(p.Rates) > 0 {
+		parts = append(parts, "rates: "+told(reflect.ValueOf(p.Rates)))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // Within reports whether a key of Changes is another or below it.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"reflect"
 	"slices"
 	"testing"
@@ -24,23 +25,31 @@ func TestChanges(t *testing.T) {
 		change func(*Config)
 		want   []string
 	}{
-		"nothing":              {func(*Config) {}, nil},
-		"a scalar":             {func(c *Config) { c.Worker.Lanes = 9 }, []string{"worker.lanes"}},
-		"a secret":             {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password"}},
-		"an address":           {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address"}},
-		"a list":               {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates"}},
-		"a category's":         {func(c *Config) { c.Limits.Categories["digest"] = throttle.Policy{MinGap: time.Minute} }, []string{"limits.categories.digest.min_gap"}},
-		"a category more":      {func(c *Config) { c.Limits.Categories["a b"] = throttle.Policy{} }, []string{`limits.categories."a b"`}},
-		"a category less":      {func(c *Config) { c.Limits.Categories = nil }, []string{"limits.categories.digest"}},
-		"an app's":             {func(c *Config) { c.Apps["shop"] = App{APNs: &apns.Config{Topic: "b"}} }, []string{"apps.shop.apns.topic"}},
-		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns"}},
-		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop", "apps.x"}},
-		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{} }, []string{"limits.redis"}},
-		"two":                  {func(c *Config) { c.Log.Format, c.Worker.Attempts = JSON, 3 }, []string{"worker.attempts", "log.format"}},
+		"nothing":  {func(*Config) {}, nil},
+		"a scalar": {func(c *Config) { c.Worker.Lanes = 9 }, []string{"worker.lanes: 4 → 9"}},
+		"a secret": {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password"}},
+		"tokens": {func(c *Config) {
+			c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, SHA256: Hash{1}}, {Name: "ada", Role: Operator}}
+		}, []string{"http.tokens: [] → [shop (producer), ada (operator)]"}},
+		"the level":            {func(c *Config) { c.Log.Level = Level(slog.LevelDebug) }, []string{"log.level: info → debug"}},
+		"an address":           {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address: embedded → a:1"}},
+		"a list":               {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates: [] → [1/1s]"}},
+		"a category's":         {func(c *Config) { c.Limits.Categories["digest"] = throttle.Policy{MinGap: time.Minute} }, []string{"limits.categories.digest.min_gap: 1s → 1m0s"}},
+		"a category more":      {func(c *Config) { c.Limits.Categories["a b"] = throttle.Policy{} }, []string{`limits.categories."a b": none → {}`}},
+		"a category less":      {func(c *Config) { c.Limits.Categories = nil }, []string{"limits.categories.digest: {min_gap: 1s} → none"}},
+		"an app's":             {func(c *Config) { c.Apps["shop"] = App{APNs: &apns.Config{Topic: "b"}} }, []string{"apps.shop.apns.topic: a → b"}},
+		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns: set → none"}},
+		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop: set → none", "apps.x: none → set"}},
+		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{Address: Address{Mode: Single, Hosts: []string{"b:1"}}} }, []string{"limits.redis: none → b:1"}},
+		"two":                  {func(c *Config) { c.Log.Format, c.Worker.Attempts = JSON, 3 }, []string{"worker.attempts: 10 → 3", "log.format: text → json"}},
 	} {
 		changed := base()
 		c.change(changed)
-		if got := Changes(base(), changed); !slices.Equal(got, c.want) {
+		var got []string
+		for _, one := range Changes(base(), changed) {
+			got = append(got, one.String())
+		}
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -54,7 +63,7 @@ func TestChangesForgetNoField(t *testing.T) {
 		old, new := new(Config), new(Config)
 		l.set(reflect.ValueOf(old).Elem(), l.path, false)
 		l.set(reflect.ValueOf(new).Elem(), l.path, true)
-		if got := Changes(old, new); len(got) != 1 || got[0] != l.key {
+		if got := Changes(old, new); len(got) != 1 || got[0].Key != l.key {
 			t.Errorf("%s changes: %q", l.key, got)
 		}
 	}
