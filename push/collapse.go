@@ -4,78 +4,78 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// A claim to a collapse key is "INSTANT ID", or "INSTANT ID OLDER…" as long as
-// older ones are still to be superseded, so that a worker that crashes in
-// between leaves what the next one needs. IDs are percent-encoded.
+// A collapse key has a claim, "INSTANT ID" of the newest notification with it, and
+// the IDs of those that are still to be superseded, by until when somebody does it
+// (ms), so that a worker that crashes in between leaves what the next one needs.
 //
-// KEYS  the collapse key's
-// ARGV  instant (µs), ID, life (ms)
+// KEYS  the claim, the older ones
+// ARGV  instant (µs), ID, life (ms), now (ms), how long somebody may take (ms), how
+// many to answer; then the IDs of those that are superseded
+//
+// It answers whether the notification is the newest, and older ones.
 var collapseScript = redis.NewScript(`
-local claim = redis.call('GET', KEYS[1])
-local older = ''
+for i = 7, #ARGV do redis.call('ZREM', KEYS[2], ARGV[i]) end
+local claim, back = redis.call('GET', KEYS[1]), false
 if claim then
-  local instant, id, left = string.match(claim, '^(%d+) (%S+) ?(.*)$')
+  local instant, id = string.match(claim, '^(%d+) (.*)$')
   if id == ARGV[2] then
-    older = left
-  elseif tonumber(instant) > tonumber(ARGV[1]) or tonumber(instant) == tonumber(ARGV[1]) and id > ARGV[2] then
-    return {0, ''}
+    back = #ARGV == 6
   else
-    older = left == '' and id or id .. ' ' .. left
+    if tonumber(instant) > tonumber(ARGV[1]) or tonumber(instant) == tonumber(ARGV[1]) and id > ARGV[2] then return {0} end
+    redis.call('ZADD', KEYS[2], 0, id)
   end
 end
-local own = ARGV[1] .. ' ' .. ARGV[2]
-if older ~= '' then own = own .. ' ' .. older end
-redis.call('SET', KEYS[1], own, 'PX', ARGV[3])
-return {1, older}
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
+local older, answer = {}, {1}
+if back then older = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[4], '+inf', 'LIMIT', 0, ARGV[6]) end -- its own of the last visit
+if #older == 0 then older = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[4], 'LIMIT', 0, ARGV[6]) end
+for _, id in ipairs(older) do
+  redis.call('ZADD', KEYS[2], ARGV[4] + ARGV[5], id)
+  answer[#answer + 1] = id
+end
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+return answer
 `)
+
+const (
+	// collapsePage is how many older ones are answered at once.
+	collapsePage = 100
+	// collapseTime is for how long nobody else is answered them. One that breaks off
+	// is answered them again at once.
+	collapseTime = 5 * time.Second
+)
 
 // Collapse claims the notification's collapse key, of its app and user, for the
 // time that it waits and the retention. It answers whether the notification is
-// the newest with it, by when they were accepted, and the IDs of those that it
-// supersedes. Collapsed tells that this is done.
-func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.Time, wait time.Duration) (newest bool, older []string, err error) {
-	reply, err := collapseScript.Run(ctx, r.client, []string{r.collapseKey(n)},
-		accepted.UnixMicro(), url.QueryEscape(n.ID), (wait + r.retention).Milliseconds()).Slice()
+// the newest with it, by when they were accepted, and the IDs of some of those that
+// it supersedes. The next call says which of them are done, and answers others,
+// until there are none.
+func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.Time, wait time.Duration, done []string) (newest bool, older []string, err error) {
+	args := []any{
+		accepted.UnixMicro(), n.ID, (wait + r.retention).Milliseconds(),
+		time.Now().UnixMilli(), collapseTime.Milliseconds(), collapsePage,
+	}
+	for _, id := range done {
+		args = append(args, id)
+	}
+	reply, err := collapseScript.Run(ctx, r.client, []string{r.collapseKey(n, "collapse:"), r.collapseKey(n, "collapsing:")}, args...).Slice()
 	if err != nil {
 		return false, nil, fmt.Errorf("collapse key: %w", err)
 	}
-	text, _ := reply[1].(string)
-	for escaped := range strings.FieldsSeq(text) {
-		id, err := url.QueryUnescape(escaped)
-		if err != nil {
-			return false, nil, fmt.Errorf("collapse key: %w", err)
-		}
-		older = append(older, id)
+	for _, id := range reply[1:] {
+		text, _ := id.(string)
+		older = append(older, text)
 	}
 	return reply[0] == int64(1), older, nil
 }
 
-// Collapsed tells that those that Collapse has named are superseded.
-func (r *Records) Collapsed(ctx context.Context, n *Notification, accepted time.Time) error {
-	own := strconv.FormatInt(accepted.UnixMicro(), 10) + " " + url.QueryEscape(n.ID)
-	err := collapsedScript.Run(ctx, r.client, []string{r.collapseKey(n)}, own).Err()
-	if err != nil {
-		return fmt.Errorf("collapse key: %w", err)
-	}
-	return nil
-}
-
-var collapsedScript = redis.NewScript(`
-local claim = redis.call('GET', KEYS[1])
-if claim and string.sub(claim, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
-  redis.call('SET', KEYS[1], ARGV[1], 'KEEPTTL')
-end
-return 0
-`)
-
-func (r *Records) collapseKey(n *Notification) string {
+func (r *Records) collapseKey(n *Notification, kind string) string {
 	user := url.QueryEscape(n.App) + "/" + url.QueryEscape(n.User)
-	return r.tag(shardOf(user)) + "collapse:" + strings.Join([]string{user, url.QueryEscape(n.CollapseKey)}, "/")
+	return r.tag(shardOf(user)) + kind + strings.Join([]string{user, url.QueryEscape(n.CollapseKey)}, "/")
 }

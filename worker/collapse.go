@@ -20,19 +20,19 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 	if !d.ExpiresAt.IsZero() {
 		wait = max(0, time.Until(d.ExpiresAt))
 	}
-	newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted, wait)
-	if err != nil || !newest {
-		return !newest, err
-	}
-	for _, id := range older {
-		if err := h.supersede(ctx, d, id); err != nil {
-			return false, err
+	var done []string
+	for {
+		newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted, wait, done)
+		if err != nil || !newest || len(older) == 0 {
+			return err == nil && !newest, err
 		}
+		for _, id := range older {
+			if err := h.supersede(ctx, d, id); err != nil {
+				return false, err
+			}
+		}
+		done = older
 	}
-	if len(older) == 0 {
-		return false, nil
-	}
-	return false, h.Records.Collapsed(ctx, d.Notification, d.accepted)
 }
 
 func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
