@@ -74,7 +74,7 @@ func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
 func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 
 func (l asynqLog) write(level slog.Level, args []any) {
-	text := fmt.Sprint(args...)
+	text := shortened(fmt.Sprint(args...))
 	if strings.Contains(text, "NOT FOUND") { // another lane was faster
 		level = slog.LevelDebug
 	}
@@ -82,6 +82,22 @@ func (l asynqLog) write(level slog.Level, args []any) {
 		level = slog.LevelDebug
 	}
 	l.log.Log(context.Background(), level, "queue: "+text)
+}
+
+// shortened is asynq's text with the first of the tasks that it lists: there may be
+// thousands.
+func shortened(text string) string {
+	const list = "tasks ["
+	start := strings.Index(text, list)
+	end := strings.LastIndex(text, "]: ")
+	if start < 0 || end < start {
+		return text
+	}
+	tasks := strings.Fields(text[start+len(list) : end])
+	if len(tasks) < 2 {
+		return text
+	}
+	return fmt.Sprintf("%s%s and %d more%s", text[:start+len(list)], tasks[0], len(tasks)-1, text[end:])
 }
 
 // sayAgain is after how long the same trouble is told again: while Redis is away

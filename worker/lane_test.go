@@ -36,3 +36,16 @@ func TestSaidAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestAListOfTasksIsShortened(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Failed to extend lease for tasks [a b c]: i/o timeout": "Failed to extend lease for tasks [a and 2 more]: i/o timeout",
+		"Failed to extend lease for tasks [a]: i/o timeout":     "Failed to extend lease for tasks [a]: i/o timeout",
+		"Dequeue error: UNKNOWN: [::1]: refused":                "Dequeue error: UNKNOWN: [::1]: refused",
+	} {
+		if got := shortened(text); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
