@@ -272,17 +272,28 @@ func (c Counts) Waiting() int64 {
 
 // Counts answers the sums. They are exact while nothing moves.
 func (r *Records) Counts(ctx context.Context) (Counts, error) {
-	c := Counts{Ended: make(map[State]int64, len(EndStates))}
 	pipe := r.client.Pipeline()
+	counts := r.CountsOn(ctx, pipe)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Counts{}, fmt.Errorf("counts of notifications: %w", err)
+	}
+	return counts()
+}
+
+// CountsOn has the sums read on a pipe of the records' Redis. What it answers
+// answers them once the pipe was executed.
+func (r *Records) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
 	shards := make([]*redis.MapStringStringCmd, recordShards)
 	letters := make([]*redis.IntCmd, recordShards)
 	for i := range shards {
 		shards[i] = pipe.HGetAll(ctx, r.tag(i)+"counts")
 		letters[i] = pipe.HLen(ctx, r.tag(i)+"letters")
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return c, fmt.Errorf("counts of notifications: %w", err)
-	}
+	return func() (Counts, error) { return sumUp(shards, letters) }
+}
+
+func sumUp(shards []*redis.MapStringStringCmd, letters []*redis.IntCmd) (Counts, error) {
+	c := Counts{Ended: make(map[State]int64, len(EndStates))}
 	sum := map[string]int64{}
 	for _, shard := range shards {
 		for name, text := range shard.Val() {

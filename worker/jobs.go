@@ -46,21 +46,29 @@ func setSize(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCm
 // one step for Redis, however many there are.
 func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map[JobState]int64, error) {
 	pipe := client.Pipeline()
+	jobs := readJobs(ctx, pipe)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("count the jobs: %w", err)
+	}
+	return jobs(), nil
+}
+
+// readJobs is ReadJobs on a pipe, whose answers are there when it was executed.
+func readJobs(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range push.Queues() {
 		for _, s := range jobStates {
 			counts[queue] = append(counts[queue], s.count(ctx, pipe, queueKey(queue, s.name)))
 		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("count the jobs: %w", err)
-	}
-	jobs := make(map[string]map[JobState]int64, len(counts))
-	for queue, all := range counts {
-		jobs[queue] = make(map[JobState]int64, len(all))
-		for i, count := range all {
-			jobs[queue][jobStates[i].state] = count.Val()
+	return func() map[string]map[JobState]int64 {
+		jobs := make(map[string]map[JobState]int64, len(counts))
+		for queue, all := range counts {
+			jobs[queue] = make(map[JobState]int64, len(all))
+			for i, count := range all {
+				jobs[queue][jobStates[i].state] = count.Val()
+			}
 		}
+		return jobs
 	}
-	return jobs, nil
 }

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// An Audit compares what was accepted with what became of it.
+type Audit struct {
+	Accepted  int64                `json:"accepted"`
+	Ended     map[push.State]int64 `json:"ended"`
+	Waiting   int64                `json:"waiting"`
+	Malformed int64                `json:"malformed"`
+	// Queued is how many jobs asynq holds. What waits and is not queued is lost;
+	// what is queued and does not wait is not accepted yet, or malformed.
+	Queued int64 `json:"queued"`
+	// InFlight is how many of them the workers have in hand and, on a Cluster, how
+	// many were accepted and ended while it was counted.
+	InFlight int64 `json:"in_flight"`
+	// Difference is Waiting less Queued: 0 at rest, and in motion within what is
+	// in flight.
+	Difference int64 `json:"difference"`
+}
+
+// Balanced reports whether the difference is within what is in flight.
+func (a *Audit) Balanced() bool { return max(a.Difference, -a.Difference) <= a.InFlight }
+
+const (
+	// What is not balanced is counted again: what an operator takes from the queue,
+	// or a producer puts on it for later, is not counted for a moment.
+	auditTries = 10
+	auditPause = 100 * time.Millisecond
+)
+
+// Audit counts, for a second at most as long as it is not balanced: what is lost
+// stays so.
+func (c *Control) Audit(ctx context.Context) (*Audit, error) {
+	for try := 1; ; try++ {
+		a, err := c.count(ctx)
+		if err != nil || a.Balanced() || try == auditTries {
+			return a, err
+		}
+		if err := sleep(ctx, auditPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// count counts what is at one instant, where all is on one Redis.
+func (c *Control) count(ctx context.Context) (*Audit, error) {
+	if !push.OneRedis(c.queue) {
+		return c.countCluster(ctx)
+	}
+	pipe := c.queue.TxPipeline()
+	sums, queues := c.records.CountsOn(ctx, pipe), readJobs(ctx, pipe)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("count what was accepted and what waits: %w", err)
+	}
+	counts, err := sums()
+	if err != nil {
+		return nil, err
+	}
+	return newAudit(counts, queues()), nil
+}
+
+// countCluster reads the sums before the queues and after them.
+func (c *Control) countCluster(ctx context.Context) (*Audit, error) {
+	before, err := c.records.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := ReadJobs(ctx, c.queue)
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.records.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := newAudit(before, jobs)
+	a.InFlight += after.Accepted - before.Accepted
+	for state, n := range after.Ended {
+		a.InFlight += max(0, n-before.Ended[state])
+	}
+	return a, nil
+}
+
+func newAudit(counts push.Counts, queues map[string]map[JobState]int64) *Audit {
+	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed}
+	for _, jobs := range queues {
+		a.InFlight += jobs[JobActive]
+		a.Queued += jobs[JobPending] + jobs[JobActive] + jobs[JobScheduled] + jobs[JobPutOff]
+	}
+	a.Difference = a.Waiting - a.Queued
+	return a
+}

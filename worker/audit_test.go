@@ -1,0 +1,84 @@
+package worker_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// In motion the sums are balanced at each look: with producers, some of them for
+// later, a worker and cancels at once, and at rest they are exact.
+func TestAuditInMotion(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.start()
+		const each, looks = 300, 40
+		var all sync.WaitGroup
+		for p := range 4 {
+			all.Go(func() {
+				for i := range each {
+					n := to(fmt.Sprint(p, "-", i))
+					if p == 3 {
+						n.NotBefore = time.Now().Add(time.Hour)
+					}
+					if _, err := r.producer.Enqueue(t.Context(), n); err != nil {
+						t.Error(err)
+					}
+					if p == 3 {
+						if err := r.control().Cancel(t.Context(), n.ID); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		for range looks {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			if !audit.Balanced() {
+				t.Errorf("in motion: %+v", audit)
+			}
+		}
+		all.Wait()
+		r.settled(4 * each)
+		wait(t, func() bool {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			return audit.Difference == 0 && audit.InFlight == 0 && audit.Waiting == 0
+		})
+		// what is lost is told
+		r.enqueue(to("last"))
+		r.settled(4*each + 1)
+		lost := to("lost")
+		lost.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(lost)
+		must(t, client.ZRem(t.Context(), "asynq:{"+push.Default.Queue()+"}:scheduled", "lost").Err())
+		wait(t, func() bool {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			return audit.Difference == 1 && !audit.Balanced()
+		})
+	})
+}
+
+// The audit needs no list of the queues, and a worker puts that back which a
+// failover has lost.
+func TestTheListOfQueuesIsPutBack(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		later := to("later")
+		later.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(later)
+		must(t, client.Del(t.Context(), "asynq:queues").Err())
+		if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
+			t.Errorf("%+v, %v", audit, err)
+		}
+		r.start()
+		wait(t, func() bool { return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(push.Queues())) })
+	})
+}
