@@ -29,6 +29,9 @@ const (
 	Invalid Reason = "invalid"
 	// UnknownApp: the notification's app is not configured.
 	UnknownApp Reason = "unknown_app"
+	// UnknownCategory: the notification's category is not configured, and such are
+	// refused.
+	UnknownCategory Reason = "unknown_category"
 	// DeadTokenSpike: so many tokens are dead that the configuration is wrong.
 	DeadTokenSpike Reason = "dead_token_spike"
 	// NoProvider: the app has no provider for the target's platform.

@@ -19,10 +19,13 @@ type Limits struct {
 	began time.Time    // of this process's clock, of which only the progress counts
 	clock atomic.Int64 // what Redis's clock said then, in µs
 
+	unknown atomic.Pointer[UnknownCategory]
+
 	mu         sync.Mutex // of who changes what follows, base and users
 	general    Policy
 	configured map[string]Policy
 	categories map[string]*Override // the overrides of categories
+	named      map[string]bool      // unknown categories that were told of
 
 	following sync.Mutex
 	known     string // the last entry of the overrides' log that is in force; "" before the first
@@ -147,11 +150,12 @@ type base struct {
 	categories map[string]Policy  // in force
 	scopes     map[string][]Scope // of these
 	otherwise  []Scope
+	configured map[string]Policy
 	ends       int64 // when the first of the overrides in it ends, in Unix ms; 0 for never
 }
 
 func newBase(general Policy, configured map[string]Policy, overrides map[string]*Override, now int64) *base {
-	b := &base{general: general, categories: make(map[string]Policy, len(configured)+len(overrides))}
+	b := &base{general: general, configured: configured, categories: make(map[string]Policy, len(configured)+len(overrides))}
 	maps.Copy(b.categories, configured)
 	for name, o := range overrides {
 		if !o.ended(now) {

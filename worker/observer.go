@@ -28,6 +28,9 @@ type Observer interface {
 	Breaker(app string, platform push.Platform, open bool)
 	// Paused: this worker has had all of them pause an app's provider.
 	Paused(app string, platform push.Platform, reason providers.Reason)
+	// UnknownCategory: a notification is of a category that the configuration does not
+	// have, and it is not allowed without a word.
+	UnknownCategory()
 	// Ended: a notification has ended, or, as push.Malformed, a job was set aside.
 	Ended(push.State)
 }
@@ -42,4 +45,5 @@ func (Nobody) Paced(time.Duration)                                              
 func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration) {}
 func (Nobody) Breaker(string, push.Platform, bool)                               {}
 func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
+func (Nobody) UnknownCategory()                                                  {}
 func (Nobody) Ended(push.State)                                                  {}

@@ -214,7 +214,10 @@ type seen struct {
 	ended    map[push.State]int
 	broken   bool
 	paused   []providers.Reason
+	unknown  int
 }
+
+func (s *seen) UnknownCategory() { s.mu.Lock(); s.unknown++; s.mu.Unlock() }
 
 func (s *seen) Handled(age time.Duration) {
 	s.mu.Lock()

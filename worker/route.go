@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A route is one app's way to one platform: the sender, and what stands before
@@ -64,12 +65,15 @@ func (r *route) allow() (done func(providers.Outcome), ok bool) {
 func (h *handler) route(d *delivery) bool {
 	app, known := h.routes[d.App]
 	d.routes = make([]*route, len(d.Targets))
+	refused := h.refuses(d)
 	some := false
 	for i, target := range d.Targets {
 		if !d.outcomes[i].open() { // settled by an earlier visit
 			continue
 		}
 		switch r, ok := app[target.Platform]; {
+		case refused:
+			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownCategory, Concerns: providers.ConcernsMessage, Err: errUnknownCategory})
 		case ok:
 			d.routes[i], some = r, true
 		case known:
@@ -82,6 +86,24 @@ func (h *handler) route(d *delivery) bool {
 }
 
 var (
-	errUnknownApp = errors.New("the configuration has no such app")
-	errNoProvider = errors.New("the app has no provider for the target's platform")
+	errUnknownApp      = errors.New("the configuration has no such app")
+	errNoProvider      = errors.New("the app has no provider for the target's platform")
+	errUnknownCategory = errors.New("the configuration has no such category, and limits.unknown_category refuses it")
 )
+
+// refuses looks at the category: one that the configuration does not have may be
+// mistyped, and is told of or refused.
+func (h *handler) refuses(d *delivery) bool {
+	unknown := h.Limits.Unknown(d.Category)
+	if unknown == throttle.AllowUnknown {
+		return false
+	}
+	if d.back.IsZero() { // its first visit
+		h.Observer.UnknownCategory()
+		if h.Limits.FirstUnknown(d.Category) {
+			h.Log.Warn("notifications are of a category that the configuration does not have: it has no limits of its own",
+				"category", d.Category, "app", d.App, "unknown_category", string(unknown))
+		}
+	}
+	return unknown == throttle.RefuseUnknown
+}

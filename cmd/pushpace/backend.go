@@ -41,8 +41,11 @@ type backend interface {
 	InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error)
 	// Horizon is how long a gap or a period may be.
 	Horizon(ctx context.Context) (time.Duration, error)
-	// SetOverride answers the override that stands, with who set it and when.
-	SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error)
+	// SetOverride answers the override that stands, with who set it and when, and
+	// what is odd about it.
+	SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error)
+	// Categories are those that the configuration has.
+	Categories(ctx context.Context) ([]string, error)
 	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)
 	Overrides(ctx context.Context, f func(throttle.Override) bool) error
 	Import(ctx context.Context, all []throttle.Override) error

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
@@ -23,6 +23,7 @@ const enqueuers = 32
 // direct is the backend on the workers' own Redis.
 type direct struct {
 	cfg      *config.Config
+	apps     names.Apps
 	queue    *redisconn.Conn
 	records  *push.Records
 	producer *tracing.Producer
@@ -49,7 +50,7 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &direct{cfg: cfg, queue: queue, limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	d := &direct{cfg: cfg, apps: appsOf(cfg), queue: queue, limits: limitsOf(cfg.Limits)}
 	d.add(queue.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	d.add(func() error { stop(); return nil })
@@ -93,9 +94,19 @@ func (d *direct) Batch() (size, calls int) { return 1, enqueuers }
 func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification) []push.Result {
 	results := make([]push.Result, len(notifications))
 	for i, n := range notifications {
-		results[i].Receipt, results[i].Err = d.producer.Enqueue(ctx, n)
+		if results[i].Err = names.Faults(n, d.apps, d.limits); results[i].Err == nil {
+			d.warnOfCategory(n.Category)
+			results[i].Receipt, results[i].Err = d.producer.Enqueue(ctx, n)
+		}
 	}
 	return results
+}
+
+// warnOfCategory says once what is odd about a category that is sent to.
+func (d *direct) warnOfCategory(name string) {
+	if d.limits.Unknown(name) == throttle.WarnUnknown && d.limits.FirstUnknown(name) {
+		warnUser(names.CategoryWarning(name, d.limits.Configured()))
+	}
 }
 
 func (d *direct) Status(ctx context.Context, id string) (*worker.Status, error) {
@@ -136,12 +147,11 @@ func (d *direct) Queued(ctx context.Context, s worker.Selection, f func(worker.Q
 }
 
 func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
-	apps := slices.Sorted(maps.Keys(d.cfg.Apps))
-	if app == "" && len(apps) == 1 {
-		app = apps[0]
+	if app == "" && len(d.apps) == 1 {
+		app = d.apps.Names()[0]
 	}
-	if !slices.Contains(apps, app) {
-		return nil, misusedf("--app: want one of those that are configured: %s", strings.Join(apps, ", "))
+	if _, known := d.apps[app]; !known {
+		return nil, misusedf("--app: %s", cmp.Or(d.apps.Fault(app), "the configuration has no app"))
 	}
 	control, err := d.timelines(ctx)
 	if err != nil {
@@ -173,8 +183,8 @@ func (d *direct) Purge(ctx context.Context, id string) error {
 }
 
 func (d *direct) Pause(ctx context.Context, h worker.Hold) error {
-	if _, known := d.cfg.Apps[h.App]; h.App != "" && !known {
-		return misusedf("--app: want one of those that are configured: %s", strings.Join(slices.Sorted(maps.Keys(d.cfg.Apps)), ", "))
+	if fault := d.apps.Fault(h.App); h.App != "" && fault != "" {
+		return misusedf("--app: %s", fault)
 	}
 	return d.control.Pause(ctx, h)
 }
@@ -197,16 +207,23 @@ func (d *direct) Horizon(context.Context) (time.Duration, error) {
 	return d.overrides.Horizon(), nil
 }
 
-func (d *direct) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error) {
-	if err := d.overrides.Set(ctx, o); err != nil {
-		return o, err
+func (d *direct) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error) {
+	_, before, err := d.InForce(ctx, o.User, o.Category)
+	if err != nil {
+		return o, nil, err
 	}
+	if err := d.overrides.Set(ctx, o); err != nil {
+		return o, nil, err
+	}
+	warnings := names.OverrideWarnings(o, before.Policy, d.limits.Configured())
 	stands, err := d.overrides.Get(ctx, o.User, o.Category)
 	if err != nil || stands == nil {
-		return o, err
+		return o, warnings, err
 	}
-	return *stands, nil
+	return *stands, warnings, nil
 }
+
+func (d *direct) Categories(context.Context) ([]string, error) { return d.limits.Configured(), nil }
 
 func (d *direct) UnsetOverride(ctx context.Context, user, category, by string) (bool, error) {
 	return d.overrides.Unset(ctx, user, category, by)

@@ -43,6 +43,9 @@ func misusedf(format string, args ...any) error { return misused(fmt.Errorf(form
 // told ends with the status and says nothing more.
 func told(status int) error { return &exitError{status: status} }
 
+// warnUser tells what is odd to standard error.
+func warnUser(what string) { fmt.Fprintln(os.Stderr, "pushpace: warning: "+what) }
+
 // report tells the error to standard error, and answers the exit status.
 func report(err error) int {
 	if err == nil {

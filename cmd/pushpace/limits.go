@@ -184,11 +184,10 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		if err := override.Validate(horizon); err != nil {
 			return misused(err)
 		}
-		warnings := throttle.Warnings(override.Policy)
+		stands, warnings, err := b.SetOverride(ctx, override)
 		for _, w := range warnings {
-			fmt.Fprintln(os.Stderr, "pushpace: warning: "+w)
+			warnUser(w)
 		}
-		stands, err := b.SetOverride(ctx, override)
 		if errors.Is(err, throttle.ErrPast) {
 			return misused(err)
 		}

@@ -118,7 +118,7 @@ has whoever imports as who changed them.`,
 			return misusedf("%s: %w", name, err)
 		}
 		for _, w := range read.warnings {
-			fmt.Fprintln(os.Stderr, "pushpace: warning: "+name+":"+w)
+			warnUser(name + ":" + w)
 		}
 		if read.ended > 0 {
 			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)

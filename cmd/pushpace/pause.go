@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
@@ -62,6 +63,9 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 			return err
 		}
 		h.By, h.Reason = *by, *reason
+		if err := warnOfCategory(ctx, b, h.Category); err != nil {
+			return err
+		}
 		if err := b.Pause(ctx, h); err != nil {
 			return badHold(err)
 		}
@@ -80,6 +84,19 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 		}
 		return errors.New("the pause was ended by somebody else in the meantime")
 	})
+}
+
+// warnOfCategory says when a command is about a category that the configuration
+// does not have: it does what it is told, and may do nothing.
+func warnOfCategory(ctx context.Context, b backend, name string) error {
+	if name == "" {
+		return nil
+	}
+	configured, err := b.Categories(ctx)
+	if w := names.CategoryWarning(name, configured); err == nil && w != "" {
+		warnUser(w)
+	}
+	return err
 }
 
 // badHold makes wrong use of what is wrong with the flags.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/filewatch"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A configured is the configuration that serve runs with, and goes on reading.
@@ -92,10 +93,11 @@ func (s *system) live(c *configured) []*livePart {
 	horizon, open := c.started.Limits.Horizon, len(c.started.HTTP.Tokens) == 0 && c.started.HTTP.Listen.Loopback()
 	return []*livePart{
 		{
-			keys: []string{"limits.default", "limits.categories"},
+			keys: []string{"limits.default", "limits.categories", "limits.unknown_category"},
 			fits: func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
 			take: func(cfg *config.Config) {
 				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories)
+				s.limits.SetUnknown(throttle.UnknownCategory(cfg.Limits.UnknownCategory))
 				if s.metrics != nil {
 					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
 				}

@@ -82,7 +82,9 @@ func TestTheAPISaysTheSame(t *testing.T) {
 		}
 		return direct
 	}
-	input := strings.ReplaceAll(notification("bad-1", "cid", "chat", "apns", "00")+notification("bad-2", "dan", "chat", "apns", "00"), `"demo"`, `"gone"`)
+	s.enqueueUnknown(t, "bad-1", "cid")
+	s.enqueueUnknown(t, "bad-2", "dan")
+	input := ""
 	for i := range 3 {
 		input += notification(fmt.Sprintf("news-%d", i), "ada", "marketing", "fcm", "ada-pixel")
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"slices"
 	"syscall"
 	"time"
 
@@ -90,7 +88,7 @@ func serve(ctx context.Context, c *configured) error {
 	if cfg.Redis.Address.Mode == config.Embedded {
 		log.Warn("the Redis is the embedded one: no other process reaches it, and it keeps nothing")
 	}
-	apps := slices.Sorted(maps.Keys(cfg.Apps))
+	apps := appsOf(cfg)
 	if !r.worker { // whose credentials the workers alone need
 		without := *cfg
 		without.Apps = nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
@@ -60,6 +61,15 @@ func loadReachable(flag string) (*config.Config, error) {
 			"name a server there or in PUSHPACE_REDIS__ADDRESS, for serve too", file)
 	}
 	return cfg, nil
+}
+
+// appsOf are the configuration's apps.
+func appsOf(cfg *config.Config) names.Apps {
+	apps := names.Apps{}
+	for name, app := range cfg.Apps {
+		apps[name] = app.Platforms()
+	}
+	return apps
 }
 
 // newLogger returns the process's logger, which takes what libraries write by

@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
@@ -35,7 +36,7 @@ type system struct {
 	records *push.Records
 	senders senders
 	api     *apiServer // nil where there is none
-	apps    []string   // of the configuration
+	apps    names.Apps // of the configuration
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
@@ -56,11 +57,18 @@ type system struct {
 	closers
 }
 
+// limitsOf are the configured limits.
+func limitsOf(l config.Limits) *throttle.Limits {
+	limits := throttle.NewLimits(l.Default, l.Categories)
+	limits.SetUnknown(throttle.UnknownCategory(l.UnknownCategory))
+	return limits
+}
+
 func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
-	s := &system{limits: throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories)}
+	s := &system{limits: limitsOf(cfg.Limits)}
 	warn(log, cfg.Limits.Warnings())
 	if err := s.open(ctx, cfg, ledger, log); err != nil {
 		_ = s.close()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -28,9 +29,9 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *throttle.Limits
 	Overrides *throttle.Overrides
-	// Apps are the names of the apps. Optional: without them there are no timelines,
-	// and an app of any name can be paused.
-	Apps []string
+	// Apps are those of the configuration. Optional: without them there are no
+	// timelines, and an app of any name is taken.
+	Apps names.Apps
 	Log  *slog.Logger // nil for slog.Default
 }
 

@@ -36,7 +36,7 @@ func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
 	notifications := make([]*push.Notification, 0, len(items))
 	indices := make([]int, 0, len(items))
 	for i, item := range items {
-		n, err := push.Parse(item)
+		n, err := a.parse(item)
 		if err != nil {
 			results[i] = resultOf(i, push.Result{Err: err})
 			continue

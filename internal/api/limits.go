@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -86,7 +87,7 @@ func (a *API) limit(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	general, categories := a.o.Limits.Base()
+	general, _ := a.o.Limits.Base()
 	l := levelLimits{User: user, Category: category}
 	ruling := throttle.Ruling{Policy: general, Source: throttle.FromConfiguration}
 	if user != "" {
@@ -96,17 +97,25 @@ func (a *API) limit(ctx context.Context, c *call) (reply, error) {
 	}
 	l.General = policyOf(ruling)
 	if category != "" {
-		ruling = throttle.Ruling{Policy: categories[category], Source: throttle.FromConfiguration}
-		if l.Override, err = a.over(ctx, "", category, throttle.FromCategory, &ruling); err == nil && user != "" {
-			l.Override, err = a.over(ctx, user, category, throttle.FromUserCategory, &ruling)
-		}
-		if err != nil {
+		if ruling, l.Override, err = a.ofCategory(ctx, user, category); err != nil {
 			return reply{}, err
 		}
 		own := policyOf(ruling)
 		l.OfCategory = &own
 	}
 	return reply{http.StatusOK, l}, nil
+}
+
+// ofCategory answers what is in force of the category's own for the user, "" for
+// every user, and the override of exactly this level.
+func (a *API) ofCategory(ctx context.Context, user, category string) (throttle.Ruling, *throttle.Override, error) {
+	_, categories := a.o.Limits.Base()
+	ruling := throttle.Ruling{Policy: categories[category], Source: throttle.FromConfiguration}
+	override, err := a.over(ctx, "", category, throttle.FromCategory, &ruling)
+	if err == nil && user != "" {
+		override, err = a.over(ctx, user, category, throttle.FromUserCategory, &ruling)
+	}
+	return ruling, override, err
 }
 
 // over answers the level's override, and has it replace what is below it.
@@ -144,6 +153,10 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
 	}
+	before, _, err := a.ofCategory(ctx, user, category)
+	if err != nil {
+		return reply{}, err
+	}
 	switch err := a.o.Overrides.Set(ctx, o); {
 	case errors.Is(err, throttle.ErrPast):
 		return reply{}, invalid([]fault{{"/until", err.Error()}})
@@ -160,7 +173,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if stands != nil { // with its instant
 		o = *stands
 	}
-	return reply{http.StatusOK, setting{o, throttle.Warnings(o.Policy)}}, nil
+	return reply{http.StatusOK, setting{o, names.OverrideWarnings(o, before.Policy, a.o.Limits.Configured())}}, nil
 }
 
 // readOverride reads the body into o, and validates it.

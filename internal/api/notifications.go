@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -22,7 +23,7 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(c.body, " \t\r\n"), []byte("[")) {
 		return a.enqueueAll(ctx, c.body)
 	}
-	n, err := push.Parse(c.body)
+	n, err := a.parse(c.body)
 	if err != nil {
 		return reply{}, err
 	}
@@ -39,6 +40,15 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	}
 	a.backlog.took(1)
 	return reply{http.StatusAccepted, accepted{ID: receipt.ID}}, nil
+}
+
+// parse reads a notification, and holds its names against the configuration's.
+func (a *API) parse(text []byte) (*push.Notification, error) {
+	n, err := push.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return n, names.Faults(n, a.o.Apps, a.o.Limits)
 }
 
 // status says where a notification is.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
@@ -54,8 +52,8 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if h.App != "" && len(a.o.Apps) > 0 && !slices.Contains(a.o.Apps, h.App) {
-		return reply{}, badQuery("app", "one of "+strings.Join(a.o.Apps, ", "))
+	if h.App != "" && a.o.Apps.Fault(h.App) != "" {
+		return reply{}, badApp(h.App, a.o.Apps)
 	}
 	var w wantedPause
 	if err := push.ParseStrictly(c.body, &w); err != nil {

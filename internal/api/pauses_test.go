@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -57,7 +58,7 @@ func TestPauses(t *testing.T) {
 
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps = []string{"demo", "shop"} })
+	r := newRig(t, func(o *Options) { o.Apps = names.Apps{"demo": both, "shop": both} })
 	for _, c := range []struct{ query, body, pointer string }{
 		{"", `{}`, ""},
 		{"?app=", `{}`, ""},

@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/names"
 )
 
 // readQuery reads the query of a route that takes these parameters.
@@ -22,6 +25,11 @@ func readQuery(raw string, taken []string) (url.Values, error) {
 		}
 	}
 	return query, nil
+}
+
+// badApp refuses an app that is none of the configuration's.
+func badApp(name string, apps names.Apps) *problem {
+	return &problem{Status: http.StatusBadRequest, Detail: "The query's app " + cmp.Or(apps.Fault(name), "is not known: the configuration has none") + "."}
 }
 
 func badQuery(name, want string) *problem {

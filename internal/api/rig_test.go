@@ -51,6 +51,9 @@ func testTokens() []config.Token {
 	}
 }
 
+// both are the platforms.
+var both = []push.Platform{push.APNs, push.FCM}
+
 // newRig makes one on a database of its own; change may adapt the options.
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()

@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 )
 
 // maxCategories bounds the categories of one request.
@@ -19,10 +17,10 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 	}
 	app := c.query.Get("app")
 	if app == "" && len(a.o.Apps) == 1 {
-		app = a.o.Apps[0]
+		app = a.o.Apps.Names()[0]
 	}
-	if !slices.Contains(a.o.Apps, app) {
-		return reply{}, badQuery("app", "one of "+strings.Join(a.o.Apps, ", "))
+	if _, known := a.o.Apps[app]; !known {
+		return reply{}, badApp(app, a.o.Apps)
 	}
 	if len(c.query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")

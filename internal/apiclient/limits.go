@@ -3,8 +3,10 @@ package apiclient
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -69,10 +71,19 @@ func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
 	return time.Duration(answer.Horizon), err
 }
 
-// SetOverride puts the override in force, and answers the one that stands. By is
-// not used: who sets it is the token's name. Its error may be
+// Categories answers those that the configuration has, sorted.
+func (c *Client) Categories(ctx context.Context) ([]string, error) {
+	var answer struct {
+		Categories map[string]policy `json:"categories"`
+	}
+	err := c.call(ctx, http.MethodGet, limits+"?limit=1", nil, &answer)
+	return slices.Sorted(maps.Keys(answer.Categories)), err
+}
+
+// SetOverride puts the override in force, and answers the one that stands, and
+// what is odd about it. By is not used: who sets it is the token's name. Its error may be
 // throttle.ErrTooManyOverrides.
-func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, error) {
+func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error) {
 	body := struct {
 		MinGap push.Duration   `json:"min_gap,omitzero"`
 		Rates  []throttle.Rate `json:"rates,omitempty"`
@@ -81,12 +92,13 @@ func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle
 	}{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
 	var answer struct {
 		Override throttle.Override `json:"override"`
+		Warnings []string          `json:"warnings"`
 	}
 	err := c.call(ctx, http.MethodPut, level(o.User, o.Category), body, &answer)
 	if is(err, http.StatusConflict) {
 		err = throttle.ErrTooManyOverrides
 	}
-	return answer.Override, err
+	return answer.Override, answer.Warnings, err
 }
 
 // UnsetOverride removes the override of the user, the category, or the user in
@@ -127,7 +139,7 @@ func (c *Client) Overrides(ctx context.Context, f func(throttle.Override) bool) 
 // Import sets the overrides one by one.
 func (c *Client) Import(ctx context.Context, all []throttle.Override) error {
 	for i, o := range all {
-		if _, err := c.SetOverride(ctx, o); err != nil {
+		if _, _, err := c.SetOverride(ctx, o); err != nil {
 			return fmt.Errorf("%d of %d are set; then: %w", i, len(all), err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/push"
 )
 
 // App says how to send on behalf of one app: through at least one provider, or
@@ -60,6 +61,18 @@ func checkProvider(k *check, key string, err error, timeout time.Duration, w Wor
 	if timeout >= w.ShutdownTimeout {
 		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", timeout, w.ShutdownTimeout))
 	}
+}
+
+// Platforms are those that the app sends to.
+func (a App) Platforms() []push.Platform {
+	var platforms []push.Platform
+	if a.APNs != nil || a.Simulated {
+		platforms = append(platforms, push.APNs)
+	}
+	if a.FCM != nil || a.Simulated {
+		platforms = append(platforms, push.FCM)
+	}
+	return platforms
 }
 
 // providers names what the app sends through.

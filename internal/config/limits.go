@@ -18,6 +18,9 @@ type Limits struct {
 	Horizon time.Duration `yaml:"horizon"`
 	// OnOutage is what happens while the limits' Redis is away. Closed by default.
 	OnOutage Outage `yaml:"on_outage"`
+	// UnknownCategory is what becomes of a notification whose category is not among
+	// Categories. Warn by default.
+	UnknownCategory UnknownCategory `yaml:"unknown_category"`
 	// Default is the general policy. The zero value limits nothing.
 	Default throttle.Policy `yaml:"default"`
 	// Categories have policies of their own, besides the general one.
@@ -38,15 +41,34 @@ const (
 // UnmarshalText accepts closed and open.
 func (o *Outage) UnmarshalText(text []byte) error { return oneOf(o, string(text), Closed, Open) }
 
+// UnknownCategory is what becomes of a notification of a category that is not
+// configured.
+type UnknownCategory string
+
+// The choices.
+const (
+	Allow  UnknownCategory = "allow"  // it is sent
+	Warn   UnknownCategory = "warn"   // it is sent, counted, and its category named once in the log
+	Refuse UnknownCategory = "refuse" // it is not accepted, or rejected by the worker
+)
+
+// UnmarshalText accepts allow, warn and refuse.
+func (u *UnknownCategory) UnmarshalText(text []byte) error {
+	return oneOf(u, string(text), Allow, Warn, Refuse)
+}
+
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed, UnknownCategory: Warn}
 }
 
 func (l Limits) check(k *check, key string) {
 	k.duration(join(key, "horizon"), l.Horizon, time.Second, 366*24*time.Hour)
 	if l.OnOutage != Closed && l.OnOutage != Open {
 		k.fault(join(key, "on_outage"), "want closed or open")
+	}
+	if l.UnknownCategory != Allow && l.UnknownCategory != Warn && l.UnknownCategory != Refuse {
+		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}
 	if l.Default.Exempt {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
@@ -101,6 +123,7 @@ func (l Limits) LogValue() slog.Value {
 		slog.Duration("horizon", l.Horizon),
 		slog.String("on_outage", string(l.OnOutage)),
 		slog.Int("categories", len(l.Categories)),
+		slog.String("unknown_category", string(l.UnknownCategory)),
 	}
 	if l.Redis != nil {
 		attrs = append(attrs, slog.Any("redis", l.Redis.LogValue()))

@@ -56,6 +56,7 @@ type Metrics struct {
 	attempts  *prometheus.CounterVec
 	provider  *prometheus.HistogramVec
 	ended     *prometheus.CounterVec
+	unknown   prometheus.Counter
 	breaker   *prometheus.GaugeVec
 	pauses    *prometheus.CounterVec
 	requests  *prometheus.CounterVec
@@ -89,6 +90,10 @@ func New(s Sources) *Metrics {
 			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,
 		}, []string{"app", "platform"}),
 		ended: counters("pushpace_ended_total", "Notifications that have ended, and jobs set aside as malformed.", "state"),
+		unknown: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pushpace_unknown_category_total",
+			Help: "Notifications of a category that the configuration does not have, unless limits.unknown_category allows them.",
+		}),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
 		}, []string{"app", "platform"}),
@@ -100,7 +105,7 @@ func New(s Sources) *Metrics {
 		}, []string{"route", "method"}),
 	}
 	m.registry.MustRegister(
-		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.breaker, m.pauses, m.requests, m.answers,
+		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.breaker, m.pauses, m.requests, m.answers,
 		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.registerFunctions(s)
@@ -239,6 +244,9 @@ func (m *Metrics) Breaker(app string, platform push.Platform, open bool) {
 func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Reason) {
 	m.pauses.WithLabelValues(m.app(app), string(platform), string(reason)).Inc()
 }
+
+// UnknownCategory implements worker.Observer.
+func (m *Metrics) UnknownCategory() { m.unknown.Inc() }
 
 // Ended implements worker.Observer.
 func (m *Metrics) Ended(s push.State) { m.ended.WithLabelValues(string(s)).Inc() }

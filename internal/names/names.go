@@ -1,0 +1,93 @@
+// Package names holds the names that people type against those that the
+// configuration has.
+package names
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Apps are those that the configuration has, with the platforms that each sends
+// to. Where there are none, none is looked for.
+type Apps map[string][]push.Platform
+
+// Names answers the apps' names, sorted.
+func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// Fault is what is wrong with an app's name, as the end of a sentence; "" when
+// nothing is.
+func (a Apps) Fault(name string) string {
+	if _, known := a[name]; known || len(a) == 0 {
+		return ""
+	}
+	return "is not one of the configuration's apps: " + listed(a.Names()) + near.Hint(name, a.Names())
+}
+
+// listed names the first of many.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
+}
+
+// CategoryWarning is what is odd about a category's name; "" when nothing is.
+func CategoryWarning(name string, configured []string) string {
+	if name == "" || slices.Contains(configured, name) {
+		return ""
+	}
+	return "the configuration has no category " + strconv.Quote(name) + near.Hint(name, configured)
+}
+
+// Check answers what the notification names and the configuration does not have:
+// its app, a target's platform, or, where unknown ones are refused, its category.
+// What else is wrong with it, Validate says.
+func Check(n *push.Notification, apps Apps, limits *throttle.Limits) push.Faults {
+	var f push.Faults
+	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
+		f = append(f, push.Fault{Field: "/app", Problem: fault})
+	} else if sends := apps[n.App]; sends != nil {
+		for i, t := range n.Targets {
+			if (t.Platform == push.APNs || t.Platform == push.FCM) && !slices.Contains(sends, t.Platform) {
+				f = append(f, push.Fault{Field: "/targets/" + strconv.Itoa(i) + "/platform", Problem: "is not one that the configuration gives the app"})
+			}
+		}
+	}
+	if limits.Unknown(n.Category) == throttle.RefuseUnknown {
+		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + near.Hint(n.Category, limits.Configured())})
+	}
+	return f
+}
+
+// Faults is Check, and with what it finds all else that is wrong: the error of a
+// notification that is refused, nil for one that is left to Validate.
+func Faults(n *push.Notification, apps Apps, limits *throttle.Limits) error {
+	f := Check(n, apps, limits)
+	if len(f) == 0 {
+		return nil
+	}
+	if others, ok := n.Validate().(push.Faults); ok { //nolint:errorlint // it is of no other type
+		f = append(f, others...)
+	}
+	return f
+}
+
+// OverrideWarnings are what is odd about an override, in the place of what is in
+// force for its category.
+func OverrideWarnings(o throttle.Override, inForce throttle.Policy, configured []string) []string {
+	warnings := throttle.Warnings(o.Policy)
+	if w := CategoryWarning(o.Category, configured); w != "" {
+		warnings = append(warnings, w)
+	}
+	if o.Category != "" && inForce.Exempt && !o.Policy.Exempt {
+		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" was exempt: from now on its notifications wait for limits, the general ones too")
+	}
+	return warnings
+}

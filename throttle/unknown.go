@@ -1,0 +1,57 @@
+package throttle
+
+import (
+	"maps"
+	"slices"
+)
+
+// An UnknownCategory is what becomes of a notification whose category the
+// configuration does not have: it has no limits of its own, and may be mistyped.
+type UnknownCategory string
+
+// The choices.
+const (
+	AllowUnknown  UnknownCategory = "allow"
+	WarnUnknown   UnknownCategory = "warn"
+	RefuseUnknown UnknownCategory = "refuse"
+)
+
+// unknownNamed bounds how many unknown categories are told as the first of their
+// name.
+const unknownNamed = 1000
+
+// SetUnknown says what becomes of unknown categories; at first all are allowed.
+func (l *Limits) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
+
+// Unknown answers what becomes of a notification of the category: AllowUnknown
+// for one that the configuration has, and for none.
+func (l *Limits) Unknown(category string) UnknownCategory {
+	u := l.unknown.Load()
+	if u == nil || *u == AllowUnknown || category == "" {
+		return AllowUnknown
+	}
+	if _, known := l.base.Load().configured[category]; known {
+		return AllowUnknown
+	}
+	return *u
+}
+
+// FirstUnknown reports, once for each category, that it is the first of its name;
+// of so many names at most as a process may well remember.
+func (l *Limits) FirstUnknown(category string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.named[category] || len(l.named) >= unknownNamed {
+		return false
+	}
+	if l.named == nil {
+		l.named = map[string]bool{}
+	}
+	l.named[category] = true
+	return true
+}
+
+// Configured answers the names of the configuration's categories.
+func (l *Limits) Configured() []string {
+	return slices.Sorted(maps.Keys(l.base.Load().configured))
+}

@@ -1,0 +1,52 @@
+package worker_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A category that the configuration does not have is counted, and named once in
+// the log; where such are refused, its notifications are rejected.
+func TestUnknownCategory(t *testing.T) {
+	for policy, want := range map[throttle.UnknownCategory]struct {
+		delivered int64
+		counted   int
+	}{
+		throttle.AllowUnknown: {4, 0}, throttle.WarnUnknown: {4, 3}, throttle.RefuseUnknown: {1, 3},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			limits := throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"orders": {Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}})
+			limits.SetUnknown(policy)
+			r := newRig(t, embedded(t), limits)
+			var log logged
+			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+			r.start()
+			for id, category := range map[string]string{"one": "odrers", "two": "odrers", "three": "ordres", "four": "orders"} {
+				n := to(id)
+				n.Category = category
+				r.enqueue(n)
+			}
+			counts := r.settled(4)
+			if counts.Ended[push.Delivered] != want.delivered || counts.Ended[push.Rejected] != 4-want.delivered {
+				t.Errorf("counts %+v", counts)
+			}
+			r.seen.mu.Lock()
+			counted := r.seen.unknown
+			r.seen.mu.Unlock()
+			if counted != want.counted {
+				t.Errorf("counted %d, want %d", counted, want.counted)
+			}
+			if named := strings.Count(log.text(), "category=odrers"); named != min(1, want.counted) {
+				t.Errorf("named %d times:\n%s", named, log.text())
+			}
+			if record := r.record("one"); policy == throttle.RefuseUnknown && record.Outcomes[0].Reason != "unknown_category" {
+				t.Errorf("%+v", record)
+			}
+		})
+	}
+}
