@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
@@ -27,10 +28,11 @@ const producerLanes = 2
 func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
+	control := worker.NewControl(s.queue, s.records, s.limiter, s.limits)
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
-		Control: worker.NewControl(s.queue, s.records, s.limiter, s.limits),
-		Limits:  s.limits, Overrides: s.overrides, Apps: s.apps, Log: log,
+		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
+		Limits: s.limits, Overrides: s.overrides, Apps: s.apps, Log: log,
 	})}
 	var err error
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)), log); err != nil {

@@ -42,6 +42,9 @@ more.`,
 			row("difference", audit.Difference)
 			row("malformed", audit.Malformed)
 			err = w.Flush()
+			if audit.Waiting > 0 {
+				tellNoWorker(ctx, b)
+			}
 		}
 		if err == nil && !audit.Balanced() {
 			return told(exitViolated)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -63,6 +64,9 @@ type backend interface {
 	Pauses(ctx context.Context) ([]worker.Standing, error)
 
 	Audit(ctx context.Context) (*worker.Audit, error)
+	Overview(ctx context.Context) (*overview.Overview, error)
+	// Workers are those that are alive.
+	Workers(ctx context.Context) ([]worker.Snapshot, error)
 
 	Close() error
 }

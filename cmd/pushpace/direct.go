@@ -7,8 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
@@ -33,6 +36,8 @@ type direct struct {
 	// control looks at what the queue's Redis has. What needs the timelines asks
 	// for them first: theirs may be another Redis, and that what is away.
 	control *worker.Control
+	// limitsRedis is the limits' own; nil for none, or until somebody looks at it.
+	limitsRedis redis.UniversalClient
 	closers
 }
 
@@ -196,6 +201,32 @@ func (d *direct) Resume(ctx context.Context, h worker.Hold) (bool, error) {
 func (d *direct) Pauses(ctx context.Context) ([]worker.Standing, error) { return d.control.Pauses(ctx) }
 
 func (d *direct) Audit(ctx context.Context) (*worker.Audit, error) { return d.control.Audit(ctx) }
+
+func (d *direct) Overview(ctx context.Context) (*overview.Overview, error) {
+	r := d.overview()
+	if own := d.cfg.Limits.Redis; own != nil && d.limitsRedis == nil {
+		conn, err := redisconn.Open(ctx, *own, 2)
+		if err != nil {
+			o, failed := r.Read(ctx)
+			if failed == nil {
+				o.LimitsRedis = []redisconn.Node{{Address: own.Address.String(), Error: err.Error()}}
+			}
+			return o, failed
+		}
+		d.add(conn.Close)
+		d.limitsRedis = conn.Client
+	}
+	r.LimitsRedis = d.limitsRedis
+	return r.Read(ctx)
+}
+
+func (d *direct) Workers(ctx context.Context) ([]worker.Snapshot, error) {
+	return d.overview().Workers(ctx)
+}
+
+func (d *direct) overview() *overview.Reader {
+	return &overview.Reader{Control: d.control, Records: d.records, Queue: d.queue.Client}
+}
 
 func (d *direct) InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error) {
 	_, err = d.overrides.Refresh(ctx, d.limits)

@@ -31,6 +31,9 @@ func newStatus() *cobra.Command {
 		if *asJSON {
 			return printJSON(out, status)
 		}
+		if status.State == push.Waiting {
+			defer tellNoWorker(ctx, b)
+		}
 		return printStatus(out, status, time.Now())
 	})
 }

@@ -50,6 +50,8 @@ type system struct {
 	// nil where they have none. What fails meanwhile is told to redisLog.
 	watch, limitsWatch *redisconn.Watch
 	redisLog           *slog.Logger
+	// limitsRedis is that of their own, without shared pipelines; nil for none.
+	limitsRedis redis.UniversalClient
 	// clockOffset is how far Redis's clock is ahead.
 	clockOffset func() time.Duration
 	// folder holds the credentials of simulated apps; "" for none.
@@ -152,6 +154,7 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	s.add(watch.Close)
 	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: its.Timeout})
 	s.add(func() error { stop(); return nil })
+	s.limitsRedis = conn.Client
 	return timelines{shared, its.Prefix, watch}, nil
 }
 

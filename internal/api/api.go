@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -26,6 +27,7 @@ type Options struct {
 	Producer *push.Producer
 	Records  *push.Records
 	Control  *worker.Control
+	Overview *overview.Reader
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *throttle.Limits
 	Overrides *throttle.Overrides
@@ -45,6 +47,7 @@ type API struct {
 	foreign  *http.CrossOriginProtection
 	requests chan struct{} // holds one entry for each that is being answered
 	bodies   budget
+	lookout  lookout
 }
 
 // New returns an API.

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -76,10 +77,11 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	var h config.HTTP
 	h.SetDefaults()
 	h.Tokens = testTokens()
+	control := worker.NewControl(shared, records, limiter, limits)
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
-		Control: worker.NewControl(shared, records, limiter, limits),
-		Limits:  limits, Overrides: throttle.NewOverrides(shared, "", 0),
+		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},
+		Limits: limits, Overrides: throttle.NewOverrides(shared, "", 0),
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
 	for _, f := range change {

@@ -67,6 +67,8 @@ var routes = []route{
 	{method: "PUT", path: "/v1/pauses", roles: operators, takes: true, query: pauseQuery, handle: (*API).beginPause},
 	{method: "DELETE", path: "/v1/pauses", roles: operators, query: pauseQuery, handle: (*API).endPause},
 
+	{method: "GET", path: "/v1/overview", roles: viewers, handle: (*API).overview},
+	{method: "GET", path: "/v1/workers", roles: viewers, handle: (*API).workers},
 	{method: "GET", path: "/v1/audit", roles: viewers, handle: (*API).audit},
 
 	{method: "GET", path: "/openapi.json", serve: (*API).describe},

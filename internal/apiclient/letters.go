@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -61,4 +62,19 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 func (c *Client) Audit(ctx context.Context) (*worker.Audit, error) {
 	a := &worker.Audit{}
 	return a, c.call(ctx, http.MethodGet, "/v1/audit", nil, a)
+}
+
+// Overview tells how everything is.
+func (c *Client) Overview(ctx context.Context) (*overview.Overview, error) {
+	o := &overview.Overview{}
+	return o, c.call(ctx, http.MethodGet, "/v1/overview", nil, o)
+}
+
+// Workers answers those that are alive.
+func (c *Client) Workers(ctx context.Context) ([]worker.Snapshot, error) {
+	var answer struct {
+		Workers []worker.Snapshot `json:"workers"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/workers", nil, &answer)
+	return answer.Workers, err
 }

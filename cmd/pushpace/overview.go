@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// overviewEvery is how often an overview on a terminal is drawn again.
+const overviewEvery = 2 * time.Second
+
+func newOverview() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "overview",
+		Short: "Show how everything is: workers, what waits and what for, providers, Redis",
+		Long: `overview shows the workers that run, what waits by what it waits for (see waiting
+--help), the providers, the pauses, the dead letters by reason, and Redis. On a
+terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
+it print once. What waits is counted by asynq's own counters; a count with a ~
+is an estimate from jobs drawn at random, and the oldest is that of those that
+were looked at.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	once := cmd.Flags().Bool("once", false, "print it once, on a terminal too")
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		if *asJSON || *once || !decorated(os.Stdout) {
+			o, err := b.Overview(ctx)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printJSON(out, o)
+			}
+			return printOverview(out, o)
+		}
+		return watchOverview(ctx, b, out)
+	})
+}
+
+// watchOverview draws the overview until ctx ends. While it cannot be read it
+// says why, above the last one.
+func watchOverview(ctx context.Context, b backend, out io.Writer) error {
+	var last *overview.Overview
+	for ctx.Err() == nil {
+		o, err := b.Overview(ctx)
+		if err == nil {
+			last = o
+		} else if last == nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		var screen bytes.Buffer
+		screen.WriteString("\x1b[H\x1b[J") // from the top, on an empty screen
+		if err != nil {
+			fmt.Fprintf(&screen, "%v\nThis is how it was at %s:\n\n", err, timeline.Stamp(last.At))
+		}
+		_ = printOverview(&screen, last)
+		if _, err := out.Write(screen.Bytes()); err != nil {
+			return err
+		}
+		pause(ctx, overviewEvery)
+	}
+	return nil
+}
+
+// printOverview prints it, the one sentence that matters most first.
+func printOverview(out io.Writer, o *overview.Overview) error {
+	fmt.Fprintf(out, "%s\n\n", headline(o))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	if len(o.Workers) > 0 {
+		section("WORKER\tVERSION\tSINCE\tWAIT IN IT\tSTATE")
+		for _, s := range o.Workers {
+			section("%s\t%s\t%s\t%d\t%s", quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), s.Waiting, workerState(s))
+		}
+		section("")
+	}
+	if len(o.Waits) > 0 {
+		section("WAIT FOR\tHOW MANY\tOLDEST")
+		for _, s := range o.Waits {
+			count := fmt.Sprint(s.Count)
+			if s.Sampled {
+				count = "~" + count
+			}
+			section("%s\t%s\t%s", s.For, count, orAny(age(o.At, s.Oldest)))
+		}
+		section("")
+	}
+	if len(o.Providers) > 0 {
+		section("PROVIDER\tIN FLIGHT\tSTATE")
+		for _, p := range o.Providers {
+			section("%s of %s\t%d\t%s", p.Platform, quoted(p.App), p.InFlight, providerState(p))
+		}
+		section("")
+	}
+	for _, p := range o.Pauses {
+		section("paused\t%s", describePause(p))
+	}
+	if l := o.Letters; l.Count > 0 {
+		some := ""
+		if int64(l.LookedAt) < l.Count {
+			some = fmt.Sprintf(" of the %d looked at", l.LookedAt)
+		}
+		section("dead letters\t%d", l.Count)
+		for _, reason := range slices.Sorted(maps.Keys(l.Reasons)) {
+			section("\t%d%s: %s", l.Reasons[reason], some, orAny(reason))
+		}
+	}
+	for _, n := range o.Redis {
+		section("redis\t%s", nodeState(n))
+	}
+	for _, n := range o.LimitsRedis {
+		section("limits' redis\t%s", nodeState(n))
+	}
+	return w.Flush()
+}
+
+// headline says in one sentence how it is.
+func headline(o *overview.Overview) string {
+	waits := "nothing waits"
+	switch {
+	case o.Waiting == 1:
+		waits = "1 notification waits"
+	case o.Waiting > 1:
+		waits = fmt.Sprintf("%d notifications wait", o.Waiting)
+	}
+	switch len(o.Workers) {
+	case 0:
+		return fmt.Sprintf("At %s: no worker runs, %s.", timeline.Stamp(o.At), waits)
+	case 1:
+		return fmt.Sprintf("At %s: 1 worker runs, %s.", timeline.Stamp(o.At), waits)
+	}
+	return fmt.Sprintf("At %s: %d workers run, %s.", timeline.Stamp(o.At), len(o.Workers), waits)
+}
+
+func workerState(s worker.Snapshot) string {
+	switch {
+	case s.Draining:
+		return "stops"
+	case !s.Pulls:
+		return "gets no answer when it asks Redis for jobs"
+	case !s.Limits.Since.IsZero():
+		return "the limits' Redis is away since " + timeline.Stamp(s.Limits.Since) + ": " + s.Limits.Cause
+	}
+	return "runs"
+}
+
+func providerState(p overview.Provider) string {
+	text := "works"
+	switch t := p.Trouble; {
+	case p.Pause != "":
+		text = "paused by " + string(p.Pause)
+		if !p.Until.IsZero() {
+			text += " until " + timeline.Stamp(p.Until)
+		}
+	case !t.Since.IsZero():
+		text = fmt.Sprintf("in trouble since %s, by %s", timeline.Stamp(t.Since), t.Reason)
+		if !t.Next.IsZero() {
+			text += ", looked at again at " + timeline.Stamp(t.Next)
+		}
+		if t.Error != "" {
+			text += ": " + t.Error
+		}
+	case p.Troubled > 0:
+		text = "is being tried again"
+	}
+	if p.Troubled > 0 && p.Troubled < p.Workers {
+		text += fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers)
+	}
+	if !p.CredentialEnds.IsZero() {
+		text += "; its credential ends at " + timeline.Stamp(p.CredentialEnds)
+	}
+	return text
+}
+
+func nodeState(n redisconn.Node) string {
+	if n.Error != "" {
+		return n.Address + " does not answer: " + n.Error
+	}
+	text := n.Address
+	if n.Version != "" {
+		text += ", version " + n.Version + ", " + mebibytes(n.UsedMemory)
+		if n.MaxMemory > 0 {
+			text += fmt.Sprintf(" of %s (%d %%)", mebibytes(n.MaxMemory), n.UsedMemory*100/n.MaxMemory)
+		}
+		switch {
+		case n.AppendOnly:
+			text += ", append-only log"
+		case !n.LastSave.IsZero():
+			text += ", last snapshot " + timeline.Stamp(n.LastSave)
+		}
+	}
+	if n.Failing != "" {
+		text += ", " + n.Failing
+	}
+	if off := n.AheadBy.Round(time.Millisecond); off.Abs() >= 10*time.Millisecond {
+		text += fmt.Sprintf(", its clock is %s off this machine's", off)
+	}
+	return text
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// age is how long ago that was, "" for never.
+func age(now, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return max(0, now.Sub(at)).Round(time.Second).String() + " ago"
+}
+
+// tellNoWorker says on standard error that no worker runs, where that is known.
+func tellNoWorker(ctx context.Context, b backend) {
+	if alive, err := b.Workers(ctx); err == nil && len(alive) == 0 {
+		fmt.Fprintln(os.Stderr, "No worker runs: what waits is sent when one is started.")
+	}
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+	r.bury("gone")
+	var o overview.Overview
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
+	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != worker.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
+		t.Errorf("%+v", o)
+	}
+	r.do(http.StatusForbidden, producerToken, "GET", "/v1/overview", "")
+	var all struct{ Workers []worker.Snapshot }
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/workers", "").into(t, &all)
+	if len(all.Workers) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestWaitingIsListedAndCancelled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ids := ""
+	for i := range 3 {
+		id := fmt.Sprintf("n-%d", i)
+		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification(id, "ada"))
+		ids += `"` + id + `",`
+	}
+	var page struct {
+		Waiting []worker.Queued
+		Next    string
+	}
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?category=orders&user=ada", "").into(t, &page)
+	if len(page.Waiting) != 3 || page.Next != "" {
+		t.Errorf("%+v", page)
+	}
+	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?catgory=orders", "")
+	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?app=a&app=b", "")
+	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?cursor=x", "")
+	r.do(http.StatusForbidden, producerToken, "GET", "/v1/waiting", "")
+
+	body := `{"ids":[` + ids + `"nobody"]}`
+	for _, path := range []string{"/v1/cancellations", "/v1/requeues"} {
+		r.do(http.StatusForbidden, viewerToken, "POST", path, body)
+		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[]}`)
+		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, maxIDs)+`"a"]}`)
+	}
+	for _, want := range []string{"done done done unknown", "ended ended ended unknown"} { // again
+		var answer struct{ Results []done }
+		r.do(http.StatusOK, operatorToken, "POST", "/v1/cancellations", body).into(t, &answer)
+		got := ""
+		for _, one := range answer.Results {
+			got += " " + one.Outcome
+		}
+		if got != " "+want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	r.bury("gone")
+	var answer struct{ Results []done }
+	r.do(http.StatusOK, operatorToken, "POST", "/v1/requeues", `{"ids":["gone","nobody"]}`).into(t, &answer)
+	if len(answer.Results) != 2 || answer.Results[0] != (done{"gone", "done"}) || answer.Results[1].Outcome != "unknown" {
+		t.Errorf("%+v", answer)
+	}
+}

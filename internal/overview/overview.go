@@ -1,0 +1,123 @@
+// Package overview tells how everything is right now: the workers, what waits and
+// what for, the providers, the dead letters and Redis.
+package overview
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// An Overview is how everything is.
+type Overview struct {
+	At time.Time `json:"at"`
+	// Workers are those that are alive. None takes what waits where there are none.
+	Workers []worker.Snapshot `json:"workers"`
+	// Waiting is how many were accepted and have not ended, and Waits what for.
+	Waiting int64          `json:"waiting"`
+	Waits   []worker.Share `json:"waits"`
+	Queues  []Queue        `json:"queues"`
+	// Providers are as the workers that are alive see them.
+	Providers []Provider        `json:"providers"`
+	Pauses    []worker.Standing `json:"pauses"`
+	Letters   Letters           `json:"dead_letters"`
+	Redis     []redisconn.Node  `json:"redis"`
+	// LimitsRedis is there where the limits have a Redis of their own.
+	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
+}
+
+// A Queue is how many jobs one of asynq's queues has.
+type Queue struct {
+	Name string                    `json:"queue"`
+	Jobs map[worker.JobState]int64 `json:"jobs"`
+}
+
+// Letters are the dead letters by their reason: of the LookedAt first ones that
+// Redis has shown, where those are not all.
+type Letters struct {
+	Count    int64          `json:"count"`
+	LookedAt int            `json:"looked_at"`
+	Reasons  map[string]int `json:"reasons"`
+}
+
+const (
+	// sample bounds how many jobs of each queue are looked into, and letters how
+	// many dead letters.
+	sample  = 200
+	letters = 200
+)
+
+// A Reader reads overviews. LimitsRedis is nil where the limits are on the
+// queue's Redis, and Queue is not shared by a pipeline.
+type Reader struct {
+	Control     *worker.Control
+	Records     *push.Records
+	Queue       redis.UniversalClient
+	LimitsRedis redis.UniversalClient
+}
+
+// Workers answers those that are alive.
+func (r *Reader) Workers(ctx context.Context) ([]worker.Snapshot, error) {
+	return worker.ReadSnapshots(ctx, r.Queue, r.Records.Prefix())
+}
+
+// Read reads an overview. It counts what Redis counts and looks into a bounded
+// number of jobs and letters, however many there are.
+func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
+	o = &Overview{At: time.Now().UTC()}
+	if o.Workers, err = r.Workers(ctx); err != nil {
+		return nil, err
+	}
+	o.Providers = providersOf(o.Workers)
+	counts, err := r.Records.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Waiting = counts.Waiting()
+	if o.Waits, err = r.Control.Waits(ctx, sample); err != nil {
+		return nil, err
+	}
+	jobs, err := worker.ReadJobs(ctx, r.Queue)
+	if err != nil {
+		return nil, err
+	}
+	for name, states := range jobs {
+		o.Queues = append(o.Queues, Queue{name, states})
+	}
+	slices.SortFunc(o.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	if o.Pauses, err = r.Control.Pauses(ctx); err != nil {
+		return nil, err
+	}
+	if o.Letters, err = r.letters(ctx, counts.Letters); err != nil {
+		return nil, err
+	}
+	if o.Redis, err = redisconn.Look(ctx, r.Queue); err != nil {
+		return nil, err
+	}
+	if r.LimitsRedis != nil {
+		if o.LimitsRedis, err = redisconn.Look(ctx, r.LimitsRedis); err != nil {
+			o.LimitsRedis = []redisconn.Node{{Error: err.Error()}}
+		}
+	}
+	return o, nil
+}
+
+func (r *Reader) letters(ctx context.Context, count int64) (Letters, error) {
+	all := Letters{Count: count, Reasons: map[string]int{}}
+	if count == 0 {
+		return all, nil
+	}
+	some, _, err := r.Records.LettersFrom(ctx, "", letters)
+	for _, l := range some {
+		all.LookedAt++
+		all.Reasons[l.Reason]++
+	}
+	return all, err
+}

@@ -1,0 +1,79 @@
+package overview
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func TestProvidersOfAllWorkers(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	trouble := func(after time.Duration, text string) worker.Trouble {
+		return worker.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
+	}
+	snapshot := func(routes ...worker.RouteStatus) worker.Snapshot { return worker.Snapshot{Routes: routes} }
+	got := providersOf([]worker.Snapshot{
+		snapshot(
+			worker.RouteStatus{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: worker.BreakerOpen, Trouble: trouble(time.Minute, "later")},
+			worker.RouteStatus{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: worker.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour)},
+		),
+		snapshot(
+			worker.RouteStatus{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: worker.BreakerOpen, Trouble: trouble(0, "first")},
+			worker.RouteStatus{App: "shop", Platform: push.APNs, Breaker: worker.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
+		),
+		snapshot(worker.RouteStatus{App: "shop", Platform: push.FCM, Breaker: worker.BreakerClosed}),
+	})
+	want := []Provider{
+		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
+		{App: "shop", Platform: push.FCM, InFlight: 3, Queued: 1, Workers: 3, Troubled: 2, Trouble: trouble(0, "first")},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+}
+
+// What is read is counted, and told from a bounded number of letters.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records := push.NewRecords(client, "", 0)
+		producer := push.NewProducer(client, "", 0)
+		for i := range 3 * letters {
+			id := fmt.Sprintf("n-%d", i)
+			n := &push.Notification{ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			if i%3 == 0 {
+				n.NotBefore = time.Now().Add(time.Hour)
+			}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			letter := &push.Letter{ID: "gone-" + id, State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+			if err := records.SetAside(t.Context(), letter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := &Reader{Control: worker.NewControl(client, records, nil, throttle.NewLimits(throttle.Policy{}, nil)), Records: records, Queue: client}
+		o, err := r.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || o.Letters.LookedAt >= 3*letters || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
+			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
+		}
+		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != worker.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
+			t.Errorf("%+v", o.Waits)
+		}
+		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
+			t.Errorf("%+v", o.Redis)
+		}
+	})
+}
