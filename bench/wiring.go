@@ -72,7 +72,7 @@ func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns provi
 		Records: push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,
 		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
-		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
+		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix,
 	})
 	if err != nil {

@@ -65,6 +65,10 @@ type Notification struct {
 	// Producer turns it into ExpiresAt. Positive; zero means none.
 	TTL Duration `json:"ttl,omitzero"`
 
+	// IfFull is what happens when as many of the user's notifications wait as may
+	// (limits.max_booked). Empty means IfFullWait.
+	IfFull IfFull `json:"if_full,omitempty"`
+
 	// APNs and FCM are raw blocks laid over what is derived: for APNs the payload
 	// with "aps", for FCM the "message" of the v1 API. Objects are merged, null
 	// removes a member, anything else replaces it (RFC 7396). A field that the
@@ -98,6 +102,15 @@ const (
 	Critical Priority = "critical"
 	Default  Priority = "default"
 	Bulk     Priority = "bulk"
+)
+
+// IfFull is what happens to a notification whose user's line is full.
+type IfFull string
+
+// The choices.
+const (
+	IfFullWait   IfFull = "wait"   // it waits behind the line
+	IfFullReject IfFull = "reject" // it ends rejected, for the reason line_full
 )
 
 // A Duration is a time.Duration written as Go writes it: "2h", "90s".

@@ -104,6 +104,11 @@ func (n *Notification) checkNames(f *Faults) {
 	default:
 		f.add("/priority", "must be %s, %s or %s", Critical, Default, Bulk)
 	}
+	switch n.IfFull {
+	case "", IfFullWait, IfFullReject:
+	default:
+		f.add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
+	}
 	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
 		f.add("/collapse_key", "must be UTF-8 without control characters, of at most %d bytes", MaxCollapseKeyBytes)
 	}

@@ -49,6 +49,10 @@ type Limiter interface {
 	Timeline(context.Context, Request) (Timeline, error)
 }
 
+// DefaultMaxBooked is how many of a user's notifications hold slots where nothing
+// else is said: no call on so long a line holds up the others' for long.
+const DefaultMaxBooked = 10_000
+
 // A Scope is a set of limits with a timeline of its own: the user's general
 // limits, or a category's.
 type Scope struct {

@@ -139,6 +139,7 @@ func (h *handler) request(d *delivery) throttle.Request {
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID,
 		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
+		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
 	}
 }
 

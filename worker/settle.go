@@ -139,6 +139,15 @@ func (d *delivery) cutShort(state push.State, why string) conclusion {
 	return c
 }
 
+// lineFull is the conclusion when there is no room in the user's line.
+func (d *delivery) lineFull() conclusion {
+	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")
+	if c.state == push.Rejected {
+		c.reason = string(providers.LineFull)
+	}
+	return c
+}
+
 // taken reports whether a provider has taken the notification, or may have.
 func (d *delivery) taken() bool {
 	for i := range d.outcomes {

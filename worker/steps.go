@@ -183,8 +183,12 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 	return decision, err
 }
 
-// deferUntil returns the job to the queue until its slot.
+// deferUntil returns the job to the queue until its slot, or until there may be
+// room for it where the user's line is full and it is ready to wait for that.
 func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle.Decision) error {
+	if decision.Full && d.IfFull == push.IfFullReject {
+		return h.finish(ctx, d, d.lineFull())
+	}
 	h.Observer.Deferred(d.App, d.Category, decision)
 	if err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule); err != nil {
 		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))

@@ -64,6 +64,9 @@ type Options struct {
 	// 2.2 s and 1024.
 	MaxWait    time.Duration
 	MaxWaiting int
+	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
+	// put off without. 0 means throttle.DefaultMaxBooked.
+	MaxBooked int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
 	// Prefix begins the keys of what workers share besides the records: the pauses
@@ -87,6 +90,7 @@ func (o *Options) setDefaults() {
 	orDefault(&o.RetryTime, 6*time.Hour)
 	orDefault(&o.MaxWait, 2200*time.Millisecond)
 	orDefault(&o.MaxWaiting, 1024)
+	orDefault(&o.MaxBooked, throttle.DefaultMaxBooked)
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
 	o.times.setDefaults()
 	if o.Observer == nil {

@@ -128,6 +128,7 @@ type effectiveLimits struct {
 	Horizon    string                     `json:"horizon"`
 	OnOutage   string                     `json:"on_outage"`
 	Unknown    string                     `json:"unknown_category"`
+	MaxBooked  int                        `json:"max_booked"`
 	Default    effectivePolicy            `json:"default"`
 	Categories map[string]effectivePolicy `json:"categories,omitempty"`
 	Redis      *effectiveRedis            `json:"redis,omitempty"`
@@ -182,7 +183,7 @@ func effectiveOf(cfg *config.Config) *effective {
 			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
-			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory),
+			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), MaxBooked: cfg.Limits.MaxBooked,
 			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{},
 		},
 		Apps: map[string]effectiveApp{},

@@ -68,11 +68,13 @@ does not stop the others, and makes the exit status 1.`,
 	f.StringArrayVar(&s.data, "data", nil, "`KEY=VALUE` for the app; repeatable")
 	f.StringVar(&s.n.PushType, "push-type", "", "APNs' push type; alert by default")
 	f.StringVar(&s.n.CollapseKey, "collapse-key", "", "a newer notification with this key replaces an older one")
+	f.StringVar((*string)(&s.n.IfFull), "if-full", "", "what to do when too many of the user's wait: wait (the default) or reject")
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
 	f.StringVar(&s.expiresAt, "expires-at", "", "the `INSTANT` after which it is worthless, in RFC 3339")
 	f.DurationVar(&s.ttl, "ttl", 0, "the same as a duration from now, such as 2h")
 	completeApps(cmd)
 	completeCategories(cmd)
+	complete(cmd, "if-full", string(push.IfFullWait), string(push.IfFullReject))
 	complete(cmd, "priority", string(push.Critical), string(push.Default), string(push.Bulk))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if s.file != "" {

@@ -25,6 +25,9 @@ type Limits struct {
 	Default throttle.Policy `yaml:"default"`
 	// Categories have policies of their own, besides the general one.
 	Categories map[string]throttle.Policy `yaml:"categories"`
+	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
+	// put off without. 10,000 by default, 10 to 20,000.
+	MaxBooked int `yaml:"max_booked"`
 	// Redis holds the timelines; nil for the same Redis as everything else.
 	Redis *Redis `yaml:"redis"`
 }
@@ -59,7 +62,7 @@ func (u *UnknownCategory) UnmarshalText(text []byte) error {
 
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed, UnknownCategory: Warn}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed, UnknownCategory: Warn, MaxBooked: throttle.DefaultMaxBooked}
 }
 
 func (l Limits) check(k *check, key string) {
@@ -70,6 +73,7 @@ func (l Limits) check(k *check, key string) {
 	if l.UnknownCategory != Allow && l.UnknownCategory != Warn && l.UnknownCategory != Refuse {
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}
+	k.integer(join(key, "max_booked"), l.MaxBooked, 10, 20_000)
 	if l.Default.Exempt {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
 	}
@@ -122,6 +126,7 @@ func (l Limits) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.Duration("horizon", l.Horizon),
 		slog.String("on_outage", string(l.OnOutage)),
+		slog.Int("max_booked", l.MaxBooked),
 		slog.Int("categories", len(l.Categories)),
 		slog.String("unknown_category", string(l.UnknownCategory)),
 	}
