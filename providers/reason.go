@@ -39,4 +39,6 @@ const (
 	DeadTokenSpike Reason = "dead_token_spike"
 	// NoProvider: the app has no provider for the target's platform.
 	NoProvider Reason = "no_provider"
+	// Unrecorded: what became of too many attempts is not known.
+	Unrecorded Reason = "unrecorded"
 )

@@ -15,13 +15,15 @@ import (
 // A Letter is a dead letter: a notification that was rejected or exhausted, or
 // a job that is not one. Nothing trims the letters.
 type Letter struct {
-	ID       string    `json:"id"`
-	State    State     `json:"state"` // Malformed for what is no notification
-	Reason   string    `json:"reason"`
-	Attempts int       `json:"attempts"`
-	Error    string    `json:"error,omitempty"`
-	At       time.Time `json:"at"`
-	Queue    string    `json:"queue"`
+	ID       string `json:"id"`
+	State    State  `json:"state"` // Malformed for what is no notification
+	Reason   string `json:"reason"`
+	Attempts int    `json:"attempts"`
+	Error    string `json:"error,omitempty"`
+	// Outcomes are the last ones of each target, as in a Record.
+	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
+	At       time.Time       `json:"at"`
+	Queue    string          `json:"queue"`
 	// App, User and Category are the notification's. Lists tell them; they are not
 	// kept beside the Job.
 	App      string `json:"app,omitempty"`
@@ -48,13 +50,17 @@ var ErrNoLetter = errors.New("there is no dead letter with this ID")
 
 // SetAside keeps a job that cannot be read, and counts it as malformed, once
 // for each ID of a letter. When it was accepted as a notification, by a newer
-// producer, say, that ends as rejected instead; a job on another queue than the
-// notification's is not that.
+// producer, say, that ends as rejected instead, and when the letter has more
+// attempts than are recorded, as one that may have been sent; a job on another
+// queue than the notification's is not that.
 func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
 	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {
-		l.State = Rejected
-		_, err = r.Settle(ctx, l.ID, End{State: Rejected, Error: l.Error, Letter: l})
+		l.State, l.Outcomes = Rejected, record.Outcomes
+		if l.Attempts > record.Attempts {
+			l.Outcomes = Doubt(record.Outcomes)
+		}
+		_, err = r.Settle(ctx, l.ID, End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l})
 		return err
 	}
 	if err != nil && !errors.Is(err, ErrUnknownID) {
@@ -174,11 +180,34 @@ func (r *Records) reopen(ctx context.Context, l *Letter) (bool, error) {
 		}
 		args = append(args, known...)
 	}
+	if outcomes := reopened(l.Outcomes); outcomes != nil {
+		words, _ := encodeOutcomes(outcomes)
+		args = append(args, "outcomes", words)
+	}
 	reply, err := r.run(ctx, "reopen", l.ID, args...)
 	if err != nil {
 		return false, err
 	}
 	return reply[0] == int64(1), nil
+}
+
+// reopened is what is known of the targets of a letter when all are to be sent to
+// again: which may have been, nil for none.
+func reopened(outcomes []TargetOutcome) []TargetOutcome {
+	var known []TargetOutcome
+	for i, o := range outcomes {
+		if !o.Ambiguous {
+			continue
+		}
+		if known == nil {
+			known = make([]TargetOutcome, len(outcomes))
+			for j, o := range outcomes {
+				known[j] = TargetOutcome{Platform: o.Platform, TokenEnd: o.TokenEnd}
+			}
+		}
+		known[i].Ambiguous = true
+	}
+	return known
 }
 
 // discard deletes the letter if it is still that one.

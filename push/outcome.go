@@ -10,10 +10,12 @@ type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
 	// TokenEnd is the end of the target's token, to tell it from others: see Hint.
 	TokenEnd string `json:"token_end,omitempty"`
-	// Kind and Reason are the outcome's; "" when nothing was sent to it.
+	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
+	// to it.
 	Kind   string `json:"kind"`
 	Reason string `json:"reason,omitempty"`
-	// Ambiguous says that the provider may have taken it.
+	// Ambiguous says that the provider may have taken it: its answer was lost, or
+	// the worker that sent it crashed.
 	Ambiguous bool `json:"ambiguous,omitempty"`
 	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
 	// FCM's message name.
@@ -39,6 +41,22 @@ func Unsent(targets []Target) []TargetOutcome {
 		outcomes[i] = TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
 	}
 	return outcomes
+}
+
+// Open reports whether the target is still to be sent to.
+func (o *TargetOutcome) Open() bool {
+	return o.Kind == "" || o.Kind == "retry" || o.Kind == "misconfigured"
+}
+
+// Doubt answers the outcomes when there was an attempt that is not recorded: what
+// is open may have been sent. Where none is known there is one target at least.
+func Doubt(outcomes []TargetOutcome) []TargetOutcome {
+	all := make([]TargetOutcome, max(1, len(outcomes)))
+	copy(all, outcomes)
+	for i := range all {
+		all[i].Ambiguous = all[i].Ambiguous || all[i].Open()
+	}
+	return all
 }
 
 // A record keeps outcomes as two texts with a line for each target: one of words,

@@ -233,3 +233,47 @@ func (p *Producer) active(queue, id string) bool {
 	info, err := p.inspector.GetTaskInfo(queue, id)
 	return err != nil || info.State == asynq.TaskStateActive
 }
+
+// Cancel ends a notification that waits. The slot that it holds of its user's
+// limits is given back by a worker, within about a second while one runs, also
+// when this process crashes meanwhile. It answers ErrUnknownID, ErrEnded or
+// ErrUnderWay when there is nothing to cancel, or not now. After another error it
+// may be cancelled or not; calling it again is safe.
+func (p *Producer) Cancel(ctx context.Context, id string) error {
+	taken, err := p.records.Take(ctx, id, Cancelled)
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	if taken.note != "" {
+		_ = p.records.note(ctx, "leave", id, taken.note) // else it takes a little longer
+	}
+	return nil
+}
+
+// A Status is what a producer can know of a notification.
+type Status struct {
+	ID string `json:"id"`
+	*Record
+	// Job is where asynq has its job: pending, active, scheduled or retry; empty
+	// when it has none.
+	Job string `json:"job,omitempty"`
+}
+
+// Status answers where the notification is, or ErrUnknownID.
+func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
+	record, err := p.records.Lookup(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	s := &Status{ID: id, Record: record}
+	if !record.State.Ended() {
+		job, err := p.records.queued(ctx, record.Queue, id)
+		if err != nil {
+			return nil, fmt.Errorf("status: %w", err)
+		}
+		if job != nil {
+			s.Job = job.state
+		}
+	}
+	return s, nil
+}

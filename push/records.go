@@ -76,8 +76,6 @@ type Record struct {
 	FirstAttempt time.Time `json:"first_attempt,omitzero"`
 	// Outcomes are the last ones of each target, in the order of the targets.
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
-	// Taking is what Taking has noted.
-	Taking string `json:"-"`
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
@@ -173,13 +171,6 @@ func (r *Records) Attempt(ctx context.Context, id string, n int, outcomes []Targ
 	return err
 }
 
-// Taking notes that the notification's job is about to be taken from the queue,
-// and for what, so that whoever repeats it can do the rest.
-func (r *Records) Taking(ctx context.Context, id, note string) error {
-	_, err := r.run(ctx, "taking", id, note)
-	return err
-}
-
 // An End is how a notification ends.
 type End struct {
 	State    State
@@ -223,7 +214,7 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	rec := &Record{
 		State: State(fields["state"]), App: fields["app"], User: fields["user"], Category: fields["category"],
 		Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
-		Error: fields["error"], Taking: fields["taking"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
+		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
 		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
 	}

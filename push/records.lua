@@ -48,24 +48,26 @@ elseif op == 'attempt' then
   accepted()
   redis.call('HSETNX', record, 'first', string.format('%.0f', now))
   redis.call('HSET', record, 'attempts', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8])
-elseif op == 'taking' then
-  if open then redis.call('HSET', record, 'taking', ARGV[5]) end
 elseif op == 'settle' then
   if not open then return {0} end
+  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter; what
+  -- refuses to be written shows before anything has changed
+  count(ARGV[5], 0)
+  if tonumber(ARGV[10]) > 0 then count('dead_tokens', 0) end
+  if ARGV[11] ~= '' then redis.call('HSET', letters, id, ARGV[11]) end
   accepted()
-  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter
+  if redis.call('HDEL', record, 'until', 'scope', 'rule') > 0 then count('booked', -1) end
   count(ARGV[5])
   if tonumber(ARGV[10]) > 0 then count('dead_tokens', ARGV[10]) end
   redis.call('HSET', record, 'state', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8], 'ended', string.format('%.0f', now))
   if tonumber(ARGV[9]) > 0 then redis.call('HSET', record, 'attempts', ARGV[9]) end
-  if redis.call('HDEL', record, 'until', 'scope', 'rule') > 0 then count('booked', -1) end
-  if ARGV[11] ~= '' then redis.call('HSET', letters, id, ARGV[11]) end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
   return {1}
 elseif op == 'reopen' then
-  -- ARGV the letter's state and queue, then names and values as for accept
+  -- ARGV the letter's state and queue, then names and values as for accept, and the
+  -- outcomes to begin with
   if redis.call('HEXISTS', letters, id) == 0 then return {0} end
   if ARGV[5] == 'malformed' then return {1} end
   if state and state ~= 'waiting' and state ~= ARGV[5] then -- it has ended otherwise since
@@ -74,9 +76,9 @@ elseif op == 'reopen' then
   end
   if state ~= 'waiting' then -- one that was forgotten is known again
     count(ARGV[5], -1)
+    redis.call('HDEL', record, 'ended', 'attempts', 'first', 'outcomes', 'sent', 'error')
     redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[6], unpack(ARGV, 7))
     redis.call('HSETNX', record, 'accepted', string.format('%.0f', now))
-    redis.call('HDEL', record, 'ended', 'attempts', 'first', 'outcomes', 'sent', 'error')
     redis.call('PERSIST', record)
   end
   return {1}

@@ -36,28 +36,20 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 }
 
 func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
-	record, err := h.Records.Lookup(ctx, older)
-	if errors.Is(err, push.ErrUnknownID) {
+	taken, err := h.Records.Take(ctx, older, push.Superseded)
+	if errors.Is(err, push.ErrUnknownID) || errors.Is(err, ErrUnderWay) || errors.Is(err, ErrEnded) {
 		return nil
 	}
-	if err != nil || record.State.Ended() {
+	if err != nil {
 		return err
 	}
-	err = h.control.take(ctx, older, record, push.Superseded, func(t taken) error {
-		request := h.request(d)
-		if t.Category == d.Category && len(request.Scopes) > 0 {
-			return h.Limiter.Inherit(ctx, request, older)
+	h.Observer.Ended(taken.State)
+	if request := h.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
+		// a place among those who wait: what it was admitted with is not inherited
+		if err := h.Limiter.Inherit(ctx, request, older); err != nil {
+			return err
 		}
-		request.ID, request.Scopes = older, h.Limits.Scopes(t.User, t.Category)
-		moved, err := h.Limiter.Cancel(ctx, request)
-		h.wake(moved)
-		return err
-	})
-	if errors.Is(err, ErrUnderWay) || errors.Is(err, ErrEnded) {
-		return nil
+		return h.Records.Freed(ctx, taken)
 	}
-	if err == nil {
-		h.Observer.Ended(push.Superseded)
-	}
-	return err
+	return h.free(ctx, taken)
 }

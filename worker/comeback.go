@@ -59,10 +59,11 @@ func later(cause error) *comeback {
 	return &comeback{why: cause.Error(), after: 2 * time.Second}
 }
 
-// unsettled is a new visit because what was sent is not recorded. It counts on
-// asynq's side: the next visit looks at the record before anything is sent.
-func unsettled(cause error) *comeback {
-	return &comeback{why: "not recorded: " + cause.Error(), after: 2 * time.Second, failed: true}
+// unsettled is a new visit, after that many others, because what was sent is not
+// recorded. It counts on asynq's side: the next visit looks at the record before
+// anything is sent.
+func unsettled(cause error, visits int) *comeback {
+	return &comeback{why: "not recorded: " + cause.Error(), after: max(2*time.Second, backoffAfter(visits)), failed: true}
 }
 
 func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {

@@ -84,13 +84,17 @@ func (p *puller) settle(id string, outcomes []push.TargetOutcome) bool {
 func (p *puller) delivers(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.delivered[id]
+	d, ok := p.delivered[id]
+	if ok {
+		d.at = time.Now() // it may come again
+		p.delivered[id] = d
+	}
 	return ok
 }
 
-// EvalSha takes the place of asynq's Dequeue, Done and Retry, and of its looks for
-// what is due and for what a crash has left, and passes everything else on. They are
-// told by the keys that asynq's rdb gives them.
+// EvalSha takes the place of asynq's Dequeue, Done, Retry and Requeue, and of its
+// looks for what is due and for what a crash has left, and passes everything else
+// on. They are told by the keys that asynq's rdb gives them.
 func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	switch {
 	case len(keys) == 4 && strings.HasSuffix(keys[0], ":pending") && strings.HasSuffix(keys[3], ":lease"):
@@ -101,6 +105,8 @@ func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return forwardScript.Run(ctx, p.UniversalClient, keys, args...)
 	case len(keys) == 1 && len(args) == 2 && strings.HasSuffix(keys[0], ":lease"):
 		return p.crashed(ctx, keys[0], args)
+	case len(keys) == 4 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[2], ":pending"):
+		return p.cutOff(ctx, keys, args)
 	case len(keys) == 8 && strings.HasSuffix(keys[3], ":retry"):
 		return p.insist(ctx, func(ctx context.Context) *redis.Cmd { return p.UniversalClient.EvalSha(ctx, sha, keys, args...) })
 	}

@@ -77,12 +77,19 @@ func (h *handler) route(d *delivery) bool {
 		case ok:
 			d.routes[i], some = r, true
 		case known:
-			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.NoProvider, Concerns: providers.ConcernsMessage, Err: errNoProvider})
+			d.reject(i, providers.NoProvider, errNoProvider)
 		default:
-			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownApp, Concerns: providers.ConcernsMessage, Err: errUnknownApp})
+			d.reject(i, providers.UnknownApp, errUnknownApp)
 		}
 	}
 	return some
+}
+
+// reject rejects a target for which there is no route.
+func (d *delivery) reject(i int, reason providers.Reason, err error) {
+	d.outcomes[i] = tell(providers.Outcome{
+		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
+	})
 }
 
 var (

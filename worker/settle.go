@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -38,7 +39,13 @@ func resumed(o push.TargetOutcome) outcome {
 			return outcome{Outcome: providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, told: o}
 		}
 	}
-	return outcome{}
+	return unsent(o.Ambiguous)
+}
+
+// unsent is the outcome of a target to which nothing was sent, or, when it is
+// ambiguous, may have been.
+func unsent(ambiguous bool) outcome {
+	return outcome{Outcome: providers.Outcome{Ambiguous: ambiguous}, told: push.TargetOutcome{Ambiguous: ambiguous}}
 }
 
 func tell(o providers.Outcome) outcome {
@@ -178,23 +185,26 @@ func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if d.first.IsZero() {
 		d.first = time.Now()
 	}
+	return h.record(ctx, d)
+}
+
+// record records what became of an attempt: an end, or that another is to come.
+func (h *handler) record(ctx context.Context, d *delivery) error {
 	c := h.conclude(d)
-	note := func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.told(), c.problem) }
-	if err := h.reportDead(ctx, d); err != nil {
-		// The next visit finds the dead ones again, and reports them then. It is not
-		// to send to the others.
-		for i := range d.outcomes {
-			if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
-				*o = outcome{}
-			}
-		}
-		return unsettled(errors.Join(err, h.persist(ctx, note)))
+	if err := h.reportDead(ctx, d); err != nil && d.visits < h.Attempts {
+		h.unrecorded.keep(d)
+		note := func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.unreported(), c.problem) }
+		return unsettled(errors.Join(err, h.persist(ctx, note)), d.visits)
+	} else if err != nil {
+		h.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
+			slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
 	}
 	if c.state != push.Waiting {
 		return h.finish(ctx, d, c)
 	}
-	if err := h.persist(ctx, note); err != nil {
-		return unsettled(err)
+	if err := h.persist(ctx, func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.told(), c.problem) }); err != nil {
+		h.unrecorded.keep(d)
+		return unsettled(err, d.visits)
 	}
 	if !c.taken {
 		h.giveBack(ctx, d)
@@ -242,6 +252,19 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 	return h.persist(ctx, func() error { return h.deadTokens.Add(ctx, dead...) })
 }
 
+// unreported is what is told of the outcomes when the dead tokens could not be
+// reported. Another process, should it come to that, finds these again, and does
+// not send to the others.
+func (d *delivery) unreported() []push.TargetOutcome {
+	told := d.told()
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+			told[i].Kind, told[i].Reason, told[i].ProviderID = "", "", ""
+		}
+	}
+	return told
+}
+
 // finish settles the notification, once.
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	h.traceEnd(ctx, c.state)
@@ -258,10 +281,13 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 		first, err = h.Records.Settle(ctx, d.ID, end)
 		return err
 	})
-	if err != nil {
-		return unsettled(err)
-	}
-	if !c.taken {
+	switch {
+	case err != nil && d.sent():
+		h.unrecorded.keep(d)
+		return unsettled(err, d.visits)
+	case err != nil:
+		return later(err)
+	case !c.taken || !d.sent():
 		h.giveBack(ctx, d)
 	}
 	if first {
@@ -280,12 +306,19 @@ func (d *delivery) plain() bool {
 	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay
 }
 
-// giveBack returns the slot of a notification that certainly no provider took.
+// sent reports whether this visit has sent anything.
+func (d *delivery) sent() bool {
+	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.sent })
+}
+
+// giveBack returns the slot of a notification. What it was admitted with stays
+// when a provider has taken it, or may have.
 func (h *handler) giveBack(ctx context.Context, d *delivery) {
 	request := h.request(d)
-	if len(request.Scopes) == 0 || d.taken() {
+	if len(request.Scopes) == 0 {
 		return
 	}
+	request.Used = d.taken()
 	moved, err := h.Limiter.Cancel(ctx, request)
 	h.wake(moved)
 	if err != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -64,8 +66,9 @@ func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) e
 	}
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
+	visits, _ := asynq.GetRetryCount(ctx)
 	err := h.Records.SetAside(ctx, &push.Letter{
-		ID: id, State: push.Malformed, Reason: reason, Error: cause.Error(),
+		ID: id, State: push.Malformed, Reason: reason, Attempts: visits, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: queue, Job: task.Payload(),
 	})
 	if err != nil {
@@ -77,29 +80,62 @@ func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) e
 	return nil
 }
 
-// resume takes up what earlier visits have left, and answers whether the
-// notification has ended already. A first visit has nothing to look up.
-func (h *handler) resume(ctx context.Context, d *delivery) (ended bool, err error) {
+// resume takes up what earlier visits have left, and answers whether this one
+// ends with it. A first visit has nothing to look up.
+func (h *handler) resume(ctx context.Context, d *delivery) (done bool, err error) {
 	if d.visits == 0 && !d.replay {
 		return false, nil
 	}
 	if h.puller.delivers(d.ID) {
 		return true, nil // it is settled when asynq is done with this job
 	}
+	if h.unrecorded.take(d) {
+		return true, h.recordAgain(ctx, d)
+	}
 	record, err := h.Records.Lookup(ctx, d.ID)
-	if errors.Is(err, push.ErrUnknownID) {
-		return false, h.Records.Arrive(ctx, d.ID, d.queue)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		if err := h.Records.Arrive(ctx, d.ID, d.queue); err != nil {
+			return false, err
+		}
+	case err != nil:
 		return false, err
-	}
-	d.attempts, d.first = record.Attempts, record.FirstAttempt
-	for i, o := range record.Outcomes {
-		if i < len(d.outcomes) {
-			d.outcomes[i] = resumed(o)
+	case record.State.Ended():
+		return true, nil
+	default:
+		d.attempts, d.first = record.Attempts, record.FirstAttempt
+		for i, o := range record.Outcomes {
+			if i < len(d.outcomes) {
+				d.outcomes[i] = resumed(o)
+			}
 		}
 	}
-	return record.State.Ended(), nil
+	d.doubt()
+	if d.visits-d.attempts > h.Attempts {
+		return true, h.giveUp(ctx, d)
+	}
+	return false, nil
+}
+
+// doubt marks what a visit may have sent whose end is not recorded: its worker
+// has crashed, or could not tell.
+func (d *delivery) doubt() {
+	if d.visits <= d.attempts {
+		return
+	}
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.open() {
+			o.Ambiguous, o.told.Ambiguous = true, true
+		}
+	}
+}
+
+// giveUp ends what may have been sent as often as it may be, with nothing to
+// show for it: it crashes its workers, or cannot be settled.
+func (h *handler) giveUp(ctx context.Context, d *delivery) error {
+	c := d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", d.visits-d.attempts))
+	c.reason = string(providers.Unrecorded)
+	return h.finish(ctx, d, c)
 }
 
 // admit asks the throttle, waits for the instant of an admission that is near,
@@ -225,8 +261,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // orLater is the error as a reason to come back.
 func orLater(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*comeback)) {
+		return err
 	}
 	return later(err)
 }
@@ -240,6 +276,6 @@ func (h *handler) end(ctx context.Context, d *delivery, state push.State, why st
 func (d *delivery) letter(c conclusion, attempts int) *push.Letter {
 	return &push.Letter{
 		ID: d.ID, State: c.state, Reason: c.reason, Attempts: attempts, Error: c.problem,
-		At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
+		Outcomes: d.told(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
 	}
 }

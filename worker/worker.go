@@ -154,6 +154,7 @@ func (w *Worker) Start() error {
 	}
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
+	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.followLimits()
 	w.h.deliverDeadTokens()

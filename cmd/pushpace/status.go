@@ -63,7 +63,7 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		line("to be sent again", "%s, first at %s", times(s.Attempts), timeline.Stamp(s.FirstAttempt))
 	}
 	for i, outcome := range s.Outcomes {
-		line(fmt.Sprintf("target %d", i+1), "%s", strings.TrimSpace(cmp.Or(outcome.Kind, "not sent")+" "+outcome.Reason))
+		line(fmt.Sprintf("target %d", i+1), "%s", describeOutcome(outcome))
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)
@@ -72,6 +72,20 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		line("ended", "%s", timeline.Stamp(s.Ended))
 	}
 	return w.Flush()
+}
+
+// describeOutcome says what became of a target.
+func describeOutcome(o push.TargetOutcome) string {
+	said := strings.TrimSpace(cmp.Or(o.Kind, "not sent") + " " + o.Reason)
+	switch {
+	case !o.Ambiguous:
+		return said
+	case o.Kind == "":
+		return "may have been sent (ambiguous)"
+	case o.Kind == "delivered":
+		return said + ", perhaps more than once (ambiguous)"
+	}
+	return said + ", may have been sent (ambiguous)"
 }
 
 func times(n int) string {

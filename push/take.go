@@ -1,0 +1,333 @@
+package push
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrUnderWay means that a worker has the notification in its hands right now.
+var ErrUnderWay = errors.New("the notification is being sent right now")
+
+// ErrEnded means that the notification has ended already.
+var ErrEnded = errors.New("the notification has ended")
+
+// What is taken from the queue is noted before, so that whoever finds the note
+// can do the rest: whoever takes it may crash at any point, and a producer knows
+// no limits. All workers look for the notes that nobody works at:
+//
+//	PREFIX:{taken}:notes    hash: a takingNote by ID, in JSON
+//	PREFIX:{taken}:due      sorted set of the IDs, by when a worker is to look, in
+//	                        Unix ms of Redis's clock
+
+// A takingNote is what has to be known of a notification whose job is gone.
+type takingNote struct {
+	State    State     `json:"state"` // as which it is to end
+	Accepted time.Time `json:"accepted_at"`
+	Queue    string    `json:"queue"`
+	App      string    `json:"app"`
+	User     string    `json:"user"`
+	Category string    `json:"category,omitempty"`
+	// Targets are the outcomes of targets that nothing was sent to.
+	Targets []TargetOutcome `json:"targets"`
+	Retried int             `json:"retried"` // the failures that asynq has counted
+}
+
+// Taken is a notification that was taken from the queue, and has ended. What it
+// holds of its user's limits is to be given back: then it is Freed. Until then a
+// worker comes to do it.
+type Taken struct {
+	ID, App, User, Category string // App and User are empty when nobody knows them
+	// State is the one in which it has ended.
+	State State
+	// Used says that a provider has taken it, or may have: what it was admitted
+	// with stays.
+	Used bool
+	// First says that it has ended by this call.
+	First bool
+
+	note string
+}
+
+//go:embed take.lua
+var takeSource string
+
+var takeScript = redis.NewScript(takeSource)
+
+// takeGrace is for how long a worker leaves a note to whoever works at it.
+const takeGrace = 2 * time.Second
+
+func (r *Records) note(ctx context.Context, op, id, note string) error {
+	err := takeScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds()).Err()
+	if err != nil {
+		return fmt.Errorf("note of a notification that is taken from the queue: %w", err)
+	}
+	return nil
+}
+
+func (r *Records) takenKeys() []string {
+	return []string{r.prefix + ":{taken}:notes", r.prefix + ":{taken}:due"}
+}
+
+// removeScript deletes asynq's job as long as it is the one that was looked at,
+// and in nobody's hands.
+//
+// KEYS  the task; asynq's pending, scheduled, retry, archived
+// ARGV  ID, message
+var removeScript = redis.NewScript(`
+local known = redis.call('HMGET', KEYS[1], 'state', 'msg')
+if known[2] ~= ARGV[2] then return 0 end
+if known[1] == 'pending' then redis.call('LREM', KEYS[2], 0, ARGV[1])
+elseif known[1] == 'scheduled' then redis.call('ZREM', KEYS[3], ARGV[1])
+elseif known[1] == 'retry' then redis.call('ZREM', KEYS[4], ARGV[1])
+elseif known[1] == 'archived' then redis.call('ZREM', KEYS[5], ARGV[1])
+else return 0 end
+return redis.call('DEL', KEYS[1])
+`)
+
+// A queuedJob is asynq's.
+type queuedJob struct {
+	Envelope
+	state, message string
+}
+
+// active reports whether a worker has it in hand.
+func (j *queuedJob) active() bool { return j.state == "active" }
+
+// queued answers the job with that ID, nil when there is none.
+func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
+	fields, err := r.client.HMGet(ctx, asynqKey(queue, "t:"+id), "state", "msg").Result()
+	if err != nil {
+		return nil, fmt.Errorf("look for the job: %w", err)
+	}
+	state, ok := fields[0].(string)
+	if !ok {
+		return nil, nil
+	}
+	message, _ := fields[1].(string)
+	envelope, _ := ReadEnvelope([]byte(message))
+	return &queuedJob{envelope, state, message}, nil
+}
+
+// asynqKey is one of asynq's keys, as its internal/base makes them.
+func asynqKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
+
+// remove deletes the job, unless it has changed since.
+func (r *Records) remove(ctx context.Context, queue, id string, job *queuedJob) (bool, error) {
+	keys := []string{asynqKey(queue, "t:"+id)}
+	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
+		keys = append(keys, asynqKey(queue, list))
+	}
+	n, err := removeScript.Run(ctx, r.client, keys, id, job.message).Int()
+	if err != nil {
+		return false, fmt.Errorf("take the job from the queue: %w", err)
+	}
+	return n == 1, nil
+}
+
+// Take takes a notification that waits from the queue, and ends it in that state,
+// or as delivered when one of its targets was. It answers ErrUnknownID, ErrEnded
+// or ErrUnderWay when there is nothing to take, or not now. After another error it
+// may be taken or not; calling it again is safe.
+func (r *Records) Take(ctx context.Context, id string, state State) (*Taken, error) {
+	record, err := r.Lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if record.State.Ended() {
+		return nil, fmt.Errorf("%w: %s", ErrEnded, record.State)
+	}
+	for range takeTries {
+		job, err := r.queued(ctx, record.Queue, id)
+		switch {
+		case err != nil:
+			return nil, err
+		case job == nil:
+			return r.takeUp(ctx, id, record, state)
+		case job.active():
+			return nil, ErrUnderWay
+		}
+		decoded, err := Decode(job.Payload)
+		if err != nil {
+			return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
+		}
+		n := decoded.Notification
+		note := takingNote{state, record.Accepted, record.Queue, n.App, n.User, n.Category, Unsent(n.Targets), job.Retried}
+		text, err := json.Marshal(note)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.note(ctx, "note", id, string(text)); err != nil {
+			return nil, err
+		}
+		if removed, err := r.remove(ctx, record.Queue, id, job); err != nil {
+			return nil, err
+		} else if removed {
+			return firstOnly(r.endTaken(ctx, id, note, string(text)))
+		}
+		if err := r.note(ctx, "drop", id, string(text)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, ErrUnderWay
+}
+
+// takeTries is how often a job is looked at that changes meanwhile.
+const takeTries = 5
+
+// takeUp goes on with what an earlier Take has left of a notification that waits
+// and has no job.
+func (r *Records) takeUp(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
+	text, err := r.client.HGet(ctx, r.takenKeys()[0], id).Result()
+	if errors.Is(err, redis.Nil) {
+		return r.close(ctx, id, record, state)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
+	}
+	var note takingNote
+	if err := json.Unmarshal([]byte(text), &note); err != nil {
+		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
+	}
+	return firstOnly(r.endTaken(ctx, id, note, text))
+}
+
+// firstOnly has whoever comes second find it ended.
+func firstOnly(t *Taken, err error) (*Taken, error) {
+	if err == nil && !t.First {
+		return nil, fmt.Errorf("%w: %s", ErrEnded, t.State)
+	}
+	return t, err
+}
+
+// close ends a notification that waits and has no job, as none should. Whether
+// that is so shows in a second look: a worker may just be done with it. Nobody
+// knows what was sent.
+func (r *Records) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
+	if !record.Confirmed {
+		return nil, ErrUnderWay // its producer is about to enqueue it
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Second):
+	}
+	if job, err := r.queued(ctx, record.Queue, id); err != nil {
+		return nil, err
+	} else if job != nil {
+		return nil, ErrUnderWay
+	}
+	record, err := r.Lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	end := endOf(Doubt(record.Outcomes), state)
+	end.Error = "its job was gone"
+	first, err := r.Settle(ctx, id, end)
+	return firstOnly(&Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, First: first}, err)
+}
+
+// endTaken ends the notification whose job is gone. What its record says now is
+// final.
+func (r *Records) endTaken(ctx context.Context, id string, note takingNote, text string) (*Taken, error) {
+	record, err := r.Lookup(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &Taken{ID: id, App: note.App, User: note.User, Category: note.Category, State: record.State, note: text}
+	outcomes := record.Outcomes
+	if !record.State.Ended() {
+		if outcomes == nil {
+			outcomes = note.Targets
+		}
+		if note.Retried > record.Attempts {
+			outcomes = Doubt(outcomes)
+		}
+		end := endOf(outcomes, note.State)
+		if t.First, err = r.Settle(ctx, id, end); err != nil {
+			return nil, err
+		}
+		t.State = end.State
+	}
+	for _, o := range outcomes {
+		t.Used = t.Used || o.Ambiguous || o.Kind == "delivered"
+	}
+	return t, nil
+}
+
+// endOf is the end of a notification that is not to be sent any more.
+func endOf(outcomes []TargetOutcome, state State) End {
+	end := End{State: state, Outcomes: outcomes}
+	for _, o := range outcomes {
+		switch o.Kind {
+		case "delivered":
+			end.State = Delivered
+		case "dead_token":
+			end.DeadTokens++
+		}
+	}
+	return end
+}
+
+// Freed tells that what the notification held is given back.
+func (r *Records) Freed(ctx context.Context, t *Taken) error {
+	if t.note == "" {
+		return nil
+	}
+	return r.note(ctx, "drop", t.ID, t.note)
+}
+
+// Abandoned answers notifications that somebody has taken from the queue and not
+// freed, about as many as limit says, and leaves each to the caller for a while.
+// Where it was broken off they are ended first. more says that there may be others.
+func (r *Records) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
+	reply, err := takeScript.Run(ctx, r.client, r.takenKeys(), "claim", "", "", takeGrace.Milliseconds(), limit).StringSlice()
+	if err != nil {
+		return nil, false, fmt.Errorf("notes of notifications that are taken from the queue: %w", err)
+	}
+	var errs []error
+	for i := 0; i+1 < len(reply); i += 2 {
+		t, err := r.takeOver(ctx, reply[i], reply[i+1])
+		if t != nil {
+			taken = append(taken, t)
+		}
+		errs = append(errs, err)
+	}
+	return taken, len(reply) >= 2*limit, errors.Join(errs...)
+}
+
+// takeOver ends what a note tells of. It answers nil where nothing is left to do.
+func (r *Records) takeOver(ctx context.Context, id, text string) (*Taken, error) {
+	var note takingNote
+	if err := json.Unmarshal([]byte(text), &note); err != nil {
+		return nil, errors.Join(err, r.note(ctx, "drop", id, text))
+	}
+	record, err := r.Lookup(ctx, id)
+	if err != nil && !errors.Is(err, ErrUnknownID) {
+		return nil, err
+	}
+	if err != nil || !record.Accepted.Equal(note.Accepted) { // it was forgotten since
+		return nil, r.note(ctx, "drop", id, text)
+	}
+	job, err := r.queued(ctx, note.Queue, id)
+	if err != nil {
+		return nil, err
+	}
+	if job != nil && !record.State.Ended() {
+		removed := false
+		if !job.active() && job.Retried == note.Retried {
+			if removed, err = r.remove(ctx, note.Queue, id, job); err != nil {
+				return nil, err
+			}
+		}
+		if !removed { // a worker was faster
+			return nil, r.note(ctx, "drop", id, text)
+		}
+	}
+	return r.endTaken(ctx, id, note, text)
+}

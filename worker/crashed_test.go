@@ -1,0 +1,188 @@
+package worker_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// crashed leaves the notification's job as a worker does that was admitted, and
+// crashed before it recorded anything, that often.
+func (r *rig) crashed(n *push.Notification, times int) {
+	r.t.Helper()
+	scopes := r.options.Limits.Scopes(n.User, n.Category)
+	decision, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: n.App, User: n.User, ID: n.ID, Scopes: scopes, Horizon: time.Hour})
+	must(r.t, err)
+	if decision.Status != throttle.Granted {
+		r.t.Fatalf("%s is not admitted: %+v", n.ID, decision)
+	}
+	key := "asynq:{" + n.Priority.Queue() + "}:t:" + n.ID
+	for range times {
+		message, err := r.client.HGet(r.t.Context(), key, "msg").Bytes()
+		must(r.t, err)
+		envelope, _ := push.ReadEnvelope(message)
+		must(r.t, r.client.HSet(r.t.Context(), key, "msg", append(message, envelope.FailedOnceMore()...)).Err())
+	}
+}
+
+// However a notification ends that a crashed worker may have sent, it says so,
+// and its slot stays used.
+func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
+	for name, c := range map[string]struct {
+		times int
+		with  func(n *push.Notification)
+		then  func(t *testing.T, r *rig, n *push.Notification)
+		state push.State
+	}{
+		"expired": {
+			with: func(n *push.Notification) { n.TTL = push.Duration(time.Second) },
+			then: func(t *testing.T, r *rig, n *push.Notification) {
+				wait(t, func() bool { return time.Now().After(n.ExpiresAt) })
+				r.start()
+			},
+			state: push.Expired,
+		},
+		"cancelled": {
+			then:  func(t *testing.T, r *rig, n *push.Notification) { must(t, r.control().Cancel(t.Context(), n.ID)) },
+			state: push.Cancelled,
+		},
+		"paused, then cancelled": {
+			then: func(t *testing.T, r *rig, n *push.Notification) {
+				must(t, r.control().Pause(t.Context(), worker.Hold{App: n.App}))
+				r.start()
+				wait(t, func() bool {
+					status, err := r.control().Status(t.Context(), n.ID)
+					return err == nil && status.Job == "retry"
+				})
+				must(t, r.control().Cancel(t.Context(), n.ID))
+			},
+			state: push.Cancelled,
+		},
+		"superseded": {
+			with: func(n *push.Notification) { n.CollapseKey = "score" },
+			then: func(t *testing.T, r *rig, n *push.Notification) {
+				heir := *n
+				_, _, err := r.records.Collapse(t.Context(), &heir, time.Now(), 0, nil) // the older one has had a visit
+				must(t, err)
+				heir.ID, heir.ExpiresAt = "heir", time.Time{}
+				_, _, err = r.records.Collapse(t.Context(), &heir, time.Now(), 0, nil)
+				must(t, err)
+				r.start()
+			},
+			state: push.Superseded,
+		},
+		"rejected": {
+			then: func(_ *testing.T, r *rig, _ *push.Notification) {
+				r.options.Senders = map[string]map[push.Platform]providers.Sender{"other": nil}
+				r.start()
+			},
+			state: push.Rejected,
+		},
+		"exhausted": {
+			times: 4,
+			then:  func(_ *testing.T, r *rig, _ *push.Notification) { r.options.Attempts = 3; r.start() },
+			state: push.Exhausted,
+		},
+		"refused later": {
+			then: func(_ *testing.T, r *rig, _ *push.Notification) {
+				r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
+				r.start()
+			},
+			state: push.Undeliverable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+				r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+				n := to("used", apple, google)
+				if c.state == push.Undeliverable {
+					n = to("used", apple)
+				}
+				if c.with != nil {
+					c.with(n)
+				}
+				r.enqueue(n)
+				if n.TTL > 0 {
+					n.ExpiresAt = time.Now().Add(time.Duration(n.TTL))
+				}
+				r.crashed(n, max(1, c.times))
+				c.then(t, r, n)
+				wait(t, func() bool { return r.record(n.ID).State.Ended() })
+				record := r.record(n.ID)
+				if record.State != c.state || len(record.Outcomes) != len(n.Targets) {
+					t.Fatalf("record %+v, want it %s", record, c.state)
+				}
+				for i, o := range record.Outcomes {
+					if !o.Ambiguous {
+						t.Errorf("target %d: %+v", i, o)
+					}
+				}
+				if timeline := r.timeline(n.User); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
+					t.Errorf("the timeline: %+v; want the slot used and nothing booked", timeline)
+				}
+				if pushes := r.pushed(""); len(pushes) > 0 {
+					t.Errorf("pushed %+v", pushes)
+				}
+				if c.state.Dead() {
+					letter := r.letter(n.ID)
+					if len(letter.Outcomes) != len(n.Targets) || !letter.Outcomes[0].Ambiguous {
+						t.Errorf("the letter's outcomes: %+v", letter.Outcomes)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What may have been sent is that too when it is put back from the dead letters.
+func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		n := to("used", apple)
+		r.enqueue(n)
+		r.crashed(n, 4)
+		r.options.Attempts = 3
+		stop := r.start()
+		r.settled(1)
+		if letter := r.letter("used"); letter.Reason != string(providers.Unrecorded) {
+			t.Errorf("letter %+v", letter)
+		}
+		stop()
+		must(t, r.producer.Requeue(t.Context(), "used"))
+		if record := r.record("used"); record.Attempts != 0 || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
+			t.Errorf("record %+v", record)
+		}
+		must(t, r.control().Cancel(t.Context(), "used"))
+		if record := r.record("used"); record.State != push.Cancelled || !record.Outcomes[0].Ambiguous || r.slots() != 1 {
+			t.Errorf("record %+v, %d slots", record, r.slots())
+		}
+	})
+}
+
+// What a shutdown cuts off while it is sent may have been.
+func TestWhatAShutdownCutsOffMayHaveBeenSent(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r.options.ShutdownTimeout = 300 * time.Millisecond
+		r.apns.Respond(appleToken, standin.Answer{Fault: standin.BlackHole})
+		stop := r.start()
+		r.enqueue(to("cut-off"))
+		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+		stop()
+		must(t, r.control().Cancel(t.Context(), "cut-off"))
+		if record := r.record("cut-off"); record.State != push.Cancelled || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
+			t.Errorf("record %+v", record)
+		}
+		if got := r.slots(); got != 1 {
+			t.Errorf("%d slots", got)
+		}
+	})
+}

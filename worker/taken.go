@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+const (
+	// freeEvery is how often a worker looks for what was taken from the queue and
+	// holds a slot yet.
+	freeEvery = 500 * time.Millisecond
+	freeMost  = 100
+)
+
+// freeTaken gives back what notifications hold that were taken from the queue by
+// producers, who know no limits, and by those who crashed in between.
+func (h *handler) freeTaken(ctx context.Context) {
+	ticker := time.NewTicker(freeEvery)
+	defer ticker.Stop()
+	for failing := false; ; {
+		err := h.freeAbandoned(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (h *handler) freeAbandoned(ctx context.Context) error {
+	for {
+		taken, more, err := h.Records.Abandoned(ctx, freeMost)
+		for _, t := range taken {
+			if t.First {
+				h.Observer.Ended(t.State)
+			}
+			if err := h.free(ctx, t); err != nil {
+				return err
+			}
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// free gives back what a notification holds, and wakes who comes forward by it.
+func (h *handler) free(ctx context.Context, t *push.Taken) error {
+	moved, err := h.control.free(ctx, t)
+	h.wake(moved)
+	return err
+}
