@@ -44,7 +44,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s %s: every GET is for viewers and operators", route.method, route.path)
 		}
 	}
-	if allowed[config.Producer] != 3 || allowed[config.Viewer] == 0 || allowed[config.Operator] <= allowed[config.Viewer] {
+	if allowed[config.Producer] != 4 || allowed[config.Viewer] == 0 || allowed[config.Operator] <= allowed[config.Viewer] {
 		t.Errorf("%v", allowed)
 	}
 }

@@ -26,6 +26,14 @@ type result struct {
 	Errors []fault `json:"errors,omitempty"`
 }
 
+// enqueueBatch takes an array of notifications.
+func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
+	if a.backlog.full(ctx) {
+		return reply{}, errFull
+	}
+	return a.enqueueAll(ctx, c.body)
+}
+
 // enqueueAll takes an array of notifications.
 func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
 	items, err := split(body)
@@ -106,6 +114,8 @@ func split(body []byte) ([]json.RawMessage, error) {
 		problem := "is not complete JSON"
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
 			problem = fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
+		} else if misfit := new(json.UnmarshalTypeError); errors.As(err, &misfit) {
+			problem = "must be an array"
 		}
 		return nil, push.Faults{{Problem: problem}}
 	}

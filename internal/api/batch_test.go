@@ -15,7 +15,7 @@ func TestBatch(t *testing.T) {
 	r := newRig(t)
 	post := func(want int, items ...string) []result {
 		t.Helper()
-		answer := r.do(want, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",\n ")+"]")
+		answer := r.do(want, producerToken, "POST", "/v1/notifications:batch", "["+strings.Join(items, ",\n ")+"]")
 		if want >= 400 {
 			return answer.problem(t).Results
 		}
@@ -92,4 +92,24 @@ func TestLargeBatch(t *testing.T) {
 	if err != nil || !slices.Equal(queued, want) {
 		t.Errorf("%d queued, %v; not in the order of the request", len(queued), err)
 	}
+}
+
+// An array is taken where one notification is, and answered as a batch is; one
+// alone is no batch.
+func TestBatchHasTwoPlaces(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, path := range []string{"/v1/notifications", "/v1/notifications:batch"} {
+		var got batch
+		r.do(http.StatusAccepted, producerToken, "POST", path, "["+notification(path, "ada")+"]").into(t, &got)
+		if len(got.Results) != 1 || got.Results[0].ID != path || got.Results[0].Status != http.StatusAccepted {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	p := r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications:batch", notification("one", "ada")).problem(t)
+	if len(p.Errors) != 1 || p.Errors[0].Detail != "must be an array" {
+		t.Errorf("%+v", p)
+	}
+	r.do(http.StatusUnauthorized, "", "POST", "/v1/notifications:batch", "[]")
+	r.do(http.StatusForbidden, viewerToken, "POST", "/v1/notifications:batch", "[]")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 
 	"github.com/pushpace/pushpace/internal/health"
+	"github.com/pushpace/pushpace/push"
 )
 
 var load = sync.OnceValues(func() (*openapi3.T, error) {
@@ -70,7 +71,15 @@ func conforms(req *http.Request, answer *exchange) error {
 		return err
 	}
 	m := &match{ResponseWriter: httptest.NewRecorder()}
-	mux.ServeHTTP(m, req.Clone(context.Background()))
+	asked, body := req.Clone(context.Background()), bytes.Buffer{}
+	if _, err := body.ReadFrom(req.Body); err != nil {
+		return err
+	}
+	req.Body = io.NopCloser(&body)
+	if asked.URL.Path == "/v1/notifications" && bytes.HasPrefix(bytes.TrimLeft(body.Bytes(), " \t\r\n"), []byte("[")) {
+		asked.URL.Path += ":batch" // as the document says
+	}
+	mux.ServeHTTP(m, asked)
 	if m.route == nil {
 		if answer.StatusCode != http.StatusNotFound && answer.StatusCode != http.StatusMethodNotAllowed {
 			return errors.New("the document does not have it")
@@ -79,17 +88,17 @@ func conforms(req *http.Request, answer *exchange) error {
 	}
 	route, params := m.route, m.params
 	options := &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true}
-	asked := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
+	input := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route, Options: options}
 	partly := strings.Contains(answer.text, `"status":400`) // of a batch
 	if answer.StatusCode < 400 && !partly {
-		if err := openapi3filter.ValidateRequest(context.Background(), asked); err != nil {
+		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 			return fmt.Errorf("the request: %w", err)
 		}
 	}
 	if req.Method == http.MethodHead || answer.StatusCode == http.StatusMethodNotAllowed {
 		return nil
 	}
-	answered := &openapi3filter.ResponseValidationInput{RequestValidationInput: asked, Status: answer.StatusCode, Header: answer.Header, Options: options}
+	answered := &openapi3filter.ResponseValidationInput{RequestValidationInput: input, Status: answer.StatusCode, Header: answer.Header, Options: options}
 	answered.SetBodyBytes([]byte(answer.text))
 	if err := openapi3filter.ValidateResponse(context.Background(), answered); err != nil {
 		return fmt.Errorf("the answer: %w", err)
@@ -218,5 +227,70 @@ func TestDocumentIsServed(t *testing.T) {
 	r := newRig(t)
 	if got := r.do(http.StatusOK, "", "GET", "/openapi.json", ""); got.text != string(document) {
 		t.Error("another document is served")
+	}
+}
+
+// What generators make types from says its types, and each operation has its
+// place and each notification its example.
+func TestDocumentIsForGenerators(t *testing.T) {
+	t.Parallel()
+	doc, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tags []string
+	for _, tag := range doc.Tags {
+		tags = append(tags, tag.Name)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if len(operation.Tags) != 1 || !slices.Contains(tags, operation.Tags[0]) || operation.OperationID == "" {
+				t.Errorf("%s %s: ID %q, tags %q", method, path, operation.OperationID, operation.Tags)
+			}
+		}
+	}
+	var anything any
+	if err := json.Unmarshal(document, &anything); err != nil {
+		t.Fatal(err)
+	}
+	var look func(at string, v any)
+	look = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, word := range []string{"enum", "const"} {
+				if _, has := v[word]; has && v["type"] == nil {
+					t.Errorf("%s: %s without a type", at, word)
+				}
+			}
+			for name, member := range v {
+				look(at+"/"+name, member)
+			}
+		case []any:
+			for i, item := range v {
+				look(fmt.Sprint(at, "/", i), item)
+			}
+		}
+	}
+	look("", anything)
+	for name, example := range doc.Components.Examples {
+		text, err := json.Marshal(example.Value.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items := []json.RawMessage{text}
+		if text[0] == '[' {
+			if err := json.Unmarshal(text, &items); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, item := range items {
+			n, err := push.Parse(item)
+			if err == nil {
+				err = n.Validate()
+			}
+			if err != nil {
+				t.Errorf("the example %s is refused: %v", name, err)
+			}
+		}
 	}
 }

@@ -36,6 +36,7 @@ var (
 // routes are all that the API answers. openapi.json describes each.
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", roles: producers, takes: true, handle: (*API).enqueue},
+	{method: "POST", path: "/v1/notifications:batch", roles: producers, takes: true, handle: (*API).enqueueBatch},
 	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/push"
+)
+
+// The generator of Go clients; those of TypeScript are in package-lock.json.
+const goGenerator = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
+
+// requireNode makes what is missing for generated clients a failure: Node, or the
+// way to the registries.
+var requireNode = os.Getenv("PUSHPACE_REQUIRE_NODE") == "1"
+
+func lack(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if requireNode {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// A folder is a producer's project, in which its tools run.
+type folder string
+
+// project copies testdata/generated/NAME and the document into a new folder.
+func project(t *testing.T, name string) folder {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "generated", name))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder(dir)
+}
+
+func (f folder) run(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = string(f)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// fetch runs what needs a registry.
+func (f folder) fetch(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := f.run(t, name, args...); err != nil {
+		lack(t, "%s: %v\n%s", name, err, out)
+	}
+}
+
+func (f folder) must(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := f.run(t, name, args...); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+// Clients that are generated from the document compile, and send a localised
+// notification and a Live Activity.
+func TestGeneratedClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("generates and compiles clients")
+	}
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Apps = names.Apps{"demo": both} })
+	server := httptest.NewServer(r.api)
+	t.Cleanup(server.Close)
+	t.Run("TypeScript", func(t *testing.T) {
+		for _, program := range []string{"node", "npm"} {
+			if _, err := exec.LookPath(program); err != nil {
+				lack(t, "%s is not on the PATH", program)
+			}
+		}
+		f := project(t, "typescript")
+		f.fetch(t, "npm", "ci", "--no-audit", "--no-fund")
+		f.must(t, "node_modules/.bin/openapi-typescript", "openapi.json", "--output", "api.d.ts")
+		f.must(t, "node_modules/.bin/tsc")
+		f.must(t, "node", "out/send.js", server.URL, producerToken)
+		r.holds(t, "localised", `"loc-key":"ARRIVES"`)
+		r.holds(t, "activity", `"content-state":{"minutes":12}`)
+	})
+	t.Run("Go", func(t *testing.T) {
+		f := project(t, "go")
+		if err := os.Mkdir(filepath.Join(string(f), "api"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		f.fetch(t, "go", "run", goGenerator, "-generate", "types,client", "-package", "api", "-o", "api/api.go", "openapi.json")
+		f.fetch(t, "go", "mod", "download")
+		f.must(t, "go", "run", ".", server.URL, producerToken)
+		r.holds(t, "localised-go", `"loc-key":"ARRIVES"`)
+		r.holds(t, "activity-go", `"content-state":{"minutes":12}`)
+	})
+}
+
+// holds reports when the queue does not hold the notification with that in its
+// block for APNs.
+func (r *rig) holds(t *testing.T, id, want string) {
+	t.Helper()
+	info, err := asynq.NewInspectorFromRedisClient(r.client).GetTaskInfo(push.Default.Queue(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := push.Decode(info.Payload)
+	if err != nil || !strings.Contains(string(job.Notification.APNs), want) {
+		t.Errorf("%s: %v, want %s in %s", id, err, want, job.Notification.APNs)
+	}
+}

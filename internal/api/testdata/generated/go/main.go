@@ -1,0 +1,53 @@
+// What a producer writes against the generated client. Arguments: URL, token.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+
+	"example.com/producer/api"
+)
+
+func main() {
+	url, token := os.Args[1], os.Args[2]
+	client, err := api.NewClientWithResponses(url, api.WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	text := func(s string) *string { return &s }
+	ctx := context.Background()
+	localised := api.Notification{
+		Id: text("localised-go"), App: "demo", User: "cid",
+		Targets: []api.Target{{Platform: "apns", Token: "00fc13ad"}, {Platform: "fcm", Token: "cid-pixel"}},
+		Apns:    &map[string]any{"aps": map[string]any{"alert": map[string]any{"loc-key": "ARRIVES", "loc-args": []string{"4711"}}}},
+		Fcm:     &map[string]any{"android": map[string]any{"notification": map[string]any{"body_loc_key": "ARRIVES", "body_loc_args": []string{"4711"}}}},
+	}
+	live := api.NotificationPushType("liveactivity")
+	activity := api.Notification{
+		Id: text("activity-go"), App: "demo", User: "dan", PushType: &live,
+		Targets: []api.Target{{Platform: "apns", Token: "00fc13ad"}},
+		Apns:    &map[string]any{"aps": map[string]any{"event": "update", "timestamp": 1795000000, "content-state": map[string]any{"minutes": 12}}},
+	}
+	one, err := client.EnqueueWithResponse(ctx, localised)
+	if err != nil || one.JSON202 == nil || one.JSON202.Id != "localised-go" {
+		log.Fatalf("the localised one: %v %s", err, one.Body)
+	}
+	batch, err := client.EnqueueBatchWithResponse(ctx, []api.Notification{activity, localised})
+	if err != nil || batch.JSON202 == nil || fmt.Sprint(batch.JSON202.Results[0].Status, batch.JSON202.Results[1].Status) != "202 200" {
+		log.Fatalf("the batch: %v %s", err, batch.Body)
+	}
+	status, err := client.GetNotificationWithResponse(ctx, "activity-go")
+	if err != nil || status.JSON200 == nil || status.JSON200.State != "waiting" {
+		log.Fatalf("the status: %v %s", err, status.Body)
+	}
+	refused, err := client.EnqueueWithResponse(ctx, api.Notification{App: "dmeo", User: "dan", Title: text("t"), Targets: activity.Targets})
+	if err != nil || refused.ApplicationproblemJSON400 == nil || (*refused.ApplicationproblemJSON400.Errors)[0].Pointer != "/app" {
+		log.Fatalf("the mistyped app: %v %s", err, refused.Body)
+	}
+}
