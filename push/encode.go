@@ -159,6 +159,9 @@ func decodeV1(data []byte) (*Job, error) {
 	if v.Version != 1 {
 		return nil, &MalformedError{Reason: MalformedVersion}
 	}
+	if loneSurrogate(data) {
+		return nil, &MalformedError{MalformedNotification, Faults{{"", loneSurrogateFault}}}
+	}
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
 	f := j.faults()
 	if j.Notification != nil {

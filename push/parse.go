@@ -39,6 +39,9 @@ func ParseStrictly(data []byte, v any, open ...string) error {
 	if err := decodeJSON(data, v); err != nil {
 		return misfits(data, v, err)
 	}
+	if loneSurrogate(data) {
+		return Faults{{"", loneSurrogateFault}}
+	}
 	if f := duplicates(data, open...); len(f) > 0 {
 		return f
 	}

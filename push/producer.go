@@ -140,6 +140,9 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	}
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
+		if !accepted.ExpiresAt.After(accepted.NotBefore) {
+			return accepted, Faults{{"/ttl", "is over before not_before: it is counted from now"}}
+		}
 	}
 	return accepted, p.inTime(ctx, &accepted, now)
 }

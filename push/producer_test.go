@@ -33,9 +33,10 @@ func TestEnqueueRefuses(t *testing.T) {
 		n     *push.Notification
 		field string
 	}{
-		"nil":     {nil, ""},
-		"expired": {&push.Notification{ID: "late", App: "a", User: "u", Targets: to, Title: "t", ExpiresAt: time.Now().Add(-time.Second)}, "/expires_at"},
-		"silent":  {&push.Notification{ID: "mute", App: "a", User: "u", Targets: to}, "/push_type"},
+		"nil":           {nil, ""},
+		"expired":       {&push.Notification{ID: "late", App: "a", User: "u", Targets: to, Title: "t", ExpiresAt: time.Now().Add(-time.Second)}, "/expires_at"},
+		"over too soon": {&push.Notification{ID: "soon", App: "a", User: "u", Targets: to, Title: "t", TTL: push.Duration(10 * time.Second), NotBefore: time.Now().Add(time.Minute)}, "/ttl"},
+		"silent":        {&push.Notification{ID: "mute", App: "a", User: "u", Targets: to}, "/push_type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,6 +33,7 @@ const (
 // so itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
+	n.checkSpan(&f)
 	if n.leastSize() <= MaxEncodedSize {
 		if len(f) == 0 {
 			n.checkShown(&f)
@@ -96,7 +97,7 @@ func (n *Notification) checkNames(f *Faults) {
 		if len(name.value) < name.least {
 			f.add(name.field, "is missing")
 		} else if name.value != "" && !ValidName(name.value) {
-			f.add(name.field, "must be UTF-8 without control characters, of at most %d bytes", MaxNameBytes)
+			f.add(name.field, "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxNameBytes)
 		}
 	}
 	switch n.Priority {
@@ -110,7 +111,7 @@ func (n *Notification) checkNames(f *Faults) {
 		f.add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
 	}
 	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
-		f.add("/collapse_key", "must be UTF-8 without control characters, of at most %d bytes", MaxCollapseKeyBytes)
+		f.add("/collapse_key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxCollapseKeyBytes)
 	}
 }
 
@@ -250,6 +251,11 @@ func (n *Notification) checkTimes(f *Faults) {
 	if n.TTL != 0 && !n.ExpiresAt.IsZero() {
 		f.add("/ttl", "must be left out beside expires_at: either says when the notification expires")
 	}
+}
+
+// checkSpan refuses what expires before it may be sent. It is for who hands it
+// over alone: what is on a queue so ends as expired.
+func (n *Notification) checkSpan(f *Faults) {
 	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.NotBefore) {
 		f.add("/expires_at", "must be after not_before")
 	}
@@ -365,10 +371,21 @@ func isPrintable(s string, least byte) bool {
 	return true
 }
 
-// isPlain reports whether s is UTF-8 without control characters.
+// unseen is what isPlain refuses besides control characters.
+const unseen = "characters that cannot be seen"
+
+// isPlain reports whether s is UTF-8 without control characters, and without
+// those that cannot be seen: the ends of lines and paragraphs, and what changes
+// how a text looks, its direction say. Two names that look the same would be two
+// users, and a line of the log or of a list would not read as it is. The joiners
+// are letters' own in some languages.
 func isPlain(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != zwnj && r != zwj
+	})
 }
+
+const zwnj, zwj = '\u200c', '\u200d'
 
 func isHex(s string) bool {
 	for i := range len(s) {

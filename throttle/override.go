@@ -62,8 +62,12 @@ func (o *Override) Validate(horizon time.Duration) error {
 	return errors.Join(faults...)
 }
 
+// isPlain is what push asks of names: UTF-8 without control characters and those
+// that cannot be seen, but for the joiners.
 func isPlain(s string) bool {
-	return utf8.ValidString(s) && strings.IndexFunc(s, unicode.IsControl) < 0
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d'
+	})
 }
 
 // ended reports whether o has ended at that instant, in Unix ms.

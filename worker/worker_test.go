@@ -253,6 +253,33 @@ func TestExpired(t *testing.T) {
 	}
 }
 
+// What an earlier Producer has taken although it expires before it may be sent
+// ends as what it is, and can be cancelled until then.
+func TestExpiredBeforeItMayBeSent(t *testing.T) {
+	r := newRig(t, embedded(t), unlimited)
+	now := time.Now()
+	for id, notBefore := range map[string]time.Time{"over": now.Add(-time.Second), "unwanted": now.Add(time.Hour)} {
+		n := to(id)
+		n.NotBefore, n.ExpiresAt = notBefore, now.Add(2*time.Hour)
+		r.enqueue(n)
+		queue := push.Default.Queue()
+		n.ExpiresAt = notBefore.Add(-time.Minute)
+		payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: now})
+		must(t, err)
+		inspector := asynq.NewInspectorFromRedisClient(r.client)
+		must(t, inspector.DeleteTask(queue, id))
+		_, err = asynq.NewClientFromRedisClient(r.client).Enqueue(asynq.NewTask(push.TaskType, payload),
+			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(push.MaxRetry), asynq.ProcessAt(notBefore))
+		must(t, err)
+	}
+	must(t, r.control().Cancel(t.Context(), "unwanted"))
+	r.start()
+	counts := r.settled(2)
+	if counts.Ended[push.Expired] != 1 || counts.Ended[push.Cancelled] != 1 || counts.Malformed != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+}
+
 func TestNotBefore(t *testing.T) {
 	r := newRig(t, embedded(t), unlimited)
 	n := to("later")

@@ -1,0 +1,43 @@
+package push
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+)
+
+const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written in pairs`
+
+// loneSurrogate reports whether a valid JSON text has an escape that is half a
+// character. encoding/json reads each as U+FFFD: two names would become one.
+func loneSurrogate(data []byte) bool {
+	for {
+		at := bytes.IndexByte(data, '\\')
+		if at < 0 {
+			return false
+		}
+		data = data[at:]
+		high := escaped(data)
+		switch {
+		case !utf16.IsSurrogate(high):
+			data = data[2:]
+		case utf16.DecodeRune(high, escaped(data[6:])) == '\uFFFD':
+			return true
+		default:
+			data = data[12:]
+		}
+	}
+}
+
+// escaped answers the code unit that the text begins with, written \uXXXX; 0 for
+// anything else.
+func escaped(data []byte) rune {
+	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(data[2:6]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(unit)
+}

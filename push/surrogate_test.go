@@ -1,0 +1,46 @@
+package push
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Half a character is refused wherever it stands: read, two names would be one.
+func TestLoneSurrogates(t *testing.T) {
+	t.Parallel()
+	for text, lone := range map[string]bool{
+		`{"user":"\ud800"}`: true, `{"user":"\ud801"}`: true, `{"user":"\udc00"}`: true, `{"user":"\uD83D"}`: true,
+		`{"user":"\ud83dx"}`: true, `{"user":"\ud83d\n"}`: true, `{"user":"\ud83d\ud83d\ude00"}`: true, `{"data":{"\udfff":""}}`: true,
+		`{"user":"\ud83d\ude00"}`: false, `{"user":"😀\u0041"}`: false, `{"user":"\\ud800"}`: false, `{"user":"\\\\"}`: false, `{"user":"\uFFFD"}`: false, `{}`: false,
+	} {
+		if got := loneSurrogate([]byte(text)); got != lone {
+			t.Errorf("%s: %t", text, got)
+		}
+		if _, err := Parse([]byte(text)); (err != nil) != lone {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	job, err := Encode(&Job{Notification: &Notification{ID: "1", App: "a", User: "half", Title: "t", Targets: []Target{{FCM, "x"}}}, AcceptedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var malformed *MalformedError
+	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != MalformedNotification {
+		t.Errorf("from the queue: %v", err)
+	}
+}
+
+// Names that look like another, or break a line, are no names.
+func TestUnseenCharacters(t *testing.T) {
+	t.Parallel()
+	for name, fine := range map[string]bool{
+		"ada": true, "ادا\u200cا": true, "👩\u200d💻": true, "a b": true, "é": true, "\ufffd": true,
+		"a\u2028": false, "a\u2029": false, "a\u202e": false, "a\u200b": false, "\ufeffa": false, "a\u00ad": false, "a\u2066b": false, "a\n": false, "a\u0085": false,
+	} {
+		if got := ValidName(name); got != fine {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
