@@ -19,6 +19,9 @@ const (
 	ConnectionLost Reason = "connection_lost"
 	// Cancelled: the caller gave up before the answer came.
 	Cancelled Reason = "cancelled"
+	// TooLate: its instant had passed before there was a connection for it;
+	// nothing was sent.
+	TooLate Reason = "too_late"
 	// TLSRefused: one side does not accept the other's certificate.
 	TLSRefused Reason = "tls_refused"
 	// Unreadable: the answer is not one of the provider's, such as a proxy's page.

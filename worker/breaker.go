@@ -13,8 +13,10 @@ import (
 // A breaker stands before one provider of one app. It opens when the provider
 // is in trouble, and after a while lets one push through to see.
 type breaker struct {
+	// cb leaves its open state at once: how long it is open is until's to say.
 	cb *gobreaker.TwoStepCircuitBreaker[struct{}]
-	// until is when an open breaker lets the next probe through, in Unix ns.
+	// until is when an open breaker lets the next probe through, in Unix ns; 0 when
+	// it may now.
 	until  atomic.Int64
 	forced atomic.Bool // it opens for a pause, whatever the counts
 	told   bool        // that it has opened; under cb's lock
@@ -34,7 +36,7 @@ const (
 func newBreaker(openFor time.Duration, changed func(open bool)) *breaker {
 	b := new(breaker)
 	b.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests: 1, Interval: breakerWindow, BucketPeriod: breakerBucket, Timeout: openFor,
+		MaxRequests: 1, Interval: breakerWindow, BucketPeriod: breakerBucket, Timeout: 1,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return b.forced.Load() || inTrouble(c.ConsecutiveFailures, c.TotalFailures, c.TotalSuccesses)
 		},
@@ -48,9 +50,12 @@ func newBreaker(openFor time.Duration, changed func(open bool)) *breaker {
 					b.told = true
 					changed(true)
 				}
-			case to == gobreaker.StateClosed && b.told:
-				b.told = false
-				changed(false)
+			case to == gobreaker.StateClosed:
+				b.until.Store(0)
+				if b.told {
+					b.told = false
+					changed(false)
+				}
 			}
 		},
 	})
@@ -73,7 +78,7 @@ var (
 // this one notification or token does not.
 func symptom(o providers.Outcome) error {
 	switch {
-	case o.Kind == 0, o.Reason == providers.Cancelled:
+	case o.Kind == 0, o.Reason == providers.Cancelled, o.Reason == providers.TooLate:
 		return errSaysNothing
 	case o.Kind == providers.Misconfigured, o.Kind == providers.Retry && concernsAll(o):
 		return errTrouble
@@ -91,22 +96,32 @@ func concernsAll(o providers.Outcome) bool {
 	return false
 }
 
+// state is the breaker's, and how long it lets nothing through; 0 when it does.
+func (b *breaker) state(now time.Time) (BreakerState, time.Duration) {
+	if b.cb.State() == gobreaker.StateClosed {
+		return BreakerClosed, 0
+	}
+	if left := time.Unix(0, b.until.Load()).Sub(now); left > 0 {
+		return BreakerOpen, left
+	}
+	if c := b.cb.Counts(); c.Requests > c.TotalExclusions {
+		return BreakerHalfOpen, probeWait
+	}
+	return BreakerHalfOpen, 0
+}
+
 // left is how long the breaker lets nothing through; 0 when it does.
 func (b *breaker) left(now time.Time) time.Duration {
-	switch b.cb.State() {
-	case gobreaker.StateOpen:
-		return max(time.Unix(0, b.until.Load()).Sub(now), time.Millisecond)
-	case gobreaker.StateHalfOpen:
-		if c := b.cb.Counts(); c.Requests > c.TotalExclusions {
-			return probeWait
-		}
-	}
-	return 0
+	_, left := b.state(now)
+	return left
 }
 
 // allow asks for one push. When it may go, done has to be called with its
 // outcome.
 func (b *breaker) allow() (done func(providers.Outcome), ok bool) {
+	if until := b.until.Load(); until > 0 && time.Now().UnixNano() < until {
+		return nil, false
+	}
 	report, err := b.cb.Allow()
 	if err != nil {
 		return nil, false
@@ -122,3 +137,6 @@ func (b *breaker) trip() {
 		report(errTrouble)
 	}
 }
+
+// probe has an open breaker let the next push through, to see.
+func (b *breaker) probe() { b.until.Store(0) }

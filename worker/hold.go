@@ -55,6 +55,9 @@ func (h *handler) heldFor(d *delivery) time.Duration {
 			continue
 		}
 		left := min(r.left(now), longestHold)
+		if r.pausing(now).local {
+			left = min(left, aloneHold)
+		}
 		if o.hold != nil {
 			left = max(left, min(o.hold.left(now), longestOperatorHold))
 		}
@@ -79,6 +82,9 @@ const (
 	// longestHold is after how long a held notification looks again whether its
 	// route is still closed.
 	longestHold = 30 * time.Second
+	// aloneHold is the same for a pause that this worker alone keeps to: another
+	// one may send it.
+	aloneHold = 2 * time.Second
 	// longestOperatorHold is the same for an operator's pause, whose end wakes
 	// what it holds: it may last for days, and hold much.
 	longestOperatorHold = 5 * time.Minute
@@ -94,7 +100,10 @@ const (
 type comebacks struct {
 	mu   sync.Mutex
 	last map[string]time.Time
+	due  map[int64]int // how many come back within each dueStep since 1970
 }
+
+const dueStep = 100 * time.Millisecond
 
 // next answers after how long a notification of that queue comes back, when it
 // is held for so long.
@@ -102,12 +111,29 @@ func (c *comebacks) next(queue string, now time.Time, left time.Duration) time.D
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil {
-		c.last = make(map[string]time.Time)
+		c.last, c.due = make(map[string]time.Time), make(map[int64]int)
 	}
 	at := now.Add(left)
 	if next := c.last[queue].Add(comebackGap); next.After(at) {
 		at = next
 	}
 	c.last[queue] = at
+	c.due[at.UnixNano()/int64(dueStep)]++
 	return at.Sub(now)
+}
+
+// waiting is about how many are yet to come back. Any worker may take them up
+// then, and counts them if they are still held.
+func (c *comebacks) waiting(now time.Time) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for step, some := range c.due {
+		if step < now.UnixNano()/int64(dueStep) {
+			delete(c.due, step)
+			continue
+		}
+		n += some
+	}
+	return n
 }

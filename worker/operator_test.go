@@ -29,9 +29,9 @@ func (r *rig) pause(h worker.Hold, log *logged) {
 
 func (r *rig) resume(h worker.Hold) {
 	r.t.Helper()
-	there, err := r.control().Resume(r.t.Context(), h)
+	ended, err := r.control().Resume(r.t.Context(), h)
 	must(r.t, err)
-	if !there {
+	if len(ended) == 0 {
 		r.t.Errorf("%+v is not paused", h)
 	}
 }

@@ -80,7 +80,7 @@ func TestPausesOfARoute(t *testing.T) {
 	r := &route{app: "shop", platform: push.APNs}
 	begin := func(o providers.Outcome, want bool) {
 		t.Helper()
-		if _, begins := r.begin(now, o, 30*time.Second); begins != want {
+		if _, begins := r.begin(now, o, 30*time.Second, ""); begins != want {
 			t.Errorf("begins: %t", begins)
 		}
 	}
@@ -94,10 +94,8 @@ func TestPausesOfARoute(t *testing.T) {
 	left(30 * time.Second)
 	now = now.Add(10 * time.Second)
 	begin(misconfigured, false) // it was under way
-	if r.mended(now) {
-		t.Error("a push that was under way ends the pause")
-	}
-	left(20 * time.Second)
+	r.worked(now)
+	left(20 * time.Second) // the push was under way
 	now = now.Add(20 * time.Second)
 	left(0)
 	begin(misconfigured, true)
@@ -105,6 +103,8 @@ func TestPausesOfARoute(t *testing.T) {
 	begin(quota, true) // is longer
 	left(time.Hour)
 	begin(quota, false)
+	now = now.Add(100 * time.Millisecond)
+	begin(quota, false) // which comes with the others
 
 	now = now.Add(2 * time.Hour)
 	shared := Pause{App: "shop", Platform: push.APNs, Reason: "BadTopic", Until: now.Add(time.Minute), level: 4}
@@ -127,11 +127,9 @@ func TestPausesOfARoute(t *testing.T) {
 	}
 	r.keep(Pause{}, false, now.Add(time.Second))
 	left(0)
-	if !r.mended(now) || r.mended(now) {
-		t.Error("a push that was taken ends the misconfiguration, once")
-	}
+	r.worked(now)
 	begin(misconfigured, true)
-	left(30 * time.Second)
+	left(30 * time.Second) // a push was taken
 	r.keep(Pause{Reason: "operator"}, true, now.Add(time.Hour))
 	now = now.Add(1000 * time.Hour)
 	left(longestHold) // it has no end
@@ -141,14 +139,14 @@ func TestPauses(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, pauses := t.Context(), NewPauses(client, "")
-		begin := func(app string, length time.Duration, reason providers.Reason, want bool) {
+		begin := func(app string, length time.Duration, reason providers.Reason, want begun) {
 			t.Helper()
 			p := Pause{App: app, Platform: push.FCM, Reason: reason, level: 2}
 			if length > 0 {
 				p.Until = time.Now().Add(length)
 			}
 			if set, err := pauses.begin(ctx, p); err != nil || set != want {
-				t.Errorf("pause of %s: %t, %v", app, set, err)
+				t.Errorf("pause of %s: %d, %v", app, set, err)
 			}
 		}
 		list := func() []Pause {
@@ -162,9 +160,9 @@ func TestPauses(t *testing.T) {
 		if got := list(); len(got) != 0 {
 			t.Errorf("paused from the start: %+v", got)
 		}
-		begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", true)
-		begin("shop/é x", time.Minute, "short", false)
-		begin("news", time.Millisecond, "over", true)
+		begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", shares)
+		begin("shop/é x", time.Minute, "short", stands)
+		begin("news", time.Millisecond, "over", shares)
 		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
 			t.Errorf("the pauses live for %s, want as long as the longest", ttl)
 		}
@@ -179,13 +177,13 @@ func TestPauses(t *testing.T) {
 		if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || p.level != 2 || left < 59*time.Minute || left > time.Hour {
 			t.Errorf("listed: %+v, for %s", p, left)
 		}
-		begin("shop/é x", 2*time.Hour, "longer", true)
-		begin("shop/é x", 0, "by an operator", true)
-		begin("shop/é x", time.Hour, "not for ever", false)
+		begin("shop/é x", 2*time.Hour, "longer", shares)
+		begin("shop/é x", 0, "without_end", shares)
+		begin("shop/é x", time.Hour, "not_for_ever", stands)
 		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
 			t.Errorf("a pause without an end is over in %s", ttl)
 		}
-		if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "by an operator" {
+		if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "without_end" {
 			t.Errorf("listed: %+v", got)
 		}
 		client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
@@ -216,7 +214,8 @@ func TestEveryWorkerLearnsOfAPause(t *testing.T) {
 		one, its := worker()
 		other, others := worker()
 		began := time.Now()
-		one.learn(ctx, its, providers.Outcome{Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp})
+		its.proven = true
+		one.learn(ctx, its, providers.Outcome{Kind: providers.Misconfigured, Reason: providers.DeadTokenSpike, Concerns: providers.ConcernsApp}, "")
 		if its.left(time.Now()) == 0 {
 			t.Error("the worker that learns of a pause does not keep it at once")
 		}

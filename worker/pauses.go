@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,28 +24,44 @@ import (
 type Pause struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
-	// Reason is why, from a closed set.
+	// Reason is why, from a closed set, and Error what the provider answered.
 	Reason providers.Reason `json:"reason"`
+	Error  string           `json:"error,omitempty"`
 	// Until is when it ends, on the local clock; zero when it has no end.
 	Until time.Time `json:"until,omitzero"`
 	// level counts the pauses for misconfiguration in a row, this one included.
 	level int
+	// credential is the fingerprint of what it is about: it does not concern who
+	// has other credentials. "" concerns everyone.
+	credential string
+	// claim is the worker that alone says so, which nobody else believes; "" when
+	// it is borne out.
+	claim string
 }
 
-// Pauses are shared by all workers, in one hash:
+// Pauses are shared by all workers, in two hashes:
 //
-//	PREFIX:{pauses}:providers    by APP/PLATFORM: "END LEVEL REASON", END in
-//	                             Unix ms of Redis's clock, 0 when it has none
+//	PREFIX:{pauses}:providers    by APP/PLATFORM, or APP/PLATFORM/CREDENTIAL: "END
+//	                             LEVEL CLAIM REASON ERROR", END in Unix ms of Redis's
+//	                             clock, 0 when it has none, CLAIM a worker's ID or *
+//	PREFIX:{pauses}:resumed      by APP/PLATFORM: "AT BY" of who had it tried again
 //
-// It lives no longer than the last of them.
+// The first lives no longer than the last of them, the second for a minute.
 type Pauses struct {
 	client redis.UniversalClient
 	keys   []string // its own, and what Holds keep beside it
+	worker string   // the ID of the worker that they are of; "" for none
+	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
+	ahead atomic.Int64
 }
 
 // NewPauses returns the pauses under the prefix, "pushpace" when it is empty.
 func NewPauses(client redis.UniversalClient, prefix string) *Pauses {
-	return &Pauses{client, []string{pausesKey(prefix, "providers"), pausesKey(prefix, "operators"), pausesKey(prefix, "holding")}}
+	keys := []string{"providers", "operators", "holding", "resumed"}
+	for i := range keys {
+		keys[i] = pausesKey(prefix, keys[i])
+	}
+	return &Pauses{client: client, keys: keys}
 }
 
 // pausesKey is a key of the pauses, which share a hash tag.
@@ -59,13 +77,14 @@ var pausesSource string
 
 var pausesScript = redis.NewScript(pausesSource)
 
-// List answers the pauses that last, sorted by app and platform.
+// List answers the pauses that last and are borne out, sorted by app and
+// platform.
 func (p *Pauses) List(ctx context.Context) ([]Pause, error) {
 	all, err := p.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return all.pauses, nil
+	return slices.DeleteFunc(all.pauses, func(p Pause) bool { return p.claim != "" }), nil
 }
 
 // shared is what keeps all workers from sending.
@@ -75,6 +94,14 @@ type shared struct {
 	ended  []Hold // not long ago, by somebody
 	// holding are the selectors of holds, in force or not, that hold jobs.
 	holding []string
+	// resumed tells by APP/PLATFORM of the operators who have ended pauses of late.
+	resumed map[string]resumption
+}
+
+// A resumption is that an operator has had a provider tried again.
+type resumption struct {
+	at int64 // Unix ms of Redis's clock
+	by string
 }
 
 // read reads everything in one round trip.
@@ -85,6 +112,7 @@ func (p *Pauses) read(ctx context.Context) (all shared, err error) {
 		return all, fmt.Errorf("list the pauses: %w", err)
 	}
 	now, _ := reply[0].(int64)
+	p.ahead.Store(int64(aheadBy(time.UnixMilli(now), asked, time.Now())))
 	err = pairs(reply[1], func(field, value string) error {
 		pause, left, err := readPause(field, value, now)
 		if left > 0 {
@@ -107,6 +135,15 @@ func (p *Pauses) read(ctx context.Context) (all shared, err error) {
 			return err
 		})
 	}
+	if err == nil {
+		all.resumed = map[string]resumption{}
+		err = pairs(reply[4], func(field, value string) error {
+			at, by, _ := strings.Cut(value, " ")
+			ms, err := strconv.ParseInt(at, 10, 64)
+			all.resumed[field] = resumption{ms, by}
+			return err
+		})
+	}
 	if err != nil {
 		return shared{}, fmt.Errorf("list the pauses: %w", err)
 	}
@@ -117,6 +154,18 @@ func (p *Pauses) read(ctx context.Context) (all shared, err error) {
 	slices.SortFunc(all.pauses, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
 	slices.SortFunc(all.holds, func(a, b Hold) int { return strings.Compare(a.selector().field(), b.selector().field()) })
 	return all, nil
+}
+
+// aheadBy is by how much another clock is ahead of this machine's, negative when
+// behind, at least: it showed now at some instant of a round trip.
+func aheadBy(now, asked, answered time.Time) time.Duration {
+	switch {
+	case now.After(answered):
+		return now.Sub(answered)
+	case now.Before(asked):
+		return now.Sub(asked)
+	}
+	return 0
 }
 
 // pairs calls f for each field of a hash.
@@ -137,9 +186,8 @@ var errPause = errors.New("an entry is not one of this version")
 // readPause reads an entry of the hash. left is negative when the pause is over,
 // and 0 when it has no end.
 func readPause(field, value string, now int64) (p Pause, left time.Duration, err error) {
-	slash := strings.LastIndexByte(field, '/')
-	parts := strings.SplitN(value, " ", 3)
-	if slash < 0 || len(parts) != 3 {
+	parts := strings.SplitN(value, " ", 5)
+	if len(parts) != 5 || !p.readField(field) {
 		return p, 0, errPause
 	}
 	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
@@ -147,7 +195,10 @@ func readPause(field, value string, now int64) (p Pause, left time.Duration, err
 	if err1 != nil || err2 != nil {
 		return p, 0, errPause
 	}
-	p = Pause{App: field[:slash], Platform: push.Platform(field[slash+1:]), Reason: providers.Reason(parts[2]), level: level}
+	p.level, p.claim, p.Reason, p.Error = level, parts[2], providers.Reason(parts[3]), parts[4]
+	if p.claim == borneOut {
+		p.claim = ""
+	}
 	if ends == 0 {
 		return p, 0, nil
 	}
@@ -157,18 +208,69 @@ func readPause(field, value string, now int64) (p Pause, left time.Duration, err
 	return p, left, nil
 }
 
-func (p *Pause) field() string { return p.App + "/" + string(p.Platform) }
+// borneOut is in the place of a claim.
+const borneOut = "*"
 
-// begin has all workers pause, unless a longer pause stands: then it answers
-// false.
-func (p *Pauses) begin(ctx context.Context, pause Pause) (bool, error) {
+func (p *Pause) route() string { return p.App + "/" + string(p.Platform) }
+
+func (p *Pause) field() string {
+	if p.credential == "" {
+		return p.route()
+	}
+	return p.route() + "/" + p.credential
+}
+
+// readField reads what field has written. No fingerprint is a platform's name.
+func (p *Pause) readField(field string) bool {
+	route, last, ok := cutLast(field)
+	if platform := push.Platform(last); platform != push.APNs && platform != push.FCM {
+		p.credential = last
+		route, last, ok = cutLast(route)
+	}
+	p.App, p.Platform = route, push.Platform(last)
+	return ok
+}
+
+func cutLast(s string) (before, last string, ok bool) {
+	if i := strings.LastIndexByte(s, '/'); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+// begun is what became of a pause that was to begin.
+type begun int
+
+const (
+	stands  begun = iota // a longer one does
+	shares               // all workers keep to it
+	unheard              // nobody does, until another worker says the same
+)
+
+// begin has all workers pause whom the pause concerns, unless a longer one
+// stands. A claim is believed when a second worker makes it.
+func (p *Pauses) begin(ctx context.Context, pause Pause) (begun, error) {
 	length := int64(0)
 	if !pause.Until.IsZero() {
 		length = max(1, time.Until(pause.Until).Milliseconds())
 	}
-	set, err := pausesScript.Run(ctx, p.client, p.keys, pause.field(), length, pause.level, string(pause.Reason)).Int()
+	claim := cmp.Or(pause.claim, borneOut)
+	set, err := pausesScript.Run(ctx, p.client, p.keys, "begin", pause.field(), length, pause.level, claim, string(pause.Reason), pause.Error).Int()
 	if err != nil {
-		return false, fmt.Errorf("share a pause: %w", err)
+		return stands, fmt.Errorf("share a pause: %w", err)
 	}
-	return set == 1, nil
+	return begun(set), nil
+}
+
+// resume ends every pause of the routes, APP/PLATFORM each, and has all workers
+// try them again within a second.
+func (p *Pauses) resume(ctx context.Context, by string, routes []string) error {
+	args := []any{"resume", by}
+	for _, route := range routes {
+		args = append(args, route)
+	}
+	if err := pausesScript.Run(ctx, p.client, p.keys, args...).Err(); err != nil {
+		return fmt.Errorf("end a provider's pause: %w", err)
+	}
+	return nil
 }

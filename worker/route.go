@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"iter"
 	"sync"
 	"time"
 
@@ -22,8 +23,20 @@ type route struct {
 	spike    spike
 	queue    comebacks
 
+	// fingerprint answers that of the credentials in use.
+	fingerprint func() string
+
 	mu    sync.Mutex
 	pause pauseState
+	// credential is the fingerprint of those that are known to be in use, and
+	// proven says that a push was taken with them.
+	credential string
+	proven     bool
+
+	// resumed is when an operator had it tried again last, in Unix ms of Redis's
+	// clock; negative before it is known.
+	resumed int64
+	tale    tale
 }
 
 // routes by app and platform.
@@ -34,14 +47,36 @@ func newRoutes(o *Options) routes {
 	for app, senders := range o.Senders {
 		all[app] = make(map[push.Platform]*route, len(senders))
 		for platform, sender := range senders {
-			all[app][platform] = &route{
+			r := &route{
 				app: app, platform: platform, sender: sender, gate: newGate(o.Concurrency),
-				breaker: newBreaker(o.times.open, o.breakerChanged(app, platform)),
+				breaker:     newBreaker(o.times.open, func(open bool) { o.Observer.Breaker(app, platform, open) }),
+				fingerprint: func() string { return "" }, resumed: -1,
 			}
+			if known, ok := sender.(interface{ Fingerprint() string }); ok {
+				r.fingerprint = known.Fingerprint
+			}
+			r.credential = r.fingerprint()
+			all[app][platform] = r
 		}
 	}
 	return all
 }
+
+// all are the routes, in no order.
+func (all routes) all() iter.Seq[*route] {
+	return func(yield func(*route) bool) {
+		for _, platforms := range all {
+			for _, r := range platforms {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// name is the route's in Redis.
+func (r *route) name() string { return r.app + "/" + string(r.platform) }
 
 // left is how long the route is closed; 0 when it is open.
 func (r *route) left(now time.Time) time.Duration {

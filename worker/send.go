@@ -61,11 +61,12 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		}
 		done(o)
 	}()
+	credential := r.fingerprint()
 	began := time.Now()
 	o = r.sender.Send(sending, d.Notification, d.Targets[i])
 	took := time.Since(began)
 	traceOutcome(span, r, o)
-	o = h.learn(ctx, r, o)
+	o = h.learn(ctx, r, o, credential)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = tell(o)

@@ -74,6 +74,13 @@ func (s *spike) begin() {
 	}
 }
 
+// reset forgets the window, and that there was a spike.
+func (s *spike) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on, s.buckets = false, [spikeBuckets]bucket{}
+}
+
 // count adds one send, and sums up the window.
 func (s *spike) count(now time.Time, isDead bool) (sends, dead int) {
 	period := now.UnixNano() / int64(spikeBucket)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
@@ -19,16 +17,23 @@ type RouteStatus struct {
 	Platform push.Platform `json:"platform"`
 	// InFlight is how many notifications are being sent, Concurrency at most, and
 	// Queued how many stand before it for want of a place.
-	InFlight int          `json:"in_flight"`
-	Queued   int          `json:"queued"`
-	Breaker  BreakerState `json:"breaker"`
+	InFlight int `json:"in_flight"`
+	Queued   int `json:"queued"`
+	// Held is about how many this worker has put back because the route is closed.
+	Held    int          `json:"held"`
+	Breaker BreakerState `json:"breaker"`
 	// Trouble is why the breaker is not closed; zero when it is.
 	Trouble Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, empty for none, and Until when it
 	// ends, zero when it has no end.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
-	// CredentialEnds is when the credential in use does; zero when it does not.
+	// Alone says that this worker alone pauses: no other bears it out.
+	Alone bool `json:"alone,omitempty"`
+	// Credential is the fingerprint of what the worker sends with, which says
+	// whether two workers have the same, and CredentialEnds when it ends; zero when
+	// it does not.
+	Credential     string    `json:"credential,omitempty"`
 	CredentialEnds time.Time `json:"credential_ends,omitzero"`
 }
 
@@ -47,10 +52,8 @@ const (
 func (w *Worker) Routes() []RouteStatus {
 	now := time.Now()
 	var all []RouteStatus
-	for _, platforms := range w.h.routes {
-		for _, r := range platforms {
-			all = append(all, r.status(now))
-		}
+	for r := range w.h.routes.all() {
+		all = append(all, r.status(now))
 	}
 	slices.SortFunc(all, func(a, b RouteStatus) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))
@@ -60,32 +63,22 @@ func (w *Worker) Routes() []RouteStatus {
 
 func (r *route) status(now time.Time) RouteStatus {
 	s := RouteStatus{
-		App: r.app, Platform: r.platform, Breaker: BreakerClosed,
-		InFlight: len(r.gate.places), Queued: int(r.gate.waiting.Load()),
-	}
-	switch r.breaker.cb.State() {
-	case gobreaker.StateOpen:
-		s.Breaker = BreakerOpen
-	case gobreaker.StateHalfOpen:
-		s.Breaker = BreakerHalfOpen
-	}
-	if s.Breaker != BreakerClosed {
-		s.Trouble = r.failures.last()
-		s.Trouble.Since = s.Trouble.Since.UTC()
-		s.Trouble.Next = now.Add(r.left(now)).UTC()
+		App: r.app, Platform: r.platform, Credential: r.fingerprint(),
+		InFlight: len(r.gate.places), Queued: int(r.gate.waiting.Load()), Held: r.queue.waiting(now),
 	}
 	if ending, ok := r.sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
 		if at, ends := ending.CredentialExpiry(); ends {
 			s.CredentialEnds = at.UTC()
 		}
 	}
+	if s.Breaker, _ = r.breaker.state(now); s.Breaker != BreakerClosed {
+		s.Trouble = r.failures.last()
+		s.Trouble.Since, s.Trouble.Next = s.Trouble.Since.UTC(), now.Add(r.left(now)).UTC()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pause.left(now) > 0 {
-		s.Pause, s.Until = r.pause.Reason, r.pause.Until
-		if !s.Until.IsZero() {
-			s.Until = s.Until.UTC()
-		}
+		s.Pause, s.Until, s.Alone = r.pause.Reason, r.pause.Until.UTC(), r.pause.local
 	}
 	return s
 }

@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,4 +78,128 @@ func (f *failures) last() Trouble {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.run
+}
+
+// A tale is what the log tells of a route's trouble: one line when it begins, one
+// when it ends, and one with each new reason in between. The zero value is that
+// there is nothing to tell.
+type tale struct {
+	since time.Time // zero while nothing is wrong
+	calm  time.Time // since when it seems to be over; zero while it does not
+	told  map[line]bool
+}
+
+// A line is what makes one different from others of the same trouble.
+type line struct {
+	reason providers.Reason
+	level  int // of a pause for misconfiguration
+}
+
+// topLevel is that of pauses as long as they get.
+const topLevel = 5
+
+// news is what there is to tell.
+type news int
+
+const (
+	nothing news = iota
+	begins
+	goesOn // for another reason, or for longer
+	ends
+)
+
+// hear takes in how the route is, and answers what is news.
+func (t *tale) hear(now time.Time, s *RouteStatus, level int, calm time.Duration) news {
+	if s.Breaker == BreakerClosed && s.Pause == "" {
+		switch {
+		case t.since.IsZero():
+		case t.calm.IsZero():
+			t.calm = now
+		case now.Sub(t.calm) >= calm:
+			return ends
+		}
+		return nothing
+	}
+	t.calm = time.Time{}
+	l := line{cmp.Or(s.Pause, s.Trouble.Reason), min(level, topLevel)}
+	if l.reason == "" || t.told[l] {
+		return nothing
+	}
+	begun := !t.since.IsZero()
+	if !begun {
+		t.since, t.told = now, map[line]bool{}
+		if !s.Trouble.Since.IsZero() {
+			t.since = s.Trouble.Since
+		}
+	}
+	t.told[l], t.told[line{reason: l.reason}] = true, true
+	if begun {
+		return goesOn
+	}
+	return begins
+}
+
+// tellTroubles has the log tell which providers are in trouble, and why.
+func (h *handler) tellTroubles(ctx context.Context) {
+	ticker := time.NewTicker(h.times.poll)
+	defer ticker.Stop()
+	for {
+		now := time.Now()
+		for r := range h.routes.all() {
+			h.tellTrouble(ctx, now, r)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (h *handler) tellTrouble(ctx context.Context, now time.Time, r *route) {
+	s, pause := r.status(now), r.pausing(now)
+	attrs := []slog.Attr{slog.String("app", r.app), slog.String("platform", string(r.platform))}
+	what := r.tale.hear(now, &s, pause.level, h.times.calm)
+	switch what {
+	case nothing:
+		return
+	case ends:
+		lasted := r.tale.calm.Sub(r.tale.since)
+		r.tale = tale{}
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "the app's provider works again", append(attrs, slog.Duration("lasted", lasted.Round(time.Second)))...)
+		return
+	}
+	level, message := slog.LevelWarn, "the app's provider is in trouble: its notifications wait on the queue"
+	switch {
+	case pause.level > 0 && what == begins:
+		level, message = slog.LevelError, "the app is misconfigured: its notifications are kept until it is mended"
+	case pause.level > 0:
+		message = "the app is still misconfigured"
+	case pause.on:
+		message = "the app's provider asks for a pause: its notifications wait on the queue"
+	case what == goesOn:
+		message = "the app's provider is still in trouble"
+	}
+	attrs = append(attrs, slog.String("reason", string(cmp.Or(s.Pause, s.Trouble.Reason))), slog.String("error", cmp.Or(s.Trouble.Error, pause.Error)),
+		slog.Time("since", r.tale.since), slog.Int("waiting", s.Held+s.Queued))
+	switch {
+	case !pause.on:
+		attrs = append(attrs, slog.Time("next_look", s.Trouble.Next))
+	case pause.own:
+		attrs = append(attrs, slog.Time("until", s.Until), slog.Bool("alone", pause.local))
+	default:
+		attrs = append(attrs, slog.Time("until", s.Until), slog.String("set_by", "another process"))
+	}
+	h.Log.LogAttrs(ctx, level, message, attrs...)
+}
+
+// pausing is the route's pause: on if it lasts, and with its level until it is
+// mended.
+func (r *route) pausing(now time.Time) pauseState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pause := r.pause
+	pause.on = pause.left(now) > 0
+	pause.local = pause.local && pause.on
+	return pause
 }

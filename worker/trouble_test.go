@@ -184,7 +184,8 @@ func TestAMisconfiguredApp(t *testing.T) {
 		if counts.Ended[push.Delivered] != 2*n || len(r.pushed("")) != 2*n {
 			t.Errorf("counts %+v with %d pushes", counts, len(r.pushed("")))
 		}
-		if !strings.Contains(log.text(), "works again") || strings.Contains(log.text(), appleToken) {
+		wait(t, func() bool { return strings.Contains(log.text(), "works again") })
+		if strings.Contains(log.text(), appleToken) {
 			t.Errorf("the log: %s", log.text())
 		}
 	})
@@ -199,7 +200,7 @@ func TestHalfOfItIsPaused(t *testing.T) {
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 		r.start()
 		r.enqueue(to("trigger", apple))
-		wait(t, func() bool { return len(r.pauses()) == 1 })
+		wait(t, func() bool { return len(r.seen.pausesSeen()) == 1 })
 		expires := to("expires", apple, google)
 		expires.ExpiresAt = time.Now().Add(8 * time.Second)
 		r.enqueue(expires)

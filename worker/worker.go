@@ -127,6 +127,7 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o), self: identify(&o)}
+	w.h.pauses.worker = w.self.ID
 	told := new(said)
 	for i := range o.Lanes {
 		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, told, i))
@@ -155,6 +156,7 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
 	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
+	w.h.side.Go(func() { w.h.tellTroubles(w.h.stopping) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.followLimits()
 	w.h.deliverDeadTokens()

@@ -58,9 +58,9 @@ type backend interface {
 	RequeueEach(ctx context.Context, ids []string) []error
 	Purge(ctx context.Context, id string) error
 
-	// Resume answers whether there was such a pause.
+	// Resume answers what it has ended.
 	Pause(ctx context.Context, h worker.Hold) error
-	Resume(ctx context.Context, h worker.Hold) (bool, error)
+	Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error)
 	Pauses(ctx context.Context) ([]worker.Standing, error)
 
 	Audit(ctx context.Context) (*worker.Audit, error)

@@ -194,7 +194,7 @@ func (d *direct) Pause(ctx context.Context, h worker.Hold) error {
 	return d.control.Pause(ctx, h)
 }
 
-func (d *direct) Resume(ctx context.Context, h worker.Hold) (bool, error) {
+func (d *direct) Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error) {
 	return d.control.Resume(ctx, h)
 }
 

@@ -110,7 +110,7 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 		section("")
 	}
 	for _, p := range o.Pauses {
-		section("paused\t%s", describePause(p))
+		section("paused\t%s", p)
 	}
 	if l := o.Letters; l.Count > 0 {
 		some := ""

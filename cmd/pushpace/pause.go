@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -114,9 +115,14 @@ func badHold(err error) error {
 func newResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "End a pause: what it kept comes back at once",
+		Short: "End a pause, an operator's or a provider's: what it kept comes back",
 		Long: `resume ends the pause that was begun with the same flags. What it kept comes back
-within seconds, the first accepted first, and is held to its limits.`,
+within seconds, the first accepted first, and is held to its limits.
+
+Without --category it also ends what providers have brought about and pauses
+lists, as far as the flags cover it: every worker tries the provider again within
+a second, and what waited for it comes back within half a minute. That is for a
+credential that was mended outside, say; a new one ends its pause by itself.`,
 		Args: cobra.NoArgs,
 	}
 	hold, by, asJSON := holdFlags(cmd), byFlag(cmd), jsonFlag(cmd)
@@ -126,22 +132,36 @@ within seconds, the first accepted first, and is held to its limits.`,
 			return err
 		}
 		h.By = *by
-		there, err := b.Resume(ctx, h)
-		if err == nil && !there {
+		ended, err := b.Resume(ctx, h)
+		if err == nil && len(ended) == 0 {
 			return errors.New("there is no such pause; pushpace pauses lists them")
 		}
-		if err != nil || !*asJSON {
+		if err != nil {
 			return badHold(err)
 		}
-		return printJSON(out, worker.Hold{App: h.App, Platform: h.Platform, Category: h.Category})
+		for _, p := range ended {
+			if *asJSON {
+				err = printJSON(out, p)
+			} else {
+				_, err = fmt.Fprintln(os.Stderr, "ended:", p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
 func newPauses() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pauses",
-		Short: "List what is paused: by operators, and because of what providers answer",
-		Args:  cobra.NoArgs,
+		Short: "List what is paused: by operators, because of what providers answer, and by trouble",
+		Long: `pauses lists what keeps notifications on the queue. KIND says whose it is:
+operator's, provider's for what a provider's answers ask for, or trouble, for a
+provider that fails: UNTIL is then when it is looked at next. WAITING is about how
+many the workers have put back for a provider.`,
+		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
@@ -162,13 +182,25 @@ func newPauses() *cobra.Command {
 			return nil
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tREASON")
+		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
 		for _, p := range list {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, quoted(p.App), orAny(string(p.Platform)), quoted(p.Category),
-				quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), orAny(p.Reason))
+			waiting := "-"
+			if p.Kind != worker.ByOperator {
+				waiting = strconv.Itoa(p.Waiting)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, quoted(p.App), orAny(string(p.Platform)), quoted(p.Category),
+				quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), waiting, orAny(reasons(p)))
 		}
 		return w.Flush()
 	})
+}
+
+// reasons are why, in the provider's word and as the worker saw it.
+func reasons(p worker.Standing) string {
+	if p.Error == "" {
+		return p.Reason
+	}
+	return p.Reason + ": " + p.Error
 }
 
 func orAny(text string) string {
@@ -183,30 +215,4 @@ func stampOrNone(t time.Time) string {
 		return ""
 	}
 	return timeline.Stamp(t)
-}
-
-// describePause is a pause in a line of status.
-func describePause(p worker.Standing) string {
-	what := []string{"everything"}
-	if p.App != "" || p.Platform != "" || p.Category != "" {
-		what = nil
-	}
-	for _, part := range []struct{ name, value string }{{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}} {
-		if part.value != "" {
-			what = append(what, part.name+" "+quoted(part.value))
-		}
-	}
-	text := strings.Join(what, ", ") + ", by "
-	if p.Kind == worker.ByOperator {
-		text += quoted(p.By) + " at " + timeline.Stamp(p.At)
-	} else {
-		text += "what its provider answers"
-	}
-	if !p.Until.IsZero() {
-		text += ", until " + timeline.Stamp(p.Until)
-	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
-	}
-	return text
 }

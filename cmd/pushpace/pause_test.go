@@ -45,7 +45,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 	}
 	out, _ := s.run(t, exitDone, "status", "held-0")
-	if !strings.Contains(out, `paused    app demo, platform apns, by ada at `) || !strings.Contains(out, ": a new certificate\n") {
+	if !strings.Contains(out, "waits for  apns of demo, paused by ada at ") || !strings.Contains(out, ": a new certificate; until ") {
 		t.Errorf("status:\n%s", out)
 	}
 	var status worker.Status
@@ -62,7 +62,9 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("pauses:\n%s", out)
 	}
 
-	s.run(t, exitDone, append([]string{"resume", "--by", "ben"}, apns...)...)
+	if _, words := s.run(t, exitDone, append([]string{"resume", "--by", "ben"}, apns...)...); !strings.Contains(words, "ended: apns of demo, paused by ada at ") {
+		t.Errorf("resumed: %s", words)
+	}
 	workers.until(t, "what was paused", func() bool { return len(s.ledger(t)) == 20 })
 	workers.says(t, 1, "an operator's pause is over", "app=demo platform=apns", "ended_by=ben")
 	if _, words := s.run(t, exitFailed, append([]string{"resume"}, apns...)...); !strings.Contains(words, "there is no such pause") {
@@ -103,7 +105,7 @@ func TestPauseIsRefused(t *testing.T) {
 	}
 	s.run(t, exitDone, "pause", "--all")
 	s.send(t, exitDone, notification("one", "ada", "chat", "apns", "00"))
-	if out, _ := s.run(t, exitDone, "status", "one"); !strings.Contains(out, "paused    everything, by ") {
+	if out, _ := s.run(t, exitDone, "status", "one"); !strings.Contains(out, "waits for  everything, paused by ") {
 		t.Errorf("status:\n%s", out)
 	}
 }

@@ -53,7 +53,7 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 			line("for", "another attempt")
 		}
 		for _, p := range s.Paused {
-			line("paused", "%s", describePause(p))
+			line("waits for", "%s", p)
 		}
 		line("job", "%s in %s", orNone(s.Job), s.Queue)
 	}

@@ -72,19 +72,21 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusNoContent}, nil
 }
 
-// endPause ends the pause of what the query selects.
+// endPause ends what keeps what the query selects on the queue, and answers it.
 func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	h, err := holdOf(c)
 	if err != nil {
 		return reply{}, err
 	}
-	there, err := a.o.Control.Resume(ctx, h)
+	ended, err := a.o.Control.Resume(ctx, h)
 	if err != nil {
 		return reply{}, err
 	}
-	if !there {
-		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no such pause of an operator's."}
+	if len(ended) == 0 {
+		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no such pause, and no provider of that in trouble."}
 	}
-	a.log.Info("a pause is ended", "by", c.by, "remote", c.RemoteAddr)
-	return reply{status: http.StatusNoContent}, nil
+	a.log.Info("pauses are ended", "by", c.by, "remote", c.RemoteAddr, "pauses", len(ended))
+	return reply{http.StatusOK, struct {
+		Ended []worker.Standing `json:"ended"`
+	}{ended}}, nil
 }

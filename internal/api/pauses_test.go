@@ -48,9 +48,13 @@ func TestPauses(t *testing.T) {
 		r.do(http.StatusForbidden, token, "DELETE", path, "")
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", "/v1/pauses", "")
-	r.do(http.StatusNoContent, operatorToken, "DELETE", path, "")
+	var ended struct{ Ended []worker.Standing }
+	r.do(http.StatusOK, operatorToken, "DELETE", path, "").into(t, &ended)
+	if len(ended.Ended) != 1 || ended.Ended[0] != got[1] {
+		t.Errorf("%+v", ended)
+	}
 	r.do(http.StatusNotFound, operatorToken, "DELETE", path, "")
-	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/pauses?all=true", "")
+	r.do(http.StatusOK, operatorToken, "DELETE", "/v1/pauses?all=true", "")
 	if got := r.pauses(); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}

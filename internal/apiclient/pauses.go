@@ -39,14 +39,17 @@ func (c *Client) Pause(ctx context.Context, h worker.Hold) error {
 	return err
 }
 
-// Resume ends the hold that matches the same, and answers whether there was one.
-// By is not used.
-func (c *Client) Resume(ctx context.Context, h worker.Hold) (bool, error) {
-	err := c.call(ctx, http.MethodDelete, selecting(h), nil, nil)
-	if is(err, http.StatusNotFound) {
-		return false, nil
+// Resume ends what keeps on the queue what the hold matches, and answers it: see
+// worker.Control.Resume. By is not used.
+func (c *Client) Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error) {
+	var answer struct {
+		Ended []worker.Standing `json:"ended"`
 	}
-	return err == nil, err
+	err := c.call(ctx, http.MethodDelete, selecting(h), nil, &answer)
+	if is(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	return answer.Ended, err
 }
 
 // Pauses answers the pauses in force.

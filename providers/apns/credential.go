@@ -15,6 +15,8 @@ import (
 
 	"github.com/sideshow/apns2"
 	"github.com/sideshow/apns2/certificate"
+
+	"github.com/pushpace/pushpace/providers"
 )
 
 // A credential is what a Sender authenticates with: a key or a certificate.
@@ -23,6 +25,7 @@ type credential struct {
 	client      *apns2.Client
 	key         *key             // nil with a certificate
 	certificate *tls.Certificate // nil with a key
+	fingerprint string
 }
 
 // loadCredential reads the configured key or certificate.
@@ -34,6 +37,7 @@ func loadCredential(c Config, http *http.Client) (*credential, error) {
 			return nil, err
 		}
 		loaded.certificate, loaded.client.Certificate = &cert, cert
+		loaded.fingerprint = providers.Fingerprint(c.host(), c.Topic, c.RootCAFile, string(cert.Certificate[0]))
 		return loaded, nil
 	}
 	k, err := loadKey(c)
@@ -41,6 +45,7 @@ func loadCredential(c Config, http *http.Client) (*credential, error) {
 		return nil, err
 	}
 	loaded.key, loaded.client.Token = k, k.token
+	loaded.fingerprint = providers.Fingerprint(c.host(), c.Topic, c.RootCAFile, k.id.keyID, k.id.teamID, k.id.publicKey)
 	return loaded, nil
 }
 

@@ -14,6 +14,7 @@ import (
 // A key is a .p8 key with its provider token. All Senders with the same key
 // share one: APNs limits how often the token of a key is updated.
 type key struct {
+	id    keyIdentity
 	token *token.Token
 
 	mu sync.Mutex
@@ -46,7 +47,7 @@ func loadKey(c Config) (*key, error) {
 	id := keyIdentity{c.KeyID, c.TeamID, string(public)}
 	k := keys.byID[id]
 	if k == nil {
-		k = &key{token: &token.Token{AuthKey: private, KeyID: c.KeyID, TeamID: c.TeamID}}
+		k = &key{id: id, token: &token.Token{AuthKey: private, KeyID: c.KeyID, TeamID: c.TeamID}}
 		keys.byID[id] = k
 	}
 	return k, nil

@@ -39,6 +39,9 @@ func (s *Sender) reload() {
 	}
 }
 
+// Fingerprint answers that of the credential in use: see providers.Fingerprint.
+func (s *Sender) Fingerprint() string { return s.credential.Load().fingerprint }
+
 // CredentialExpiry returns when the certificate in use ends. It reports false
 // for a key, which does not end.
 func (s *Sender) CredentialExpiry() (time.Time, bool) {

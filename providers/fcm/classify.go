@@ -150,10 +150,11 @@ func misconfigured(reason providers.Reason, concerns providers.Concern) provider
 func describe(a answer, o providers.Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FCM answered %d", a.HTTP)
-	for _, word := range []string{a.Status, a.Code} {
-		if isWord(word) {
-			b.WriteString(" " + word)
-		}
+	if isWord(a.Status) {
+		b.WriteString(" " + a.Status)
+	}
+	if isWord(a.Code) && a.Code != a.Status {
+		b.WriteString(" " + a.Code)
 	}
 	if a.Page {
 		b.WriteString(" with a page that is not FCM's")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/oauth2/jwt"
+
 	"github.com/pushpace/pushpace/providers"
 )
 
@@ -28,6 +30,7 @@ func (s *Sender) Reload() error {
 	}
 	// An endpoint in trouble has nothing against the key.
 	s.tokens.use(account, token)
+	s.identify(account)
 	return nil
 }
 
@@ -41,6 +44,14 @@ func (s *Sender) reload() {
 	if f := s.onReload.Load(); f != nil {
 		(*f)(err)
 	}
+}
+
+// Fingerprint answers that of the credentials in use: see providers.Fingerprint.
+func (s *Sender) Fingerprint() string { return *s.fingerprint.Load() }
+
+func (s *Sender) identify(account *jwt.Config) {
+	now := providers.Fingerprint(s.endpoint, s.project, s.rootCAFile, account.Email, account.TokenURL, string(account.PrivateKey))
+	s.fingerprint.Store(&now)
 }
 
 // CredentialExpiry reports false: a service account's key does not end.

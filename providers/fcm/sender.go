@@ -32,6 +32,9 @@ type Sender struct {
 	dryRun    bool
 	end       context.CancelFunc
 
+	endpoint, project, rootCAFile string
+	fingerprint                   atomic.Pointer[string]
+
 	credentialsFile string
 	// account names the project when the configuration does not.
 	account   string
@@ -72,7 +75,8 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	}
 	life, end := context.WithCancel(context.Background())
 	transport := newTransport(life, roots)
-	client, err := newClient(ctx, project, cmp.Or(cfg.Endpoint, defaultEndpoint), transport)
+	endpoint := cmp.Or(cfg.Endpoint, defaultEndpoint)
+	client, err := newClient(ctx, project, endpoint, transport)
 	if err != nil {
 		end()
 		return nil, fmt.Errorf("firebase: %w", err)
@@ -81,8 +85,9 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	s := &Sender{
 		client: client, transport: transport, line: newLine(), timeout: timeout, dryRun: cfg.DryRun, end: end,
 		tokens:          &accessTokens{account: account, base: transport, timeout: timeout, life: life},
-		credentialsFile: cfg.CredentialsFile,
+		credentialsFile: cfg.CredentialsFile, endpoint: endpoint, project: project, rootCAFile: cfg.RootCAFile,
 	}
+	s.identify(account)
 	if cfg.ProjectID == "" {
 		s.account = named
 	}

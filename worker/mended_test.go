@@ -1,0 +1,210 @@
+package worker_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// standing waits for one pause of a provider, and answers it.
+func (r *rig) standing(kind worker.StandingKind) worker.Standing {
+	r.t.Helper()
+	var found worker.Standing
+	wait(r.t, func() bool {
+		list, err := r.control().Pauses(r.t.Context())
+		must(r.t, err)
+		if len(list) == 1 {
+			found = list[0]
+		}
+		return found.Kind == kind && !found.At.IsZero() // the snapshots tell that
+	})
+	return found
+}
+
+// keys are the rig's for APNs, and one that APNs does not know.
+func (r *rig) keys() (cfg apns.Config, right, wrong []byte) {
+	r.t.Helper()
+	cfg, err := r.apns.WriteCredentials(r.t.TempDir())
+	must(r.t, err)
+	right, err = os.ReadFile(cfg.KeyFile)
+	must(r.t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(r.t, err)
+	text, err := x509.MarshalPKCS8PrivateKey(key)
+	must(r.t, err)
+	return cfg, right, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// wrongly is a sender whose key APNs does not know, until it is mended.
+func (r *rig) wrongly() (s *apns.Sender, mend func()) {
+	r.t.Helper()
+	cfg, right, wrong := r.keys()
+	must(r.t, os.WriteFile(cfg.KeyFile, wrong, 0o600))
+	s, err := apns.New(cfg)
+	must(r.t, err)
+	r.t.Cleanup(func() { s.Close() })
+	return s, func() {
+		must(r.t, os.WriteFile(cfg.KeyFile, right, 0o600))
+		must(r.t, s.Reload())
+	}
+}
+
+// with has the workers that start from now on send for the shop with this.
+func (r *rig) with(s providers.Sender) {
+	senders := maps.Clone(r.options.Senders)
+	senders["shop"] = maps.Clone(senders["shop"])
+	senders["shop"][push.APNs] = s
+	r.options.Senders = senders
+}
+
+// A worker whose key is wrong keeps to itself what it is told.
+func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
+	const n = 100
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		healthy := r.run()
+		sender, _ := r.wrongly()
+		r.with(sender)
+		wrong := r.run()
+		first := 0
+		wait(t, func() bool { // until the wrong one gets one of them
+			r.enqueue(to(fmt.Sprint("first-", first), apple))
+			first++
+			return route(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
+		})
+		r.enqueueMany("then", n, apple)
+		r.settled(first + n)
+		if got := r.pauses(); len(got) != 0 {
+			t.Errorf("all have to keep to %+v", got)
+		}
+		if got := route(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != worker.BreakerClosed {
+			t.Errorf("the healthy one: %+v", got)
+		}
+		if s := r.standing(worker.ByProvider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {
+			t.Errorf("listed: %+v", s)
+		}
+		if len(r.pushed("")) != first+n {
+			t.Errorf("%d pushes of %d", len(r.pushed("")), first+n)
+		}
+	})
+}
+
+// Two workers that are refused pause all who have the same key. A new key is not
+// held back by that.
+func TestANewKeyLiftsItsPause(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.hasten(time.Hour, time.Hour)
+		var mend [2]func()
+		for i := range mend {
+			var sender providers.Sender
+			sender, mend[i] = r.wrongly()
+			r.with(sender)
+			r.options.Lanes = 1
+			r.run()
+		}
+		// each has a key of its own, so nobody bears the other out
+		r.enqueueMany("kept", 20, apple)
+		wait(t, func() bool { return len(r.seen.pausesSeen()) == 2 })
+		mend[0]()
+		mend[1]()
+		r.enqueueMany("more", 20, apple)
+		if counts := r.settled(40); counts.Ended[push.Delivered] != 40 {
+			t.Errorf("counts %+v", counts)
+		}
+	})
+}
+
+// A worker that starts with new credentials does not keep to the old ones' pause.
+func TestARestartWithANewKey(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.hasten(time.Hour, time.Hour)
+		right := r.options.Senders["shop"][push.APNs]
+		sender, _ := r.wrongly()
+		r.with(sender)
+		r.options.Lanes = 1
+		one, two := r.start(), r.start()
+		r.enqueueMany("kept", 20, apple)
+		wait(t, func() bool { return len(r.pauses()) == 1 }) // the second says the same
+		log := r.logs()
+		third := r.start()
+		wait(t, func() bool { return strings.Contains(log.text(), `set_by="another process"`) })
+		if n := strings.Count(log.text(), "reason=InvalidProviderToken"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, log.text())
+		}
+		third()
+		one()
+		two()
+		r.with(right)
+		r.start()
+		r.enqueue(to("new", apple))
+		r.settled(1)
+		if list, err := r.control().Pauses(t.Context()); err != nil || len(list) != 0 {
+			t.Errorf("listed, though nobody has that key: %+v, %v", list, err)
+		}
+	})
+}
+
+// An operator who has mended something need not wait for the end of the pause.
+func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer standin.Answer
+		kind   worker.StandingKind
+		reason string
+	}{
+		"refused": {standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"}, worker.ByProvider, "InvalidProviderToken"},
+		"down":    {standin.Answer{Status: http.StatusServiceUnavailable}, worker.ByTrouble, "ServiceUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+				r := newRig(t, client, unlimited)
+				r.hasten(time.Hour, time.Hour)
+				log := r.logs()
+				r.start()
+				r.start()
+				r.apns.RespondAlways(c.answer)
+				r.enqueueMany("kept", 30, apple)
+				s := r.standing(c.kind)
+				if s.App != "shop" || s.Platform != push.APNs || s.Reason != c.reason || s.Error == "" || s.At.IsZero() || time.Until(s.Until) < 3*time.Minute {
+					t.Errorf("listed: %+v", s)
+				}
+				r.apns.Recover()
+				hold := worker.Hold{App: "shop", Platform: push.FCM, By: "ada"}
+				if ended, err := r.control().Resume(t.Context(), hold); err != nil || len(ended) != 0 {
+					t.Errorf("of the other platform: %+v, %v", ended, err)
+				}
+				hold.Platform = push.APNs
+				ended, err := r.control().Resume(t.Context(), hold)
+				if err != nil || len(ended) != 1 || ended[0].Reason != c.reason {
+					t.Errorf("ended: %+v, %v", ended, err)
+				}
+				const line = `tried again" app=shop platform=apns by=ada`
+				wait(t, func() bool { return strings.Count(log.text(), line) == 2 })
+				r.enqueue(to("new", apple)) // the probe, which need not wait
+				wait(t, func() bool { return r.record("new").State == push.Delivered })
+				if list, err := r.control().Pauses(t.Context()); err != nil || len(list) > 1 {
+					t.Errorf("listed: %+v, %v", list, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// The log tells of a trouble once, and again only what is new.
+func TestTale(t *testing.T) {
+	t.Parallel()
+	const calm = 10 * time.Second
+	now := time.Unix(1_795_219_200, 0)
+	closed := RouteStatus{Breaker: BreakerClosed}
+	down := RouteStatus{Breaker: BreakerOpen, Trouble: Trouble{Reason: "UNAVAILABLE", Since: now.Add(-time.Second)}}
+	lost := RouteStatus{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
+	quota := RouteStatus{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
+	refused := RouteStatus{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
+	var told tale
+	for i, step := range []struct {
+		after time.Duration
+		s     RouteStatus
+		level int
+		want  news
+	}{
+		{0, closed, 0, nothing},
+		{0, down, 0, begins},
+		{time.Second, down, 0, nothing},
+		{time.Second, closed, 0, nothing}, // it flaps
+		{calm - 1, closed, 0, nothing},
+		{0, down, 0, nothing},
+		{time.Second, lost, 0, goesOn},
+		{time.Second, down, 0, nothing},
+		{time.Second, lost, 0, nothing},
+		{time.Second, quota, 0, goesOn},
+		{time.Second, closed, 0, nothing},
+		{calm, closed, 0, ends},
+		{time.Second, closed, 0, nothing},
+		{time.Second, refused, 1, begins},
+		{time.Second, refused, 1, nothing},
+		{time.Second, refused, 2, goesOn}, // for longer
+		{time.Second, refused, 5, goesOn},
+		{time.Second, refused, 6, nothing}, // for as long as it gets
+		{time.Second, refused, 0, nothing},
+	} {
+		now = now.Add(step.after)
+		got := told.hear(now, &step.s, step.level, calm)
+		if got != step.want {
+			t.Errorf("step %d: %d, want %d", i, got, step.want)
+		}
+		if i == 1 && !told.since.Equal(now.Add(-time.Second)) {
+			t.Errorf("it began at %s", told.since)
+		}
+		if got == ends {
+			told = tale{}
+		}
+	}
+}
+
+// identified is a sender with a fingerprint.
+type identified string
+
+func (identified) Send(context.Context, *push.Notification, push.Target) providers.Outcome {
+	return providers.Outcome{}
+}
+func (identified) Close() error          { return nil }
+func (s identified) Fingerprint() string { return string(s) }
+
+// What one worker finds wrong with its credentials concerns those who have the
+// same, and is believed when it is borne out.
+func TestWhoIsBelieved(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		refused := providers.Outcome{
+			Kind: providers.Misconfigured, Reason: "InvalidProviderToken", Concerns: providers.ConcernsCredential, Err: errors.New("APNs answers 403"),
+		}
+		quota := providers.Outcome{Kind: providers.Retry, Reason: "QUOTA_EXCEEDED", Concerns: providers.ConcernsApp, RetryAfter: time.Minute}
+		for name, c := range map[string]struct {
+			o           providers.Outcome
+			proven      bool
+			clock       time.Duration
+			others      string
+			second      bool // a second worker says the same
+			want, alone bool
+		}{
+			"its credentials have worked": {o: refused, proven: true, others: "a", want: true},
+			"a second one says the same":  {o: refused, others: "a", second: true, want: true},
+			"it is alone":                 {o: refused, others: "a", alone: true},
+			"its clock is off":            {o: refused, proven: true, clock: -time.Hour, others: "a", alone: true},
+			"a quota, by a wrong clock":   {o: quota, clock: time.Hour, others: "a", alone: true},
+			"others have others":          {o: refused, proven: true, others: "b"},
+			"a quota is everybody's":      {o: quota, others: "b", want: true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				prefix := strings.ReplaceAll(name, " ", "-")
+				worker := func(id string, credentials identified, clock time.Duration) (*handler, *route) {
+					o := &Options{
+						Queue: client, Records: push.NewRecords(client, prefix, 0), Log: slog.New(slog.DiscardHandler), Prefix: prefix,
+						Senders:     map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: credentials}},
+						ClockOffset: func() time.Duration { return clock },
+					}
+					o.setDefaults()
+					h := newHandler(o)
+					h.pauses.worker = id
+					return h, h.routes["shop"][push.APNs]
+				}
+				one, its := worker("one", "a", c.clock)
+				two, also := worker("two", "a", 0)
+				other, others := worker("other", identified(c.others), 0)
+				its.proven = c.proven
+				one.learn(t.Context(), its, c.o, "a")
+				if c.second {
+					two.learn(t.Context(), also, c.o, "a")
+				}
+				if err := other.readPauses(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := others.pauseLeft(time.Now()) > 0; got != c.want {
+					t.Errorf("the others pause: %t", got)
+				}
+				if err := one.readPauses(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := its.status(time.Now()); got.Pause != c.o.Reason || got.Alone != c.alone {
+					t.Errorf("the worker itself: %+v", got)
+				}
+			})
+		}
+	})
+}
+
+// By how much a clock is off is known to within a round trip.
+func TestAheadBy(t *testing.T) {
+	t.Parallel()
+	asked := time.Unix(1_795_219_200, 0)
+	answered := asked.Add(time.Second)
+	for _, c := range []struct{ now, want time.Duration }{
+		{0, 0}, {time.Second, 0}, {3 * time.Second, 2 * time.Second}, {-time.Hour, -time.Hour},
+	} {
+		if got := aheadBy(asked.Add(c.now), asked, answered); got != c.want {
+			t.Errorf("%s: %s", c.now, got)
+		}
+	}
+}
