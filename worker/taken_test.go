@@ -1,0 +1,141 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A producer cancels without knowing the limits: a worker gives the slot back.
+func TestAProducerCancels(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r.start()
+		r.enqueue(to("sent"))
+		r.settled(1)
+		r.enqueue(to("unwanted"))
+		r.deferred("unwanted")
+		if status, err := r.producer.Status(t.Context(), "unwanted"); err != nil || status.State != push.Waiting || status.Job != "retry" || status.Rule != "1/1h" {
+			t.Errorf("status %+v, %v", status, err)
+		}
+		must(t, r.producer.Cancel(t.Context(), "unwanted"))
+		status, err := r.producer.Status(t.Context(), "unwanted")
+		if err != nil || status.State != push.Cancelled || status.Job != "" || len(status.Outcomes) != 1 || status.Outcomes[0].Ambiguous {
+			t.Errorf("status %+v, %v", status, err)
+		}
+		wait(t, func() bool { return r.slots() == 1 })
+		stuck := to("stuck")
+		stuck.User = "u2"
+		r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
+		r.enqueue(stuck)
+		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+		for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "stuck": push.ErrUnderWay, "nobody": push.ErrUnknownID} {
+			if err := r.producer.Cancel(t.Context(), id); !errors.Is(err, want) {
+				t.Errorf("cancel of %s: %v, want %v", id, err, want)
+			}
+		}
+		if _, err := r.producer.Status(t.Context(), "nobody"); !errors.Is(err, push.ErrUnknownID) {
+			t.Error(err)
+		}
+		r.apns.Recover()
+	})
+}
+
+// dying is a client's hook that lets so many commands through, of the last of them
+// only the answer is lost, if late. As after a crash, nothing follows.
+type dying struct {
+	left atomic.Int64
+	late bool
+}
+
+var errDied = errors.New("the process has died")
+
+func (*dying) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (d *dying) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		left := d.left.Add(-1)
+		if left == 0 && d.late {
+			_ = next(ctx, cmd)
+		}
+		if left <= 0 {
+			cmd.SetErr(errDied)
+			return errDied
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*dying) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Wherever a producer crashes that cancels, the notification waits as before, or
+// has ended and holds no slot.
+func TestACancelThatBreaksOffAnywhere(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			t.Parallel()
+			client := realRedis(t)
+			r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+			r.start()
+			options := *client.(*redis.Client).Options()
+			const points = 12 // more than a cancel has commands
+			whole := false
+			for at := 1; at <= points; at++ {
+				user := fmt.Sprint("user-", at)
+				one := func(name string) *push.Notification {
+					n := to(fmt.Sprint(name, "-", at))
+					n.User = user
+					return n
+				}
+				r.enqueue(one("sent"))
+				wait(t, func() bool { return r.record(fmt.Sprint("sent-", at)).State == push.Delivered })
+				unwanted := one("unwanted")
+				r.enqueue(unwanted)
+				r.deferred(unwanted.ID)
+				own := redistest.Connect(t, &options)
+				hook := &dying{late: late}
+				hook.left.Store(int64(at))
+				own.AddHook(hook)
+				err := push.NewProducer(own, "", 0).Cancel(t.Context(), unwanted.ID)
+				whole = whole || err == nil
+				if err != nil && !errors.Is(err, errDied) {
+					t.Errorf("%d: %v", at, err)
+				}
+				slots := func() int {
+					timeline := r.timeline(user)
+					return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
+				}
+				// a worker finishes what was begun: the job is gone, or was noted to go
+				begun := client.HExists(t.Context(), "pushpace:{taken}:notes", unwanted.ID).Val()
+				if begun || err == nil {
+					wait(t, func() bool { return r.record(unwanted.ID).State == push.Cancelled && slots() == 1 })
+					wait(t, func() bool { return !client.HExists(t.Context(), "pushpace:{taken}:notes", unwanted.ID).Val() })
+				}
+				status, err := r.control().Status(t.Context(), unwanted.ID)
+				must(t, err)
+				if waits := status.State == push.Waiting && status.Job == "retry" && slots() == 2; !waits && status.State != push.Cancelled {
+					t.Errorf("%d: it is %s, its job %q, with %d slots", at, status.State, status.Job, slots())
+				}
+			}
+			if !whole {
+				t.Errorf("a cancel has more than %d commands", points)
+			}
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			if audit.Difference != 0 {
+				t.Errorf("audit %+v", audit)
+			}
+		})
+	}
+}
