@@ -1,0 +1,104 @@
+package worker_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// shard is the prefix of what lies beside the notification's record.
+func (r *rig) shard(id string) string {
+	r.t.Helper()
+	keys, err := r.client.Keys(r.t.Context(), "*:id:"+id).Result()
+	must(r.t, err)
+	if len(keys) != 1 {
+		r.t.Fatalf("records of %s: %q", id, keys)
+	}
+	return strings.TrimSuffix(keys[0], "id:"+id)
+}
+
+// visited waits until asynq has counted so many failures of the job.
+func (r *rig) visited(id string, failures int) {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		message, _ := r.client.HGet(r.t.Context(), "asynq:{pushpace-default}:t:"+id, "msg").Bytes()
+		envelope, _ := push.ReadEnvelope(message)
+		return envelope.Retried >= failures
+	})
+}
+
+// What cannot be settled is not sent again by the process that has sent it, and
+// settled when it can be.
+func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  standin.Answer
+		targets []push.Target
+		state   push.State
+		spoil   func(r *rig, shard string) (mend func())
+	}{
+		"a count": {standin.Answer{}, []push.Target{apple, google}, push.Delivered, func(r *rig, shard string) func() {
+			must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", "abc").Err())
+			return func() { must(r.t, r.client.HSet(r.t.Context(), shard+"counts", "delivered", 0).Err()) }
+		}},
+		"the letters": {standin.Answer{Status: http.StatusRequestEntityTooLarge, Reason: "PayloadTooLarge"}, []push.Target{apple}, push.Rejected, func(r *rig, shard string) func() {
+			must(r.t, r.client.Set(r.t.Context(), shard+"letters", "x", 0).Err())
+			return func() { must(r.t, r.client.Del(r.t.Context(), shard+"letters").Err()) }
+		}},
+		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig, _ string) func() {
+			must(r.t, r.client.Set(r.t.Context(), "pushpace:dead-tokens", "x", 0).Err())
+			return func() { must(r.t, r.client.Del(r.t.Context(), "pushpace:dead-tokens").Err()) }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, realRedis(t), hourly)
+			if c.answer.Status != 0 {
+				r.apns.RespondAlways(c.answer)
+			}
+			r.enqueue(to("stubborn", c.targets...))
+			mend := c.spoil(r, r.shard("stubborn"))
+			r.start()
+			r.visited("stubborn", 2)
+			mend()
+			r.settled(1)
+			record := r.record("stubborn")
+			if record.State != c.state || record.Outcomes[0].Ambiguous {
+				t.Errorf("record %+v", record)
+			}
+			if sent := r.apns.Count().Received + r.fcm.Count().Received; sent != int64(len(c.targets)) {
+				t.Errorf("%d targets were sent to %d times", len(c.targets), sent)
+			}
+			counts, err := r.records.Counts(t.Context())
+			must(t, err)
+			if counts.Ended[c.state] != 1 || counts.Waiting() != 0 {
+				t.Errorf("counts %+v", counts)
+			}
+			if c.state.Dead() {
+				r.letter("stubborn")
+			}
+			if reported := r.client.XLen(t.Context(), "pushpace:dead-tokens").Val(); c.state == push.Undeliverable && reported != 1 {
+				t.Errorf("%d dead tokens reported", reported)
+			}
+		})
+	}
+}
+
+// Dead tokens that cannot be reported for ever hold up nothing for ever.
+func TestDeadTokensThatAreNeverReported(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, realRedis(t), hourly)
+	log := new(logged)
+	r.options.Log, r.options.Attempts = slog.New(slog.NewTextHandler(log, nil)), 1
+	r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
+	must(t, r.client.Set(t.Context(), "pushpace:dead-tokens", "x", 0).Err())
+	r.start()
+	r.enqueue(to("dead"))
+	counts := r.settled(1)
+	if counts.Ended[push.Undeliverable] != 1 || r.apns.Count().Received != 1 || !strings.Contains(log.text(), "dead tokens are not reported") {
+		t.Errorf("counts %+v, %d requests, log:\n%s", counts, r.apns.Count().Received, log.text())
+	}
+}
