@@ -121,9 +121,26 @@ func encodeNew(job *Job) (payload []byte, known []any, err error) {
 	return payload, facts(job.Notification, digest), nil
 }
 
-// accept answers the notification as it is accepted: with an ID, and with
-// ExpiresAt in place of TTL. The error is as Enqueue's.
-func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (Notification, error) {
+// Accepted answers the notification as a Producer would accept it at that instant:
+// validated, with an ID, and with ExpiresAt in place of TTL. What is wrong with it
+// is an error of type Faults.
+func Accepted(n *Notification, now time.Time) (Notification, error) {
+	accepted, err := complete(n, now)
+	if err == nil && accepted.overdue(now) {
+		err = errOverdue
+	}
+	return accepted, err
+}
+
+// overdue reports whether the notification has expired.
+func (n *Notification) overdue(now time.Time) bool {
+	return !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now)
+}
+
+var errOverdue = Faults{{"/expires_at", "has passed"}}
+
+// complete is Accepted, and takes what has expired too.
+func complete(n *Notification, now time.Time) (Notification, error) {
 	if n == nil {
 		return Notification{}, Faults{{"", "is missing: it is nil"}}
 	}
@@ -144,23 +161,24 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 			return accepted, Faults{{"/ttl", "is over before not_before: it is counted from now"}}
 		}
 	}
-	return accepted, p.inTime(ctx, &accepted, now)
+	return accepted, nil
 }
 
-// inTime refuses a notification that has expired, unless it is known: it was
-// accepted in time then, and is handed over again.
-func (p *Producer) inTime(ctx context.Context, n *Notification, now time.Time) error {
-	if n.ExpiresAt.IsZero() || n.ExpiresAt.After(now) {
-		return nil
+// accept is Accepted for what is handed over. What has expired and is known was
+// accepted in time, and is handed over again.
+func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (Notification, error) {
+	accepted, err := complete(n, now)
+	if err != nil || !accepted.overdue(now) {
+		return accepted, err
 	}
-	_, err := p.records.Lookup(ctx, n.ID)
+	_, err = p.records.Lookup(ctx, accepted.ID)
 	if errors.Is(err, ErrUnknownID) {
-		return Faults{{"/expires_at", "has passed"}}
+		return accepted, errOverdue
 	}
 	if err != nil {
-		return fmt.Errorf("enqueue: %w", err)
+		return accepted, fmt.Errorf("enqueue: %w", err)
 	}
-	return nil
+	return accepted, nil
 }
 
 // put puts a job on a queue, and answers whether it was there.

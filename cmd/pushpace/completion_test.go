@@ -23,7 +23,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"dead", ""}, []string{"list", "purge", "requeue", "show"}},
 		{[]string{"send", "--priority", ""}, []string{"critical", "default", "bulk"}},
 		{[]string{"send", "--app", ""}, []string{"demo"}},
-		{[]string{"timeline", "ada", "--category", ""}, []string{"marketing", "security"}},
+		{[]string{"timeline", "ada", "--category", ""}, []string{"marketing", "orders", "security"}},
 		{[]string{"timeline", "-c", "none.yaml", "--app", ""}, nil},
 		{[]string{"simulate", "--fcm-fault", "black"}, []string{"close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain"}},
 	} {

@@ -33,17 +33,23 @@ func placeFlags(cmd *cobra.Command) *place {
 	return p
 }
 
-// open opens the backend. A flag goes before the environment, and there the API
-// before a configuration.
+// remote is the URL of the API that the command goes through; "" for none. A flag
+// goes before the environment, and there the API before a configuration.
+func (p *place) remote() string {
+	given := p.cmd.Flags().Changed
+	if given("api") || given("config") {
+		return p.api
+	}
+	return os.Getenv(apiVariable)
+}
+
+// open opens the backend.
 func (p *place) open(ctx context.Context) (backend, error) {
 	given := p.cmd.Flags().Changed
 	if given("config") && given("api") {
 		return nil, misusedf("--config and --api: the configuration is for Redis, so use one or the other")
 	}
-	url := p.api
-	if !given("api") && !given("config") {
-		url = os.Getenv(apiVariable)
-	}
+	url := p.remote()
 	if url == "" {
 		for _, name := range []string{"token-file", "ca-file"} {
 			if given(name) {

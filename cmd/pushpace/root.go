@@ -19,7 +19,7 @@ limits violated.`,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newMan(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newMan(), newVersion())
 	addCompletion(root)
 	root.SetArgs(args)
 	err := root.Execute()

@@ -92,6 +92,14 @@ func unknownKey(known []string) string {
 	return "unknown key; want one of " + strings.Join(known, ", ")
 }
 
+// CheckName reports whether an app, a category or a token can be called so.
+func CheckName(name string) error {
+	if fault := nameFault(name); fault != "" {
+		return errors.New(fault)
+	}
+	return nil
+}
+
 // nameFault says what is wrong with the name of an app or a category, or "".
 func nameFault(name string) string {
 	switch {

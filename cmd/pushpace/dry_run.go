@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A rendering is what the providers would get of one notification.
+type rendering struct {
+	Line    int              `json:"line,omitempty"` // of the file
+	ID      string           `json:"id"`
+	Targets []renderedTarget `json:"targets"`
+}
+
+// A renderedTarget is what one target's provider would get: from APNs' headers
+// and payload, or FCM's message.
+type renderedTarget struct {
+	Platform push.Platform   `json:"platform"`
+	Token    string          `json:"token"`
+	Headers  []header        `json:"headers,omitempty"`
+	Payload  json.RawMessage `json:"payload,omitempty"`
+	Message  json.RawMessage `json:"message,omitempty"`
+}
+
+type header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// render prints what would be sent, and enqueues nothing.
+func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
+	if where.remote() != "" {
+		return misusedf("--dry-run goes by the configuration: name that by --config instead of the HTTP API")
+	}
+	cfg, _, err := loadConfig(*where.config)
+	if err != nil {
+		return err
+	}
+	if s.file == "" {
+		return s.renderOne(cfg, 0, &s.n, out)
+	}
+	in, _, err := openInput(s.file, stdin)
+	if err != nil {
+		return misusedf("--file: %w", err)
+	}
+	defer in.Close()
+	failed := false
+	for all := newLines(in); ; {
+		text, number, err := all.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return err
+		}
+		var n *push.Notification
+		if err == nil {
+			n, err = push.Parse(text)
+		}
+		if err == nil {
+			err = s.renderOne(cfg, number, n, out)
+		} else {
+			err = refuse(out, number, err)
+		}
+		if errors.As(err, new(*exitError)) {
+			failed = true
+		} else if err != nil {
+			return err
+		}
+	}
+	if failed {
+		return told(exitFailed)
+	}
+	return nil
+}
+
+// refuse prints why a notification would not be taken.
+func refuse(out io.Writer, line int, why error) error {
+	if err := printJSON(out, resultOf(line, push.Result{Err: why})); err != nil {
+		return err
+	}
+	return told(exitFailed)
+}
+
+func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
+	limits := limitsOf(cfg.Limits)
+	if err := names.Faults(n, appsOf(cfg), limits); err != nil {
+		return refuse(out, line, err)
+	}
+	now := time.Now()
+	accepted, err := push.Accepted(n, now)
+	if err != nil {
+		return refuse(out, line, err)
+	}
+	if w := names.CategoryWarning(n.Category, limits.Configured()); w != "" && cfg.Limits.UnknownCategory == config.Warn {
+		warnUser(w)
+	}
+	r := rendering{Line: line, ID: accepted.ID}
+	for _, t := range accepted.Targets {
+		rendered, err := renderTarget(cfg.Apps[accepted.App], &accepted, t, now)
+		if err != nil {
+			return err
+		}
+		r.Targets = append(r.Targets, rendered)
+	}
+	if s.asJSON {
+		return printJSON(out, r)
+	}
+	return r.print(out)
+}
+
+func renderTarget(app config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
+	rendered := renderedTarget{Platform: t.Platform, Token: t.Token}
+	if t.Platform == push.FCM {
+		m, err := n.RenderFCM(t, now)
+		rendered.Message = m.JSON
+		return rendered, err
+	}
+	m, err := n.RenderAPNs(t)
+	rendered.Payload = m.Payload
+	topic := m.TopicSuffix // after what a simulated app has
+	if app.APNs != nil {
+		topic = app.APNs.Topic + topic
+	}
+	for _, h := range []header{
+		{"apns-id", m.ID}, {"apns-topic", topic}, {"apns-push-type", m.PushType}, {"apns-priority", strconv.Itoa(m.Priority)},
+		{"apns-expiration", unixOrNone(m.Expiration)}, {"apns-collapse-id", m.CollapseID},
+	} {
+		if h.Value != "" {
+			rendered.Headers = append(rendered.Headers, h)
+		}
+	}
+	return rendered, err
+}
+
+func unixOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(t.Unix(), 10)
+}
+
+// print writes r for a person.
+func (r *rendering) print(out io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "notification %s\n", r.ID)
+	for _, t := range r.Targets {
+		fmt.Fprintf(&b, "\n%s %s\n", t.Platform, t.Token)
+		for _, h := range t.Headers {
+			fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
+		}
+		text := t.Payload
+		if t.Platform == push.FCM {
+			text = t.Message
+		}
+		if err := json.Indent(&b, text, "", "  "); err != nil {
+			return err
+		}
+		b.WriteString("\n")
+	}
+	if _, err := out.Write(b.Bytes()); err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "Nothing was enqueued.")
+	return nil
+}
