@@ -50,6 +50,20 @@ const brief = 50_000
 // µs, where the caller's Request.Wait is not shorter.
 const waking = 1_000_000
 
+// reach is how many of a line come forward for one who gives up, so that a cancel
+// costs little, however long the line is: fewer where a rate counts many, among
+// whom each place is looked for.
+func (r *Request) reach() int {
+	const most, least, work = 500, 8, 50_000
+	count := 1
+	for _, s := range r.Scopes {
+		for _, rate := range s.Policy.Rates {
+			count = max(count, rate.Count)
+		}
+	}
+	return max(least, min(most, work/count))
+}
+
 // fitSteps bounds the search for a place among others. What is not found by then
 // is a place that does not hold, and its job is put off again when it comes.
 const fitSteps = 256
@@ -68,7 +82,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim
 	names = append(names, k.reserved, k.beyond)
 	args := make([]any, 0, 32)
 	args = append(args, op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), int64(slack), int64(brief), fitSteps, int64(waking), r.MaxBooked, r.Returned)
+		l.keep, l.life(), int64(slack), int64(brief), fitSteps, int64(waking), r.reach(), r.MaxBooked, r.Returned)
 	if g := r.general(); g != nil {
 		names = append(names, k.sent, k.booked)
 		args = g.Policy.appendArgs(args)

@@ -3,8 +3,8 @@
 --
 -- KEYS  reserved, beyond; for the general scope: sent, booked; for the category's: sent, booked, line
 -- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
---       slack, brief, steps, waking, how many may wait or 0, 1 for one that comes back, then
---       for each scope 0 for none, 1, or 2 for an exempt one, and if not 0: margin, number
+--       slack, brief, steps, waking, reach, how many may wait or 0, 1 for one that comes back,
+--       then for each scope 0 for none, 1, or 2 for an exempt one, and if not 0: margin, number
 --       of rules, {n, period}…
 -- Instants and periods are in µs of this server's clock.
 --
@@ -17,9 +17,10 @@ local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
 local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
 local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
 local slack, brief, steps, waking = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
-local most, back = tonumber(ARGV[14]), ARGV[15] == '1'
+local reach = tonumber(ARGV[14])
+local most, back = tonumber(ARGV[15]), ARGV[16] == '1'
 
-local reserved, beyond, key, arg = KEYS[1], KEYS[2], 2, 15
+local reserved, beyond, key, arg = KEYS[1], KEYS[2], 2, 16
 local function nextkey() key = key + 1; return KEYS[key] end
 local function nextarg() arg = arg + 1; return tonumber(ARGV[arg]) end
 
@@ -112,8 +113,11 @@ end
 -- the instant, entry 0 the last up to it. Each is read once, when it is asked for.
 -- The sets may change only by what is entered too.
 local function walk(sets, from)
-  local w = {sets = sets, from = from, rank = {}, page = {}, score = {}, waits = {}, read = 0, passed = 0}
-  for i, set in ipairs(sets) do w.rank[i], w.page[i] = redis.call('ZCOUNT', set, '-inf', text(from)), {at = 2} end
+  local w = {sets = sets, from = from, rank = {}, page = {}, score = {}, waits = {}, read = 0, passed = 0, before = 0}
+  for i, set in ipairs(sets) do
+    w.rank[i], w.page[i] = redis.call('ZCOUNT', set, '-inf', text(from)), {at = 2}
+    w.before = w.before + w.rank[i]
+  end
   return w
 end
 
@@ -137,6 +141,16 @@ local function oldest(w)
   return instant, first
 end
 
+-- fill reads a page of what follows that instant, up to where the walk began.
+local function fill(w, instant)
+  local following, index = walk(w.sets, instant), 1
+  for _, set in ipairs(w.sets) do index = index - redis.call('ZCOUNT', set, '(' .. text(instant), text(w.from)) end
+  for i = index, math.min(index + page - 1, 0) do
+    local score, set = oldest(following)
+    if w.score[i] == nil then w.score[i], w.waits[i] = score, set > 1 end
+  end
+end
+
 -- entry answers the walk's entry with that index, or nil, and whether it is of
 -- one who waits.
 local function entry(w, index)
@@ -148,9 +162,11 @@ local function entry(w, index)
     w.read = w.read + 1
     w.score[w.read], w.waits[w.read] = instant, set > 1
   end
+  if index <= -w.before then return nil end
   if w.score[index] == nil then
     w.score[index], set = newest(w.sets, 1 - index, w.from)
     w.score[index], w.waits[index] = w.score[index] or false, (set or 1) > 1
+    if w.score[index] and w.score[index - 1] and w.score[index - 2] then fill(w, w.score[index]) end -- one after another
   end
   return w.score[index] or nil, w.waits[index]
 end
@@ -222,6 +238,21 @@ local function put(set, instant, name)
   live(set)
 end
 
+-- many makes a call with many arguments as a few: unpack takes so many only.
+local function many(command, key, list)
+  for i = 1, #list, 2000 do redis.call(command, key, unpack(list, i, math.min(i + 1999, #list))) end
+end
+
+-- scores answers the names' scores in the set, false for one that is not there.
+local function scores(set, names)
+  local all = {}
+  for i = 1, #names, 2000 do
+    local some = redis.call('ZMSCORE', set, unpack(names, i, math.min(i + 1999, #names)))
+    for k = 1, math.min(2000, #names - i + 1) do all[i + k - 1] = some[k] end
+  end
+  return all
+end
+
 -- taken is a walk over all that takes a place among the general limits.
 local function taken(from) return walk({all.sent, all.booked, reserved}, from) end
 
@@ -235,17 +266,30 @@ local function first(ahead)
   return instant
 end
 
+-- mirrored reports whether the entry with that rank of the category's part of
+-- booked has its slot there.
+local function mirrored(rank)
+  local entry = redis.call('ZRANGE', cat.booked, rank, rank, 'WITHSCORES')
+  return not entry[1] or entry[2] == redis.call('ZSCORE', all.booked, entry[1])
+end
+
 -- mirror gives the category's part of booked the slots that its entries have
--- there. Requests of other categories move them, and see only the newest: when
--- that has its slot, so have the others.
+-- there. Requests of other categories move them: who comes forward for a cancel
+-- is among the first, else all of them move.
 local function mirror()
-  if not all or not cat then return end
-  local last = redis.call('ZREVRANGE', cat.booked, 0, 0, 'WITHSCORES')
-  if not last[1] or last[2] == redis.call('ZSCORE', all.booked, last[1]) then return end
-  for _, name in ipairs(redis.call('ZRANGE', cat.booked, 0, -1)) do
-    local slot = redis.call('ZSCORE', all.booked, name)
-    if slot then redis.call('ZADD', cat.booked, slot, name) else redis.call('ZREM', cat.booked, name) end
+  if not all or not cat or mirrored(-1) and mirrored(0) then return end
+  local names = redis.call('ZRANGE', cat.booked, 0, -1)
+  local slots, gone, there = scores(all.booked, names), {}, {}
+  for i, name in ipairs(names) do
+    if slots[i] then
+      there[#there + 1] = slots[i]
+      there[#there + 1] = name
+    else
+      gone[#gone + 1] = name
+    end
   end
+  many('ZREM', cat.booked, gone)
+  many('ZADD', cat.booked, there)
   live(cat.booked)
 end
 
@@ -255,18 +299,23 @@ end
 -- first, and gets no slot sooner than that takes: who is behind, and awake, would
 -- else be granted a slot ahead that leaves no room for it. Where places are
 -- reserved, each slot is one that the general limits have room for.
+--
+-- A cancel may come at any time and from anybody: it moves the first of the line
+-- only, and none of them back. The others have gained nothing when their turn comes.
+local partial = op == 'cancel' or op == 'leave'
 local lead = (op == 'acquire' or op == 'reschedule') and math.min(wait, waking) or 0
 local function shift(s, line, ahead, moved)
   redis.call('ZREMRANGEBYSCORE', line, '-inf', text(now - keep)) -- nobody comes for them
   if s == all and cat then redis.call('ZREMRANGEBYSCORE', cat.booked, '-inf', text(now - keep)) end
   local among = s == all and any(reserved)
-  local entries = redis.call('ZRANGE', line, 0, -1, 'WITHSCORES')
-  if among then redis.call('DEL', line) end
+  local entries = redis.call('ZRANGE', line, 0, partial and reach - 1 or -1, 'WITHSCORES')
+  local names = {}
+  for i = 1, #entries, 2 do names[#names + 1] = entries[i] end
+  if among then many('ZREM', line, names) end
   local places, slots = {}, {}
   if s == cat and any(reserved) then
-    for i = 1, #entries, 2 do
-      places[i] = redis.call('ZREM', reserved, entries[i]) == 1
-    end
+    places = scores(reserved, names)
+    many('ZREM', reserved, names)
   end
   local general = all and (among or s == cat) and entries[1] and taken(math.min(now, entries[2] - 1))
   for i = 1, #entries, 2 do
@@ -279,8 +328,9 @@ local function shift(s, line, ahead, moved)
       if free and free > slot then slot = free end
     end
     if name ~= id then slot = math.max(slot, math.min(old, now + lead)) end
-    local reserves = among or all and places[i]
+    local reserves = among or all and places[k + 1]
     if reserves then slot = fit(all, general, slot, all.margin) end
+    if partial then slot = math.min(slot, old) end
     if slot <= now and old <= now then slot = old end
     if reserves then enter(general, slot) end
     slots[k + 1] = slot
@@ -290,11 +340,20 @@ local function shift(s, line, ahead, moved)
       moved[#moved + 1] = s == all and 1 or 2
     end
   end
+  local held, changed = {}, {}
   for k, slot in ipairs(slots) do -- now that the walk is over
-    local name, old = entries[2 * k - 1], tonumber(entries[2 * k])
-    if places[2 * k - 1] then redis.call('ZADD', reserved, text(slot), name) end
-    if among or slot ~= old then redis.call('ZADD', line, text(slot), name) end
+    local at = text(slot)
+    if places[k] then
+      held[#held + 1] = at
+      held[#held + 1] = names[k]
+    end
+    if among or slot ~= tonumber(entries[2 * k]) then
+      changed[#changed + 1] = at
+      changed[#changed + 1] = names[k]
+    end
   end
+  many('ZADD', reserved, held)
+  many('ZADD', line, changed)
   live(line)
   if s == all then mirror() else live(reserved) end
 end
@@ -491,12 +550,11 @@ local function lift(set, which, moved)
 end
 local function liftall(moved)
   if cat and cat.free then
-    for _, name in ipairs(lift(cat.line, 2, moved)) do redis.call('ZREM', reserved, name) end
+    many('ZREM', reserved, lift(cat.line, 2, moved))
   end
   if cat and cat.exempt then
-    for _, name in ipairs(lift(cat.booked, 2, moved)) do
-      if all then redis.call('ZREM', all.booked, name) end
-    end
+    local names = lift(cat.booked, 2, moved)
+    if all then many('ZREM', all.booked, names) end
   end
   if all and all.free then
     lift(all.booked, 1, moved)

@@ -177,7 +177,7 @@ func (m *Memory) Timeline(ctx context.Context, r Request) (Timeline, error) {
 // without scopes has none.
 func (m *Memory) visit(r *Request) (*visit, bool) {
 	v := &visit{now: m.now().UnixMicro(), keep: m.keep, id: r.ID,
-		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds(), most: r.MaxBooked, back: r.Returned}
+		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds(), most: r.MaxBooked, back: r.Returned, reach: r.reach()}
 	if len(r.Scopes) == 0 {
 		return v, false
 	}

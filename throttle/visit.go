@@ -15,10 +15,12 @@ type visit struct {
 	// general limits.
 	reserved *set
 
-	most   int              // how many may wait, 0 for any number
-	back   bool             // it comes back
-	class  string           // its category
-	beyond map[string]entry // the last instant of those without a slot, by category
+	most    int              // how many may wait, 0 for any number
+	back    bool             // it comes back
+	reach   int              // how many then
+	partial bool             // only the first of a line move, and none back
+	class   string           // its category
+	beyond  map[string]entry // the last instant of those without a slot, by category
 
 	sent, booked, lined entry // what the notification holds
 	held                entry // the slot it comes for
@@ -65,10 +67,15 @@ func (v *visit) shift(s *limited) {
 	}
 	among := s.which == 1 && v.reserved.len() > 0
 	entries := slices.Clone(line.list)
+	if v.partial {
+		entries = entries[:min(len(entries), v.reach)]
+	}
 	places := make([]bool, len(entries))
 	switch {
 	case among:
-		line.trim(math.MaxInt64)
+		for _, e := range entries {
+			line.drop(e.name)
+		}
 	case s.which == 2:
 		for i, e := range entries {
 			places[i] = v.reserved.score(e.name) != none
@@ -93,6 +100,9 @@ func (v *visit) shift(s *limited) {
 		}
 		if among || v.all != nil && places[k] {
 			slot, _ = v.agree(slot)
+		}
+		if v.partial {
+			slot = min(slot, e.at)
 		}
 		if among {
 			line.put(e.name, e.at)
@@ -122,8 +132,8 @@ func (v *visit) mirror() {
 	if v.all == nil || v.cat == nil || v.cat.booked.len() == 0 {
 		return
 	}
-	last := v.cat.booked.list[v.cat.booked.len()-1]
-	if v.all.booked.score(last.name) == last.at {
+	first, last := v.cat.booked.list[0], v.cat.booked.list[v.cat.booked.len()-1]
+	if v.all.booked.score(first.name) == first.at && v.all.booked.score(last.name) == last.at {
 		return
 	}
 	for _, e := range slices.Clone(v.cat.booked.list) {
@@ -500,6 +510,7 @@ func (v *visit) leave() {
 
 // moveUp moves those up who wait behind what the notification held.
 func (v *visit) moveUp() {
+	v.partial = true
 	if v.booked != none && v.all.booked.since(v.booked) > 0 || v.sent != none {
 		v.shift(v.all)
 	}
