@@ -42,7 +42,7 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix), holds: NewHolds(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
-		puller:     newPuller(o.Queue, o.Records, routes, o.Log),
+		puller:     newPuller(o.Queue, o.Records, routes, o.RedisLog),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.puller.aside = h.keepAside
