@@ -10,7 +10,6 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
@@ -45,8 +44,9 @@ type API struct {
 	keys     keys
 	backlog  backlog
 	foreign  *http.CrossOriginProtection
-	requests chan struct{} // holds one entry for each that is being answered
-	bodies   budget
+	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
+	bodies   *budget
+	failures failures
 	lookout  lookout
 }
 
@@ -57,7 +57,8 @@ func New(o Options) *API {
 		a.log = slog.Default()
 	}
 	a.SetTokens(o.HTTP.Tokens)
-	a.bodies = newBudget(int64(o.HTTP.MaxBody), o.HTTP.Timeout)
+	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
+	a.failures = failures{log: a.log}
 	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
@@ -78,7 +79,10 @@ func New(o Options) *API {
 }
 
 // Close waits for what the API does besides answering.
-func (a *API) Close() { a.backlog.measuring.Wait() }
+func (a *API) Close() {
+	a.backlog.measuring.Wait()
+	a.failures.close()
+}
 
 var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json describes what there is."}
 
@@ -94,13 +98,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			a.fail(w, r, r.Pattern, "", &problem{Status: http.StatusInternalServerError})
 		}
 	}()
-	select {
-	case a.requests <- struct{}{}:
-		defer func() { <-a.requests }()
-	default:
-		a.fail(w, r, "", "", &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests are being answered.", retryAfter: time.Second})
-		return
-	}
 	// The mux would redirect to a clean path.
 	if escaped := r.URL.EscapedPath(); len(escaped) > maxPath || escaped != path.Clean(escaped) {
 		a.fail(w, r, "", "", errNotFound)
@@ -159,14 +156,22 @@ func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who stri
 		if err := checkBody(req, int64(a.o.HTTP.MaxBody)); err != nil {
 			return reply{}, err
 		}
-		giveBack, err := a.bodies.take(req)
+		charge, err := a.bodies.begin(req.Context(), who)
 		if err != nil {
 			return reply{}, err
 		}
-		defer giveBack()
-		if c.body, err = readBody(w, req, int64(a.o.HTTP.MaxBody)); err != nil {
+		defer charge.giveBack()
+		c.body, err = readBody(w, req, charge, int64(a.o.HTTP.MaxBody))
+		charge.arrived()
+		if err != nil {
 			return reply{}, err
 		}
+	}
+	select {
+	case a.requests <- struct{}{}:
+		defer func() { <-a.requests }()
+	default:
+		return reply{}, errTooMuchWork
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), a.o.HTTP.Timeout)
 	defer cancel()

@@ -39,7 +39,7 @@ func (a *API) identify(r *http.Request, roles []config.Role) (string, error) {
 	}
 	token := bearer(r)
 	if token == nil {
-		return "", errUnknownToken
+		return "", errNoToken
 	}
 	hash := config.Hash(sha256.Sum256(token))
 	var known *config.Token
@@ -64,7 +64,10 @@ func (a *API) Knows(r *http.Request) bool {
 	return err == nil
 }
 
-var errUnknownToken = &problem{Status: http.StatusUnauthorized, Detail: "Send a token: Authorization: Bearer TOKEN."}
+var (
+	errNoToken      = &problem{Status: http.StatusUnauthorized, Detail: "Send a token: Authorization: Bearer TOKEN."}
+	errUnknownToken = &problem{Status: http.StatusUnauthorized, Detail: "This token is not known."}
+)
 
 // bearer answers the token that comes with the request, or nil.
 // Source: RFC 6750, section 2.1.

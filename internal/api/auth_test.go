@@ -61,6 +61,13 @@ func TestTokens(t *testing.T) {
 			req.Header["Authorization"] = []string{header}
 		}
 		answer := r.send(http.StatusUnauthorized, req, "")
+		says := "Send a token: Authorization: Bearer TOKEN."
+		if bearer(req) != nil {
+			says = "This token is not known."
+		}
+		if p := answer.problem(t); p.Detail != says {
+			t.Errorf("%q: %q", header, p.Detail)
+		}
 		if answer.Header.Get("WWW-Authenticate") != `Bearer realm="pushpace"` {
 			t.Errorf("%q: %v", header, answer.Header)
 		}

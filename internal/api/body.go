@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 )
 
 // readAhead is how much room a body gets before it has arrived.
@@ -26,16 +27,16 @@ func checkBody(r *http.Request, most int64) error {
 }
 
 // readBody reads a body.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+func readBody(w http.ResponseWriter, r *http.Request, charge *charge, most int64) ([]byte, error) {
 	room := r.ContentLength
 	if room < 0 || room > readAhead {
 		room = readAhead
 	}
 	body := bytes.NewBuffer(make([]byte, 0, room+bytes.MinRead))
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most))
+	_, err := body.ReadFrom(charge.reader(r.Context(), http.MaxBytesReader(w, r.Body, most)))
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil, errors.As(err, &tooLarge):
+	case err == nil, errors.As(err, &tooLarge), errors.Is(err, errNoRoom):
 		return body.Bytes(), err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, &problem{Status: http.StatusRequestTimeout, Detail: "The body did not arrive in time."}
@@ -43,6 +44,26 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 		return nil, &problem{Status: statusGone, cause: err}
 	}
 	return nil, &problem{Status: http.StatusBadRequest, Detail: "The body cannot be read."}
+}
+
+const (
+	// discardBytes and discardTime bound what is read of a body that is too large
+	// once it is refused: a whole batch of the largest notifications.
+	discardBytes = 64 << 20
+	discardTime  = 3 * time.Second
+)
+
+// discard reads on after the answer, which a client that has not sent everything
+// would never see: the end of the connection would reset it.
+func discard(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
+		return // the answer arrives by itself, or the body is not on its way
+	}
+	on := http.NewResponseController(w)
+	if on.Flush() != nil || on.SetReadDeadline(time.Now().Add(discardTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, discardBytes)
 }
 
 // isJSONBody reports whether the body is plain JSON.

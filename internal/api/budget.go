@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -15,32 +17,124 @@ const (
 	bodyBudget = 32 << 20
 	// budgetWait is how long a request waits for a part of it.
 	budgetWait = time.Second
+	// shares is what a token gets of it at most: the others go on beside one that
+	// sends many bodies, or slow ones.
+	shares = 2
 )
 
-// A budget bounds the bytes of the bodies in flight.
+// A budget bounds the bodies in flight, of all tokens together and of each: how
+// many arrive at once, and their bytes, as they arrive and until the answer.
 type budget struct {
-	bytes *semaphore.Weighted
-	most  int64 // of one body
+	all   room
+	share room // as large as each token's
 	wait  time.Duration
+
+	mu     sync.Mutex
+	tokens map[string]*room // by name
 }
 
-func newBudget(most int64, timeout time.Duration) budget {
-	return budget{semaphore.NewWeighted(max(bodyBudget, most)), most, min(budgetWait, timeout)}
+// A room has space for so many bodies and bytes.
+type room struct {
+	most          [2]int64
+	bodies, bytes *semaphore.Weighted
 }
 
-// take waits a moment until there is room for the request's body, and answers how
-// to give it back.
-func (b *budget) take(r *http.Request) (giveBack func(), err error) {
-	size := r.ContentLength
-	if size < 0 { // not known
-		size = b.most
+func newRoom(bodies, bytes int64) room {
+	return room{[2]int64{bodies, bytes}, semaphore.NewWeighted(bodies), semaphore.NewWeighted(bytes)}
+}
+
+func newBudget(bodies int, most int64, timeout time.Duration) *budget {
+	bytes := max(bodyBudget, most)
+	return &budget{
+		all: newRoom(int64(bodies), bytes), share: newRoom(max(1, int64(bodies)/shares), max(most, bytes/shares)),
+		wait: min(budgetWait, timeout), tokens: map[string]*room{},
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), b.wait)
+}
+
+// of answers a token's room. Their names are the configuration's.
+func (b *budget) of(token string) *room {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.tokens[token]
+	if own == nil {
+		made := newRoom(b.share.most[0], b.share.most[1])
+		own = &made
+		b.tokens[token] = own
+	}
+	return own
+}
+
+// A charge is what one body takes of the budget. Say when it has arrived, and give
+// it back.
+type charge struct {
+	*budget
+	own   *room
+	bytes int64
+}
+
+// begin takes the room of a body of which nothing has arrived.
+func (b *budget) begin(ctx context.Context, token string) (*charge, error) {
+	own := b.of(token)
+	if err := b.take(ctx, 1, own.bodies, b.all.bodies); err != nil {
+		return nil, err
+	}
+	return &charge{budget: b, own: own}, nil
+}
+
+// take takes n of both, and waits a moment for them.
+func (b *budget) take(ctx context.Context, n int64, own, all *semaphore.Weighted) error {
+	if own.TryAcquire(n) {
+		if all.TryAcquire(n) {
+			return nil
+		}
+		own.Release(n)
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
-	if b.bytes.Acquire(ctx, size) != nil {
-		return nil, errNoRoom
+	if own.Acquire(ctx, n) != nil {
+		return errNoRoom
 	}
-	return func() { b.bytes.Release(size) }, nil
+	if all.Acquire(ctx, n) != nil {
+		own.Release(n)
+		return errNoRoom
+	}
+	return nil
 }
 
-var errNoRoom = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many bytes of requests are being read.", retryAfter: pause}
+// arrived says that no more of it is read.
+func (c *charge) arrived() {
+	c.own.bodies.Release(1)
+	c.all.bodies.Release(1)
+}
+
+// giveBack says that it is needed no longer.
+func (c *charge) giveBack() {
+	c.own.bytes.Release(c.bytes)
+	c.all.bytes.Release(c.bytes)
+}
+
+// reader charges what it reads.
+func (c *charge) reader(ctx context.Context, r io.Reader) io.Reader { return &charged{c, ctx, r} }
+
+type charged struct {
+	*charge
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (c *charged) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if n > 0 {
+		if err := c.take(c.ctx, int64(n), c.own.bytes, c.all.bytes); err != nil {
+			return 0, err
+		}
+		c.bytes += int64(n)
+	}
+	return n, err
+}
+
+var (
+	errNoRoom      = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests, or bytes of them, are being read.", retryAfter: pause}
+	errTooMuchWork = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many requests are being answered.", retryAfter: pause}
+)

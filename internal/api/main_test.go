@@ -8,4 +8,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	// a connection that is closed waits half a second for its client
+	goleak.VerifyTestMain(m, redistest.Dialing(), goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}

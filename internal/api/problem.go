@@ -79,7 +79,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &faults):
 		return invalid(faultsAt("", faults))
 	case errors.As(err, &tooLarge):
-		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes.", tooLarge.Limit)}
+		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes: split the batch.", tooLarge.Limit)}
 	case errors.Is(err, push.ErrUnknownID):
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
 	case errors.Is(err, push.ErrConflict):
@@ -159,7 +159,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	if p.cause != nil {
 		attrs = append(attrs, slog.String("cause", cause(p.cause)))
 	}
-	a.log.LogAttrs(r.Context(), level, "a request failed", attrs...)
+	if a.failures.told(p.Status) {
+		a.log.LogAttrs(r.Context(), level, "a request failed", attrs...)
+	}
 	if p.Status == statusGone {
 		return
 	}
@@ -179,6 +181,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 		panic(err)
 	}
 	writeJSON(w, p.Status, "application/problem+json", text)
+	if p.Status == http.StatusRequestEntityTooLarge {
+		discard(w, r)
+	}
 }
 
 // method is the request's method, if it is one of HTTP's own.

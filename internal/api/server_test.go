@@ -94,67 +94,6 @@ func TestHugeBodyIsNotAwaited(t *testing.T) {
 	}
 }
 
-// More requests at once than are allowed are told to come again.
-func TestRequestsAreBounded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = 1 })
-	s := r.listen(nil)
-	conn, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\nContent-Length: 200\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-		t.Fatalf("%q, %v", line, err) // it is being read
-	}
-	answer := raw(t, s, "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
-		t.Errorf("%+v", answer)
-	}
-}
-
-// Bodies that are together more than there is memory for wait for each other a
-// moment, however large they say they are, or whether they say it.
-func TestBodiesInFlightAreBounded(t *testing.T) {
-	t.Parallel()
-	for name, size := range map[string]string{"known": "Content-Length: " + itoa(4<<20), "unknown": "Transfer-Encoding: chunked"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			s := r.listen(nil)
-			for range bodyBudget / (4 << 20) {
-				conn, err := net.Dial("tcp", s.Addr())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer conn.Close()
-				if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\n"+size+"\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
-				if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-					t.Fatalf("%q, %v", line, err) // it is being read
-				}
-				defer func() { // the next one has its room
-					_ = conn.Close()
-					for deadline := time.Now().Add(10 * time.Second); r.try(notification("late", "ada")) == http.StatusServiceUnavailable; {
-						if time.Now().After(deadline) {
-							t.Fatal("the room is not given back")
-						}
-					}
-				}()
-			}
-			answer := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
-			if answer.Header.Get("Retry-After") != "1" {
-				t.Errorf("%+v", answer)
-			}
-			r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/one", "") // which needs none
-		})
-	}
-}
-
 // A shutdown lets what is under way end, and accepts nothing more.
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()

@@ -24,9 +24,10 @@ type HTTP struct {
 	// MaxQueue is how many notifications may wait before no more are taken; it is
 	// measured about once a second. 1,000,000 by default, 1 to 1,000,000,000.
 	MaxQueue int `yaml:"max_queue"`
-	// MaxRequests is how many requests are answered at once; more are told to come
-	// again, and so are those whose bodies would together be over 32 MiB, or
-	// MaxBody if that is more. 512 by default, 1 to 100,000.
+	// MaxRequests is how many requests are answered at once, and how many bodies
+	// arrive at once; more are told to come again, and so are those whose bodies
+	// would together be over 32 MiB, or MaxBody if that is more, by what has arrived
+	// of them. The bodies of one token get half of both. 512 by default, 1 to 100,000.
 	MaxRequests int `yaml:"max_requests"`
 	// ReadTimeout is how long a request may take to arrive. 10 s by default, 100 ms
 	// to 10 min.

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// stalled begins a request whose body does not end, and waits until it is read.
+func stalled(t *testing.T, s *Server, size, part string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, head+"Expect: 100-continue\r\n"+size+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := io.WriteString(conn, part); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patientReads has bodies stall for as long as a test takes.
+func patientReads(o *config.HTTP) { o.ReadTimeout = time.Minute }
+
+// Bodies that say how large they are and do not come take no bytes of the budget.
+func TestDeclaredBodiesTakeNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(patientReads)
+	for range 2 * bodyBudget / (4 << 20) {
+		stalled(t, s, "Content-Length: "+itoa(4<<20), "{")
+	}
+	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+}
+
+// A token whose requests never end has its share of them; other tokens go on, and
+// what has no body needs none.
+func TestUnfinishedRequests(t *testing.T) {
+	t.Parallel()
+	const most = 40
+	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = most })
+	s := r.listen(patientReads)
+	for range most / shares {
+		stalled(t, s, "Transfer-Encoding: chunked", "")
+	}
+	answer := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
+	if answer.Header.Get("Retry-After") != "1" {
+		t.Errorf("%+v", answer)
+	}
+	r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/one", "")
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "")
+	r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", notification("one", "ada"))
+}
+
+// So it has its share of the bytes, which it gets back.
+func TestBodiesInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(patientReads)
+	part := strings.Repeat(" ", 4<<20-1)
+	for range bodyBudget / shares / (4 << 20) {
+		stalled(t, s, "Content-Length: "+itoa(4<<20), part)
+	}
+	own := r.api.bodies.of("shop")
+	for deadline := time.Now().Add(20 * time.Second); own.bytes.TryAcquire(1 << 10); own.bytes.Release(1 << 10) {
+		if time.Now().After(deadline) { // what was sent has arrived by now
+			t.Fatal("the bytes are not bounded")
+		}
+	}
+	large := func(id string) string { return "[" + notification(id, "ada") + strings.Repeat(" ", 1<<20) + "]" }
+	r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", large("one"))
+	r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/none", "")
+	r.do(http.StatusAccepted, operatorToken, "POST", "/v1/notifications", large("two"))
+	_ = s.http.Close()
+	for deadline := time.Now().Add(20 * time.Second); r.try(large("three")) == http.StatusServiceUnavailable; {
+		if time.Now().After(deadline) {
+			t.Fatal("the room is not given back")
+		}
+	}
+}
+
+// More requests at once than are allowed are told to come again.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = 1 })
+	r.api.requests <- struct{}{}
+	for _, path := range []string{"/v1/limits", "/v1/audit"} {
+		if answer := r.do(http.StatusServiceUnavailable, viewerToken, "GET", path, ""); answer.Header.Get("Retry-After") != "1" {
+			t.Errorf("%+v", answer)
+		}
+	}
+	<-r.api.requests
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "")
+}
+
+// A client that sends all of a body before it reads sees that it is too large,
+// however it is sent.
+func TestTooLargeIsAnswered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.listen(nil)
+	for name, body := range map[string]string{
+		"a batch":       "Content-Length: " + itoa(6<<20) + "\r\n\r\n" + strings.Repeat(" ", 6<<20),
+		"a large one":   "Content-Length: " + itoa(40<<20) + "\r\n\r\n" + strings.Repeat(" ", 40<<20),
+		"not announced": "Transfer-Encoding: chunked\r\n\r\n800000\r\n" + strings.Repeat(" ", 8<<20) + "\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := raw(t, s, head+body)
+			var p problem
+			if err := json.NewDecoder(answer.Body).Decode(&p); err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge ||
+				!answer.Close || p.Detail != "The body is larger than 4194304 bytes: split the batch." {
+				t.Errorf("%d %+v, %v", answer.StatusCode, p, err)
+			}
+		})
+	}
+}
+
+// Who knocks without a token again and again does not fill the log.
+func TestFailuresAreCounted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const requests = 20_000
+	for range requests {
+		recorder := httptest.NewRecorder()
+		r.api.ServeHTTP(recorder, httptest.NewRequest("GET", "/v1/audit", nil))
+		if recorder.Code != http.StatusUnauthorized {
+			t.Fatalf("%d", recorder.Code)
+		}
+	}
+	r.do(http.StatusForbidden, producerToken, "GET", "/v1/audit", "") // which is another matter
+	r.api.Close()
+	lines, told := r.log.lines(), 0
+	for _, text := range lines {
+		var line struct {
+			Msg      string
+			Status   int
+			Requests int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case line.Status == http.StatusUnauthorized && line.Requests > 0:
+			told += line.Requests
+		case line.Status == http.StatusUnauthorized:
+			told++
+		}
+	}
+	if told != requests || len(lines) > 10*failuresTold || !strings.Contains(strings.Join(lines, ""), `"status":403`) {
+		t.Errorf("%d lines tell of %d requests", len(lines), told)
+	}
+}

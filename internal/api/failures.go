@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// failuresTold is how many requests of the same status are told one by one
+	// within failuresEvery; the others are counted.
+	failuresTold  = 50
+	failuresEvery = 10 * time.Second
+)
+
+// failures have the log hold against who knocks without a token, or too often.
+type failures struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	counts map[int]*failed // by status
+}
+
+// A failed is how many requests have failed since its timer began.
+type failed struct {
+	timer *time.Timer
+	told  int
+	more  int
+}
+
+// told reports whether a request with that answer is told by itself.
+func (f *failures) told(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, statusGone, http.StatusServiceUnavailable:
+	default:
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.counts[status]
+	if c == nil {
+		if f.counts == nil {
+			f.counts = map[int]*failed{}
+		}
+		c = &failed{timer: time.AfterFunc(failuresEvery, func() { f.sum(status) })}
+		f.counts[status] = c
+	}
+	if c.told < failuresTold {
+		c.told++
+		return true
+	}
+	c.more++
+	return false
+}
+
+// sum tells how many were counted.
+func (f *failures) sum(status int) {
+	f.mu.Lock()
+	c := f.counts[status]
+	delete(f.counts, status)
+	f.mu.Unlock()
+	if c != nil && c.more > 0 {
+		f.log.LogAttrs(context.Background(), slog.LevelWarn, "more requests failed like those before",
+			slog.Int("status", status), slog.Int("requests", c.more), slog.Duration("within", failuresEvery))
+	}
+}
+
+// close tells what was counted so far.
+func (f *failures) close() {
+	f.mu.Lock()
+	var open []int
+	for status, c := range f.counts {
+		c.timer.Stop()
+		open = append(open, status)
+	}
+	f.mu.Unlock()
+	for _, status := range open {
+		f.sum(status)
+	}
+}
