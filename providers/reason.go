@@ -45,3 +45,11 @@ const (
 	// Unrecorded: what became of too many attempts is not known.
 	Unrecorded Reason = "unrecorded"
 )
+
+// Reasons lists those above.
+func Reasons() []Reason {
+	return []Reason{
+		OK, DryRun, DialFailed, TimedOut, ConnectionLost, Cancelled, TooLate, TLSRefused, Unreadable, Unknown, Invalid,
+		UnknownApp, UnknownCategory, LineFull, DeadTokenSpike, NoProvider, Unrecorded,
+	}
+}

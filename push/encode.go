@@ -46,6 +46,9 @@ const (
 	MalformedEnvelope MalformedReason = "envelope"
 )
 
+// MalformedReasons are all of them.
+var MalformedReasons = []MalformedReason{MalformedJSON, MalformedVersion, MalformedSize, MalformedNotification, MalformedEnvelope}
+
 // Error names the reason, and more if there is.
 func (e *MalformedError) Error() string {
 	if e.Err == nil {

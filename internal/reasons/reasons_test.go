@@ -1,0 +1,101 @@
+package reasons
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// docs/reasons.md explains every word that there is, and no other.
+func TestEachIsExplained(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/reasons.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		sections[title] = body
+	}
+	row := regexp.MustCompile("(?m)^\\| ((?:`\\w+`(?:, )?)+) \\| (.+) \\| (.+) \\|$")
+	for _, set := range Sets() {
+		var explained []string
+		for _, m := range row.FindAllStringSubmatch(sections[set.Title], -1) {
+			for _, word := range strings.Split(m[1], ", ") {
+				explained = append(explained, strings.Trim(word, "`"))
+			}
+		}
+		words := slices.Sorted(slices.Values(set.Words))
+		slices.Sort(explained)
+		if !slices.Equal(words, explained) {
+			t.Errorf("%s: the page has\n%q, the code\n%q", set.Title, explained, words)
+		}
+		delete(sections, set.Title)
+	}
+	for title := range sections {
+		t.Errorf("the page has %q, the code does not", title)
+	}
+}
+
+// Each constant of these types is in one of the sets.
+func TestEachIsListed(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{"": true, "accepting": true} // the latter is told as waiting
+	for _, set := range Sets() {
+		for _, word := range set.Words {
+			listed[word] = true
+		}
+	}
+	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
+	seen := 0
+	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker", "internal/redisconn"} {
+		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(parsed, func(n ast.Node) bool {
+				spec, ok := n.(*ast.ValueSpec)
+				if !ok || len(spec.Values) != 1 || !slices.Contains(types, nameOf(spec.Type)) {
+					return true
+				}
+				if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+					word, _ := strconv.Unquote(literal.Value)
+					if seen++; !listed[word] {
+						t.Errorf("%s: %s is in no set", file, word)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if seen < 80 {
+		t.Errorf("only %d constants are found", seen)
+	}
+}
+
+// nameOf is a type's name without its package.
+func nameOf(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.Ident:
+		return t.Name
+	case *ast.SelectorExpr:
+		return t.Sel.Name
+	}
+	return ""
+}
