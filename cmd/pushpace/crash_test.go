@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -24,9 +25,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Workers are killed three times, Redis once, and a provider fails for a while.
-// Nothing is lost, nothing exceeds a limit, and what is delivered twice was
-// being sent at a kill.
+// Workers are killed three times, Redis once, and a provider fails for a while,
+// while some notifications expire, are superseded and cancelled. Nothing is lost,
+// nothing exceeds a limit, what is delivered twice was being sent at a kill, and
+// nothing that was sent ends as not sent.
 func TestCrashes(t *testing.T) {
 	switch {
 	case testing.Short():
@@ -36,7 +38,7 @@ func TestCrashes(t *testing.T) {
 	}
 	t.Parallel()
 	const users, each, kills = 200, 25, 3
-	const between = 1000 // deliveries from one kill to the next
+	const between = 800 // deliveries from one kill to the next
 	policy := throttle.Policy{MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}}}
 	c := newCrashSite(t, policy, 5*time.Millisecond)
 	workers := []*program{c.serve(t), c.serve(t), c.serve(t)}
@@ -49,6 +51,9 @@ func TestCrashes(t *testing.T) {
 		producers.Go(func() {
 			for i := p; i < users*each; i += 8 {
 				c.enqueue(t, producer, i, fmt.Sprintf("user-%d", i%users))
+				if fateOf(i) == cancelled {
+					c.cancel(t, producer, fmt.Sprintf("n-%d", i))
+				}
 			}
 		})
 	}
@@ -85,7 +90,7 @@ func TestCrashes(t *testing.T) {
 		t.Errorf("audit: exit status %d: %s%s", status, &audit.stdout, &audit.stderr)
 	}
 	admitted := admissions(t, c.client, "shop", users)
-	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 || len(admitted) < users*each {
+	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found)
 	}
 	// A push comes as late after its admission as the machine holds it up, and not
@@ -162,11 +167,51 @@ func (c *crashSite) enqueue(t *testing.T, producer *push.Producer, i int, user s
 	if i%2 == 1 {
 		n.Targets[0] = push.Target{Platform: push.FCM, Token: fmt.Sprintf("device-%d", i)}
 	}
+	switch fateOf(i) {
+	case expiring:
+		n.TTL = push.Duration(20 * time.Second)
+	case collapsing:
+		n.CollapseKey = "latest"
+	}
 	if err := eventually(time.Minute, func() bool {
 		_, err := producer.Enqueue(t.Context(), n)
 		return err == nil
 	}); err != nil {
 		t.Errorf("%s is not accepted: %v", n.ID, err)
+	}
+}
+
+// A fate is what is meant to happen to some of the notifications, unless they are
+// sent before.
+type fate int
+
+const (
+	sent fate = iota
+	expiring
+	collapsing
+	cancelled
+)
+
+// fateOf answers it by the notification's number: a user has some of each.
+func fateOf(i int) fate {
+	switch i / 200 % 5 {
+	case 1:
+		return expiring
+	case 2:
+		return collapsing
+	case 3:
+		return cancelled
+	}
+	return sent
+}
+
+// cancel tries until it is answered.
+func (c *crashSite) cancel(t *testing.T, producer *push.Producer, id string) {
+	if err := eventually(time.Minute, func() bool {
+		err := producer.Cancel(t.Context(), id)
+		return err == nil || errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay)
+	}); err != nil {
+		t.Errorf("the cancel of %s is not answered: %v", id, err)
 	}
 }
 
@@ -230,8 +275,9 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 		seen[e.Notification] = true
 		pushes = append(pushes, violations.Push{App: "shop", User: user, At: e.At})
 	}
-	if len(seen) != accepted {
-		t.Errorf("%d of %d accepted notifications were delivered", len(seen), accepted)
+	ends := c.judgeEnds(t, accepted, seen)
+	if len(admitted) < len(seen) {
+		t.Errorf("%d admissions of %d that were sent", len(admitted), len(seen))
 	}
 	// Besides what the stand-ins know of there is what is on its way to them: a
 	// few at each kill, as the workers share two processors.
@@ -249,7 +295,33 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 	if found := violations.Find(pushes, policy, nil, tolerance); len(found) > 0 {
 		t.Errorf("%d violations with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
-	t.Logf("%d delivered, %d duplicates, %d under way at the kills, tolerance %s", len(seen), duplicates, underWay, tolerance)
+	t.Logf("%d sent, %d duplicates, %d under way at the kills, tolerance %s, ends %v", len(seen), duplicates, underWay, tolerance, ends)
+}
+
+// judgeEnds compares how each ended with whether it was sent.
+func (c *crashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bool) map[push.State]int {
+	t.Helper()
+	records := push.NewRecords(c.client, "", 0)
+	allowed := map[fate]push.State{expiring: push.Expired, collapsing: push.Superseded, cancelled: push.Cancelled}
+	ends := map[push.State]int{}
+	for i := range accepted {
+		id := fmt.Sprintf("n-%d", i)
+		record, err := records.Lookup(t.Context(), id)
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		ends[record.State]++
+		doubtful := len(record.Outcomes) == 1 && record.Outcomes[0].Ambiguous
+		switch {
+		case record.State == push.Delivered && !sentOnes[id]:
+			t.Errorf("%s ended as delivered, and was not sent", id)
+		case record.State != push.Delivered && record.State != allowed[fateOf(i)]:
+			t.Errorf("%s ended as %s: %+v", id, record.State, record)
+		case record.State != push.Delivered && sentOnes[id] && !doubtful:
+			t.Errorf("%s was sent, and ended as %s as if it was not: %+v", id, record.State, record.Outcomes)
+		}
+	}
+	return ends
 }
 
 // clockError is how far the limiter's clock may be from the stand-ins'.

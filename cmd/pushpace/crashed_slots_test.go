@@ -1,0 +1,116 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A worker is killed that has sent and recorded nothing of it. What it sent ends
+// otherwise, one way or another, and says that it may have been sent; no user gets
+// a second push within the hour that allows one.
+func TestACrashGivesNoUsedSlotBack(t *testing.T) {
+	switch {
+	case testing.Short():
+		t.Skip("takes minutes")
+	case len(buildFlags) > 0:
+		t.Skip("shows what processes do; races show elsewhere")
+	}
+	t.Parallel()
+	const each = 10
+	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
+	c := newCrashSite(t, policy, 2*time.Second)
+	producer, records := push.NewProducer(c.client, "", 0), push.NewRecords(c.client, "", 0)
+	limiter := throttle.NewRedis(c.client, throttle.Options{})
+	t.Cleanup(func() { limiter.Close() })
+	control := worker.NewControl(c.client, records, limiter, throttle.NewLimits(policy, nil))
+	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}
+	all := func(f func(fate string, user string)) {
+		for fate := range fates {
+			for i := range each {
+				f(fate, fmt.Sprintf("%s-%d", fate, i))
+			}
+		}
+	}
+	enqueue := func(fate, user, id string) {
+		n := &push.Notification{
+			ID: id, App: "shop", User: user, Title: "hello", Category: fate,
+			Targets: []push.Target{{Platform: push.APNs, Token: fmt.Sprintf("%064x", len(user))}},
+		}
+		switch {
+		case fate == "expires" && id == "a-"+user:
+			n.TTL = push.Duration(25 * time.Second)
+		case fate == "collapses":
+			n.CollapseKey = "score"
+		}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := func(what string, f func() bool) {
+		t.Helper()
+		if err := eventually(5*time.Minute, f); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	record := func(id string) *push.Record {
+		r, err := records.Lookup(t.Context(), id)
+		if err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		return r
+	}
+
+	first := c.serve(t)
+	all(func(fate, user string) { enqueue(fate, user, "a-"+user) })
+	until("all are under way", func() bool { return c.apns.Count().InFlight == int64(each*len(fates)) })
+	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until("all are sent", func() bool { return c.delivered() == each*len(fates) })
+	c.kill(t, first)
+	if err := control.Pause(t.Context(), worker.Hold{Category: "cancels"}); err != nil {
+		t.Fatal(err)
+	}
+	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
+	second := c.serve(t)
+	all(func(fate, user string) {
+		if fate == "cancels" { // a worker has held it, and given back what it may
+			until("it is held", func() bool {
+				status, err := control.Status(t.Context(), "a-"+user)
+				return err == nil && status.Job == "retry" && len(status.Paused) > 0
+			})
+			if err := control.Cancel(t.Context(), "a-"+user); err != nil {
+				t.Errorf("cancel: %v", err)
+			}
+		}
+		until("the first one ends", func() bool { return record("a-" + user).State.Ended() })
+	})
+	if _, err := control.Resume(t.Context(), worker.Hold{Category: "cancels"}); err != nil {
+		t.Fatal(err)
+	}
+	all(func(fate, user string) {
+		until("the second one waits for its slot", func() bool { return record("b-"+user).Deferrals > 0 })
+		if r := record("a-" + user); r.State != fates[fate] || len(r.Outcomes) != 1 || !r.Outcomes[0].Ambiguous {
+			t.Errorf("a-%s ended as %s: %+v", user, r.State, r.Outcomes)
+		}
+	})
+	if n := c.delivered(); n != each*len(fates) {
+		t.Errorf("%d pushes to %d users in an hour that allows each of them one", n, each*len(fates))
+	}
+	audit := start(t, c.setup, "audit", "--json")
+	if status := audit.wait(t, 10*time.Second); status != exitDone {
+		t.Errorf("audit: exit status %d: %s%s", status, &audit.stdout, &audit.stderr)
+	}
+	second.terminate(t)
+	if got := second.wait(t, 25*time.Second); got != exitDone {
+		t.Errorf("exit status %d: %s", got, &second.stderr)
+	}
+}
