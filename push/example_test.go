@@ -1,0 +1,149 @@
+//go:build unix
+
+package push_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// redisAddress is where a Redis answers while the examples run.
+func redisAddress() string {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return server.Addr()
+}
+
+func Example() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0)
+
+	receipt, err := producer.Enqueue(context.Background(), &push.Notification{
+		ID:       "order-4711-shipped",
+		App:      "shop",
+		User:     "u1",
+		Category: "orders",
+		Targets:  []push.Target{{Platform: push.FCM, Token: "a-registration-token"}},
+		Title:    "Your order has shipped",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(receipt.ID, "known before:", receipt.Known)
+	// Output: order-4711-shipped known before: false
+}
+
+// The same ID again is the same notification: what may have been taken is handed
+// over again, and delivered once.
+func ExampleProducer_Enqueue_again() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0)
+
+	code := &push.Notification{
+		ID: "login-77", App: "shop", User: "u1", Category: "security", Priority: push.Critical,
+		Targets: []push.Target{{Platform: push.FCM, Token: "a-registration-token"}},
+		Title:   "123 456 is your code", TTL: push.Duration(5 * time.Minute),
+	}
+	for range 2 {
+		receipt, err := producer.Enqueue(context.Background(), code)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("known before:", receipt.Known)
+	}
+	// Output:
+	// known before: false
+	// known before: true
+}
+
+// A notification that is not valid is refused with all that is wrong with it.
+func ExampleProducer_Enqueue_faults() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0)
+
+	_, err := producer.Enqueue(context.Background(), &push.Notification{
+		App: "shop", Targets: []push.Target{{Platform: push.APNs, Token: "no hexadecimal"}}, Title: "Hello",
+	})
+	var faults push.Faults
+	if errors.As(err, &faults) {
+		for _, f := range faults {
+			fmt.Println(f.Field, f.Problem)
+		}
+	}
+	// Output:
+	// /user is missing
+	// /targets/0/token must be hexadecimal: it is an APNs device token
+}
+
+// Many at once take one round trip, and each has its own result.
+func ExampleProducer_EnqueueAll() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0)
+
+	to := []push.Target{{Platform: push.FCM, Token: "a-registration-token"}}
+	for _, result := range producer.EnqueueAll(context.Background(), []*push.Notification{
+		{ID: "news-1", App: "shop", User: "u1", Targets: to, Title: "News"},
+		{ID: "news-2", App: "shop", Targets: to, Title: "News"},
+	}) {
+		if result.Err != nil {
+			fmt.Println("refused:", result.Err)
+			continue
+		}
+		fmt.Println("accepted:", result.ID)
+	}
+	// Output:
+	// accepted: news-1
+	// refused: /user is missing
+}
+
+// A notification that waits can be looked at, and cancelled.
+func ExampleProducer_Cancel() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0)
+
+	ctx := context.Background()
+	if _, err := producer.Enqueue(ctx, &push.Notification{
+		ID: "reminder-1", App: "shop", User: "u1", Targets: []push.Target{{Platform: push.FCM, Token: "a-registration-token"}},
+		Title: "Your table is booked for tonight", NotBefore: time.Now().Add(8 * time.Hour),
+	}); err != nil {
+		log.Fatal(err)
+	}
+	if err := producer.Cancel(ctx, "reminder-1"); err != nil {
+		log.Fatal(err)
+	}
+	status, err := producer.Status(ctx, "reminder-1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(status.State)
+	// Output: cancelled
+}
+
+// Rendering is pure: it tells what APNs would get.
+func ExampleNotification_RenderAPNs() {
+	n := &push.Notification{
+		ID: "order-4711-shipped", App: "shop", User: "u1", Title: "Your order has shipped",
+		Targets: []push.Target{{Platform: push.APNs, Token: "00fc13adff785122"}},
+	}
+	message, err := n.RenderAPNs(n.Targets[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(message.PushType, message.Priority, string(message.Payload))
+	// Output: alert 10 {"aps":{"alert":{"title":"Your order has shipped"}},"pushpace_id":"order-4711-shipped"}
+}
