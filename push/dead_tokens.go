@@ -2,9 +2,7 @@ package push
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,11 +36,7 @@ type DeadToken struct {
 //
 // Readers that are one another's substitutes share a consumer group, by Next
 // and Ack. It holds the latest reports only: see NewDeadTokens.
-type DeadTokens struct {
-	client redis.UniversalClient
-	stream string
-	kept   int64
-}
+type DeadTokens struct{ stream stream }
 
 // DefaultDeadTokens is how many reports are kept when nothing else is said.
 const DefaultDeadTokens = 100_000
@@ -51,13 +45,10 @@ const DefaultDeadTokens = 100_000
 // empty. About as many as kept stay in the stream, acknowledged or not; 0 means
 // DefaultDeadTokens.
 func NewDeadTokens(client redis.UniversalClient, prefix string, kept int) *DeadTokens {
-	if prefix == "" {
-		prefix = "pushpace"
-	}
 	if kept <= 0 {
 		kept = DefaultDeadTokens
 	}
-	return &DeadTokens{client, prefix + ":dead-tokens", int64(kept)}
+	return &DeadTokens{newStream(client, prefix, "dead-tokens", "dead tokens", kept)}
 }
 
 // Add reports dead tokens. Their Entry is not used. After an error some may be
@@ -66,13 +57,10 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	if len(tokens) == 0 {
 		return nil
 	}
-	pipe := t.client.Pipeline()
+	pipe := t.stream.client.Pipeline()
 	for _, d := range tokens {
-		pipe.XAdd(ctx, &redis.XAddArgs{
-			Stream: t.stream, MaxLen: t.kept, Approx: true,
-			Values: []string{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
-				"since", written(d.Since), "notification", d.Notification, "at", written(d.At)},
-		})
+		pipe.XAdd(ctx, t.stream.add([]string{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
+			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("report dead tokens: %w", err)
@@ -80,108 +68,35 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	return nil
 }
 
-// consumer is every reader's name in a group: what a reader leaves behind is
-// found by its age, whoever that was.
-const consumer = "pushpace"
-
 // Next answers at most n reports that the group has not acknowledged: those that
 // a reader took and has left for so long, or else new ones. A new group begins
 // with the oldest report in the stream.
 func (t *DeadTokens) Next(ctx context.Context, group string, left time.Duration, n int) ([]DeadToken, error) {
-	tokens, err := t.claim(ctx, group, left, n)
-	if err == nil && len(tokens) == 0 {
-		tokens, err = t.fresh(ctx, group, n)
-	}
-	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
-		if err := t.client.XGroupCreateMkStream(ctx, t.stream, group, "0").Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
-			return nil, fmt.Errorf("read dead tokens: %w", err)
-		}
-		tokens, err = t.fresh(ctx, group, n)
-	}
+	entries, err := t.stream.next(ctx, group, left, n)
 	if err != nil {
-		return nil, fmt.Errorf("read dead tokens: %w", err)
+		return nil, err
+	}
+	tokens := make([]DeadToken, len(entries))
+	for i, e := range entries {
+		tokens[i] = DeadToken{
+			Entry: e.ID, App: field(e, "app"), User: field(e, "user"), Platform: Platform(field(e, "platform")), Token: field(e, "token"),
+			Reason: field(e, "reason"), Since: readInstant(e, "since"), Notification: field(e, "notification"), At: readInstant(e, "at"),
+		}
 	}
 	return tokens, nil
 }
 
-func (t *DeadTokens) fresh(ctx context.Context, group string, n int) ([]DeadToken, error) {
-	streams, err := t.client.XReadGroup(ctx, &redis.XReadGroupArgs{
-		Group: group, Consumer: consumer, Streams: []string{t.stream, ">"}, Count: int64(n), Block: -1,
-	}).Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	if err != nil || len(streams) == 0 {
-		return nil, err
-	}
-	return readDeadTokens(streams[0].Messages), nil
-}
-
-// claim takes over what other readers have left. It asks for the IDs alone: an
-// entry that the stream has dropped since would be nil in Redis 6.2's answer.
-func (t *DeadTokens) claim(ctx context.Context, group string, left time.Duration, n int) ([]DeadToken, error) {
-	ids, _, err := t.client.XAutoClaimJustID(ctx, &redis.XAutoClaimArgs{
-		Stream: t.stream, Group: group, Consumer: consumer, MinIdle: left, Start: "0", Count: int64(n),
-	}).Result()
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	pipe := t.client.Pipeline()
-	entries := make([]*redis.XMessageSliceCmd, len(ids))
-	for i, id := range ids {
-		entries[i] = pipe.XRange(ctx, t.stream, id, id)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, err
-	}
-	var found []redis.XMessage
-	var dropped []string
-	for i, entry := range entries {
-		if len(entry.Val()) == 0 {
-			dropped = append(dropped, ids[i])
-		}
-		found = append(found, entry.Val()...)
-	}
-	if len(dropped) > 0 {
-		if err := t.client.XAck(ctx, t.stream, group, dropped...).Err(); err != nil {
-			return nil, err
-		}
-	}
-	return readDeadTokens(found), nil
-}
-
 // Ack tells that the group is done with the reports.
 func (t *DeadTokens) Ack(ctx context.Context, group string, tokens ...DeadToken) error {
-	if len(tokens) == 0 {
-		return nil
-	}
 	ids := make([]string, len(tokens))
 	for i := range tokens {
 		ids[i] = tokens[i].Entry
 	}
-	if err := t.client.XAck(ctx, t.stream, group, ids...).Err(); err != nil {
-		return fmt.Errorf("acknowledge dead tokens: %w", err)
-	}
-	return nil
+	return t.stream.ack(ctx, group, ids)
 }
 
-func readDeadTokens(entries []redis.XMessage) []DeadToken {
-	tokens := make([]DeadToken, len(entries))
-	for i, e := range entries {
-		text := func(field string) string { s, _ := e.Values[field].(string); return s }
-		read := func(field string) time.Time { at, _ := time.Parse(time.RFC3339Nano, text(field)); return at }
-		tokens[i] = DeadToken{
-			Entry: e.ID, App: text("app"), User: text("user"), Platform: Platform(text("platform")), Token: text("token"),
-			Reason: text("reason"), Since: read("since"), Notification: text("notification"), At: read("at"),
-		}
-	}
-	return tokens
-}
-
-// written is an instant in UTC, and nothing for the zero one.
-func written(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return at.UTC().Format(time.RFC3339Nano)
+// Oldest is when the first of the reports was made that the group's readers have
+// taken and not acknowledged; zero when there is none.
+func (t *DeadTokens) Oldest(ctx context.Context, group string) (time.Time, error) {
+	return t.stream.oldest(ctx, group)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,9 @@ import (
 // list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
 // the outcomes and the providers' IDs
 //
+// Where ends are told of, the last key is the stream, and how many it keeps, the
+// instant and the targets of each job stand behind all that.
+//
 // It answers of each job 1, 0 where asynq's answers NOT FOUND, or the error of its
 // own record or counts, which keeps it in hand and no other. It begins with what a
 // Redis without memory does not refuse, so that it takes the rest too.
@@ -25,16 +29,16 @@ var doneScript = redis.NewScript(`
 redis.call('ZREM', KEYS[2], '')
 local function settle(record, counts, outcomes, sent)
   local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
-  if known.err then return known.err end
+  if known.err then return false, known.err end
   local state, accepted = known[1], known[2] or ARGV[2]
   if state and state ~= 'waiting' and state ~= 'accepting' then return end
   local counted = redis.pcall('HINCRBY', counts, 'delivered', 1)
-  if type(counted) == 'table' then return counted.err end
+  if type(counted) == 'table' then return false, counted.err end
   if state ~= 'waiting' then
     counted = redis.pcall('HINCRBY', counts, 'accepted', 1)
     if type(counted) == 'table' then
       redis.call('HINCRBY', counts, 'delivered', -1)
-      return counted.err
+      return false, counted.err
     end
   end
   redis.call('HSET', record, 'state', 'delivered', 'accepted', accepted, 'ended', ARGV[2], 'attempts', 1, 'outcomes', outcomes, 'sent', sent)
@@ -44,11 +48,20 @@ local function settle(record, counts, outcomes, sent)
   end
   local left = ARGV[3] - (ARGV[2] - accepted)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
+  return true
+end
+local n = math.floor((#KEYS - 4) / 3)
+local stream, tail = KEYS[5 + 3 * n], 4 + 3 * n
+local function tell(i)
+  local of = redis.call('HMGET', KEYS[3 * i + 3], 'app', 'user', 'category')
+  redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[tail + 1], '*', 'id', ARGV[3 * i + 2], 'app', of[1] or '', 'user', of[2] or '', 'category', of[3] or '',
+    'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i])
 end
 local answers, done = {}, 0
-for i = 1, (#KEYS - 4) / 3 do
+for i = 1, n do
   local task, id = KEYS[3 * i + 2], ARGV[3 * i + 2]
-  local problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[3 * i + 3], ARGV[3 * i + 4])
+  local ended, problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[3 * i + 3], ARGV[3 * i + 4])
+  if ended and stream then tell(i) end
   if problem then
     answers[i] = problem
   elseif redis.call('LREM', KEYS[1], ARGV[4], id) > 0 and redis.call('ZREM', KEYS[2], id) > 0 and redis.call('DEL', task) > 0 then
@@ -72,6 +85,7 @@ type Dones struct {
 	records *Records
 	keys    []string
 	args    []any
+	targets []any // of each job in JSON, where ends are told of
 }
 
 // NewDones takes the keys and arguments that asynq gives its script for a job that
@@ -89,6 +103,10 @@ func (d *Dones) Add(id, task string, outcomes []TargetOutcome) {
 	tag := d.records.tag(shardOf(id))
 	d.keys = append(d.keys, task, tag+"id:"+id, tag+"counts")
 	d.args = append(d.args, id, words, ids)
+	if d.records.tells() {
+		targets, _ := targetsText(outcomes) // of strings, which never fails
+		d.targets = append(d.targets, targets)
+	}
 }
 
 // Len is how many there are.
@@ -102,7 +120,18 @@ func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
 	if young {
 		d.args[3] = 1
 	}
-	return doneScript.EvalSha(ctx, d.records.client.Pipeline(), d.keys, d.args...) // of a pipeline that is not sent
+	keys, args := d.call()
+	return doneScript.EvalSha(ctx, d.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+}
+
+// call is what the script is called with.
+func (d *Dones) call() (keys []string, args []any) {
+	if d.targets == nil {
+		return d.keys, d.args
+	}
+	now, _ := d.args[1].(int64)
+	outcomes := &d.records.outcomes
+	return append(slices.Clip(d.keys), outcomes.key), append(append(slices.Clip(d.args), outcomes.kept, written(time.UnixMilli(now))), d.targets...)
 }
 
 // Read reads the answer to the Command, which it repeats for a server that does
@@ -110,7 +139,8 @@ func (d *Dones) Command(ctx context.Context, young bool) *redis.Cmd {
 // with its record.
 func (d *Dones) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		cmd = doneScript.Eval(ctx, d.records.client, d.keys, d.args...)
+		keys, args := d.call()
+		cmd = doneScript.Eval(ctx, d.records.client, keys, args...)
 	}
 	reply, err := cmd.Slice()
 	if err != nil {

@@ -25,6 +25,7 @@ type Records struct {
 	client    redis.UniversalClient
 	prefix    string
 	retention time.Duration
+	outcomes  stream // ends are told of there; none is kept when they are not
 }
 
 // recordShards spreads the records over the nodes of a Redis Cluster. It is
@@ -44,7 +45,7 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client, prefix, retention}
+	return &Records{client: client, prefix: prefix, retention: retention}
 }
 
 // Prefix begins the records' keys.
@@ -93,6 +94,9 @@ var recordsScript = redis.NewScript(recordsSource)
 func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
 	tag := r.tag(shardOf(id))
 	keys := []string{tag + "id:" + id, tag + "counts", tag + "letters"}
+	if op == "settle" && r.tells() && OneRedis(r.client) {
+		keys = append(keys, r.outcomes.key)
+	}
 	now := time.Now()
 	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
 	reply, err := recordsScript.Run(ctx, r.client, keys, argv...).Slice()
@@ -151,8 +155,9 @@ func (r *Records) confirm(ctx context.Context, id string) error {
 
 // Arrive counts a notification as accepted that a worker found on that queue, and
 // that no Producer has accepted.
-func (r *Records) Arrive(ctx context.Context, id, queue string) error {
-	_, err := r.run(ctx, "arrive", id, queue)
+func (r *Records) Arrive(ctx context.Context, n *Notification, queue string) error {
+	known := facts(n, "")[2:] // nobody knows what was handed over
+	_, err := r.run(ctx, "arrive", n.ID, append([]any{queue}, known...)...)
 	return err
 }
 
@@ -195,7 +200,20 @@ func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
 		}
 	}
 	words, ids := encodeOutcomes(e.Outcomes)
-	reply, err := r.run(ctx, "settle", id, string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter)
+	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter}
+	if r.tells() {
+		targets, err := targetsText(e.Outcomes)
+		if err != nil {
+			return false, err
+		}
+		now := time.Now()
+		if OneRedis(r.client) {
+			args = append(args, r.outcomes.kept, e.reason(), written(now), targets)
+		} else if err := r.tellBefore(ctx, id, e, targets, now); err != nil {
+			return false, err
+		}
+	}
+	reply, err := r.run(ctx, "settle", id, args...)
 	if err != nil {
 		return false, err
 	}

@@ -1,5 +1,5 @@
 -- One step of a notification's record, with the sums it changes.
--- KEYS  record, counts, letters
+-- KEYS  record, counts, letters; for a settle where ends are told of, their stream
 -- ARGV  op, ID, now (ms), retention (ms), then the operation's own
 local record, counts, letters = KEYS[1], KEYS[2], KEYS[3]
 local op, id, now, retention = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -32,9 +32,9 @@ if op == 'accept' then
   return {'', ARGV[5], 0}
 elseif op == 'confirm' then
   if state == 'accepting' then accepted() end
-elseif op == 'arrive' then -- ARGV the queue
+elseif op == 'arrive' then -- ARGV queue, then names and values
   accepted()
-  redis.call('HSETNX', record, 'queue', ARGV[5])
+  if not state then redis.call('HSET', record, 'queue', ARGV[5], unpack(ARGV, 6)) end
 elseif op == 'defer' then
   if not open then return {} end
   accepted()
@@ -50,8 +50,9 @@ elseif op == 'attempt' then
   redis.call('HSET', record, 'attempts', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8])
 elseif op == 'settle' then
   if not open then return {0} end
-  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter; what
-  -- refuses to be written shows before anything has changed
+  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter; and
+  -- where ends are told of, how many are kept, reason, instant, targets. What refuses
+  -- to be written shows before anything has changed
   count(ARGV[5], 0)
   if tonumber(ARGV[10]) > 0 then count('dead_tokens', 0) end
   if ARGV[11] ~= '' then redis.call('HSET', letters, id, ARGV[11]) end
@@ -61,6 +62,11 @@ elseif op == 'settle' then
   if tonumber(ARGV[10]) > 0 then count('dead_tokens', ARGV[10]) end
   redis.call('HSET', record, 'state', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8], 'ended', string.format('%.0f', now))
   if tonumber(ARGV[9]) > 0 then redis.call('HSET', record, 'attempts', ARGV[9]) end
+  if KEYS[4] then
+    local of = redis.call('HMGET', record, 'app', 'user', 'category', 'attempts')
+    redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[12], '*', 'id', id, 'app', of[1] or '', 'user', of[2] or '', 'category', of[3] or '',
+      'state', ARGV[5], 'reason', ARGV[13], 'attempts', of[4] or 0, 'at', ARGV[14], 'targets', ARGV[15])
+  end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))

@@ -31,6 +31,8 @@ type Observer interface {
 	// UnknownCategory: a notification is of a category that the configuration does not
 	// have, and it is not allowed without a word.
 	UnknownCategory()
+	// Posted: an app's webhook was posted to, and has taken it or not.
+	Posted(app string, kind WebhookKind, taken bool)
 	// Ended: a notification has ended, or, as push.Malformed, a job was set aside.
 	Ended(push.State)
 }
@@ -46,4 +48,5 @@ func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration)
 func (Nobody) Breaker(string, push.Platform, bool)                               {}
 func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
 func (Nobody) UnknownCategory()                                                  {}
+func (Nobody) Posted(string, WebhookKind, bool)                                  {}
 func (Nobody) Ended(push.State)                                                  {}

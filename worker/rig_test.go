@@ -212,6 +212,7 @@ type seen struct {
 	ages     []time.Duration
 	took     []time.Duration
 	ended    map[push.State]int
+	posted   map[worker.WebhookKind]map[bool]int
 	broken   bool
 	paused   []providers.Reason
 	unknown  int
@@ -234,6 +235,14 @@ func (s *seen) Paced(lateness time.Duration) {
 	s.mu.Lock()
 	s.late = append(s.late, lateness)
 	s.mu.Unlock()
+}
+func (s *seen) Posted(_ string, kind worker.WebhookKind, taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.posted == nil {
+		s.posted = map[worker.WebhookKind]map[bool]int{worker.DeadTokenHook: {}, worker.OutcomeHook: {}}
+	}
+	s.posted[kind][taken]++
 }
 func (s *seen) Ended(state push.State) { s.mu.Lock(); s.ended[state]++; s.mu.Unlock() }
 func (s *seen) Breaker(_ string, _ push.Platform, open bool) {

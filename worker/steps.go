@@ -95,7 +95,7 @@ func (h *handler) resume(ctx context.Context, d *delivery) (done bool, err error
 	record, err := h.Records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := h.Records.Arrive(ctx, d.ID, d.queue); err != nil {
+		if err := h.Records.Arrive(ctx, d.Notification, d.queue); err != nil {
 			return false, err
 		}
 	case err != nil:

@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Webhook is where an app's dead tokens are posted, at least once each, as
+// A Webhook is where an app's dead tokens, or its outcome events, are posted, at
+// least once each, as
 //
 //	{"dead_tokens":[…]}
+//	{"outcomes":[…]}
 //
 // with push.SignatureHeader. A 2xx acknowledges them all; anything else, and no
 // answer within the time-out, has them posted again.
@@ -46,37 +49,79 @@ func (t *webhookTimes) setDefaults() {
 }
 
 const (
-	// webhookBatch is how many dead tokens a request carries at most.
+	// webhookBatch is how many reports a request carries at most.
 	webhookBatch = 100
 	// webhookAnswer bounds what is read of an answer, in bytes.
 	webhookAnswer = 64 << 10
 )
 
-// deliverDeadTokens starts a deliverer for each webhook.
-func (h *handler) deliverDeadTokens() {
+// A WebhookKind is what a webhook is told of, from a closed set.
+type WebhookKind string
+
+// The kinds of webhooks.
+const (
+	DeadTokenHook WebhookKind = "dead_tokens"
+	OutcomeHook   WebhookKind = "outcomes"
+)
+
+// group is the consumer group of an app's webhook in the stream of its kind.
+func group(app string) string { return "webhook:" + app }
+
+// WebhookOldest answers when the first of the reports was made that an app's webhook
+// of that kind was posted and has not acknowledged; zero when there is none.
+func WebhookOldest(ctx context.Context, client redis.UniversalClient, prefix string, kind WebhookKind, app string) (time.Time, error) {
+	if kind == OutcomeHook {
+		return push.NewOutcomes(client, prefix).Oldest(ctx, group(app))
+	}
+	return push.NewDeadTokens(client, prefix, 0).Oldest(ctx, group(app))
+}
+
+// startWebhooks starts a deliverer for each webhook.
+func (h *handler) startWebhooks() {
+	outcomes := push.NewOutcomes(h.Queue, h.Prefix)
 	for app, hook := range h.Webhooks {
-		orDefault(&hook.Timeout, 5*time.Second)
-		d := &deliverer{app, hook, h.deadTokens, h.times.webhook, &http.Client{
-			Timeout:       hook.Timeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
-		}, h.Log}
-		h.side.Go(func() { d.run(h.stopping) })
+		startDeliverer(h, app, DeadTokenHook, hook, h.deadTokens, func(t push.DeadToken) string { return t.App })
+	}
+	for app, hook := range h.OutcomeWebhooks {
+		startDeliverer(h, app, OutcomeHook, hook, outcomes, func(e push.OutcomeEvent) string { return e.App })
 	}
 }
 
-// A deliverer posts one app's dead tokens. Those of all workers share a group of
-// the stream; what one leaves unacknowledged, another takes up.
-type deliverer struct {
-	app    string
-	hook   Webhook
-	tokens *push.DeadTokens
-	times  webhookTimes
-	client *http.Client
-	log    *slog.Logger
+// reports are a stream of what webhooks are told.
+type reports[T any] interface {
+	Next(ctx context.Context, group string, left time.Duration, n int) ([]T, error)
+	Ack(ctx context.Context, group string, reports ...T) error
 }
 
-func (d *deliverer) run(ctx context.Context) {
+// A deliverer posts one app's reports. Those of all workers share a group of the
+// stream; what one leaves unacknowledged, another takes up.
+type deliverer[T any] struct {
+	app     string
+	kind    WebhookKind
+	hook    Webhook
+	reports reports[T]
+	appOf   func(T) string
+	times   webhookTimes
+	client  *http.Client
+	log     *slog.Logger
+	seen    Observer
+	failing bool // since its last request
+}
+
+func startDeliverer[T any](h *handler, app string, kind WebhookKind, hook Webhook, from reports[T], appOf func(T) string) {
+	orDefault(&hook.Timeout, 5*time.Second)
+	d := &deliverer[T]{
+		app: app, kind: kind, hook: hook, reports: from, appOf: appOf, times: h.times.webhook, log: h.Log, seen: h.Observer,
+		client: &http.Client{
+			Timeout:       hook.Timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+		},
+	}
+	h.side.Go(func() { d.run(h.stopping, h.RedisLog) })
+}
+
+func (d *deliverer[T]) run(ctx context.Context, redisLog *slog.Logger) {
 	defer d.client.CloseIdleConnections()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -88,7 +133,7 @@ func (d *deliverer) run(ctx context.Context) {
 		}
 		n, err := d.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.log.LogAttrs(ctx, slog.LevelWarn, "dead tokens not delivered", slog.String("app", d.app), slog.Int("tokens", n), slog.Any("error", err))
+			redisLog.LogAttrs(ctx, slog.LevelWarn, "what a webhook is to be told waits", slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Any("error", err))
 		}
 		wait := d.times.poll
 		if err == nil && n > 0 {
@@ -98,46 +143,68 @@ func (d *deliverer) run(ctx context.Context) {
 	}
 }
 
-// round delivers the next dead tokens, and answers how many there were. It must
-// be over before another deliverer takes them up.
-func (d *deliverer) round(ctx context.Context) (int, error) {
-	group := "webhook:" + d.app
-	all, err := d.tokens.Next(ctx, group, d.times.claim+d.hook.Timeout, webhookBatch)
+// round delivers the next reports, and answers how many there were, none when they
+// are not delivered. It must be over before another deliverer takes them up. Its
+// error is Redis's.
+func (d *deliverer[T]) round(ctx context.Context) (int, error) {
+	all, err := d.reports.Next(ctx, group(d.app), d.times.claim+d.hook.Timeout, webhookBatch)
 	if err != nil {
 		return 0, err
 	}
-	var ours, others []push.DeadToken
+	var ours, others []T
 	for _, t := range all {
-		if t.App == d.app {
+		if d.appOf(t) == d.app {
 			ours = append(ours, t)
 		} else {
 			others = append(others, t)
 		}
 	}
-	if err := d.tokens.Ack(ctx, group, others...); err != nil || len(ours) == 0 {
+	if err := d.reports.Ack(ctx, group(d.app), others...); err != nil || len(ours) == 0 {
 		return len(others), err
 	}
-	if err := d.deliver(ctx, ours); err != nil {
-		return len(ours), err
+	if !d.deliver(ctx, ours) {
+		return 0, nil
 	}
-	return len(all), d.tokens.Ack(ctx, group, ours...)
+	return len(all), d.reports.Ack(ctx, group(d.app), ours...)
 }
 
 // deliver posts until it is acknowledged, or has been tried for long enough.
-func (d *deliverer) deliver(ctx context.Context, tokens []push.DeadToken) error {
-	body, err := json.Marshal(map[string]any{"dead_tokens": tokens})
+func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
+	body, err := json.Marshal(map[WebhookKind][]T{d.kind: reports})
 	if err != nil {
-		return err
+		d.log.LogAttrs(ctx, slog.LevelError, "what a webhook is to be told has no JSON form", slog.String("app", d.app), slog.Any("error", err))
+		return false
 	}
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier = d.times.again, 20*d.times.again, 2
-	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, d.post(ctx, body) },
-		backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.times.give))
-	return err
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		err := d.post(ctx, body)
+		d.tell(ctx, len(reports), err)
+		return struct{}{}, err
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.times.give))
+	return err == nil
+}
+
+// tell tells of a request: in the log, of the first that fails and of the next that
+// does not.
+func (d *deliverer[T]) tell(ctx context.Context, n int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	d.seen.Posted(d.app, d.kind, err == nil)
+	attrs := []slog.Attr{slog.String("app", d.app), slog.String("webhook", string(d.kind))}
+	switch {
+	case err != nil && !d.failing:
+		attrs = append(attrs, slog.Int("reports", n), slog.Any("error", err))
+		d.log.LogAttrs(ctx, slog.LevelWarn, "a webhook fails: what it is to be told is kept and posted again", attrs...)
+	case err == nil && d.failing:
+		d.log.LogAttrs(ctx, slog.LevelInfo, "the webhook works again", attrs...)
+	}
+	d.failing = err != nil
 }
 
 // post makes one request. The error leaves out the URL, which may hold a secret.
-func (d *deliverer) post(ctx context.Context, body []byte) error {
+func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the webhook's URL is not valid")

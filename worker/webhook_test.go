@@ -126,8 +126,15 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 				t.Errorf("the log shows %s: %s", secret, log.text())
 			}
 		}
-		if !strings.Contains(log.text(), "dead tokens not delivered") {
-			t.Errorf("nobody hears of a webhook that fails: %s", log.text())
+		// of its first failure, with the cause, and of its end
+		if strings.Count(log.text(), "a webhook fails") != 1 || !strings.Contains(log.text(), "the webhook answers 500, want 2xx") ||
+			strings.Count(log.text(), "the webhook works again") != 1 {
+			t.Errorf("the log says %s", log.text())
+		}
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		if posted := r.seen.posted[worker.DeadTokenHook]; posted[false] != 12 || posted[true] == 0 {
+			t.Errorf("posted %v", posted)
 		}
 	})
 }

@@ -75,8 +75,9 @@ type Options struct {
 	// DeadTokensKept is about how many reports of dead tokens are kept. 0 means
 	// push.DefaultDeadTokens.
 	DeadTokensKept int
-	// Webhooks are told of an app's dead tokens, by app.
-	Webhooks map[string]Webhook
+	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
+	// its notifications end, which the Records must tell of: see push.Records.WithOutcomes.
+	Webhooks, OutcomeWebhooks map[string]Webhook
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
@@ -159,7 +160,7 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.tellTroubles(w.h.stopping) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.followLimits()
-	w.h.deliverDeadTokens()
+	w.h.startWebhooks()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
 	w.h.side.Go(func() { w.leaveSnapshots(w.h.stopping) })
 	return nil

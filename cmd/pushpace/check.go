@@ -121,6 +121,7 @@ type effectiveWorker struct {
 	MaxWaiting      int    `json:"max_waiting"`
 	IDRetention     string `json:"id_retention"`
 	DeadTokens      int    `json:"dead_tokens"`
+	Outcomes        int    `json:"outcomes"`
 	ShutdownTimeout string `json:"shutdown_timeout"`
 }
 
@@ -145,6 +146,7 @@ type effectiveApp struct {
 	APNs      *effectiveAPNs `json:"apns,omitempty"`
 	FCM       *effectiveFCM  `json:"fcm,omitempty"`
 	Webhook   bool           `json:"dead_tokens_webhook"` // whether there is one
+	Outcomes  bool           `json:"outcomes_webhook"`    // the same
 }
 
 type effectiveAPNs struct {
@@ -180,7 +182,7 @@ func effectiveOf(cfg *config.Config) *effective {
 		Worker: effectiveWorker{
 			Lanes: cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
 			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
-			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
+			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
 			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), MaxBooked: cfg.Limits.MaxBooked,
@@ -233,7 +235,7 @@ func httpOf(h config.HTTP) effectiveHTTP {
 }
 
 func appOf(a config.App) effectiveApp {
-	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil}
+	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil, Outcomes: a.Outcomes.Webhook != nil}
 	if c := a.APNs; c != nil {
 		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint}
 		if c.Environment == "" {

@@ -60,7 +60,7 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	d.add(func() error { stop(); return nil })
 	d.overrides = throttle.NewOverrides(queue.Client, cfg.Redis.Prefix, cfg.Limits.Horizon)
-	d.records = push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	d.records = push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, slog.New(slog.DiscardHandler))
 	if err != nil {
 		_ = d.close()

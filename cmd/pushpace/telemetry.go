@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
@@ -24,6 +25,7 @@ func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	if cfg.Telemetry.Listen == "" {
 		return nil
 	}
+	s.config = cfg
 	s.metrics = metrics.New(metrics.Sources{
 		ClockOffset: s.clockOffset, Outages: s.limiter.Stats, Senders: s.senders, Worker: s.worker.Load, Backlog: s.readBacklog,
 		Redis: s.troubles(), Reload: s.lastReload,
@@ -54,8 +56,22 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	if b.Counts, err = s.records.Counts(ctx); err != nil {
 		return b, err
 	}
-	b.Jobs, err = worker.ReadJobs(ctx, s.queue)
-	return b, err
+	if b.Jobs, err = worker.ReadJobs(ctx, s.queue); err != nil {
+		return b, err
+	}
+	b.Webhooks = make(map[string]map[worker.WebhookKind]time.Time)
+	for name, app := range s.config.Apps {
+		b.Webhooks[name] = make(map[worker.WebhookKind]time.Time)
+		for kind, hook := range map[worker.WebhookKind]*config.Webhook{worker.DeadTokenHook: deadTokenHook(app), worker.OutcomeHook: outcomeHook(app)} {
+			if hook == nil {
+				continue
+			}
+			if b.Webhooks[name][kind], err = worker.WebhookOldest(ctx, s.queue, s.config.Redis.Prefix, kind, name); err != nil {
+				return b, err
+			}
+		}
+	}
+	return b, nil
 }
 
 // startTracing begins to trace, if the configuration says where to; otherwise

@@ -35,8 +35,9 @@ type system struct {
 	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
 	senders senders
-	api     *apiServer // nil where there is none
-	apps    names.Apps // of the configuration
+	api     *apiServer     // nil where there is none
+	apps    names.Apps     // of the configuration
+	config  *config.Config // that it was made from
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
@@ -103,7 +104,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.add(func() error { stop(); return nil })
 	s.queue, s.client = shared, queue.Client
 	s.overrides = throttle.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
-	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {
 		return err
@@ -179,17 +180,20 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps), Version: buildVersion().Version,
+		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	})
 }
 
-// webhooks are those that are told of dead tokens, by app.
-func webhooks(apps map[string]config.App) map[string]worker.Webhook {
+// webhooks are those of a kind, by app.
+func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhook) map[string]worker.Webhook {
 	all := map[string]worker.Webhook{}
 	for name, app := range apps {
-		if hook := app.DeadTokens.Webhook; hook != nil {
+		if hook := hookOf(app); hook != nil {
 			all[name] = worker.Webhook{URL: hook.URL, Secret: []byte(hook.Secret), Timeout: hook.Timeout}
 		}
 	}
 	return all
 }
+
+func deadTokenHook(app config.App) *config.Webhook { return app.DeadTokens.Webhook }
+func outcomeHook(app config.App) *config.Webhook   { return app.Outcomes.Webhook }

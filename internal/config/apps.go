@@ -20,6 +20,8 @@ type App struct {
 	Simulated bool `yaml:"simulated"`
 	// DeadTokens says who is told of the tokens that no longer work.
 	DeadTokens DeadTokens `yaml:"dead_tokens"`
+	// Outcomes says who is told of how notifications end.
+	Outcomes Outcomes `yaml:"outcomes"`
 }
 
 func (a App) check(k *check, key string, w Worker) {
@@ -31,6 +33,13 @@ func (a App) check(k *check, key string, w Worker) {
 	}
 	if a.DeadTokens.Webhook != nil {
 		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))
+	}
+	if a.Outcomes.Webhook != nil {
+		at := join(join(key, "outcomes"), "webhook")
+		a.Outcomes.Webhook.check(k, at)
+		if w.Outcomes == 0 {
+			k.fault(at, "needs worker.outcomes, how many events are kept, such as 100000")
+		}
 	}
 	if a.APNs != nil {
 		checkProvider(k, join(key, "apns"), a.APNs.Validate(), orDefault(a.APNs.Timeout, apns.DefaultTimeout), w)

@@ -45,7 +45,7 @@ func TestParseEverything(t *testing.T) {
 			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
 		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
-			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000},
+			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: Open, UnknownCategory: Refuse, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
@@ -60,7 +60,9 @@ func TestParseEverything(t *testing.T) {
 		},
 		Apps: map[string]App{
 			"demo": {Simulated: true, DeadTokens: DeadTokens{Webhook: &Webhook{
-				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
+				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}},
+				Outcomes: Outcomes{Webhook: &Webhook{
+					URL: "https://example.com/outcomes", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
 		},
 		HTTP: HTTP{

@@ -13,6 +13,12 @@ type DeadTokens struct {
 	Webhook *Webhook `yaml:"webhook"`
 }
 
+// Outcomes says who is told of how an app's notifications end, besides those who
+// read the stream in Redis.
+type Outcomes struct {
+	Webhook *Webhook `yaml:"webhook"`
+}
+
 // Webhook is where something is posted to.
 type Webhook struct {
 	// URL is https, or http on a loopback address.

@@ -50,6 +50,9 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 		if hook := app.DeadTokens.Webhook; hook != nil {
 			d.secret(join("apps", name)+".dead_tokens.webhook", "secret", &hook.Secret)
 		}
+		if hook := app.Outcomes.Webhook; hook != nil {
+			d.secret(join("apps", name)+".outcomes.webhook", "secret", &hook.Secret)
+		}
 	}
 	d.present()
 	d.validate(c)

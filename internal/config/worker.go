@@ -35,6 +35,10 @@ type Worker struct {
 	// DeadTokens is about how many reports of dead tokens are kept for producers,
 	// of all apps together. 100,000 by default, 1,000 to 10,000,000.
 	DeadTokens int `yaml:"dead_tokens"`
+	// Outcomes is about how many events of how notifications end are kept for
+	// producers, of all apps together. 0, the default, tells of none; otherwise 1,000
+	// to 10,000,000.
+	Outcomes int `yaml:"outcomes"`
 }
 
 const month = 30 * 24 * time.Hour
@@ -64,6 +68,9 @@ func (w Worker) check(k *check, key string) {
 	k.integer(join(key, "max_waiting"), w.MaxWaiting, 1, 100_000)
 	k.duration(join(key, "id_retention"), w.IDRetention, time.Minute, month)
 	k.integer(join(key, "dead_tokens"), w.DeadTokens, 1000, 10_000_000)
+	if w.Outcomes != 0 {
+		k.integer(join(key, "outcomes"), w.Outcomes, 1000, 10_000_000)
+	}
 	if w.Concurrency >= 1 && w.Concurrency < w.Lanes {
 		k.fault(join(key, "concurrency"), fmt.Sprintf("is below lanes, %d: each lane needs one", w.Lanes))
 	}

@@ -16,6 +16,9 @@ import (
 type Backlog struct {
 	Counts push.Counts
 	Jobs   map[string]map[worker.JobState]int64 // by queue
+	// Webhooks are when the first of the reports was made that an app's webhook has
+	// not acknowledged, zero for none, by app and kind.
+	Webhooks map[string]map[worker.WebhookKind]time.Time
 }
 
 // ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.
@@ -68,12 +71,13 @@ var (
 	notDone = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked  = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
+	oldest  = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook was posted and has not taken; 0 for none.", []string{"app", "webhook"}, nil)
 	jobs    = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, jobs} {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs} {
 		all <- d
 	}
 }
@@ -94,6 +98,15 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	gauge(notDone, float64(last.Counts.Waiting()))
 	gauge(booked, float64(max(0, last.Counts.Booked)))
 	gauge(letters, float64(last.Counts.Letters))
+	for app, kinds := range last.Webhooks {
+		for kind, at := range kinds {
+			age := 0.0
+			if !at.IsZero() {
+				age = max(0, time.Since(at).Seconds())
+			}
+			gauge(oldest, age, app, string(kind))
+		}
+	}
 	for queue, states := range last.Jobs {
 		for state, n := range states {
 			gauge(jobs, float64(n), queue, string(state))

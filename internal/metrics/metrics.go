@@ -59,6 +59,7 @@ type Metrics struct {
 	unknown   prometheus.Counter
 	breaker   *prometheus.GaugeVec
 	pauses    *prometheus.CounterVec
+	posted    *prometheus.CounterVec
 	requests  *prometheus.CounterVec
 	answers   *prometheus.HistogramVec
 }
@@ -98,6 +99,8 @@ func New(s Sources) *Metrics {
 			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
 		}, []string{"app", "platform"}),
 		pauses: counters("pushpace_pauses_total", "Pauses that this worker has begun for all of them.", "app", "platform", "reason"),
+		posted: counters("pushpace_webhook_attempts_total",
+			"Requests to an app's webhook for dead tokens or outcomes, by whether it has taken them: ok or failed.", "app", "webhook", "result"),
 		requests: counters("pushpace_http_requests_total",
 			"Requests to the API that were answered, by the class of the status.", "route", "method", "status"),
 		answers: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -105,7 +108,7 @@ func New(s Sources) *Metrics {
 		}, []string{"route", "method"}),
 	}
 	m.registry.MustRegister(
-		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.breaker, m.pauses, m.requests, m.answers,
+		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.breaker, m.pauses, m.posted, m.requests, m.answers,
 		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.registerFunctions(s)
@@ -247,6 +250,15 @@ func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Re
 
 // UnknownCategory implements worker.Observer.
 func (m *Metrics) UnknownCategory() { m.unknown.Inc() }
+
+// Posted implements worker.Observer.
+func (m *Metrics) Posted(app string, kind worker.WebhookKind, taken bool) {
+	result := "failed"
+	if taken {
+		result = "ok"
+	}
+	m.posted.WithLabelValues(m.app(app), string(kind), result).Inc()
+}
 
 // Ended implements worker.Observer.
 func (m *Metrics) Ended(s push.State) { m.ended.WithLabelValues(string(s)).Inc() }

@@ -1,0 +1,134 @@
+package push
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An OutcomeEvent tells how a notification has ended.
+type OutcomeEvent struct {
+	// Entry is the event's ID in the stream. The same end may be told again under
+	// another one.
+	Entry string `json:"entry"`
+	// ID is the notification's; App, User and Category are its own, and empty when
+	// they could not be read.
+	ID       string `json:"id"`
+	App      string `json:"app"`
+	User     string `json:"user"`
+	Category string `json:"category,omitempty"`
+	// State is one of EndStates, Reason why it was rejected or exhausted.
+	State  State  `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Attempts is how often it was sent.
+	Attempts int       `json:"attempts"`
+	At       time.Time `json:"at"`
+	// Targets are the last outcomes of each target, in the order of the targets; there
+	// may be none when nothing was sent.
+	Targets []TargetOutcome `json:"targets"`
+}
+
+// Outcomes are the events of how notifications have ended, each at least once. The
+// Records write them: see WithOutcomes.
+//
+//	PREFIX:outcomes    stream: id, app, user, category, state, reason, attempts,
+//	                   at in RFC 3339, targets in JSON
+//
+// Readers that are one another's substitutes share a consumer group, by Next and
+// Ack. It holds the latest events only.
+type Outcomes struct{ stream stream }
+
+const outcomesName, outcomesWhat = "outcomes", "outcome events"
+
+// NewOutcomes returns the events under the prefix, "pushpace" when it is empty.
+func NewOutcomes(client redis.UniversalClient, prefix string) *Outcomes {
+	return &Outcomes{newStream(client, prefix, outcomesName, outcomesWhat, 0)}
+}
+
+// Next answers at most n events that the group has not acknowledged: those that a
+// reader took and has left for so long, or else new ones. A new group begins with
+// the oldest event in the stream.
+func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
+	entries, err := o.stream.next(ctx, group, left, n)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]OutcomeEvent, len(entries))
+	for i, e := range entries {
+		events[i] = OutcomeEvent{
+			Entry: e.ID, ID: field(e, "id"), App: field(e, "app"), User: field(e, "user"), Category: field(e, "category"),
+			State: State(field(e, "state")), Reason: field(e, "reason"), At: readInstant(e, "at"),
+		}
+		events[i].Attempts, _ = strconv.Atoi(field(e, "attempts"))
+		if err := json.Unmarshal([]byte(field(e, "targets")), &events[i].Targets); err != nil {
+			return nil, fmt.Errorf("read %s: %s: %w", outcomesWhat, e.ID, err)
+		}
+	}
+	return events, nil
+}
+
+// Ack tells that the group is done with the events.
+func (o *Outcomes) Ack(ctx context.Context, group string, events ...OutcomeEvent) error {
+	ids := make([]string, len(events))
+	for i := range events {
+		ids[i] = events[i].Entry
+	}
+	return o.stream.ack(ctx, group, ids)
+}
+
+// Oldest is when the first of the events was told that the group's readers have
+// taken and not acknowledged; zero when there is none.
+func (o *Outcomes) Oldest(ctx context.Context, group string) (time.Time, error) {
+	return o.stream.oldest(ctx, group)
+}
+
+// WithOutcomes answers records that tell of each end in the stream of the Outcomes,
+// where about as many as kept stay; 0 tells nothing. On one Redis they do so in the
+// step of the end itself, on a Cluster just before, so that a crash in between may
+// have an end told twice.
+func (r *Records) WithOutcomes(kept int) *Records {
+	own := *r
+	own.outcomes = newStream(r.client, r.prefix, outcomesName, outcomesWhat, kept)
+	return &own
+}
+
+// tells reports whether ends are told of.
+func (r *Records) tells() bool { return r.outcomes.kept > 0 }
+
+func targetsText(outcomes []TargetOutcome) (string, error) {
+	if outcomes == nil {
+		outcomes = []TargetOutcome{}
+	}
+	text, err := encodeJSON(outcomes)
+	return string(text), err
+}
+
+// tellBefore tells of an end that is about to be recorded, on a Cluster.
+func (r *Records) tellBefore(ctx context.Context, id string, e End, targets string, at time.Time) error {
+	record, err := r.Lookup(ctx, id)
+	if err != nil && err != ErrUnknownID || err == nil && record.State.Ended() {
+		return err
+	}
+	if err != nil {
+		record = &Record{}
+	}
+	attempts := max(e.Attempts, record.Attempts)
+	err = r.client.XAdd(ctx, r.outcomes.add([]string{"id", id, "app", record.App, "user", record.User, "category", record.Category,
+		"state", string(e.State), "reason", e.reason(), "attempts", strconv.Itoa(attempts), "at", written(at), "targets", targets})).Err()
+	if err != nil {
+		return fmt.Errorf("tell of an outcome: %w", err)
+	}
+	return nil
+}
+
+// reason is why it ended dead.
+func (e *End) reason() string {
+	if e.State.Dead() && e.Letter != nil {
+		return e.Letter.Reason
+	}
+	return ""
+}
