@@ -48,7 +48,7 @@ func TestReadmeBlocksAreTested(t *testing.T) {
 		t.Fatal(err)
 	}
 	fences := len(regexp.MustCompile("(?m)^```").FindAll(readme, -1)) / 2
-	marked := len(blocks(t, "tour")) + len(blocks(t, "config")) + len(blocks(t, "go"))
+	marked := len(blocks(t, "tour")) + len(blocks(t, "config")) + len(blocks(t, "go")) + len(blocks(t, "picture"))
 	if fences != marked+2 {
 		t.Errorf("%d blocks, of which %d are tested", fences, marked)
 	}
@@ -66,6 +66,12 @@ func TestReadmeTour(t *testing.T) {
 	script := "set -e\n" + strings.Join(blocks(t, "tour"), "\n")
 	script = strings.ReplaceAll(script, "127.0.0.1:6379", server.Addr())
 	script = strings.ReplaceAll(script, "127.0.0.1:8080", redistest.FreeAddress(t))
+	script = strings.ReplaceAll(script, "127.0.0.1:8081", redistest.FreeAddress(t))
+	script = strings.Replace(script, "tour=$(mktemp -d)", "mkdir tour; tour=$PWD/tour", 1)
+	if !strings.Contains(script, "rm -r $tour") {
+		t.Error("the tour leaves its folder behind")
+	}
+	script = strings.Replace(script, "rm -r $tour", "", 1)
 	script = strings.Replace(script, "go build -o pushpace ./cmd/pushpace", "ln -s '"+binary+"' pushpace", 1)
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Dir = dir
@@ -77,7 +83,7 @@ func TestReadmeTour(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	lines, err := os.ReadFile(filepath.Join(dir, "ledger.jsonl"))
+	lines, err := os.ReadFile(filepath.Join(dir, "tour", "ledger.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,15 +100,37 @@ func TestReadmeTour(t *testing.T) {
 	if len(orders) != 5 || orders[4].At.Sub(orders[0].At) < 3900*time.Millisecond {
 		t.Errorf("the orders arrived as %+v", orders)
 	}
+	// each in its turn: the point first, while a worker runs
+	rest := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"pointer":"/usr"`, `"source":"user"`, `"difference":`,
+		"until 20", ", in 23h59m5", "by the limit 1/24h of category marketing",
+		"ada in demo: too-much is next, and waits another 23h59m, until", "1/24h [---", "limit 1/24h of marketing",
+		"state delivered", `"notification":"order-5"`, "difference 0",
+		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"id":"invoice-1","state":"`, `"workers":[{"id":"`, `"source":"user"`,
+		`"pointer":"/usr"`, `"difference":`, "eve in demo: ", "general gap 5s", "1 worker runs, 1 notification waits", "too-much is cancelled.",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the API did not answer %s:\n%s", want, &out)
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is not shown, or not where it is expected:\n%s", want, &out)
 		}
+		rest = after
 	}
-	if !strings.Contains(out.String(), `"state":"delivered"`) {
-		t.Errorf("order-5 is not delivered:\n%s", &out)
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 3 { // config.yaml, pushpace and the folder
+		t.Errorf("the tour leaves %v behind, %v", left, err)
+	}
+}
+
+// The README's picture is what the program draws.
+func TestReadmePicture(t *testing.T) {
+	golden, err := os.ReadFile("../../internal/timeline/testdata/burst.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, picture := range blocks(t, "picture") {
+		if !strings.HasPrefix(string(golden), picture) {
+			t.Errorf("it is not the beginning of\n%s", golden)
+		}
 	}
 }
 
