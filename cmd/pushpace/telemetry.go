@@ -71,7 +71,39 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 			}
 		}
 	}
-	return b, nil
+	snapshots, err := worker.ReadSnapshots(ctx, s.queue, s.records.Prefix())
+	if err != nil {
+		return b, err
+	}
+	b.Workers = len(snapshots)
+	b.Waits, err = s.waits.read(ctx, worker.NewControl(s.queue, s.records, s.limiter, s.limits))
+	return b, err
+}
+
+const (
+	// waitsFresh is how long what notifications wait for is told again, and
+	// waitsSample how many jobs of each queue are looked into for it: each process
+	// that tells metrics does so.
+	waitsFresh  = 30 * time.Second
+	waitsSample = 50
+)
+
+// drawn is what notifications waited for when it was last looked at. It is read
+// by one at a time.
+type drawn struct {
+	shares []worker.Share
+	at     time.Time
+}
+
+func (d *drawn) read(ctx context.Context, c *worker.Control) ([]worker.Share, error) {
+	if time.Since(d.at) < waitsFresh {
+		return d.shares, nil
+	}
+	shares, err := c.Waits(ctx, waitsSample)
+	if err == nil {
+		d.shares, d.at = shares, time.Now()
+	}
+	return shares, err
 }
 
 // startTracing begins to trace, if the configuration says where to; otherwise

@@ -41,6 +41,7 @@ type system struct {
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
+	waits    drawn            // for the metrics
 	traces   *tracing.Tracing // nil for none
 	health   *health.Health
 	// lastReload answers how the last reload went, and when one was last taken over.

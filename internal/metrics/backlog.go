@@ -19,6 +19,9 @@ type Backlog struct {
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind.
 	Webhooks map[string]map[worker.WebhookKind]time.Time
+	// Workers is how many are alive, and Waits what notifications wait for.
+	Workers int
+	Waits   []worker.Share
 }
 
 // ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.
@@ -67,17 +70,19 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told.", nil, nil)
-	notDone = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
-	booked  = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
-	letters = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
-	oldest  = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook was posted and has not taken; 0 for none.", []string{"app", "webhook"}, nil)
-	jobs    = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told.", nil, nil)
+	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
+	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
+	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
+	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook was posted and has not taken; 0 for none.", []string{"app", "webhook"}, nil)
+	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
+	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive.", nil, nil)
+	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Since when the oldest of those looked at that wait for it was accepted.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs} {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, waitsSince} {
 		all <- d
 	}
 }
@@ -105,6 +110,12 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 				age = max(0, time.Since(at).Seconds())
 			}
 			gauge(oldest, age, app, string(kind))
+		}
+	}
+	gauge(alive, float64(last.Workers))
+	for _, share := range last.Waits {
+		if !share.Oldest.IsZero() {
+			gauge(waitsSince, max(0, time.Since(share.Oldest).Seconds()), string(share.For))
 		}
 	}
 	for queue, states := range last.Jobs {

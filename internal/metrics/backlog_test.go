@@ -16,8 +16,9 @@ import (
 
 func held(n int64) Backlog {
 	return Backlog{
-		Counts: push.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
-		Jobs:   map[string]map[worker.JobState]int64{"pushpace-bulk": {worker.JobPending: n, worker.JobArchived: 0}},
+		Counts:  push.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
+		Jobs:    map[string]map[worker.JobState]int64{"pushpace-bulk": {worker.JobPending: n, worker.JobArchived: 0}},
+		Workers: 3, Waits: []worker.Share{{For: worker.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}
 }
 
@@ -33,10 +34,14 @@ func TestBacklog(t *testing.T) {
 		`pushpace_jobs{queue="pushpace-bulk",state="pending"} 7`,
 		`pushpace_redis_up 1`,
 		`pushpace_waiting 7`,
+		`pushpace_workers 3`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+	if !strings.Contains(text, `pushpace_oldest_waiting_seconds{for="limit"} 720`) { // and a bit
+		t.Errorf("no age in\n%s", text)
 	}
 }
 
