@@ -23,6 +23,7 @@ import (
 //   - No connection, or no TLS session: Retry, DialFailed, nothing was sent.
 //   - The peer's certificate cannot be verified, or ours is refused: Misconfigured.
 //   - The caller's deadline passed: Retry, TimedOut, ambiguous.
+//   - ErrTooLate: Retry, TooLate, nothing was sent.
 //   - The caller cancelled: Retry, Cancelled, ambiguous, nobody's trouble.
 //   - The stream was refused (RFC 9113, section 8.7): Retry, ConnectionLost, not
 //     ambiguous.
@@ -35,6 +36,9 @@ func TransportOutcome(err error) Outcome {
 	// The URL and the method are of no help, and the URL may hold a token.
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err
+	}
+	if errors.Is(err, ErrTooLate) {
+		return MissedOutcome()
 	}
 	if certificateRefused(err) {
 		return Outcome{

@@ -84,24 +84,37 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if delay := h.busy(d, time.Now()); delay > 0 {
 		return busy(delay)
 	}
+	for range lateTries {
+		if over, err := h.depart(ctx, d); over {
+			return err
+		}
+	}
+	return later(errTooLate)
+}
+
+// depart sends the delivery when it is admitted. It answers false when it had no
+// connection at its instant: at another one it may go.
+func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error) {
 	decision, err := h.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d)
-		return busy(max(busyDelay, h.busy(d, time.Now())))
+		return true, busy(max(busyDelay, h.busy(d, time.Now())))
 	case err != nil:
-		return later(err)
+		return true, later(err)
 	case decision.Status == throttle.Refused:
-		return h.end(ctx, d, push.Expired, "would expire before its slot")
+		return true, h.end(ctx, d, push.Expired, "would expire before its slot")
 	case decision.Status == throttle.Deferred:
-		return h.deferUntil(ctx, d, decision)
+		return true, h.deferUntil(ctx, d, decision)
 	}
 	defer leave(d.gates)
 	if d.expired(time.Now()) {
-		return h.end(ctx, d, push.Expired, "expired before it was sent")
+		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
 	}
-	h.send(ctx, d)
-	return h.settle(ctx, d)
+	if h.send(ctx, d); d.missed() {
+		return false, nil
+	}
+	return true, h.settle(ctx, d)
 }
 
 // A delivery is a notification on its way.
@@ -121,28 +134,9 @@ type delivery struct {
 	routes   []*route  // of each target; nil where there is none
 	outcomes []outcome // of each target
 	gates    []*gate   // of the routes that are to be taken
+	paced    bool      // by limits, so that its instant counts
 }
 
 func (d *delivery) expired(now time.Time) bool {
 	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
 }
-
-// request asks for the delivery's admission.
-func (h *handler) request(d *delivery) throttle.Request {
-	horizon := time.Duration(forever)
-	if !d.ExpiresAt.IsZero() {
-		horizon = max(0, time.Until(d.ExpiresAt))
-	}
-	wait := min(h.MaxWait, horizon)
-	if h.full() {
-		wait = 0
-	}
-	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID,
-		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
-		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
-	}
-}
-
-// forever is further ahead than any notification waits.
-const forever = 10 * 365 * 24 * time.Hour

@@ -14,6 +14,9 @@ const targetsAtOnce = 8
 
 // send makes one attempt for every target that is still open.
 func (h *handler) send(ctx context.Context, d *delivery) {
+	if d.paced {
+		ctx = providers.DepartBy(ctx, time.Now().Add(tooLate))
+	}
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {
 			h.sendTo(ctx, d, 0)
@@ -66,9 +69,31 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	o = r.sender.Send(sending, d.Notification, d.Targets[i])
 	took := time.Since(began)
 	traceOutcome(span, r, o)
+	if o.Reason == providers.TooLate { // nothing has left: that is no attempt
+		d.outcomes[i].held, d.outcomes[i].missed = true, true
+		return
+	}
 	o = h.learn(ctx, r, o, credential)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = tell(o)
 	d.outcomes[i].sent = true
+}
+
+// missed reports whether nothing was sent since there was no connection in time,
+// and has it due again.
+func (d *delivery) missed() bool {
+	missed := false
+	for i := range d.outcomes {
+		if d.outcomes[i].sent {
+			return false // the others come back by themselves
+		}
+		missed = missed || d.outcomes[i].missed
+	}
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.missed {
+			o.held, o.missed = false, false
+		}
+	}
+	return missed
 }

@@ -20,6 +20,8 @@ type outcome struct {
 	told push.TargetOutcome
 	sent bool // in this visit
 	held bool // in this visit: the route is closed
+	// missed says that there was no connection for it at its instant.
+	missed bool
 	// hold is the operator's pause that closes it, if one does.
 	hold *Hold
 }

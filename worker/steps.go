@@ -145,6 +145,7 @@ func (h *handler) giveUp(ctx context.Context, d *delivery) error {
 // while it was waited for.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	scopes := h.Limits.Scopes(d.User, d.Category)
+	d.paced = len(scopes) > 0
 	decision, err := h.acquire(ctx, d)
 	for range lateTries {
 		if err != nil || decision.Status != throttle.Granted {
@@ -177,6 +178,26 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 	}
 	return decision, errTooLate
 }
+
+// request asks for the delivery's admission.
+func (h *handler) request(d *delivery) throttle.Request {
+	horizon := time.Duration(forever)
+	if !d.ExpiresAt.IsZero() {
+		horizon = max(0, time.Until(d.ExpiresAt))
+	}
+	wait := min(h.MaxWait, horizon)
+	if h.full() {
+		wait = 0
+	}
+	return throttle.Request{
+		App: d.App, User: d.User, ID: d.ID,
+		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
+		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
+	}
+}
+
+// forever is further ahead than any notification waits.
+const forever = 10 * 365 * 24 * time.Hour
 
 func sameScopes(a, b []throttle.Scope) bool {
 	return slices.EqualFunc(a, b, func(a, b throttle.Scope) bool {

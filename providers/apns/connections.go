@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/pushpace/pushpace/internal/batchconn"
+	"github.com/pushpace/pushpace/providers"
 )
 
 const (
@@ -132,6 +133,10 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, &unsentError{err}
 		}
+		if !providers.Depart(r.Context()) {
+			c.release(conn, o)
+			return nil, &unsentError{providers.ErrTooLate}
+		}
 		if x := exchangeOf(r); x != nil {
 			x.conn = conn
 		}
@@ -146,6 +151,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !unprocessed {
 			return nil, err
 		}
+		providers.Return(r.Context())
 		if !again || refusals == maxRefusals || r.GetBody == nil {
 			return nil, &unsentError{err}
 		}
@@ -241,6 +247,18 @@ func (c *connections) dial(o *opening) {
 		o.conn = conn
 	}
 	c.mu.Unlock()
+	c.wake()
+}
+
+// release gives a stream back that is not used.
+func (c *connections) release(conn *http.ClientConn, o *opening) {
+	if o != nil { // the next request is the first
+		c.mu.Lock()
+		o.claimed = false
+		o.waiting.Stop()
+		c.mu.Unlock()
+	}
+	conn.Release()
 	c.wake()
 }
 

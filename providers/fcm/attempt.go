@@ -35,6 +35,7 @@ type attempt struct {
 	// wrote is set once the body is asked for, which is after the headers are
 	// written. The transport may do so while the attempt is given up.
 	wrote  atomic.Bool
+	late   atomic.Bool // it was not to be written any more
 	status int
 	header http.Header
 	reply  []byte
@@ -107,20 +108,25 @@ func (a *attempt) request(r *http.Request) *http.Request {
 	r.Header.Set("Authorization", "Bearer "+a.bearer)
 	sent := r.WithContext(r.Context())
 	sent.ContentLength = int64(len(a.body))
-	sent.GetBody = func() (io.ReadCloser, error) { return &body{attempt: a, left: a.body}, nil }
+	sent.GetBody = func() (io.ReadCloser, error) { return &body{ctx: r.Context(), attempt: a, left: a.body}, nil }
 	sent.Body, _ = sent.GetBody()
 	return sent
 }
 
 // A body is the attempt's on its way to a connection.
 type body struct {
+	ctx     context.Context
 	attempt *attempt
 	left    []byte
+	begun   bool
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if !b.attempt.wrote.Swap(true) {
-		b.attempt.connected()
+	if !b.begun {
+		b.begun = true
+		if !b.leave() {
+			return 0, providers.ErrTooLate // what there is of the request is void
+		}
 	}
 	if len(b.left) == 0 {
 		return 0, io.EOF
@@ -131,6 +137,18 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// leave answers whether the body may be written, now that there is a connection.
+func (b *body) leave() bool {
+	if b.attempt.wrote.Swap(true) {
+		providers.Return(b.ctx) // the server refused it over another connection
+	} else {
+		b.attempt.connected()
+	}
+	late := !providers.Depart(b.ctx)
+	b.attempt.late.Store(late)
+	return !late
 }
 
 func (b *body) Close() error { return nil }
@@ -153,6 +171,8 @@ func answered(r *http.Request, status string, code int, body []byte) *http.Respo
 // outcome says what became of the attempt.
 func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) providers.Outcome {
 	switch {
+	case a.late.Load():
+		return providers.MissedOutcome()
 	case !a.sent:
 		o := rejected(providers.Invalid)
 		o.Err = errors.New("the firebase SDK refuses to send: the target has no token")

@@ -127,8 +127,11 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 	}
 	defer leave()
 	token, failed := s.tokens.get(ctx)
-	if failed != nil {
+	switch {
+	case failed != nil:
 		return *failed
+	case providers.Missed(ctx):
+		return providers.MissedOutcome()
 	}
 	return s.attempt(ctx, token, message, t)
 }

@@ -55,7 +55,7 @@ type Harness struct {
 // common are the reasons that any sender may give.
 var common = []providers.Reason{
 	providers.OK, providers.DryRun, providers.DialFailed, providers.TimedOut, providers.ConnectionLost,
-	providers.Cancelled, providers.TLSRefused, providers.Unreadable, providers.Unknown, providers.Invalid,
+	providers.Cancelled, providers.TooLate, providers.TLSRefused, providers.Unreadable, providers.Unknown, providers.Invalid,
 }
 
 // Test runs the suite. The harnesses that start returns are closed by it.

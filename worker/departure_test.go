@@ -1,0 +1,56 @@
+package worker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// What is admitted while there is no connection yet keeps its distance at the
+// provider: it does not leave together with what was admitted later.
+func TestAColdWorkerKeepsItsDistances(t *testing.T) {
+	const users, each = 10, 3
+	// a connection is there, for all but the first, later than two are admitted
+	const gap, cold, tolerance = time.Second, 1500 * time.Millisecond, 400 * time.Millisecond
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		for _, target := range []push.Target{apple, google} {
+			t.Run(string(target.Platform), func(t *testing.T) {
+				r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+				r.apns.RespondAlways(standin.Answer{Delay: cold})
+				r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: cold})
+				defer r.start()()
+				for i := range each {
+					for u := range users {
+						n := to(fmt.Sprintf("%s-%d-%d", target.Platform, u, i), target)
+						n.User = fmt.Sprintf("%s-%d", target.Platform, u)
+						r.enqueue(n)
+					}
+				}
+				wait(t, func() bool { return len(r.pushed("")) >= users*each })
+				last := map[string]time.Time{}
+				for _, e := range r.pushed("") {
+					user := e.Notification[:len(e.Notification)-2]
+					if before, ok := last[user]; ok && e.At.Sub(before) < gap-tolerance {
+						t.Errorf("%s comes %s after the one before, want %s", e.Notification, e.At.Sub(before), gap)
+					}
+					last[user] = e.At
+				}
+				for u := range users {
+					for i := range each {
+						id := fmt.Sprintf("%s-%d-%d", target.Platform, u, i)
+						wait(t, func() bool { return r.record(id).State.Ended() })
+						if record := r.record(id); record.State != push.Delivered || record.Attempts != 1 {
+							t.Errorf("%s: %+v", id, record)
+						}
+					}
+				}
+			})
+		}
+	})
+}
