@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 )
 
@@ -21,9 +23,21 @@ limits violated.`,
 	}
 	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newMan(), newVersion())
 	addCompletion(root)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return misusedf("%w\nSee %s --help.", err, cmd.CommandPath())
+	})
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, topic []string) error {
+				_, _, err := root.Find(topic)
+				return err
+			}
+		}
+	}
 	root.SetArgs(args)
 	err := root.Execute()
-	if err != nil && !began {
+	if err != nil && !began && !errors.As(err, new(*exitError)) {
 		err = misusedf("%w\nSee pushpace --help.", err) // what cobra itself refuses
 	}
 	return report(err)
