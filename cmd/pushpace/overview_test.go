@@ -48,6 +48,11 @@ func TestOverview(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, got.stdout)
 		}
 	}
+	for user, unknown := range map[string]bool{"ada": false, "adda": true} {
+		if got := ended(t, s.setup, "timeline", user); strings.Contains(got.stderr, "Nothing is known of "+user+" in demo") != unknown {
+			t.Errorf("%s: %+v", user, got)
+		}
+	}
 	s.stop(t, worker)
 	if got := ended(t, s.setup, "overview"); !strings.Contains(got.stdout, "no worker runs, nothing waits") {
 		t.Errorf("after the worker's end:\n%s", got.stdout)

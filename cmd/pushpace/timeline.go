@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/worker"
 )
 
 func newTimeline() *cobra.Command {
@@ -52,7 +54,15 @@ goes from now to when a limit that is used up is free again.`,
 		if columns, _, err := term.GetSize(int(os.Stdout.Fd())); *width == 0 && err == nil {
 			style.Width = columns
 		}
-		_, err = fmt.Fprint(out, timeline.Draw(t, style))
+		if _, err = fmt.Fprint(out, timeline.Draw(t, style)); err == nil && unknown(t) {
+			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", quoted(t.User), quoted(t.App))
+		}
 		return err
 	})
+}
+
+// unknown reports whether nothing was sent to the user under the limits, as far
+// as they look back, and nothing waits for them.
+func unknown(t *worker.Timeline) bool {
+	return len(t.Bookings) == 0 && !slices.ContainsFunc(t.Scopes, func(s worker.TimelineScope) bool { return len(s.Admissions) > 0 })
 }
