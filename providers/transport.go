@@ -67,6 +67,15 @@ func TransportOutcome(err error) Outcome {
 	return o
 }
 
+// TransportCause answers what of a transport's error is known to hold nothing that
+// the peer sent, nor the URL.
+func TransportCause(err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	return harmless(err)
+}
+
 // neverConnected reports whether err says that the request cannot have been
 // written: no TCP connection, or no TLS session on it.
 func neverConnected(err error) bool {

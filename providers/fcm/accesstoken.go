@@ -124,7 +124,7 @@ func (s *accessTokens) get(ctx context.Context) (*accessToken, *providers.Outcom
 		}
 		return f.token, nil
 	case <-ctx.Done():
-		o := notSent(ctx.Err())
+		o := noToken(f.account.TokenURL, ctx.Err())
 		return nil, &o
 	}
 }
@@ -180,15 +180,13 @@ func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome
 	asked := time.Now()
 	t, err := account.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
 	if transport.err != nil {
-		return nil, notSent(cause(ctx, transport.err))
+		return nil, noToken(account.TokenURL, cause(ctx, transport.err))
 	}
 	if refused := (*oauth2.RetrieveError)(nil); errors.As(err, &refused) {
-		return nil, tokenRefused(refused.Response.StatusCode, providers.RetryAfter(refused.Response.Header, asked), refused.Body)
+		return nil, tokenRefused(account.TokenURL, refused.Response.StatusCode, providers.RetryAfter(refused.Response.Header, asked), refused.Body)
 	}
 	if err != nil || t.AccessToken == "" {
-		o := tokenTrouble(0)
-		o.Err = errors.New("the token endpoint's answer holds no access token")
-		return nil, o
+		return nil, tokenTrouble(0, fmt.Errorf("no access token: %s answered without one", account.TokenURL))
 	}
 	if t.Expiry.IsZero() {
 		t.Expiry = asked.Add(time.Hour)
@@ -200,11 +198,9 @@ func (s *accessTokens) ask(account *jwt.Config) (*accessToken, providers.Outcome
 }
 
 // tokenRefused says what an error status of the token endpoint means.
-func tokenRefused(status int, retryAfter time.Duration, body []byte) providers.Outcome {
+func tokenRefused(endpoint string, status int, retryAfter time.Duration, body []byte) providers.Outcome {
 	if status >= 500 || status == http.StatusTooManyRequests {
-		o := tokenTrouble(retryAfter)
-		o.Err = fmt.Errorf("the token endpoint answered %d", status)
-		return o
+		return tokenTrouble(retryAfter, fmt.Errorf("no access token: %s answered %d", endpoint, status))
 	}
 	var b struct {
 		Error string `json:"error"`
@@ -221,8 +217,24 @@ func tokenRefused(status int, retryAfter time.Duration, body []byte) providers.O
 	return o
 }
 
-func tokenTrouble(retryAfter time.Duration) providers.Outcome {
-	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpoint, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential}
+func tokenTrouble(retryAfter time.Duration, err error) providers.Outcome {
+	return providers.Outcome{Kind: providers.Retry, Reason: TokenEndpointUnreachable, RetryAfter: retryAfter, Concerns: providers.ConcernsCredential, Err: err}
+}
+
+// noToken says what an error of the way to the token endpoint means, whose URL
+// was checked to hold no secret.
+func noToken(endpoint string, err error) providers.Outcome {
+	o := notSent(err)
+	switch {
+	case o.Reason == providers.Cancelled:
+		return o
+	case o.Kind == providers.Misconfigured:
+		o.Err = fmt.Errorf("no access token: %s: %w", endpoint, o.Err)
+		return o
+	case o.Reason == providers.TimedOut:
+		return tokenTrouble(0, fmt.Errorf("no access token: %s does not answer in time: %w", endpoint, context.DeadlineExceeded))
+	}
+	return tokenTrouble(0, fmt.Errorf("no access token: %s cannot be reached: %w", endpoint, providers.TransportCause(err)))
 }
 
 // notSent says what a transport's error means when no push was on its way.

@@ -118,8 +118,8 @@ func TestAccessTokenOutlivesTroubleAtTheEndpoint(t *testing.T) {
 		mustGet(t, s, "good")
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		if _, failed := s.get(t.Context()); failed == nil || failed.Reason != TokenEndpoint {
-			t.Errorf("outcome %+v, want %s", failed, TokenEndpoint)
+		if _, failed := s.get(t.Context()); failed == nil || failed.Reason != TokenEndpointUnreachable {
+			t.Errorf("outcome %+v, want %s", failed, TokenEndpointUnreachable)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestAccessTokenWithinTheContext(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, failed := s.get(ctx)
-		if failed == nil || failed.Kind != providers.Retry || failed.Reason != providers.TimedOut || failed.Ambiguous {
+		if failed == nil || failed.Kind != providers.Retry || failed.Reason != TokenEndpointUnreachable || failed.Ambiguous {
 			t.Errorf("outcome %+v", failed)
 		}
 		if took := time.Since(began); took != time.Second {
@@ -156,7 +156,7 @@ func TestAccessTokenWithinTheContext(t *testing.T) {
 		}
 		// The fetch has a time-out of its own, whoever waits for it.
 		_, failed = s.get(t.Context())
-		if failed == nil || failed.Reason != providers.TimedOut {
+		if failed == nil || failed.Reason != TokenEndpointUnreachable {
 			t.Errorf("outcome %+v", failed)
 		}
 		if took := time.Since(began); took != 10*time.Second {

@@ -26,8 +26,9 @@ const (
 	// CredentialsRefused: the token endpoint gives no access token for the
 	// service account.
 	CredentialsRefused providers.Reason = "credentials_refused"
-	// TokenEndpoint: the token endpoint is reached, but out of order.
-	TokenEndpoint providers.Reason = "token_endpoint"
+	// TokenEndpointUnreachable: there is no access token, since the token endpoint
+	// cannot be reached, does not answer in time, or is out of order.
+	TokenEndpointUnreachable providers.Reason = "token_endpoint_unreachable"
 )
 
 // Reasons lists every reason that an outcome of this package can have besides
@@ -36,6 +37,6 @@ func Reasons() []providers.Reason {
 	return []providers.Reason{
 		Unregistered, SenderIDMismatch, InvalidArgument, QuotaExceeded, Unavailable, Internal,
 		ThirdPartyAuthError, UnspecifiedError, Unauthenticated, PermissionDenied, NotFound,
-		ResourceExhausted, DeadlineExceeded, InvalidToken, CredentialsRefused, TokenEndpoint,
+		ResourceExhausted, DeadlineExceeded, InvalidToken, CredentialsRefused, TokenEndpointUnreachable,
 	}
 }

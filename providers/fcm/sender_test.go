@@ -172,14 +172,14 @@ func TestTokenEndpoint(t *testing.T) {
 		concerns providers.Concern
 		wait     time.Duration
 	}{
-		{"503", standin.Answer{Status: 503}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
-		{"429", standin.Answer{Status: 429, RetryAfter: time.Minute}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, time.Minute},
-		{"page", standin.Answer{Fault: standin.Page}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
-		{"page for JSON", standin.Answer{Fault: standin.Page, Status: 200}, providers.Retry, fcm.TokenEndpoint, providers.ConcernsCredential, 0},
+		{"503", standin.Answer{Status: 503}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, 0},
+		{"429", standin.Answer{Status: 429, RetryAfter: time.Minute}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, time.Minute},
+		{"page", standin.Answer{Fault: standin.Page}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, 0},
+		{"page for JSON", standin.Answer{Fault: standin.Page, Status: 200}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, 0},
 		{"refused", standin.Answer{Status: 400}, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential, 0},
 		{"redirected", standin.Answer{Status: 302}, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential, 0},
-		{"broken", standin.Answer{Fault: standin.Close}, providers.Retry, providers.ConnectionLost, providers.ConcernsProvider, 0},
-		{"black hole", standin.Answer{Fault: standin.BlackHole}, providers.Retry, providers.TimedOut, providers.ConcernsProvider, 0},
+		{"broken", standin.Answer{Fault: standin.Close}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, 0},
+		{"black hole", standin.Answer{Fault: standin.BlackHole}, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,13 +191,13 @@ func TestTokenEndpoint(t *testing.T) {
 			server.TokenScript.Respond("", c.answer)
 			o := sender.Send(t.Context(), note(), target("token"))
 			want(t, o, c.kind, c.reason, c.concerns)
-			if o.Ambiguous || o.RetryAfter != c.wait || o.Err == nil {
+			if o.Ambiguous || o.RetryAfter != c.wait || o.Err == nil || c.kind == providers.Retry && !strings.HasPrefix(o.Err.Error(), "no access token: "+server.URL()) {
 				t.Errorf("ambiguous %v, wait %v, error %v", o.Ambiguous, o.RetryAfter, o.Err)
 			}
 			if n := server.Count().Received; n != 0 {
 				t.Errorf("%d pushes came in", n)
 			}
-			if o := sender.Send(t.Context(), note(), target("token")); o.Kind != providers.Delivered && o.Reason != providers.TimedOut {
+			if o := sender.Send(t.Context(), note(), target("token")); o.Kind != providers.Delivered && o.Reason != fcm.TokenEndpointUnreachable {
 				t.Errorf("then %v (%v)", o.Kind, o.Err)
 			}
 		})
