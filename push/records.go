@@ -183,6 +183,8 @@ type End struct {
 	Error    string
 	// Attempts is how often it was sent; 0 leaves what is noted.
 	Attempts int
+	// Deferrals is how often it was put off besides what Defer has noted.
+	Deferrals int
 	// DeadTokens is how many of the outcomes are dead tokens.
 	DeadTokens int
 	// Letter is kept when the State is dead.
@@ -200,7 +202,7 @@ func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
 		}
 	}
 	words, ids := encodeOutcomes(e.Outcomes)
-	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter}
+	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
 	if r.tells() {
 		targets, err := targetsText(e.Outcomes)
 		if err != nil {

@@ -50,9 +50,9 @@ elseif op == 'attempt' then
   redis.call('HSET', record, 'attempts', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8])
 elseif op == 'settle' then
   if not open then return {0} end
-  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter; and
-  -- where ends are told of, how many are kept, reason, instant, targets. What refuses
-  -- to be written shows before anything has changed
+  -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter,
+  -- deferrals; and where ends are told of, how many are kept, reason, instant, targets. What
+  -- refuses to be written shows before anything has changed
   count(ARGV[5], 0)
   if tonumber(ARGV[10]) > 0 then count('dead_tokens', 0) end
   if ARGV[11] ~= '' then redis.call('HSET', letters, id, ARGV[11]) end
@@ -62,10 +62,11 @@ elseif op == 'settle' then
   if tonumber(ARGV[10]) > 0 then count('dead_tokens', ARGV[10]) end
   redis.call('HSET', record, 'state', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8], 'ended', string.format('%.0f', now))
   if tonumber(ARGV[9]) > 0 then redis.call('HSET', record, 'attempts', ARGV[9]) end
+  if tonumber(ARGV[12]) > 0 then redis.call('HINCRBY', record, 'deferrals', ARGV[12]) end
   if KEYS[4] then
     local of = redis.call('HMGET', record, 'app', 'user', 'category', 'attempts')
-    redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[12], '*', 'id', id, 'app', of[1] or '', 'user', of[2] or '', 'category', of[3] or '',
-      'state', ARGV[5], 'reason', ARGV[13], 'attempts', of[4] or 0, 'at', ARGV[14], 'targets', ARGV[15])
+    redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[13], '*', 'id', id, 'app', of[1] or '', 'user', of[2] or '', 'category', of[3] or '',
+      'state', ARGV[5], 'reason', ARGV[14], 'attempts', of[4] or 0, 'at', ARGV[15], 'targets', ARGV[16])
   end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))

@@ -95,6 +95,9 @@ func member(id string) string {
 	return string(digestMark) + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
+// AdmissionID answers the ID as the admissions of a Timeline have it.
+func AdmissionID(id string) string { return memberID(member(id)) }
+
 // memberID is the inverse of member, as far as there is one.
 func memberID(m string) string {
 	if len(m) != 23 || m[0] != uuidMark {

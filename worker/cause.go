@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A Cause is what a notification waits for, from a closed set.
@@ -21,11 +22,12 @@ const (
 	ForAttempt  Cause = "attempt"  // another attempt, after one that failed
 	ForPause    Cause = "pause"    // an operator's pause
 	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
-	ForRecovery Cause = "recovery" // a worker that crashed, or a Redis that did not answer, while it was in hand
+	ForLimiter  Cause = "limiter"  // the limits' Redis, which does not answer
+	ForRecovery Cause = "recovery" // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
 )
 
 // Causes are all of them, in the order in which they are told.
-var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForRecovery}
+var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForRecovery}
 
 // waitsFor answers what a job waits for: where it is on the queue, what it says
 // of its last return to it, and what it holds. Operators' pauses are told from
@@ -65,6 +67,9 @@ func returnedFor(returned string) Cause {
 		return ForAttempt
 	case whyBusy, whyPaused, "": // what is parked was never in a worker's hands
 		return ForProvider
+	}
+	if strings.Contains(why, throttle.ErrUnavailable.Error()) {
+		return ForLimiter
 	}
 	return ForRecovery
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -64,43 +63,4 @@ func (c *Control) free(ctx context.Context, t *push.Taken) (moved []throttle.Boo
 		}
 	}
 	return moved, c.records.Freed(ctx, t)
-}
-
-// A Status is all that is known of a notification.
-type Status struct {
-	ID string `json:"id"`
-	*push.Record
-	// Job is where asynq has its job: pending, active, scheduled or retry; empty
-	// when it has none.
-	Job string `json:"job,omitempty"`
-	// Paused are the pauses that keep it, or some of its targets, on the queue.
-	Paused []Standing `json:"paused,omitempty"`
-}
-
-// Status answers where the notification is, or push.ErrUnknownID.
-func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
-	record, err := c.records.Lookup(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	s := &Status{ID: id, Record: record}
-	if !record.State.Ended() {
-		if info, err := c.inspector.GetTaskInfo(record.Queue, id); err == nil {
-			s.Job = info.State.String()
-			if s.Paused, err = c.pausedBy(ctx, info.Payload, record.Outcomes); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s, nil
-}
-
-// pausedBy answers the pauses that keep a job's notification on the queue.
-func (c *Control) pausedBy(ctx context.Context, payload []byte, outcomes []push.TargetOutcome) ([]Standing, error) {
-	job, err := push.Decode(payload)
-	if err != nil {
-		return nil, nil // a worker will set it aside
-	}
-	list, err := c.Pauses(ctx)
-	return slices.DeleteFunc(list, func(s Standing) bool { return !s.matches(job.Notification, outcomes) }), err
 }

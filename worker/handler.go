@@ -131,6 +131,7 @@ type delivery struct {
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time
+	slotted  bool      // it has waited here for its first slot
 	routes   []*route  // of each target; nil where there is none
 	outcomes []outcome // of each target
 	gates    []*gate   // of the routes that are to be taken

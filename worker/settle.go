@@ -275,6 +275,9 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 		return nil
 	}
 	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
+	if d.slotted {
+		end.Deferrals = 1
+	}
 	if c.state.Dead() {
 		end.Letter = d.letter(c, d.attempts)
 	}
@@ -303,9 +306,9 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 }
 
 // plain reports whether there is nothing to tell of a delivery but that it was
-// made: one target, at the first attempt.
+// made: one target, at the first attempt, without a wait that no deferral tells of.
 func (d *delivery) plain() bool {
-	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay && !d.slotted
 }
 
 // sent reports whether this visit has sent anything.

@@ -152,6 +152,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, err
 		}
 		due := time.Now().Add(decision.Left)
+		d.slotted = d.slotted || decision.Left > 0 && decision.Slot.IsZero()
 		if err := h.waitOut(ctx, decision.Left); err != nil {
 			return decision, err
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hibiken/asynq"
+
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -21,8 +23,8 @@ type Timeline struct {
 	// Scopes are the general limits, then those of the categories, by name. One
 	// that has no limits is there with none.
 	Scopes []TimelineScope `json:"scopes"`
-	// Bookings wait for the limits, the next one first. At most
-	// throttle.TimelineEntries of each scope are shown.
+	// Bookings wait for the limits, on the queue or in a worker's hands, the next
+	// one first. At most throttle.TimelineEntries of each scope are shown.
 	Bookings []Waiter `json:"bookings"`
 }
 
@@ -61,6 +63,8 @@ type Waiter struct {
 	// notification is not known has the state "".
 	State push.State `json:"state,omitempty"`
 	Job   string     `json:"job,omitempty"`
+	// inHand says that a worker has it, and sends it at its slot.
+	inHand bool
 }
 
 // TimelineStates is how many of a timeline's bookings are looked up on the queue.
@@ -87,16 +91,22 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 	slices.SortStableFunc(t.Bookings, func(a, b Waiter) int { return a.Slot.Compare(b.Slot) })
 	for i := range t.Bookings[:min(len(t.Bookings), TimelineStates)] {
 		w := &t.Bookings[i]
-		status, err := c.Status(ctx, w.ID)
+		record, job, err := c.look(ctx, w.ID)
 		if errors.Is(err, push.ErrUnknownID) {
+			if w.inHand { // a long ID, of which there is a digest
+				w.State, w.Job = push.Waiting, asynq.TaskStateActive.String()
+			}
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		w.State, w.Job = status.State, status.Job
-		if w.Rule == "" && status.Scope == w.Scope {
-			w.Rule = status.Rule // as it was when it was put off
+		w.State = record.State
+		if job != nil {
+			w.Job = job.State.String()
+		}
+		if w.Rule == "" && record.Scope == w.Scope {
+			w.Rule = record.Rule // as it was when it was put off
 		}
 	}
 	return t, nil
@@ -131,6 +141,7 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	for _, w := range known.Windows(scopes[at]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
+	inHand := ahead(&known, name)
 	for _, a := range known.Admissions[name] {
 		a.At = a.At.UTC()
 		one.Admissions = append(one.Admissions, a)
@@ -138,8 +149,23 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	rules := known.Bound(scopes[at])
 	for _, b := range known.Bookings {
 		b.Slot = b.Slot.UTC()
-		t.Bookings = append(t.Bookings, Waiter{Booking: b, Rule: rules[b.ID]})
+		t.add(Waiter{Booking: b, Rule: rules[b.ID], inHand: inHand[b.ID]})
 	}
 	t.Scopes = append(t.Scopes, one)
 	return nil
+}
+
+// add adds one that waits. Whoever is let through is in the timelines of both its
+// scopes, and is told once.
+func (t *Timeline) add(w Waiter) {
+	i := -1
+	if w.inHand {
+		i = slices.IndexFunc(t.Bookings, func(known Waiter) bool { return known.inHand && known.ID == w.ID })
+	}
+	switch {
+	case i < 0:
+		t.Bookings = append(t.Bookings, w)
+	case t.Bookings[i].Rule == "":
+		t.Bookings[i] = w
+	}
 }

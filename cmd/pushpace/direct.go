@@ -115,7 +115,11 @@ func (d *direct) warnOfCategory(name string) {
 }
 
 func (d *direct) Status(ctx context.Context, id string) (*worker.Status, error) {
-	return d.control.Status(ctx, id)
+	control, err := d.timelines(ctx)
+	if err != nil { // what the queue's Redis has is told all the same
+		control = d.control
+	}
+	return control.Status(ctx, id)
 }
 
 func (d *direct) Cancel(ctx context.Context, id string) error {

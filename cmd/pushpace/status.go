@@ -43,27 +43,35 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	line("id", "%s", s.ID)
 	line("state", "%s", s.State)
+	if s.App != "" {
+		line("app", "%s", quoted(s.App))
+		line("user", "%s", quoted(s.User))
+		line("category", "%s", quoted(s.Category))
+	}
 	if s.State == push.Waiting {
-		switch {
-		case s.Until.After(now):
-			line("until", "%s, in %s", timeline.Stamp(s.Until), s.Until.Sub(now).Round(time.Second))
-			line("by", "%s", timeline.Limit(s.Scope, s.Rule, 0))
-			line("see", "pushpace timeline USER, for the user's limits and who is ahead")
-		case s.Attempts > 0:
-			line("for", "another attempt")
-		}
-		for _, p := range s.Paused {
-			line("waits for", "%s", p)
+		if s.Waits != nil {
+			printWaits(line, s, now)
 		}
 		line("job", "%s in %s", orNone(s.Job), s.Queue)
 	}
 	line("accepted", "%s", timeline.Stamp(s.Accepted))
-	line("deferred", "%s", times(s.Deferrals))
-	if s.Attempts > 0 {
-		line("to be sent again", "%s, first at %s", times(s.Attempts), timeline.Stamp(s.FirstAttempt))
+	if !s.NotBefore.IsZero() {
+		line("not before", "%s", timeline.Stamp(s.NotBefore))
 	}
-	for i, outcome := range s.Outcomes {
-		line(fmt.Sprintf("target %d", i+1), "%s", describeOutcome(outcome))
+	if !s.ExpiresAt.IsZero() {
+		line("expires", "%s", timeline.Stamp(s.ExpiresAt))
+	}
+	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != worker.ForLimit { // else it is, for the first time
+		line("deferred", "%s", times(s.Deferrals))
+	}
+	switch {
+	case s.Attempts == 1:
+		line("attempts", "1, at %s", timeline.Stamp(s.FirstAttempt))
+	case s.Attempts > 1:
+		line("attempts", "%d, the first at %s", s.Attempts, timeline.Stamp(s.FirstAttempt))
+	}
+	for i, o := range s.Outcomes {
+		line(fmt.Sprintf("target %d", i+1), "%s", describeTarget(o))
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)
@@ -72,6 +80,22 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		line("ended", "%s", timeline.Stamp(s.Ended))
 	}
 	return w.Flush()
+}
+
+// describeTarget says which target it is, what became of it, and what the provider
+// calls it.
+func describeTarget(o push.TargetOutcome) string {
+	words := describeOutcome(o)
+	if o.TokenEnd != "" {
+		words = "…" + o.TokenEnd + " " + words
+	}
+	if o.Platform != "" {
+		words = string(o.Platform) + " " + words
+	}
+	if o.ProviderID != "" {
+		words += " as " + o.ProviderID
+	}
+	return words
 }
 
 // describeOutcome says what became of a target.

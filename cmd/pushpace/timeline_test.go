@@ -33,7 +33,7 @@ func TestTimeline(t *testing.T) {
 		}
 		return len(known.Bookings) == 2 && known.Bookings[1].Rule != ""
 	})
-	if known.App != "demo" || known.User != "ada" || len(known.Scopes) != 3 || len(known.Scopes[0].Limits) != 3 || !known.Scopes[2].Exempt {
+	if known.App != "demo" || known.User != "ada" || len(known.Scopes) != 4 || len(known.Scopes[0].Limits) != 3 || !known.Scopes[3].Exempt {
 		t.Errorf("%+v", known)
 	}
 	marketing := known.Scopes[1]
@@ -57,7 +57,7 @@ func TestTimeline(t *testing.T) {
 	}
 	// the queue's end of it, with the way here
 	p = start(t, s.setup, "status", next.ID)
-	if got := p.wait(t, 10*time.Second); got != exitDone || !strings.Contains(p.stdout.String(), "pushpace timeline USER") {
+	if got := p.wait(t, 10*time.Second); got != exitDone || !strings.Contains(p.stdout.String(), "pushpace timeline --app demo ada") {
 		t.Errorf("exit status %d: %s%s", got, &p.stdout, &p.stderr)
 	}
 	s.stop(t, workers)

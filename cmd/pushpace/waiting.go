@@ -54,7 +54,9 @@ as --limit says. What each waits for (FOR) is one of:
   provider   a provider that is in trouble, paused or busy
   worker     nothing: it is due, and a worker takes it next, if one runs
   in_hand    nothing: a worker has it, and may wait there for a near instant
-  recovery   another visit, after a worker crashed or Redis did not answer
+  limiter    the limits' Redis, which does not answer
+  recovery   another visit, after a worker crashed or the queue's Redis did not
+             answer
 
 With --json there is one line for each, in no order, and --limit is none unless
 it is given. What moves on while it is listed may be missed.`,

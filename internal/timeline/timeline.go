@@ -106,6 +106,9 @@ func whyWaits(t *worker.Timeline, next *worker.Waiter) string {
 	id := Printable(next.ID)
 	ago := t.Now.Sub(next.Slot)
 	switch {
+	case next.Job == "active" && ago < 0:
+		return fmt.Sprintf("%s is next: a worker has it in hand, and sends it in %s, at %s, for %s.",
+			id, span(-ago), Stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
 	case next.Job == "active":
 		return id + " is next, and in a worker's hands."
 	case ago < 0:

@@ -134,6 +134,8 @@ var users = map[string]user{
 	"due": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}}},
 	"in_hand": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {-200 * time.Millisecond}},
 		job: func(int) (push.State, string) { return push.Waiting, "active" }},
+	"in_hand_ahead": {name: "ada", general: shipped, sent: map[string][]time.Duration{"all": {-400 * time.Millisecond}}, booked: map[string][]time.Duration{"all": {600 * time.Millisecond, 1603 * time.Millisecond}},
+		job: func(int) (push.State, string) { return push.Waiting, "active" }},
 	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
 		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
 	"overridden": {name: "ada", general: shipped, source: throttle.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},

@@ -1,0 +1,367 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A Status is all that is known of a notification.
+type Status struct {
+	ID string `json:"id"`
+	*push.Record
+	// Waits says what it waits for; nil when it has ended.
+	Waits *Waits `json:"waits,omitempty"`
+	// Job is where asynq has its job: pending, active, scheduled or retry; empty
+	// when it has none.
+	Job string `json:"job,omitempty"`
+	// Paused are the pauses that keep it, or some of its targets, on the queue.
+	Paused []Standing `json:"paused,omitempty"`
+}
+
+// Waits is what a notification waits for.
+type Waits struct {
+	For Cause `json:"for"`
+	// Platform is the one whose provider it waits for.
+	Platform push.Platform `json:"platform,omitempty"`
+	// Scope and Rule are the limit that it waits for.
+	Scope string `json:"scope,omitempty"`
+	Rule  string `json:"rule,omitempty"`
+	// Reason says more, for a person.
+	Reason string `json:"reason,omitempty"`
+	// Since is when that began, and Until when it is over or looked at next; zero
+	// for what is not known.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Status answers where the notification is, or push.ErrUnknownID. Without a
+// limiter, or while that is away, what a worker has in hand is not told apart from
+// what waits there for its slot.
+func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
+	record, info, err := c.look(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{ID: id, Record: record}
+	if record.State.Ended() {
+		return s, nil
+	}
+	at := circumstances{now: time.Now(), record: record, job: info}
+	if info != nil {
+		s.Job = info.State.String()
+		if job, err := push.Decode(info.Payload); err == nil { // else a worker will set it aside
+			at.n = job.Notification
+			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
+			if len(record.Outcomes) == 0 {
+				record.Outcomes = push.Unsent(at.n.Targets)
+			}
+		}
+	}
+	if at.n != nil {
+		list, err := c.Pauses(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.Paused = slices.DeleteFunc(list, func(p Standing) bool { return !p.matches(at.n, record.Outcomes) })
+		at.pauses = s.Paused
+		at.slot = c.slotOf(ctx, at.n)
+	}
+	if at.workers, err = ReadSnapshots(ctx, c.queue, c.records.Prefix()); err != nil {
+		return nil, err
+	}
+	s.Waits = at.waits()
+	return s, nil
+}
+
+// look answers a notification's record, and its job unless it has ended; nil when
+// it has none.
+func (c *Control) look(ctx context.Context, id string) (*push.Record, *asynq.TaskInfo, error) {
+	record, err := c.records.Lookup(ctx, id)
+	if err != nil || record.State.Ended() {
+		return record, nil, err
+	}
+	info, err := c.inspector.GetTaskInfo(record.Queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		record, err = c.records.Lookup(ctx, id) // it may just have ended
+		return record, nil, err
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for the job: %w", err)
+	}
+	return record, info, nil
+}
+
+// slotOf answers the slot that the notification has or is about to leave at, nil
+// when it has none or that is not known.
+func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
+	if c.limiter == nil {
+		return nil
+	}
+	scopes := c.limits.Scopes(n.User, n.Category)
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: n.App, User: n.User, Scopes: scopes})
+	if err != nil {
+		return nil // the workers tell when the limits' Redis is away
+	}
+	var slot *Waiter
+	for _, s := range scopes {
+		ahead(&known, s.Name)
+		rules := known.Bound(s)
+		for _, b := range known.Bookings {
+			if b.Scope == s.Name && (b.ID == n.ID || b.ID == throttle.AdmissionID(n.ID)) && (slot == nil || slot.Rule == "") {
+				slot = &Waiter{Booking: b, Rule: rules[b.ID]}
+			}
+		}
+	}
+	return slot
+}
+
+// ahead has those that are let through for an instant ahead, which a worker waits
+// for, stand among those of the scope who wait. It answers which they are.
+func ahead(t *throttle.Timeline, scope string) map[string]bool {
+	sent := t.Admissions[scope]
+	first := slices.IndexFunc(sent, func(a throttle.Admission) bool { return a.At.After(t.Now) })
+	if first < 0 {
+		return nil
+	}
+	moved := make(map[string]bool, len(sent)-first)
+	for _, a := range sent[first:] {
+		moved[a.ID] = true
+		t.Bookings = append(t.Bookings, throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At})
+	}
+	t.Admissions[scope] = sent[:first]
+	slices.SortStableFunc(t.Bookings, func(a, b throttle.Booking) int { return a.Slot.Compare(b.Slot) })
+	return moved
+}
+
+// circumstances are what decides what a notification waits for.
+type circumstances struct {
+	now     time.Time
+	record  *push.Record
+	job     *asynq.TaskInfo    // nil for none
+	n       *push.Notification // nil when the job cannot be read
+	pauses  []Standing         // of those of its targets that are left
+	workers []Snapshot
+	slot    *Waiter // nil for none
+}
+
+// lateAfter is how much later than its instant a job is thought to be left alone.
+const lateAfter = 2 * time.Second
+
+// waits decides. What is known to lie ahead, by a limit or the producer's word,
+// comes first: until then nothing else keeps the notification.
+func (c *circumstances) waits() *Waits {
+	if c.job == nil {
+		w := &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
+		if !c.record.Confirmed {
+			w.Reason = "its producer has not put it on the queue yet"
+		}
+		return w
+	}
+	if c.job.State == asynq.TaskStateActive {
+		return c.inHand()
+	}
+	w := c.queued()
+	if (w.For == ForLimit || w.For == ForSchedule) && w.Until.After(c.now.Add(-lateAfter)) {
+		return w
+	}
+	if held := c.held(); held != nil {
+		return held
+	}
+	if problem := c.noWorker(); problem != "" && !w.Until.After(c.now) {
+		return &Waits{For: ForWorker, Reason: problem, Since: latest(c.due(), w.Until)}
+	}
+	if trouble := c.trouble(); trouble != nil {
+		return trouble
+	}
+	return w
+}
+
+// latest is the later one of two instants.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// due is when the notification could be sent at first.
+func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.record.NotBefore) }
+
+// queued is what a job that is on the queue waits for by itself.
+func (c *circumstances) queued() *Waits {
+	switch c.job.State {
+	case asynq.TaskStatePending:
+		return &Waits{For: ForWorker, Since: c.due()}
+	case asynq.TaskStateScheduled:
+		w := &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.job.NextProcessAt.UTC()}
+		if c.record.NotBefore.After(w.Until) { // asynq's instants are whole seconds
+			w.Until = c.record.NotBefore
+		}
+		return w
+	case asynq.TaskStateRetry:
+		return c.returned()
+	}
+	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + c.job.State.String(), Since: c.job.LastFailedAt.UTC()}
+}
+
+// returned is what a job waits for that a worker has put back on the queue.
+func (c *circumstances) returned() *Waits {
+	why, _, _ := strings.Cut(c.job.LastErr, backIn)
+	w := &Waits{For: waitsFor(c.now, JobPutOff, c.job.LastErr, c.n, c.pauses), Until: c.job.NextProcessAt.UTC()}
+	if !c.job.LastFailedAt.IsZero() {
+		w.Since = c.job.LastFailedAt.UTC()
+	}
+	switch w.For {
+	case ForLimit:
+		w.Since, w.Scope, w.Rule = c.due(), c.record.Scope, c.record.Rule
+		if c.slot != nil {
+			w.Until = c.slot.Slot.UTC()
+			if c.slot.Rule != "" || w.Rule == "" {
+				w.Scope, w.Rule = c.slot.Scope, c.slot.Rule
+			}
+		} else if c.record.Until.After(w.Until) {
+			w.Until = c.record.Until
+		}
+		w.Reason = limitWords(w.Scope, w.Rule)
+	case ForSchedule:
+		w.Since, w.Until = c.record.Accepted, c.n.NotBefore.UTC()
+	case ForAttempt:
+		w.Reason = c.record.Error
+	case ForProvider:
+		w.Reason, w.Since = why, time.Time{} // since when is not known
+		if open := c.open(); len(open) == 1 {
+			w.Platform = open[0]
+		}
+		if why == "" {
+			w.Reason = whyBusy
+		}
+	case ForLimiter:
+		w.Reason = why
+		for _, worker := range c.workers {
+			if away := worker.Limits; !away.Since.IsZero() && (w.Since.IsZero() || away.Since.Before(w.Since)) {
+				w.Since, w.Reason = away.Since, away.Cause
+			}
+		}
+	case ForRecovery:
+		w.Reason = why
+	}
+	return w
+}
+
+// limitWords names a limit.
+func limitWords(scope, rule string) string {
+	switch {
+	case scope == "":
+		return ""
+	case rule == "":
+		rule = "those ahead"
+	}
+	if scope == throttle.General {
+		return rule + " of the general limits"
+	}
+	return rule + " of category " + scope
+}
+
+// inHand is what a job waits for that a worker has in its hands.
+func (c *circumstances) inHand() *Waits {
+	began := c.due()
+	switch {
+	case c.job.IsOrphaned || len(c.workers) == 0:
+		return &Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: began}
+	case c.slot != nil && c.slot.Slot.After(c.now):
+		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitWords(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}
+	case c.record.NotBefore.After(c.now):
+		return &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.record.NotBefore}
+	}
+	return &Waits{For: InHand, Since: began}
+}
+
+// noWorker says why nobody takes the job; "" when somebody does.
+func (c *circumstances) noWorker() string {
+	problem := "no worker runs"
+	for _, w := range c.workers {
+		switch {
+		case w.Draining:
+		case w.Pulls:
+			return ""
+		default:
+			problem = "Redis does not let the workers take anything"
+		}
+	}
+	return problem
+}
+
+// open are the platforms of the targets that are left.
+func (c *circumstances) open() []push.Platform {
+	var left []push.Platform
+	if c.n == nil {
+		return nil
+	}
+	for i, t := range c.n.Targets {
+		if i < len(c.record.Outcomes) {
+			if o := resumed(c.record.Outcomes[i]); !o.open() {
+				continue
+			}
+		}
+		if !slices.Contains(left, t.Platform) {
+			left = append(left, t.Platform)
+		}
+	}
+	return left
+}
+
+// held answers the operator's pause that ends first of those that keep every
+// target that is left; nil when one may be sent to.
+func (c *circumstances) held() *Waits {
+	return c.first(func(platform push.Platform) *Waits {
+		var last *Waits
+		for _, p := range c.pauses {
+			if p.Kind != ByOperator || p.Platform != "" && p.Platform != platform {
+				continue
+			}
+			if last == nil || p.Until.IsZero() || !last.Until.IsZero() && p.Until.After(last.Until) {
+				last = &Waits{For: ForPause, Reason: p.Reason, Since: p.At, Until: p.Until}
+			}
+		}
+		return last
+	})
+}
+
+// trouble answers the provider that is looked at first of those that keep every
+// target that is left; nil when one may be sent to.
+func (c *circumstances) trouble() *Waits {
+	return c.first(func(platform push.Platform) *Waits {
+		for _, p := range c.pauses {
+			if p.Kind != ByOperator && p.Platform == platform {
+				return &Waits{For: ForProvider, Platform: platform, Reason: cmp.Or(p.Error, p.Reason), Since: p.At, Until: p.Until}
+			}
+		}
+		return nil
+	})
+}
+
+// first answers what is over first of what keeps each platform that is left, and
+// nil when one is not kept.
+func (c *circumstances) first(of func(push.Platform) *Waits) *Waits {
+	var first *Waits
+	for _, platform := range c.open() {
+		w := of(platform)
+		if w == nil {
+			return nil
+		}
+		if first == nil || first.Until.IsZero() || !w.Until.IsZero() && w.Until.Before(first.Until) {
+			first = w
+		}
+	}
+	return first
+}

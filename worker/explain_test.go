@@ -1,0 +1,106 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// What a notification waits for, in every circumstance.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	apnsAndFCM := &push.Notification{App: "shop", Targets: []push.Target{{Platform: push.APNs}, {Platform: push.FCM}}}
+	fcm := &push.Notification{App: "shop", Targets: apnsAndFCM.Targets[1:]}
+	later := &push.Notification{App: "shop", Targets: fcm.Targets, NotBefore: at(time.Hour)}
+	idle := Snapshot{Pulls: true}
+	troubled := func(platforms ...push.Platform) (list []Standing) {
+		for i, p := range platforms {
+			list = append(list, Standing{Kind: ByTrouble, App: "shop", Platform: p, Reason: "unavailable", Error: "FCM answered 503 UNAVAILABLE",
+				At: at(-6 * time.Second), Until: at(time.Duration(27+i) * time.Second)})
+		}
+		return list
+	}
+	away := idle
+	away.Limits = LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
+	draining, refused := Snapshot{Pulls: true, Draining: true}, Snapshot{}
+	returned := func(why string, until time.Duration) *asynq.TaskInfo {
+		return &asynq.TaskInfo{State: asynq.TaskStateRetry, LastErr: why + backIn + "1s", LastFailedAt: at(-5 * time.Second), NextProcessAt: at(until)}
+	}
+	pending := &asynq.TaskInfo{State: asynq.TaskStatePending}
+	active := &asynq.TaskInfo{State: asynq.TaskStateActive}
+	slot := func(d time.Duration) *Waiter {
+		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d)}, Rule: "gap"}
+	}
+	operator := func(p push.Platform, until time.Time) Standing {
+		return Standing{Kind: ByOperator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}
+	}
+	refusal := Standing{Kind: ByProvider, App: "shop", Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}
+	accepted := at(-time.Minute)
+	deferred := &push.Record{Accepted: accepted, Confirmed: true, Until: at(time.Hour), Scope: "news", Rule: "1/24h"}
+	tried := &push.Record{Accepted: accepted, Confirmed: true, Attempts: 1, Error: "FCM answered 500"}
+	trouble := Waits{For: ForProvider, Platform: push.FCM, Reason: "FCM answered 503 UNAVAILABLE", Since: at(-6 * time.Second), Until: at(27 * time.Second)}
+	for name, c := range map[string]struct {
+		record  *push.Record
+		job     *asynq.TaskInfo
+		n       *push.Notification
+		pauses  []Standing
+		workers []Snapshot
+		slot    *Waiter
+		want    Waits
+	}{
+		"being enqueued":        {record: &push.Record{Accepted: accepted}, want: Waits{For: ForRecovery, Reason: "its producer has not put it on the queue yet", Since: accepted}},
+		"no job":                {want: Waits{For: ForRecovery, Reason: "it has no job", Since: accepted}},
+		"due":                   {job: pending, want: Waits{For: ForWorker, Since: accepted}},
+		"due, unreadable":       {job: pending, n: new(push.Notification), want: Waits{For: ForWorker, Since: accepted}},
+		"no worker":             {job: pending, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
+		"draining":              {job: pending, workers: []Snapshot{draining}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
+		"nothing is pulled":     {job: pending, workers: []Snapshot{refused}, want: Waits{For: ForWorker, Reason: "Redis does not let the workers take anything", Since: accepted}},
+		"due, paused":           {job: pending, pauses: []Standing{operator("", time.Time{})}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"due, trouble":          {job: pending, pauses: troubled(push.FCM), want: trouble},
+		"trouble of one of two": {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForWorker, Since: accepted}},
+		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
+		"trouble of the one that is left": {record: &push.Record{Accepted: accepted, Confirmed: true, Outcomes: []push.TargetOutcome{{Kind: "delivered"}, {}}},
+			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
+		"scheduled":                             {job: &asynq.TaskInfo{State: asynq.TaskStateScheduled, NextProcessAt: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":                    {job: &asynq.TaskInfo{State: asynq.TaskStateScheduled, NextProcessAt: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"deferred":                              {record: deferred, job: returned(whyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, moved forward":               {record: deferred, job: returned(whyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"deferred, and paused for less":         {record: deferred, job: returned(whyDeferred, 59*time.Minute), pauses: []Standing{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"back until not_before":                 {n: later, job: returned(whyDeferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"another attempt":                       {record: tried, job: returned(whyAgain, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble":              {record: tried, job: returned(whyAgain, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"paused":                                {job: returned(whyPaused, time.Minute), pauses: []Standing{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"refused by the provider":               {job: returned(whyPaused, time.Minute), pauses: []Standing{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
+		"trouble":                               {job: returned(whyPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"trouble, untold":                       {job: returned(whyPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: whyPaused, Until: at(time.Minute)}},
+		"busy":                                  {job: returned(whyBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: whyBusy, Until: at(time.Second)}},
+		"limits away":                           {job: returned("acquire: "+throttle.ErrUnavailable.Error()+": EOF", time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
+		"after a crash":                         {job: returned("asynq: task lease expired", time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
+		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
+		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
+		"in hand until not_before":              {record: &push.Record{Accepted: accepted, Confirmed: true, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
+		"in the hands of a worker that is gone": {job: &asynq.TaskInfo{State: asynq.TaskStateActive, IsOrphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: accepted}},
+		"archived":                              {job: &asynq.TaskInfo{State: asynq.TaskStateArchived, LastFailedAt: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
+	} {
+		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, pauses: c.pauses, workers: c.workers, slot: c.slot}
+		if at.record == nil {
+			at.record = &push.Record{Accepted: accepted, Confirmed: true}
+		}
+		if at.n == nil {
+			at.n = fcm
+		}
+		if at.workers == nil {
+			at.workers = []Snapshot{idle}
+		}
+		if got := at.waits(); *got != c.want {
+			t.Errorf("%s: %+v\nwant %+v", name, *got, c.want)
+		}
+	}
+}
