@@ -23,7 +23,7 @@ func (h *handler) freeTaken(ctx context.Context) {
 	for failing := false; ; {
 		err := h.freeAbandoned(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			h.Log.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
 		}
 		failing = err != nil
 		select {

@@ -14,23 +14,31 @@ import (
 // one, too many clients. Read then, each of them says that there is nothing.
 func Exec(ctx context.Context, pipe redis.Pipeliner) ([]redis.Cmder, error) {
 	cmds, err := pipe.Exec(ctx)
-	spread(cmds, err)
-	return cmds, err
+	return cmds, spread(cmds, err)
 }
 
-// spread sets an error on all of the commands unless one of them has any.
-func spread(cmds []redis.Cmder, err error) {
+// spread sets an error on all of the commands unless one of them has any. It
+// answers why: of a transaction that is discarded, what its command was refused
+// for.
+func spread(cmds []redis.Cmder, err error) error {
 	if err == nil {
-		return
+		return nil
 	}
 	for _, cmd := range cmds {
-		if cmd.Err() != nil {
-			return
+		switch own := cmd.Err(); {
+		case own == nil:
+		case redis.IsExecAbortError(err) && !redis.IsExecAbortError(own):
+			return own
+		case !redis.IsExecAbortError(err):
+			return err
 		}
 	}
 	for _, cmd := range cmds {
-		cmd.SetErr(err)
+		if cmd.Err() == nil {
+			cmd.SetErr(err)
+		}
 	}
+	return err
 }
 
 // Refusals has every pipeline and transaction of a client do as Exec says.
@@ -45,8 +53,6 @@ func (Refusals) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return n
 // ProcessPipelineHook implements redis.Hook.
 func (Refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		spread(cmds, err)
-		return err
+		return spread(cmds, next(ctx, cmds))
 	}
 }

@@ -63,6 +63,23 @@ func TestTooManyClients(t *testing.T) {
 	everyCommandFails(t, shared, "", "")
 }
 
+// A transaction that a full Redis discards, though it only reads, says why.
+func TestDiscardedTransaction(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	conn := open(t, settings(config.Single, s.Addr()))
+	set(t, s, "maxmemory", "1")
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{})
+	t.Cleanup(stop)
+	for _, c := range []redis.UniversalClient{conn.Client, shared} {
+		tx := c.TxPipeline()
+		get := tx.Get(t.Context(), "k")
+		if _, err := tx.Exec(t.Context()); TroubleOf(err) != Full || TroubleOf(get.Err()) != Full {
+			t.Errorf("%v; the command's own: %v", err, get.Err())
+		}
+	}
+}
+
 func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, trouble Trouble) {
 	t.Helper()
 	check := func(how string, err error) {
