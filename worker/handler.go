@@ -25,6 +25,7 @@ type handler struct {
 	unrecorded unrecorded
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
+	unacquired atomic.Int64 // when it was told last that a user's limits cannot be checked
 
 	holding   atomic.Pointer[holdings] // what operators have paused
 	turns     comebacks                // of what they hold

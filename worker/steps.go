@@ -235,6 +235,9 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 	ctx, span := h.startSpan(ctx, "acquire")
 	asked := time.Now()
 	decision, err := h.Limiter.Acquire(ctx, request)
+	if err != nil {
+		h.notAcquired(ctx, d, err)
+	}
 	h.Observer.Checked(time.Since(asked))
 	traceDecision(span, decision, err)
 	h.wake(decision.Moved)

@@ -65,13 +65,15 @@ func checkCredentials(ctx context.Context, cfg *config.Config) error {
 // connect connects to each Redis of the configuration, and notes what it says of
 // itself.
 func (e *effective) connect(ctx context.Context, cfg *config.Config) error {
-	if err := e.Redis.connect(ctx, cfg.Redis, &e.Warnings); err != nil || e.Limits.Redis == nil {
+	if err := e.Redis.connect(ctx, cfg.Redis, e.Limits.Redis == nil, &e.Warnings); err != nil || e.Limits.Redis == nil {
 		return err
 	}
-	return e.Limits.Redis.connect(ctx, *cfg.Limits.Redis, &e.Warnings)
+	return e.Limits.Redis.connect(ctx, *cfg.Limits.Redis, true, &e.Warnings)
 }
 
-func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, warnings *[]string) error {
+// connect connects to a Redis, and tries there what the limiter does where it
+// holds the timelines.
+func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, timelines bool, warnings *[]string) error {
 	if cfg.Address.Mode == config.Embedded {
 		fmt.Fprintln(os.Stderr, "redis embedded: nothing is connected to, and serve keeps nothing in it.")
 		return nil
@@ -87,6 +89,14 @@ func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, warnings
 		e.Version = info["Server"]["redis_version"]
 	}
 	fmt.Fprintf(os.Stderr, "redis %s answers, version %s.\n", cfg.Address, e.Version)
+	if !timelines {
+		return nil
+	}
+	limiter := throttle.NewRedis(conn.Client, throttle.Options{Prefix: cfg.Prefix})
+	defer func() { _ = limiter.Close() }()
+	if err := limiter.Try(ctx); err != nil {
+		return fmt.Errorf("redis %s: does not do what the limits need: give its user the rights: %w", cfg.Address, err)
+	}
 	return nil
 }
 

@@ -1,0 +1,70 @@
+package throttle
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Try has Redis execute all that the limiter asks of it, on the keys of a user
+// that there is not, on each master of a Cluster. It answers what Redis refuses,
+// such as a right that the limiter's user lacks.
+func (l *Redis) Try(ctx context.Context) error {
+	masters, err := l.masters(ctx)
+	if err != nil {
+		return troubled("list the masters", err)
+	}
+	tried := map[string]bool{}
+	for range 1000 * len(masters) {
+		r := tryRequest()
+		if node := l.Node(ctx, r); !tried[node] {
+			tried[node] = true
+			if err := l.try(ctx, r); err != nil {
+				return err
+			}
+		}
+		if len(tried) == len(masters) {
+			return l.Waiting(ctx, General, func(_, _ string) error { return nil })
+		}
+	}
+	return fmt.Errorf("%w: of %d masters %d have slots", ErrUnavailable, len(masters), len(tried))
+}
+
+func tryRequest() Request {
+	return Request{
+		User: "try-" + rand.Text(), ID: "first", Horizon: time.Hour, MaxBooked: 1, Report: true,
+		Scopes: []Scope{{General, Policy{MinGap: time.Minute}}, {"try", Policy{Rates: []Rate{{Count: 1, Period: time.Minute}}}}},
+	}
+}
+
+// try is a visit of each kind: one goes, one waits, one waits without a slot.
+func (l *Redis) try(ctx context.Context, r Request) error {
+	ask := func(id string) (err error) {
+		r.ID = id
+		_, err = l.Acquire(ctx, r)
+		return err
+	}
+	cancel := func(id string) (err error) {
+		r.ID = id
+		_, err = l.Cancel(ctx, r)
+		return err
+	}
+	c := l.newClaim(&r, l.user(&r))
+	_, err := l.run(ctx, c) // which a visit of another kind would stand in for
+	l.recycle(c)
+	if err != nil {
+		return fmt.Errorf("%w: a claim: %w", ErrUnavailable, err)
+	}
+	for _, id := range []string{"second", "third"} {
+		if err := ask(id); err != nil {
+			return err
+		}
+	}
+	r.ID = "fourth"
+	_, err1 := l.Timeline(ctx, r)
+	err2 := l.Inherit(ctx, r, "second")
+	_, err3 := l.Reschedule(ctx, r)
+	return errors.Join(err1, err2, err3, cancel("first"), cancel("fourth"), l.client.Del(ctx, l.user(&r).keys.beyond).Err())
+}

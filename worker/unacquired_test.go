@@ -1,0 +1,48 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// What stands in the place of one user's timeline holds up that user alone. The
+// log says so once, and the job of each why it waits.
+func TestOneUsersLimitsCannotBeChecked(t *testing.T) {
+	t.Parallel()
+	const n = 5
+	client := realRedis(t)
+	r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: time.Minute}}}, nil))
+	limiter := throttle.WithOutage(r.limiter, throttle.Open, throttle.OutageOptions{})
+	r.options.Limiter = limiter
+	log := r.logs()
+	must(t, client.Set(t.Context(), "pushpace:{shop/u1}:sent", "not ours", 0).Err())
+	for i := range n {
+		r.enqueue(to(fmt.Sprint("held-", i)))
+		other := to(fmt.Sprint("flows-", i))
+		other.User = "u2"
+		r.enqueue(other)
+	}
+	r.start()
+	if counts := r.settled(n); counts.Ended[push.Delivered] != n {
+		t.Errorf("counts %+v", counts)
+	}
+	r.asleep(n)
+	if lines := strings.Count(log.text(), "the limits of a user cannot be checked"); lines != 1 || !strings.Contains(log.text(), "WRONGTYPE") {
+		t.Errorf("the log says\n%s", log.text())
+	}
+	if stats := limiter.Stats(); stats.Outages > 0 {
+		t.Errorf("%+v", stats)
+	}
+	if message := client.HGet(t.Context(), "asynq:{"+r.record("held-0").Queue+"}:t:held-0", "msg").Val(); !strings.Contains(message, "WRONGTYPE") {
+		t.Error("its job does not say why it waits")
+	}
+	must(t, client.Del(t.Context(), "pushpace:{shop/u1}:sent").Err())
+	if counts := r.settled(2 * n); counts.Ended[push.Delivered] != 2*n {
+		t.Errorf("counts %+v", counts)
+	}
+}
