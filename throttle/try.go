@@ -51,6 +51,8 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 		_, err = l.Cancel(ctx, r)
 		return err
 	}
+	k := l.user(&r).keys
+	defer l.client.Del(ctx, k.sent, k.booked, k.reserved, k.catSent, k.catBooked, k.line, k.beyond) // what a refusal leaves expires too
 	c := l.newClaim(&r, l.user(&r))
 	_, err := l.run(ctx, c) // which a visit of another kind would stand in for
 	l.recycle(c)
@@ -66,5 +68,5 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	_, err1 := l.Timeline(ctx, r)
 	err2 := l.Inherit(ctx, r, "second")
 	_, err3 := l.Reschedule(ctx, r)
-	return errors.Join(err1, err2, err3, cancel("first"), cancel("fourth"), l.client.Del(ctx, l.user(&r).keys.beyond).Err())
+	return errors.Join(err1, err2, err3, cancel("first"), cancel("fourth"))
 }

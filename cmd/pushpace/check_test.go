@@ -30,6 +30,30 @@ func TestCheckTellsOfRedis(t *testing.T) {
 	}
 }
 
+// check --redis finds what the limits' user may not do before a notification does.
+func TestCheckFindsMissingRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
+	env := []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__USERNAME=lim", "PUSHPACE_REDIS__PASSWORD=secret"}
+	for _, lacks := range []string{"", "-zadd", "-evalsha", "-multi", "-set", "-scan"} {
+		acl := []any{"ACL", "SETUSER", "lim", "reset", "on", ">secret", "~pushpace:*", "+@all"}
+		want := exitDone
+		if lacks != "" {
+			acl, want = append(acl, lacks), exitFailed
+		}
+		if err := server.Client(t).Do(t.Context(), acl...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := ended(t, setup{dir: dir, env: env}, "check", "--redis"); got.status != want || (want != exitDone) != strings.Contains(got.stderr, "does not do what the limits need") {
+			t.Errorf("without %q: %+v", lacks, got)
+		}
+	}
+	if keys := server.Client(t).Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left behind: %q", keys)
+	}
+}
+
 // A variable that is nearly a key is refused with the right name by every command
 // that reads the configuration; one that means nothing is warned of.
 func TestMistypedVariables(t *testing.T) {
