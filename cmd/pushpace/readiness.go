@@ -20,7 +20,27 @@ func (s *system) checks() []health.Check {
 	if s.limitsWatch != nil {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch)})
 	}
-	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls})
+	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls},
+		health.Check{Name: "providers", Probe: s.inTrouble, Warns: true})
+}
+
+// inTrouble names the providers that notifications wait for. Another process would
+// not reach them either: that is no reason to be unready.
+func (s *system) inTrouble(context.Context) string {
+	w := s.worker.Load()
+	if w == nil {
+		return ""
+	}
+	var all []string
+	for _, r := range w.Routes() {
+		switch name := string(r.Platform) + " of " + r.App; {
+		case r.Pause != "":
+			all = append(all, name+" is paused: "+string(r.Pause))
+		case r.Trouble.Reason != "":
+			all = append(all, name+" is in trouble since "+r.Trouble.Since.Format(time.TimeOnly)+": "+string(r.Trouble.Reason))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // well has a look at a Redis. More of what is wrong is in the log.

@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 		workers.until(t, what, func() bool { status, report = ready(); return f() })
 	}
 	until("ready", func() bool { return status == http.StatusOK })
-	if report.Status != "ready" || len(report.Checks) != 3 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
+	if report.Status != "ready" || len(report.Checks) != 4 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
 		t.Errorf("%d %+v", status, report)
 	}
 	rights := func(change string) {

@@ -17,6 +17,8 @@ type Check struct {
 	// Probe answers what is wrong, or "". Whoever asks reads it: it holds no
 	// secret. It is to return when ctx ends; when it does not, it is not waited for.
 	Probe func(ctx context.Context) string
+	// Warns has what is wrong told without making the process unready.
+	Warns bool
 }
 
 // Health answers GET /healthz and GET /readyz. It is not ready before Started
@@ -76,7 +78,7 @@ func (h *Health) alive(w http.ResponseWriter, _ *http.Request) {
 // A Result is what a check says.
 type Result struct {
 	Name   string `json:"name"`
-	State  string `json:"state"` // ok or failed
+	State  string `json:"state"` // ok, warning or failed
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -104,7 +106,7 @@ func (h *Health) report(ctx context.Context) Report {
 	}
 	asked.Wait()
 	for _, c := range report.Checks {
-		if c.State != "ok" {
+		if c.State == "failed" {
 			report.Status = "not ready"
 		}
 	}
@@ -165,6 +167,9 @@ func (c *check) probe(done chan struct{}) {
 	result := Result{c.Name, "ok", ""}
 	if wrong := c.Probe(ctx); wrong != "" {
 		result = Result{c.Name, "failed", wrong}
+		if c.Warns {
+			result.State = "warning"
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,13 +44,13 @@ func TestReadiness(t *testing.T) {
 		code   int
 		want   Report
 	}{
-		"starting": {[]Check{{"redis", fine}}, func(*Health) {}, 503, Report{"starting", []Result{{"redis", "ok", ""}}}},
-		"ready":    {[]Check{{"redis", fine}}, (*Health).Started, 200, Report{"ready", []Result{{"redis", "ok", ""}}}},
-		"a check fails": {[]Check{{"redis", fine}, {"credentials", ended}}, (*Health).Started, 503,
+		"starting": {[]Check{{Name: "redis", Probe: fine}}, func(*Health) {}, 503, Report{"starting", []Result{{"redis", "ok", ""}}}},
+		"ready":    {[]Check{{Name: "redis", Probe: fine}}, (*Health).Started, 200, Report{"ready", []Result{{"redis", "ok", ""}}}},
+		"a check fails": {[]Check{{Name: "redis", Probe: fine}, {Name: "credentials", Probe: ended}}, (*Health).Started, 503,
 			Report{"not ready", []Result{{"redis", "ok", ""}, {"credentials", "failed", "shop/apns: the certificate has ended"}}}},
-		"draining":   {[]Check{{"redis", fine}}, func(h *Health) { h.Started(); h.Draining() }, 503, Report{"draining", []Result{{"redis", "ok", ""}}}},
+		"draining":   {[]Check{{Name: "redis", Probe: fine}}, func(h *Health) { h.Started(); h.Draining() }, 503, Report{"draining", []Result{{"redis", "ok", ""}}}},
 		"no checks":  {nil, (*Health).Started, 200, Report{"ready", []Result{}}},
-		"a late end": {[]Check{{"credentials", ended}}, (*Health).Draining, 503, Report{"draining", []Result{{"credentials", "failed", "shop/apns: the certificate has ended"}}}},
+		"a late end": {[]Check{{Name: "credentials", Probe: ended}}, (*Health).Draining, 503, Report{"draining", []Result{{"credentials", "failed", "shop/apns: the certificate has ended"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func TestAHangingCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var probes atomic.Int32
 		release := make(chan struct{})
-		h := New(Check{"redis", func(context.Context) string { probes.Add(1); <-release; return "" }})
+		h := New(Check{Name: "redis", Probe: func(context.Context) string { probes.Add(1); <-release; return "" }})
 		h.Started()
 		began := time.Now()
 		var asked sync.WaitGroup
@@ -123,7 +123,7 @@ func TestAnswersAreKeptForAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		probes, wrong := 0, ""
-		h := New(Check{"redis", func(context.Context) string { probes++; return wrong }})
+		h := New(Check{Name: "redis", Probe: func(context.Context) string { probes++; return wrong }})
 		h.Started()
 		for range 10 {
 			if code, _ := get(t, h, "/readyz"); code != 200 {
@@ -139,4 +139,14 @@ func TestAnswersAreKeptForAMoment(t *testing.T) {
 			t.Errorf("%d %+v after %d probes", code, got, probes)
 		}
 	})
+}
+
+// What only warns is told, and the process is ready.
+func TestAWarningLeavesTheProcessReady(t *testing.T) {
+	t.Parallel()
+	h := New(Check{Name: "providers", Probe: func(context.Context) string { return "fcm of shop is in trouble" }, Warns: true})
+	h.Started()
+	if code, got := get(t, h, "/readyz"); code != 200 || got.Status != "ready" || got.Checks[0] != (Result{"providers", "warning", "fcm of shop is in trouble"}) {
+		t.Errorf("%d %+v", code, got)
+	}
 }
