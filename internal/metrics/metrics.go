@@ -98,7 +98,7 @@ func New(s Sources) *Metrics {
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
 		}, []string{"app", "platform"}),
-		pauses: counters("pushpace_pauses_total", "Pauses that this worker has begun for all of them.", "app", "platform", "reason"),
+		pauses: counters("pushpace_pauses_total", "Pauses that this worker has begun because of what a provider answered to it.", "app", "platform", "reason"),
 		posted: counters("pushpace_webhook_attempts_total",
 			"Requests to an app's webhook for dead tokens or outcomes, by whether it has taken them: ok or failed.", "app", "webhook", "result"),
 		requests: counters("pushpace_http_requests_total",
