@@ -17,8 +17,8 @@ func newAudit() *cobra.Command {
 		Short: "Compare what was accepted with what became of it",
 		Long: `audit compares the notifications that were accepted with those that have ended
 and those that wait, and the latter with the jobs on the queue. The difference
-is 0 at rest; in motion it is within what is in flight. Exit status 3 when it is
-more.`,
+is 0 while nothing is sent, and at most as many as are being sent otherwise. Exit
+status 3 when it is more.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -18,7 +18,10 @@ func newDead() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead",
 		Short: "Look after the dead letters: what was rejected, exhausted or malformed",
-		RunE:  func(*cobra.Command, []string) error { return misusedf("dead: want list, show, requeue or purge") },
+		Long: `dead looks after what could not be sent and is kept. A notification was rejected
+when it can never be taken as it is, and exhausted when its attempts or its time
+ran out; a malformed job could not be read. docs/reasons.md says what to do.`,
+		RunE: func(*cobra.Command, []string) error { return misusedf("dead: want list, show, requeue or purge") },
 	}
 	cmd.AddCommand(newDeadList(), newDeadShow(), newDeadRequeue(), newDeadPurge())
 	return cmd

@@ -35,7 +35,8 @@ func newDemo() *cobra.Command {
 		Short: "Show notifications being paced and delivered, in some ten seconds",
 		Long: `demo runs workers with the shipped limits against stand-ins for APNs and FCM, and
 sends them what 20 users may get in a moment: one of them overwhelmed by a chat,
-some with dead tokens, one job that is none. It then settles the accounts.
+some with dead tokens, and one job on the queue that cannot be read. It then adds
+up what became of all of them.
 
 It needs nothing but this program. With --redis it works on that Redis, in an
 empty database that it leaves empty; the credentials and TLS settings of the
@@ -60,17 +61,17 @@ func runDemo(ctx context.Context, address string, asJSON bool, out io.Writer) er
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	redisconn.LogTo(slog.New(slog.DiscardHandler))
-	screen := newScreen(asJSON, cfg)
 	if address != "" {
 		if err := claimDatabase(ctx, &cfg.Redis); err != nil {
 			return err
 		}
 	}
-	d := &demo{mix: demoMix(), ledger: standin.NewLedger(nil), cfg: cfg, screen: screen}
+	d := &demo{mix: demoMix(), ledger: standin.NewLedger(nil), cfg: cfg}
 	d.system, err = openSystem(ctx, cfg, d.ledger, log)
 	if err != nil {
 		return err
 	}
+	d.screen = newScreen(asJSON, cfg)
 	err = d.run(ctx, log)
 	d.screen.end()
 	var s summary

@@ -34,7 +34,7 @@ func newScreen(silent bool, cfg *config.Config) *screen {
 		fmt.Fprintln(s.out, "The embedded Redis keeps nothing: what the demo does is gone when it ends.")
 	}
 	fmt.Fprintf(s.out, "%d users, each with %s. Codes are exempt.\n", len(demoUsers), describe(cfg.Limits))
-	fmt.Fprintf(s.out, "A chat sends %s 10 messages at once:\n", noisyUser)
+	fmt.Fprintf(s.out, "A chat sends %s 10 messages at once. They arrive (± %s on the way):\n", noisyUser, tolerance)
 	if onTerminal(os.Stderr) {
 		s.bar = progressbar.NewOptions(1,
 			progressbar.OptionSetWriter(s.out), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(barTheme),

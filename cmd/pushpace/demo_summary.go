@@ -148,12 +148,12 @@ func (s *summary) print(w io.Writer) error {
 		}
 	}
 	row("  waiting", s.Waiting, "")
-	row("malformed", s.Malformed, "a job that is no notification, set aside")
-	row("deferred", s.Deferred, "times, each by exactly the time left")
+	row("malformed", s.Malformed, "a job that could not be read, kept as a dead letter")
+	row("deferred", s.Deferred, "times one had to wait, each for exactly the time left")
 	row("dead tokens", s.DeadTokens, "")
-	row("violations", int64(s.Violations), "of any limit, judged on what the stand-ins took")
-	fmt.Fprintf(&b, "%-16s %4.2g  of the limiter for each delivery\n", "checks", s.ChecksPerDelivery)
-	fmt.Fprintf(&b, "%-16s %4.0f  ms at p99, %.1f ms at p50, after the slot\n", "lateness", s.Lateness.P99, s.Lateness.P50)
+	row("violations", int64(s.Violations), fmt.Sprintf("of any limit, by when they arrived (± %s on the way)", tolerance))
+	fmt.Fprintf(&b, "%-16s %4.2g  of the limits for each delivery\n", "checks", s.ChecksPerDelivery)
+	fmt.Fprintf(&b, "%-16s %4.0f  ms at most for 99 of 100 that waited, %.1f ms for half, after their instant\n", "lateness", s.Lateness.P99, s.Lateness.P50)
 	fmt.Fprintf(&b, "%-16s %4.0f  s\n", "time", s.Seconds)
 	_, err := io.WriteString(w, b.String())
 	return err

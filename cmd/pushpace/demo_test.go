@@ -115,8 +115,18 @@ func TestDemoForPeople(t *testing.T) {
 	if strings.Count(live, "keeps nothing") != 1 || strings.Count(live, "waiting") < 5 || strings.Contains(live, "\x1b") {
 		t.Errorf("standard error: %q", live)
 	}
-	if got := p.stdout.String(); !strings.Contains(got, "\nviolations ") {
-		t.Errorf("standard output: %s", got)
+	const onTheWay = "arrive (± 50ms on the way)"
+	if got := p.stdout.String(); !strings.Contains(got, "\nviolations ") || !strings.Contains(got, "(± 50ms on the way)") || !strings.Contains(live, onTheWay) {
+		t.Errorf("standard output: %s\nstandard error: %s", got, live)
+	}
+}
+
+// A Redis that is down is told of before anything is promised.
+func TestDemoWithoutItsRedis(t *testing.T) {
+	t.Parallel()
+	got := ended(t, setup{}, "demo", "--redis", "127.0.0.1:1")
+	if got.status != exitFailed || !strings.HasPrefix(got.stderr, "pushpace: redis 127.0.0.1:1") || strings.Contains(got.stderr, "users") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -13,7 +13,7 @@ func run(args []string) int {
 		Use:   "pushpace",
 		Short: "Dispatches push notifications, each no sooner than its user's limits allow",
 		Long: `pushpace dispatches push notifications through APNs and FCM, each no sooner
-than its user's limits allow. What is denied is put off by exactly the time left.
+than its user's limits allow. What may not go yet waits for exactly the time left.
 
 Exit status: 0 done, 1 failed, 2 wrong use or configuration, 3 accounting or
 limits violated.`,

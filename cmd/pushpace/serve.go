@@ -21,7 +21,7 @@ func newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the workers, and the HTTP API where http.listen says",
 		Long: `serve takes notifications from the queue, sends what its user's limits allow and
-puts off the rest, until SIGINT or SIGTERM. With http.listen it answers the HTTP
+has the rest wait, until SIGINT or SIGTERM. With http.listen it answers the HTTP
 API too; --only has one process do one of the two. At the signal the API accepts
 nothing more and lets its requests end; then what is being sent ends, the rest is
 put back, and serve is gone within worker.shutdown_timeout. What is left by then,
