@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,12 +70,15 @@ func everyMetric(t *testing.T) map[string]series {
 	if err != nil {
 		t.Fatal(err)
 	}
-	withKiosk := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem}}\n", 1)
-	if err := os.WriteFile(filepath.Join(s.dir, "config.yaml"), []byte(withKiosk), 0o600); err != nil {
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(hook.Close)
+	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem}}\n", 1)
+	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: a-secret-of-this-test-0123456789}}}", 1)
+	if err := os.WriteFile(filepath.Join(s.dir, "config.yaml"), []byte(withMore), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	writeCertificate(t, filepath.Join(s.dir, "kiosk.pem"), time.Now().Add(time.Hour))
-	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0")
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0", "PUSHPACE_HTTP__LISTEN=:0", "PUSHPACE_WORKER__OUTCOMES=1000")
 	workers := s.serve(t)
 	log := workers.stderr.String()
 	metrics := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(log)
@@ -96,10 +100,15 @@ func everyMetric(t *testing.T) map[string]series {
 	}
 	var all map[string]series
 	var text string
-	workers.until(t, "a delivery, a deferral and a pause", func() bool {
+	workers.until(t, "a delivery that the webhook is told of, a deferral, a trouble and a pause", func() bool {
 		_, text = fetch(t, client, metrics)
 		all = parseMetrics(text)
-		return strings.Contains(text, `pushpace_ended_total{state="delivered"} 1`) && all["pushpace_deferrals_total"] != nil && all["pushpace_paused"] != nil
+		for _, name := range []string{"deferrals_total", "webhook_attempts_total", "provider_trouble", "paused", "pauses_total"} {
+			if all["pushpace_"+name] == nil {
+				return false
+			}
+		}
+		return strings.Contains(text, `pushpace_ended_total{state="delivered"} 1`)
 	})
 	// an API that fails is a matter of a label's value
 	if all["pushpace_http_requests_total"] == nil {

@@ -16,6 +16,8 @@ var (
 		[]string{"app", "platform"}, nil)
 	breakerState = prometheus.NewDesc("pushpace_breaker_state", "1 for the state that the breaker is in, 0 for the others.",
 		[]string{"app", "platform", "state"}, nil)
+	troubled = prometheus.NewDesc("pushpace_provider_trouble", "1 while an app's provider is in trouble, by what it last failed with.",
+		[]string{"app", "platform", "reason"}, nil)
 	paused = prometheus.NewDesc("pushpace_paused", "1 while an app's provider is paused.",
 		[]string{"app", "platform", "reason"}, nil)
 	holds   = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
@@ -24,7 +26,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, paused, holds, waiting} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, troubled, paused, holds, waiting} {
 		all <- d
 	}
 }
@@ -46,6 +48,9 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		gauge(queuing, float64(s.Queued), app, platform)
 		for _, state := range []worker.BreakerState{worker.BreakerClosed, worker.BreakerHalfOpen, worker.BreakerOpen} {
 			gauge(breakerState, oneIf(s.Breaker == state), app, platform, string(state))
+		}
+		if s.Trouble.Reason != "" {
+			gauge(troubled, 1, app, platform, string(s.Trouble.Reason))
 		}
 		if s.Pause != "" {
 			gauge(paused, 1, app, platform, string(s.Pause))
