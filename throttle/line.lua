@@ -41,6 +41,7 @@ local cat = scope({'sent', 'booked', 'line'})
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+local max = math.max
 local function text(instant) return string.format('%.0f', instant) end
 
 -- score answers the entry with that rank from the newest, or nil.
@@ -70,7 +71,7 @@ local function newest(sets, n, upto)
     if not first then return nil end
     local run = n
     if second then
-      run = math.max(1, redis.call('ZCOUNT', sets[first], '(' .. text(head[second]), '+inf') - rank[first])
+      run = max(1, redis.call('ZCOUNT', sets[first], '(' .. text(head[second]), '+inf') - rank[first])
     end
     if n <= run then return score(sets[first], rank[first] + n - 1), first end
     n = n - run
@@ -130,14 +131,18 @@ local function oldest(w)
     local p = w.page[i]
     if p and not p[p.at] then
       p = redis.call('ZRANGE', set, w.rank[i], w.rank[i] + page - 1, 'WITHSCORES')
-      w.rank[i], p.at = w.rank[i] + #p / 2, 2
+      w.rank[i], p.at, p.head = w.rank[i] + #p / 2, 2, tonumber(p[2])
       if #p == 0 then p = false end
       w.page[i] = p
     end
-    local head = p and tonumber(p[p.at])
+    local head = p and p.head
     if head and (not first or head <= instant) then first, instant = i, head end
   end
-  if first then w.page[first].at = w.page[first].at + 2 end
+  if first then
+    local p = w.page[first]
+    p.at = p.at + 2
+    p.head = p[p.at] and tonumber(p[p.at])
+  end
   return instant, first
 end
 
@@ -156,9 +161,13 @@ end
 local function entry(w, index)
   local set
   while index > w.read do
+    if w.over then return nil end
     local instant
     instant, set = oldest(w)
-    if not instant then return nil end
+    if not instant then
+      w.over = true
+      return nil
+    end
     w.read = w.read + 1
     w.score[w.read], w.waits[w.read] = instant, set > 1
   end
@@ -214,10 +223,12 @@ local function clash(s, w, instant, margin)
 end
 
 -- fit answers the first instant from that one on at which the rules allow an
--- admission among the walk's entries, as far as it searches.
-local function fit(s, w, from, margin)
+-- admission among the walk's entries, as far as it searches: for some steps, and
+-- up to the instant, if it is given, from which on it is nobody's concern.
+local function fit(s, w, from, margin, upto)
   local instant, rule = from, 0
   for _ = 1, steps do
+    if upto and instant >= upto then break end
     local over, i = clash(s, w, instant, margin)
     if not over then break end
     instant, rule = over, i
@@ -229,7 +240,7 @@ end
 local function live(set)
   local last = score(set, 0)
   if last then
-    redis.call('PEXPIRE', set, text(math.ceil((life + math.max(0, last - now)) / 1000)))
+    redis.call('PEXPIRE', set, text(math.ceil((life + max(0, last - now)) / 1000)))
   end
 end
 
@@ -262,7 +273,7 @@ local function any(set) return redis.call('EXISTS', set) == 1 end
 -- first answers the earliest instant for a line whose predecessors are in ahead.
 local function first(ahead)
   local instant = now
-  for _, set in ipairs(ahead) do instant = math.max(instant, score(set, 0) or 0) end
+  for _, set in ipairs(ahead) do instant = max(instant, score(set, 0) or 0) end
   return instant
 end
 
@@ -312,7 +323,7 @@ local function shift(s, line, ahead, moved)
   local names = {}
   for i = 1, #entries, 2 do names[#names + 1] = entries[i] end
   if among then many('ZREM', line, names) end
-  local places, slots = {}, {}
+  local places, slots, held, changed, which = {}, {}, {}, {}, s == all and 1 or 2
   if s == cat and any(reserved) then
     places = scores(reserved, names)
     many('ZREM', reserved, names)
@@ -320,38 +331,36 @@ local function shift(s, line, ahead, moved)
   local general = all and (among or s == cat) and entries[1] and taken(math.min(now, entries[2] - 1))
   for i = 1, #entries, 2 do
     local name, old, k = entries[i], tonumber(entries[i + 1]), #slots
-    local slot = k == 0 and first(ahead) or math.max(now, slots[k] + s.margin)
+    local slot = k == 0 and first(ahead) or max(now, slots[k] + s.margin)
     for _, r in ipairs(s.rules) do
       local free
       if r.n <= k then free = slots[k - r.n + 1] + r.period + s.margin
       else free = after(ahead, r.n - k, r.period, s.margin) end
       if free and free > slot then slot = free end
     end
-    if name ~= id then slot = math.max(slot, math.min(old, now + lead)) end
+    if name ~= id then slot = max(slot, math.min(old, now + lead)) end
     local reserves = among or all and places[k + 1]
-    if reserves then slot = fit(all, general, slot, all.margin) end
+    if reserves then slot = fit(all, general, slot, all.margin, partial and old) end
     if partial then slot = math.min(slot, old) end
     if slot <= now and old <= now then slot = old end
     if reserves then enter(general, slot) end
     slots[k + 1] = slot
+    local changes, place = among or slot ~= old, places[k + 1]
+    local at = (changes or place) and text(slot)
+    if place then
+      local h = #held
+      held[h + 1], held[h + 2] = at, name
+    end
+    if changes then
+      local c = #changed
+      changed[c + 1], changed[c + 2] = at, name
+    end
     if slot < old - slack and name ~= id then
-      moved[#moved + 1] = name
-      moved[#moved + 1] = text(slot)
-      moved[#moved + 1] = s == all and 1 or 2
+      local m = #moved
+      moved[m + 1], moved[m + 2], moved[m + 3] = name, at, which
     end
   end
-  local held, changed = {}, {}
-  for k, slot in ipairs(slots) do -- now that the walk is over
-    local at = text(slot)
-    if places[k] then
-      held[#held + 1] = at
-      held[#held + 1] = names[k]
-    end
-    if among or slot ~= tonumber(entries[2 * k]) then
-      changed[#changed + 1] = at
-      changed[#changed + 1] = names[k]
-    end
-  end
+  -- now that the walk is over
   many('ZADD', reserved, held)
   many('ZADD', line, changed)
   live(line)
@@ -435,10 +444,10 @@ local function full()
   if last and last <= now then last = nil end
   local room = (last and not back) and most / 2 or most
   if redis.call('ZCARD', reserved) + redis.call('ZCARD', all and all.booked or cat.line) < room then return nil end
-  local instant, distance = math.max(now, last or 0), 0
+  local instant, distance = max(now, last or 0), 0
   for _, s in ipairs({all or cat, all and cat}) do
-    instant = math.max(instant, score(s.line or s.booked, 0) or 0)
-    for _, r in ipairs(s.rules) do distance = math.max(distance, math.ceil(r.period / r.n) + s.margin) end
+    instant = max(instant, score(s.line or s.booked, 0) or 0)
+    for _, r in ipairs(s.rules) do distance = max(distance, math.ceil(r.period / r.n) + s.margin) end
   end
   return instant + distance
 end
@@ -460,6 +469,7 @@ local function decide()
   -- ask has each scope answer alone, and then both agree on one instant. Where
   -- it is a slot and not an admission now, those who wait get their margin.
   local a, arule, c, crule, instant, s, rule
+  local places -- a walk over all that takes a place, which one from its line searches along
   local function ask(from, margin)
     local function general(from)
       local waiting = {all.sent, all.booked, reserved}
@@ -472,7 +482,10 @@ local function decide()
         return free, r
       end
       -- from its category's line it takes what the others leave free
-      if place == 'line' then return fit(all, walk(waiting, from), from, margin * all.margin) end
+      if place == 'line' then
+        places = places or walk(waiting, from)
+        return fit(all, places, from, margin * all.margin)
+      end
       return fit(all, walk({all.sent}, from), from, 0)
     end
     local function category(from)
@@ -494,7 +507,7 @@ local function decide()
     until instant == before
   end
 
-  local from = math.max(now, slot or 0, sent or 0)
+  local from = max(now, slot or 0, sent or 0)
   ask(from, 0)
   if slot and not place and instant ~= slot then
     slot = nil -- the admission ahead does not hold any more
@@ -520,9 +533,9 @@ local function decide()
   if place == 'line' then
     instant, s, rule = c, 2, crule
     if all and not booked then -- who leaves the general line takes others along first
-      local from = math.max(a, c)
+      local from = max(a, c)
       local free, r = fit(all, taken(from), from, all.margin)
-      if free > c then instant, s, rule = free, 1, math.max(r, arule) end
+      if free > c then instant, s, rule = free, 1, max(r, arule) end
     end
   end
   if instant > now + horizon then return 3, instant, s, rule end

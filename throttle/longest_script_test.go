@@ -1,0 +1,199 @@
+//go:build unix
+
+package throttle_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+var statCPU = regexp.MustCompile(`used_cpu_(?:user|sys)_main_thread:(\S+)`)
+
+// worked answers how long Redis has worked by its own account: on a machine that
+// is busy it waits, and that is not counted.
+func worked(t *testing.T, client *redis.Client) (total time.Duration) {
+	t.Helper()
+	info, err := client.Info(context.Background(), "cpu").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range statCPU.FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += time.Duration(seconds * float64(time.Second))
+	}
+	return total
+}
+
+// A longLine is a user's on a server of its own, where many wait.
+type longLine struct {
+	t       *testing.T
+	client  *redis.Client
+	limiter *throttle.Redis
+	prefix  string
+	waiting int
+}
+
+// lines are the user's keys that name who waits.
+var lines = []string{"booked", "booked:c", "reserved", "line:c"}
+
+func (l *longLine) key(name string) string { return l.prefix + ":{u}:" + name }
+
+func (l *longLine) exec(queue func(p redis.Pipeliner, now int64)) {
+	l.t.Helper()
+	ctx := context.Background()
+	now, err := l.client.Time(ctx).Result()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if _, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error { queue(p, now.UnixMicro()); return nil }); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// fill has so many wait for the general limits, and all others for the
+// category's, two seconds apart.
+func (l *longLine) fill(booked int) {
+	l.exec(func(p redis.Pipeliner, now int64) {
+		for i := range l.waiting {
+			entry := redis.Z{Score: float64(now + int64(i)*2_000_000), Member: fmt.Sprint("n", i)}
+			sets := lines[:2]
+			if i >= booked {
+				sets = lines[2:]
+			}
+			for _, set := range sets {
+				p.ZAdd(context.Background(), "filled:"+set, entry)
+			}
+		}
+	})
+}
+
+// reset puts all back to where they waited. A thousand have just been sent
+// where nobody is to go now.
+func (l *longLine) reset(own, busy bool) {
+	ctx := context.Background()
+	l.exec(func(p redis.Pipeliner, now int64) {
+		p.Del(ctx, l.key("sent"), l.key("sent:c"))
+		for _, set := range lines {
+			if own || set != "booked:c" {
+				p.Copy(ctx, "filled:"+set, l.key(set), 0, true)
+			}
+		}
+		for i := 0; busy && i < 1000; i++ {
+			for _, set := range []string{"sent", "sent:c"} {
+				p.ZAdd(ctx, l.key(set), redis.Z{Score: float64(now - int64(i)), Member: fmt.Sprint("sent", i)})
+			}
+		}
+	})
+}
+
+// with answers the request with other policies.
+func with(r throttle.Request, change func(throttle.Policy) throttle.Policy) throttle.Request {
+	scopes := r.Scopes
+	r.Scopes = nil
+	for _, s := range scopes {
+		r.Scopes = append(r.Scopes, throttle.Scope{Name: s.Name, Policy: change(s.Policy)})
+	}
+	return r
+}
+
+// TestTheLongestScript has each call that moves a whole line move one as long as
+// limits.max_booked lets it be, under many limits. How long Redis works for that
+// depends on the machine, and is logged: 150 ms are too long. What is asserted is
+// that no entry takes commands of its own, and that a cancel, which anybody may
+// ask for, costs less than moving the line.
+func TestTheLongestScript(t *testing.T) {
+	t.Parallel()
+	const waiting, day = 10_000, 24 * time.Hour
+	gap := func(d time.Duration) throttle.Policy { return throttle.Policy{MinGap: d} }
+	rate := func(n int, p time.Duration) throttle.Policy {
+		return throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: p}}}
+	}
+	two := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}
+	three := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 1000, Period: day}}}
+	halved := func(p throttle.Policy) throttle.Policy {
+		half := throttle.Policy{MinGap: p.MinGap / 2}
+		for _, r := range p.Rates {
+			half.Rates = append(half.Rates, throttle.Rate{Count: r.Count, Period: r.Period / 2})
+		}
+		return half
+	}
+	for _, mix := range []struct {
+		name    string
+		general throttle.Policy
+		own     *throttle.Policy // the category's
+		booked  int              // how many wait for the general limits
+	}{
+		{"gap", gap(time.Second), nil, waiting},
+		{"10 an hour", rate(10, time.Hour), nil, waiting},
+		{"1000 a day", rate(1000, day), nil, waiting},
+		{"gap and two rates", three, nil, waiting},
+		{"category's gap", two, new(gap(30 * time.Second)), 0},
+		{"category's 1000 a day", two, new(rate(1000, day)), 0},
+		{"1000 a day, category's gap", rate(1000, day), new(gap(30 * time.Second)), 0},
+		{"half and half", gap(time.Second), new(rate(1000, day)), waiting / 2},
+	} {
+		t.Run(mix.name, func(t *testing.T) {
+			server := redistest.Start(t)
+			l := &longLine{t: t, client: server.Client(t), prefix: redistest.Prefix(), waiting: waiting}
+			l.limiter = newRedisOn(t, server.Options(), throttle.Options{Prefix: l.prefix})
+			l.fill(mix.booked)
+			ctx := t.Context()
+			request := throttle.Request{User: "u", ID: "n0", MaxBooked: waiting, Horizon: 10_000 * day, Scopes: []throttle.Scope{{Name: throttle.General, Policy: mix.general}}}
+			if mix.own != nil {
+				request.Scopes = append(request.Scopes, throttle.Scope{Name: "c", Policy: *mix.own})
+			}
+			newcomer := request
+			newcomer.ID = "new"
+			acquire := func(r throttle.Request) error { _, err := l.limiter.Acquire(ctx, r); return err }
+			reschedule := func(r throttle.Request) error { _, err := l.limiter.Reschedule(ctx, r); return err }
+			cancel := func(r throttle.Request) error { _, err := l.limiter.Cancel(ctx, r); return err }
+			// measure answers how long Redis works for the call, and its commands.
+			measure := func(name string, busy, inOrder bool, call func(throttle.Request) error, r throttle.Request) (time.Duration, int) {
+				least, n := time.Hour, 0
+				for range 3 {
+					l.reset(mix.own != nil, busy)
+					if inOrder {
+						if err := reschedule(request); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := l.client.ConfigResetStat(ctx).Err(); err != nil {
+						t.Fatal(err)
+					}
+					before := worked(t, l.client)
+					if err := call(r); err != nil {
+						t.Fatal(err)
+					}
+					least, n = min(least, worked(t, l.client)-before), commands(t, l.client)
+				}
+				t.Logf("%s, %s: Redis works for %v, %d commands", mix.name, name, least.Round(100*time.Microsecond), n)
+				if n > waiting/2 {
+					t.Errorf("%s: Redis executes %d commands for a line of %d", name, n, waiting)
+				}
+				return least, n
+			}
+			whole, _ := measure("reschedule", false, false, reschedule, request)
+			measure("raised", false, true, reschedule, with(request, halved))
+			measure("lifted", false, false, reschedule, with(request, func(throttle.Policy) throttle.Policy { return throttle.Policy{} }))
+			measure("late", true, false, acquire, request)
+			if _, n := measure("newcomer", true, false, acquire, newcomer); n > 500 {
+				t.Errorf("a newcomer has Redis execute %d commands", n)
+			}
+			if one, n := measure("cancel", true, false, cancel, request); n > 500 || one > whole {
+				t.Errorf("a cancel has Redis work for %v with %d commands, moving the whole line for %v", one, n, whole)
+			}
+		})
+	}
+}
