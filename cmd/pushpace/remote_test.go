@@ -169,7 +169,7 @@ func TestSendThroughTheAPI(t *testing.T) {
 	if !reflect.DeepEqual(want, got) || len(got) != 6 {
 		t.Errorf("Redis: %+v\nAPI:   %+v", want, got)
 	}
-	flags := []string{"send", "--id", "one", "--app", "demo", "--user", "ada", "--apns", "00", "--ttl", "1h"}
+	flags := []string{"send", "--id", "one", "--app", "demo", "--user", "ada", "--apns", "00", "--title", "Hello", "--ttl", "1h"}
 	if got := ended(t, remote.setup, flags...); got != (said{stdout: `{"id":"one","known":false}` + "\n"}) {
 		t.Errorf("%+v", got)
 	}
