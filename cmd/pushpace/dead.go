@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -25,32 +23,6 @@ ran out; a malformed job could not be read. docs/reasons.md says what to do.`,
 	}
 	cmd.AddCommand(newDeadList(), newDeadShow(), newDeadRequeue(), newDeadPurge())
 	return cmd
-}
-
-func newDeadList() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the dead letters, in no order, without what they hold",
-		Args:  cobra.NoArgs,
-	}
-	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		if !*asJSON {
-			fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT")
-		}
-		var failed error
-		err := b.Letters(ctx, func(l *push.Letter) bool {
-			if *asJSON {
-				l.Job = nil
-				failed = printJSON(out, l)
-			} else {
-				_, failed = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", quoted(l.ID), l.State, l.Reason, l.Attempts, timeline.Stamp(l.At))
-			}
-			return failed == nil
-		})
-		return errors.Join(err, failed, w.Flush())
-	})
 }
 
 func newDeadShow() *cobra.Command {

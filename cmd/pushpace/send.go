@@ -23,7 +23,7 @@ type sending struct {
 
 	n                    push.Notification
 	priority             string
-	apns, fcm, data      []string
+	data                 []string
 	badge                int
 	ttl                  time.Duration
 	notBefore, expiresAt string
@@ -59,8 +59,8 @@ provider would get.`,
 	f.StringVar(&s.n.User, "user", "", "the user whose limits count")
 	f.StringVar(&s.n.Category, "category", "", "the category, which may have limits of its own")
 	f.StringVar(&s.priority, "priority", "", "critical, default or bulk")
-	f.StringArrayVar(&s.apns, "apns", nil, "an APNs `TOKEN`; repeatable")
-	f.StringArrayVar(&s.fcm, "fcm", nil, "an FCM `TOKEN`; repeatable")
+	f.Var(targetFlag{&s.n.Targets, push.APNs}, "apns", "an APNs `TOKEN`; repeatable")
+	f.Var(targetFlag{&s.n.Targets, push.FCM}, "fcm", "an FCM `TOKEN`; repeatable")
 	f.StringVar(&s.n.Title, "title", "", "the title")
 	f.StringVar(&s.n.Subtitle, "subtitle", "", "the subtitle, for Apple devices")
 	f.StringVar(&s.n.Body, "body", "", "the text")
@@ -96,6 +96,25 @@ provider would get.`,
 	return cmd
 }
 
+// A targetFlag adds targets of a platform. All platforms' share the list, so that
+// the targets stay in the order in which they are typed.
+type targetFlag struct {
+	targets  *[]push.Target
+	platform push.Platform
+}
+
+// String is the flag's default, none. A token is never shown.
+func (targetFlag) String() string { return "" }
+
+// Type is what pflag calls the value.
+func (targetFlag) Type() string { return "token" }
+
+// Set takes one of the flag's values.
+func (f targetFlag) Set(token string) error {
+	*f.targets = append(*f.targets, push.Target{Platform: f.platform, Token: token})
+	return nil
+}
+
 // notificationFlags are those given that describe a notification.
 func notificationFlags(cmd *cobra.Command) []string {
 	var names []string
@@ -113,12 +132,6 @@ func notificationFlags(cmd *cobra.Command) []string {
 func (s *sending) complete(badge bool) error {
 	n := &s.n
 	n.Priority, n.TTL = push.Priority(s.priority), push.Duration(s.ttl)
-	for _, token := range s.apns {
-		n.Targets = append(n.Targets, push.Target{Platform: push.APNs, Token: token})
-	}
-	for _, token := range s.fcm {
-		n.Targets = append(n.Targets, push.Target{Platform: push.FCM, Token: token})
-	}
 	if badge {
 		n.Badge = &s.badge
 	}

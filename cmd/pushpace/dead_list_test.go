@@ -1,0 +1,89 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// Dead letters are listed newest first, with whose they are and by which
+// platforms they were to go, and counted by reason.
+func TestDeadLettersAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	records := push.NewRecords(s.client, "", 0)
+	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	both := []push.Target{{Platform: push.FCM, Token: "a-token"}, {Platform: push.APNs, Token: "00fc"}, {Platform: push.FCM, Token: "another"}}
+	var want []string
+	for i, id := range []string{"one", "two", "three", "four", "five"} {
+		n := &push.Notification{ID: id, App: "demo", User: "ada", Targets: both, Title: "Hello"}
+		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: began})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reason := "unknown_app"
+		if i%2 == 1 {
+			reason = "no_provider"
+		}
+		err = records.SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, Reason: reason, Outcomes: push.Unsent(both),
+			At: began.Add(time.Duration(i) * time.Minute), Queue: push.Default.Queue(), Job: job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = slices.Insert(want, 0, id)
+	}
+	got := ended(t, s.setup, "dead", "list")
+	table, counts, ok := strings.Cut(got.stdout, "\n\n")
+	lines := strings.Split(table, "\n")
+	if got.status != exitDone || !ok || len(lines) != 6 {
+		t.Fatalf("%+v", got)
+	}
+	if heads := strings.Join(strings.Fields(lines[0]), " "); heads != "ID STATE REASON ATTEMPTS AT APP USER PLATFORM" {
+		t.Error(heads)
+	}
+	for i, line := range lines[1:] {
+		if fields := strings.Fields(line); fields[0] != want[i] || strings.Join(fields[5:], " ") != "demo ada fcm, apns" {
+			t.Errorf("line %d: %s", i, line)
+		}
+	}
+	if told := strings.Join(strings.Fields(counts), " "); told != "REASON LETTERS unknown_app 3 no_provider 2" {
+		t.Error(counts)
+	}
+	var ids []string
+	for line := range strings.Lines(ended(t, s.setup, "dead", "list", "--json").stdout) {
+		var l push.Letter
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.User != "ada" || l.Job != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		ids = append(ids, l.ID)
+	}
+	if !slices.Equal(ids, want) {
+		t.Errorf("%q", ids)
+	}
+}
+
+// Targets stay in the order in which they are typed, up to the status.
+func TestTargetsStayInTheOrderTyped(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	if got := ended(t, s.setup, "send", "--id", "one", "--app", "demo", "--user", "ada", "--title", "Hello",
+		"--fcm", "a-token-that-ends-in-first1", "--apns", "00fc", "--fcm", "a-token-that-ends-in-third3"); got.status != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	got := ended(t, s.setup, "status", "one", "--json")
+	var status struct{ Outcomes []push.TargetOutcome }
+	if err := json.NewDecoder(bytes.NewReader([]byte(got.stdout))).Decode(&status); err != nil {
+		t.Fatal(err)
+	}
+	want := []push.TargetOutcome{{Platform: push.FCM, TokenEnd: "first1"}, {Platform: push.APNs}, {Platform: push.FCM, TokenEnd: "third3"}}
+	if !slices.Equal(status.Outcomes, want) {
+		t.Errorf("%s", got.stdout)
+	}
+}
