@@ -43,7 +43,7 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	if err != nil {
 		return err
 	}
-	h.Observer.Ended(taken.State)
+	h.endedByAnother(ctx, taken)
 	if request := h.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
 		// a place among those who wait: what it was admitted with is not inherited
 		if err := h.Limiter.Inherit(ctx, request, older); err != nil {

@@ -271,7 +271,7 @@ func (d *delivery) unreported() []push.TargetOutcome {
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	h.traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID, d.told()) {
-		h.Observer.Ended(c.state)
+		h.ended(ctx, d, c.state)
 		return nil
 	}
 	end := push.End{State: c.state, Outcomes: d.told(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
@@ -296,7 +296,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 		h.giveBack(ctx, d)
 	}
 	if first {
-		h.Observer.Ended(c.state)
+		h.ended(ctx, d, c.state)
 	}
 	if c.state.Dead() {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "notification "+string(c.state), slog.String("id", d.ID), slog.String("app", d.App),

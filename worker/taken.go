@@ -39,7 +39,7 @@ func (h *handler) freeAbandoned(ctx context.Context) error {
 		taken, more, err := h.Records.Abandoned(ctx, freeMost)
 		for _, t := range taken {
 			if t.First {
-				h.Observer.Ended(t.State)
+				h.endedByAnother(ctx, t)
 			}
 			if err := h.free(ctx, t); err != nil {
 				return err

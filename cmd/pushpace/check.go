@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -18,17 +20,19 @@ import (
 )
 
 func newCheck() *cobra.Command {
-	var asJSON, connect bool
+	var asJSON, verbose, connect bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the configuration and its credentials, and print what is effective",
+		Short: "Validate the configuration and its credentials, and say what is effective",
 		Long: `check loads the configuration as serve does, the environment included, reads the
-credentials, and prints what is effective, without secrets. It connects to
-nothing, unless --redis asks it to connect to Redis, whose version it then tells.`,
+credentials, and says in short what is effective; --verbose and --json print all
+of it, without secrets. It connects to nothing, unless --redis asks it to connect
+to Redis, whose version it then tells.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every key")
 	cmd.Flags().BoolVar(&connect, "redis", false, "connect to Redis as well, and tell how it may lose keys")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, file, err := loadConfig(*file)
@@ -47,6 +51,9 @@ nothing, unless --redis asks it to connect to Redis, whose version it then tells
 			}
 		}
 		fmt.Fprintln(os.Stderr, file+" is valid.")
+		if !asJSON && !verbose {
+			return e.summarize(cmd.OutOrStdout(), cfg)
+		}
 		return e.print(cmd.OutOrStdout(), asJSON)
 	}
 	return cmd
@@ -256,6 +263,29 @@ func appOf(a config.App) effectiveApp {
 		e.FCM = &effectiveFCM{c.ProjectID, c.Endpoint}
 	}
 	return e
+}
+
+// summarize writes the configuration in a few lines.
+func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
+	apps := slices.Sorted(maps.Keys(e.Apps))
+	for i, name := range apps {
+		apps[i] = quoted(name)
+		if e.Apps[name].Simulated {
+			apps[i] += " (simulated)"
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "redis   %s\n", e.Redis.Address)
+	fmt.Fprintf(&b, "limits  %s\n", describe(cfg.Limits))
+	fmt.Fprintf(&b, "apps    %s\n", strings.Join(apps, ", "))
+	if e.HTTP.Listen != "" {
+		fmt.Fprintf(&b, "http    %s\n", e.HTTP.Listen)
+	}
+	for _, warning := range e.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", warning)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func (e *effective) print(w io.Writer, asJSON bool) error {

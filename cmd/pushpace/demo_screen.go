@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -45,14 +46,20 @@ func newScreen(silent bool, cfg *config.Config) *screen {
 
 // describe writes the general policy and the marketing's for a person.
 func describe(l config.Limits) string {
-	text := fmt.Sprintf("a gap of %s", l.Default.MinGap)
+	parts := make([]string, 0, 4)
+	if l.Default.MinGap > 0 {
+		parts = append(parts, fmt.Sprintf("a gap of %s", l.Default.MinGap))
+	}
 	for _, r := range l.Default.Rates {
-		text += ", " + r.String()
+		parts = append(parts, r.String())
 	}
 	for _, r := range l.Categories["marketing"].Rates {
-		text += ", marketing " + r.String()
+		parts = append(parts, "marketing "+r.String())
 	}
-	return text
+	if len(parts) == 0 {
+		return "no limit"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // show brings the screen up to date.

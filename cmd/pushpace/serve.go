@@ -107,7 +107,11 @@ func serve(ctx context.Context, c *configured) error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
-	log.Info("serving", "version", buildVersion().Version, "config", cfg)
+	what := slog.Any("config", cfg)
+	if onTerminal(os.Stderr) { // where check --verbose prints it in a form to read
+		what = slog.String("redis", cfg.Redis.Address.String())
+	}
+	log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("version", buildVersion().Version), what)
 	c.keep(ctx, hangups, s.live(c), log)
 	stop()
 	s.health.Draining()

@@ -129,12 +129,16 @@ func TestCheck(t *testing.T) {
 		!e.Limits.Categories["security"].Exempt || !e.Apps["demo"].Simulated {
 		t.Errorf("got %+v", e)
 	}
-	p = start(t, setup{dir: dir, env: env}, "check")
-	if got := p.wait(t, 10*time.Second); got != exitDone {
-		t.Fatalf("exit status %d: %s", got, &p.stderr)
-	}
-	if got := p.stdout.String(); !strings.Contains(got, "address: 10.0.0.1:6379") || strings.Contains(got, "hunter2") {
-		t.Errorf("standard output %q", got)
+	for _, c := range []struct {
+		args        []string
+		says        string
+		least, most int // lines
+	}{{[]string{"check"}, "redis   10.0.0.1:6379\n", 3, 6}, {[]string{"check", "--verbose"}, "address: 10.0.0.1:6379\n", 30, 100}} {
+		got := ended(t, setup{dir: dir, env: env}, c.args...)
+		if lines := strings.Count(got.stdout, "\n"); got.status != exitDone || lines < c.least || lines > c.most ||
+			!strings.Contains(got.stdout, c.says) || strings.Contains(got.stdout, "hunter2") {
+			t.Errorf("%v: %+v", c.args, got)
+		}
 	}
 }
 
