@@ -152,7 +152,7 @@ func TestAPauseOfACategory(t *testing.T) {
 		r.start()
 		started := time.Now()
 		r.settled(4)
-		if record := r.record("second"); record.State != push.Delivered || record.Attempts != 0 || time.Since(started) > gap+prompt {
+		if record := r.record("second"); record.State != push.Delivered || record.Attempts != 1 || time.Since(started) > gap+prompt {
 			t.Errorf("record %+v after %s", record, time.Since(started))
 		}
 	})

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,9 +91,9 @@ func TestChangesAsJSON(t *testing.T) {
 		if says(&status, "cancel", id); status.ID != id || status.State != push.Cancelled {
 			t.Errorf("cancel as %s: %+v", name, status)
 		}
-		var hold worker.Hold
-		if says(&hold, by("resume", "--category", "chat")...); hold != (worker.Hold{Category: "chat"}) {
-			t.Errorf("resume as %s: %+v", name, hold)
+		var over worker.Standing
+		if says(&over, by("resume", "--category", "chat")...); !reflect.DeepEqual(over, standing) {
+			t.Errorf("resume as %s: %+v, want %+v", name, over, standing)
 		}
 		var letter struct{ ID, Error string }
 		workers.until(t, "a dead letter", func() bool { return ended(t, with, "dead", "show", "bad-"+name).status == exitDone })

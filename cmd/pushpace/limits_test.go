@@ -174,7 +174,7 @@ func TestReadOverrides(t *testing.T) {
 		{"\n" + good + "\n\n", ""},
 		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: rate "1/1x"`},
 		{`{"user":"v","rate":["1/1m"]}`, `line 1: json: unknown field "rate"`},
-		{good + "\n" + good, `line 2: is for the same as line 1: user "u"`},
+		{good + "\n" + good, `line 2: is for the same as line 1: user u`},
 		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 1: min_gap and rates are missing"},
 		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 2: category all"},
 		{`{"user":"v","rates":["1/1m"]} x`, "line 1: "},

@@ -265,7 +265,7 @@ func TestTheAPIsTokens(t *testing.T) {
 		{"viewer cancels", through(url, viewerToken), []string{"cancel", "one"}, said{status: exitFailed, stderr: "answered 403 Forbidden: The token's role, viewer, does not allow this"}},
 		{"no token", through(url, ""), []string{"audit"}, said{status: exitFailed, stderr: "give its token by --token-file or PUSHPACE_API_TOKEN"}},
 		{"wrong token", through(url, "other-hunter2"), []string{"audit"}, said{status: exitFailed, stderr: "answered 401 Unauthorized"}},
-		{"wrong app", through(url, viewerToken), []string{"timeline", "ada", "--app", "none"}, said{status: exitUsage, stderr: "app must be one of demo"}},
+		{"wrong app", through(url, viewerToken), []string{"timeline", "ada", "--app", "none"}, said{status: exitUsage, stderr: "app is not one of the configuration's apps: demo"}},
 		{"nobody there", through("http://127.0.0.1:1", viewerToken), []string{"audit"}, said{status: exitFailed, stderr: "the API at 127.0.0.1:1: dial tcp"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -150,7 +150,7 @@ func pacedOverProcesses(t *testing.T) string {
 			wrong = fmt.Sprintf("ada's came after %s", gap)
 		}
 	}
-	again := s.send(t, exitDone, notification("burst-0", "ada", "chat", "apns", "00"))
+	again := s.send(t, exitDone, notification("burst-0", "ada", "chat", "apns", fmt.Sprintf("%064x", 0)))
 	if r := again[1]; r.Known == nil || !*r.Known {
 		t.Errorf("the same ID again: %+v", r)
 	}

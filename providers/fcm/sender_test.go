@@ -221,7 +221,7 @@ func TestWrongSurroundings(t *testing.T) {
 	}{
 		{"another key", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "private_key", pkcs8(t, other)) }, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential},
 		{"another account", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "client_email", "x@example.com") }, providers.Misconfigured, fcm.CredentialsRefused, providers.ConcernsCredential},
-		{"no token endpoint", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "token_uri", "https://127.0.0.1:1/token") }, providers.Retry, providers.DialFailed, providers.ConcernsProvider},
+		{"no token endpoint", func(c *fcm.Config) { c.CredentialsFile = edit(t, good, "token_uri", "https://127.0.0.1:1/token") }, providers.Retry, fcm.TokenEndpointUnreachable, providers.ConcernsCredential},
 		{"another project", func(c *fcm.Config) { c.ProjectID = "other" }, providers.Misconfigured, fcm.PermissionDenied, providers.ConcernsCredential},
 		{"another path", func(c *fcm.Config) { c.Endpoint += "/x" }, providers.Misconfigured, providers.Unreadable, providers.ConcernsApp},
 		{"the system's roots", func(c *fcm.Config) { c.RootCAFile = "" }, providers.Misconfigured, providers.TLSRefused, providers.ConcernsApp},
