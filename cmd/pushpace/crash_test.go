@@ -89,7 +89,7 @@ func TestCrashes(t *testing.T) {
 	if status := audit.wait(t, 10*time.Second); status != exitDone {
 		t.Errorf("audit: exit status %d: %s%s", status, &audit.stdout, &audit.stderr)
 	}
-	admitted := admissions(t, c.client, "shop", users)
+	admitted := admissions(t, c.client, "shop", users, c.sent())
 	if found := violations.Find(slices.Clone(admitted), policy, nil, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found)
 	}
@@ -232,11 +232,16 @@ func (c *crashSite) kill(t *testing.T, p *program) int64 {
 	}
 	<-p.done
 	underWay := c.apns.Count().InFlight + c.fcm.Count().InFlight
+	return underWay + int64(len(c.sent())) - counts.Ended[push.Delivered]
+}
+
+// sent are the IDs in the ledgers.
+func (c *crashSite) sent() map[string]bool {
 	sent := map[string]bool{}
 	for _, e := range append(c.apns.Ledger().Entries(), c.fcm.Ledger().Entries()...) {
 		sent[e.Notification] = true
 	}
-	return underWay + int64(len(sent)) - counts.Ended[push.Delivered]
+	return sent
 }
 
 // drained waits until all have ended. Asynq brings a killed worker's jobs back

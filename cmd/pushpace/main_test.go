@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -77,6 +78,8 @@ type setup struct {
 	dir   string
 	env   []string // besides the test's own without PUSHPACE_…
 	stdin io.Reader
+	// program is another one than was built for all tests.
+	program string
 }
 
 // start starts the program, which ends with the test at the latest. When it ends
@@ -86,7 +89,7 @@ func start(t *testing.T, s setup, args ...string) *program {
 	if testing.Short() {
 		t.Skip("runs the program")
 	}
-	p := &program{cmd: exec.Command(binary, args...), done: make(chan struct{})}
+	p := &program{cmd: exec.Command(cmp.Or(s.program, binary), args...), done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = s.dir, s.stdin, &p.stdout, &p.stderr
 	if s.dir == "" {
 		p.cmd.Dir = t.TempDir()

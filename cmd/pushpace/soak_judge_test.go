@@ -1,0 +1,184 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A delivery is one accepted push of the ledgers, and of which notification.
+type delivery struct {
+	standin.Entry
+	*push.Notification
+	target int
+}
+
+// notification is what was handed over under that ID.
+func (s *soak) notification(id string) *push.Notification {
+	var i int
+	switch {
+	case strings.HasPrefix(id, "last-"):
+		fmt.Sscanf(id, "last-%d", &i)
+		return &push.Notification{ID: id, User: fmt.Sprint("user-", i), Category: rare, Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+	case strings.HasPrefix(id, "hostile-"):
+		return &push.Notification{ID: id, User: id, Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+	}
+	fmt.Sscanf(id, "s-%d", &i)
+	n, _ := soakNotification(s.seed, i)
+	return n
+}
+
+// judge holds the ledgers, the timelines and the records against each other.
+func (s *soak) judge(t *testing.T) {
+	t.Helper()
+	var deliveries []delivery
+	for _, e := range append(s.apns.Ledger().Entries(), s.fcm.Ledger().Entries()...) {
+		n := s.notification(e.Notification)
+		target := slices.IndexFunc(n.Targets, func(target push.Target) bool { return target.Token == e.Token })
+		if target < 0 || n.ID != e.Notification {
+			t.Fatalf("a push of %q to %q", e.Notification, e.Token)
+		}
+		deliveries = append(deliveries, delivery{e, n, target})
+	}
+	slices.SortFunc(deliveries, func(a, b delivery) int { return a.At.Compare(b.At) })
+	states := s.judgeRecords(t, deliveries)
+	again := s.judgeDuplicates(t, deliveries)
+	s.judgeLimits(t, deliveries)
+	s.judgeAudit(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Logf("%d accepted: %v; %d pushes, %d of them again, %d under way at %d troubles; %d hostile jobs; %d audits in motion",
+		len(s.accepted), states, len(deliveries), again, s.underWay, len(s.windows), s.hostile, s.audits)
+}
+
+// judgeRecords: everything that was accepted has ended, and what a provider has
+// taken is told as taken, or as perhaps taken.
+func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]int {
+	t.Helper()
+	taken := map[string][]delivery{}
+	for _, d := range deliveries {
+		taken[d.ID] = append(taken[d.ID], d)
+	}
+	records := push.NewRecords(s.client, "", 0)
+	states := map[push.State]int{}
+	for id := range s.accepted {
+		record, err := records.Lookup(t.Context(), id)
+		if err != nil {
+			t.Errorf("%s was accepted: %v", id, err)
+			continue
+		}
+		states[record.State]++
+		if record.State == push.Delivered && len(taken[id]) == 0 {
+			t.Errorf("%s is delivered, and in no ledger: %+v", id, record)
+		}
+		for _, d := range taken[id] {
+			if d.target >= len(record.Outcomes) {
+				t.Errorf("target %d of %s is in the ledger, and its record knows nothing of it: %+v", d.target+1, id, record)
+				continue
+			}
+			if o := record.Outcomes[d.target]; o.Kind != providers.Delivered.String() && !o.Ambiguous {
+				t.Errorf("target %d of %s is in the ledger, and its record says %+v: %s", d.target+1, id, o, record.State)
+			}
+		}
+	}
+	counts, err := records.Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, n := range states {
+		if counts.Ended[state] < int64(n) {
+			t.Errorf("%d are %s, and %d are counted", n, state, counts.Ended[state])
+		}
+	}
+	ended := int64(0)
+	for n := range maps.Values(counts.Ended) {
+		ended += n
+	}
+	if ended != counts.Accepted || counts.Accepted != int64(len(s.accepted)) || counts.Malformed > int64(s.hostile) {
+		t.Errorf("%d were accepted: %+v", len(s.accepted), counts)
+	}
+	return states
+}
+
+// judgeDuplicates: what is sent twice was being sent when something broke.
+func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, d := range deliveries {
+		if key := d.ID + " " + d.Token; seen[key] {
+			again++
+		} else {
+			seen[key] = true
+		}
+	}
+	if int64(again) > s.underWay {
+		t.Errorf("%d pushes came again, %d were under way at the troubles", again, s.underWay)
+	}
+	return again
+}
+
+// judgeLimits: the admissions hold the limits, by the limiter's clock, and nobody
+// has got two of what nobody gets twice.
+func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
+	t.Helper()
+	longest := time.Duration(0)
+	for _, w := range s.windows {
+		longest = max(longest, w.to.Sub(w.from))
+	}
+	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare}
+	// who does not reach Redis, or was frozen, hears of a change later
+	h := readHistory(t, throttle.NewOverrides(s.client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
+	admitted := admissions(t, s.client, "shop", soakUsers, s.sent(), slices.Collect(maps.Keys(categories))...)
+	if found := violations.FindInForce(admitted, h.inForce, time.Millisecond); len(found) > 0 {
+		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
+	}
+	got := map[string]string{} // of a user: which
+	for _, d := range deliveries {
+		if d.Category != rare {
+			continue
+		}
+		if first, ok := got[d.User]; ok && first != d.ID {
+			t.Errorf("%s got %s at %s besides %s: %v", d.User, d.ID, d.At.Format(time.TimeOnly), first, s.during(d.At))
+		}
+		got[d.User] = d.ID
+	}
+	if len(got) < soakUsers {
+		t.Errorf("%d of %d users got a rare one", len(got), soakUsers)
+	}
+}
+
+// during is what was in trouble at the instant.
+func (s *soak) during(at time.Time) (why []mishapKind) {
+	for _, w := range s.windows {
+		if !at.Before(w.from.Add(-time.Second)) && !at.After(w.to.Add(time.Second)) {
+			why = append(why, w.why)
+		}
+	}
+	return why
+}
+
+// judgeAudit: it is exact at rest, and never said that something was missing.
+func (s *soak) judgeAudit(t *testing.T) {
+	t.Helper()
+	status, out := s.program(20*time.Second, nil, "audit", "--json")
+	var audit worker.Audit
+	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != exitDone || audit.Difference != 0 || audit.InFlight != 0 {
+		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
+	}
+	if len(s.wolves) > 0 {
+		t.Errorf("%d of %d audits in motion found something missing, such as %s", len(s.wolves), s.audits, s.wolves[0])
+	}
+}

@@ -1,0 +1,236 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// breaks notes how much was under way when something broke: what the stand-ins
+// are answering, and what they have taken that is not recorded.
+func (s *soak) breaks(ctx context.Context) {
+	const lately = 10 * time.Second // what was taken before is recorded, or was under way before
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	n := s.apns.Count().InFlight + s.fcm.Count().InFlight
+	now := time.Now()
+	records := push.NewRecords(s.client, "", 0)
+	for _, e := range append(s.apns.Ledger().Entries(), s.fcm.Ledger().Entries()...) {
+		if now.Sub(e.At) > lately {
+			continue
+		}
+		if record, err := records.Lookup(ctx, e.Notification); err != nil || record.State != push.Delivered {
+			n++
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay += n
+}
+
+// cause has the trouble happen, and answers what ends it, or nil.
+func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
+	t.Helper()
+	ctx := t.Context()
+	instant := func() { s.note(time.Now(), time.Now(), what.Kind) }
+	worker := s.workers[what.N%len(s.workers)]
+	signal := func(p *program, sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) } // it may have ended
+	config := func(name, value, usual string) (restore func()) {
+		conn := s.client.Conn() // that outlives a changed password
+		set := func(value string) {
+			if err := conn.ConfigSet(ctx, name, value).Err(); err != nil {
+				t.Errorf("%s: %v", what.Kind, err)
+			}
+		}
+		set(value)
+		if name == "requirepass" {
+			_ = conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+		}
+		return func() {
+			set(usual)
+			_ = conn.Close()
+		}
+	}
+	switch what.Kind {
+	case killWorker:
+		s.breaks(ctx)
+		instant()
+		signal(worker, syscall.SIGKILL)
+	case stopWorker:
+		s.breaks(ctx)
+		signal(worker, syscall.SIGSTOP)
+		return func() { signal(worker, syscall.SIGCONT) }
+	case endWorker:
+		signal(worker, syscall.SIGTERM)
+	case killAPI:
+		signal(s.api, syscall.SIGKILL)
+	case killRedis:
+		s.breaks(ctx)
+		from := time.Now()
+		s.server.Kill(t)
+		s.server.Restart(t)
+		s.note(from, time.Now(), what.Kind)
+	case hangRedis:
+		s.breaks(ctx)
+		s.server.Pause(t)
+		return func() { s.server.Resume(t) }
+	case fillRedis:
+		s.breaks(ctx)
+		return config("maxmemory", "1000000", "0")
+	case refuseWrites:
+		s.breaks(ctx)
+		return config("min-replicas-to-write", "1", "0")
+	case changeSecret:
+		s.breaks(ctx)
+		return config("requirepass", "another", "")
+	case flushScripts:
+		_ = s.client.ScriptFlush(ctx).Err()
+	case dropClients:
+		s.breaks(ctx)
+		_ = s.client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err()
+		instant()
+	case breakAPNs, breakFCM:
+		return s.breakProvider(what)
+	case expireAccess:
+		s.fcm.ExpireTokens()
+	case changeLimit, restoreLimit:
+		s.changeLimit(ctx, what)
+	case pauseSome:
+		query := []string{"app=shop", "app=shop&platform=apns", "app=shop&platform=fcm", "category=orders", "category=" + rare}[what.N%5]
+		s.call(http.MethodPut, "/v1/pauses?"+query, fmt.Sprintf(`{"reason":"soak","until":%q}`, time.Now().Add(what.For+2*time.Second).UTC().Format(time.RFC3339)))
+		return func() { s.call(http.MethodDelete, "/v1/pauses?"+query, "") }
+	case cancelSome:
+		newest := int(s.next.Load())
+		for k := range 5 {
+			if i := newest - 1 - (what.N+k*97)%400; i >= 0 {
+				s.call(http.MethodDelete, fmt.Sprint("/v1/notifications/s-", i), "")
+			}
+		}
+	case requeueSome:
+		s.requeue()
+	case enqueueBroken:
+		s.enqueueHostile(ctx, what.N)
+	}
+	return nil
+}
+
+func (s *soak) breakProvider(what mishap) (mend func()) {
+	script, ledger := &s.apns.Script, s.apns.Ledger()
+	if what.Kind == breakFCM {
+		script, ledger = &s.fcm.Script, s.fcm.Ledger()
+	}
+	answer := badAnswers[what.N%len(badAnswers)]
+	before := ledger.Len()
+	script.RespondAlways(answer)
+	return func() {
+		script.Recover()
+		if answer.Fault != standin.NoFault && answer.Accepts() { // nobody was told that they were taken
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.underWay += int64(ledger.Len() - before)
+		}
+	}
+}
+
+func (s *soak) changeLimit(ctx context.Context, what mishap) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	overrides := throttle.NewOverrides(s.client, "", 0)
+	override := throttle.Override{User: fmt.Sprint("user-", what.N/8%soakUsers), By: "soak"}
+	if what.N%8 == 0 {
+		override.User, override.Category = "", "orders"
+	}
+	if what.Kind == restoreLimit {
+		_, _ = overrides.Unset(ctx, override.User, override.Category, "soak") // Redis may be away
+		return
+	}
+	override.Policy = throttle.Policy{MinGap: []time.Duration{100, 300, 700, 1500}[what.N/8%4] * time.Millisecond}
+	if what.N%3 == 0 {
+		override.Until = time.Now().Add(time.Duration(500+what.N%3000) * time.Millisecond)
+	}
+	_ = overrides.Set(ctx, override)
+}
+
+// call asks the API for something, which may be away.
+func (s *soak) call(method, path, body string) (status int, answer []byte) {
+	request, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := s.http.Do(request)
+	if err != nil {
+		return 0, nil
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil {
+		return 0, nil
+	}
+	return response.StatusCode, answer
+}
+
+// requeue sends dead letters again, malformed ones too.
+func (s *soak) requeue() {
+	_, answer := s.call(http.MethodGet, "/v1/dead-letters?limit=10", "")
+	var page struct {
+		Letters []push.Letter `json:"dead_letters"`
+	}
+	if json.Unmarshal(answer, &page) != nil {
+		return
+	}
+	for _, letter := range page.Letters {
+		s.call(http.MethodPost, "/v1/dead-letters/"+letter.ID+"/requeue", "")
+	}
+}
+
+// enqueueHostile puts something on the queue, or into a timeline, as no producer
+// does.
+func (s *soak) enqueueHostile(ctx context.Context, n int) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	s.mu.Lock()
+	s.hostile++
+	id := fmt.Sprint("hostile-", s.hostile)
+	s.mu.Unlock()
+	queue := push.Default.Queue()
+	put := func(payload string, options ...asynq.Option) {
+		options = append(options, asynq.TaskID(id), asynq.Queue(queue))
+		_, _ = asynq.NewClientFromRedisClient(s.client).EnqueueContext(ctx, asynq.NewTask(push.TaskType, []byte(payload)), options...)
+	}
+	switch n % 5 {
+	case 0:
+		put(`{"notification":{"id":"` + id)
+	case 1:
+		put(strings.Repeat("[", 5000))
+	case 2: // a task of another type
+		s.client.Set(ctx, "asynq:{"+queue+"}:t:"+id, "x", time.Hour)
+		s.client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+	case 3: // no task at all
+		s.client.LPush(ctx, "asynq:{"+queue+"}:pending", id)
+	case 4: // a timeline of another type, and somebody who comes to it
+		s.client.Set(ctx, "pushpace:{shop/"+id+"}:sent", "x", 0)
+		s.mu.Lock()
+		s.broken = append(s.broken, "pushpace:{shop/"+id+"}:sent")
+		s.mu.Unlock()
+		s.hand(ctx, &push.Notification{
+			ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}},
+		}, s.enqueue)
+	}
+}

@@ -1,0 +1,144 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+func (s *soak) enqueue(ctx context.Context, n *push.Notification) bool {
+	_, err := push.NewProducer(s.client, "", 0).Enqueue(ctx, n)
+	return err == nil
+}
+
+func (s *soak) post(_ context.Context, n *push.Notification) bool {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return false
+	}
+	status, _ := s.call(http.MethodPost, "/v1/notifications", string(text))
+	return status == http.StatusOK || status == http.StatusAccepted
+}
+
+// hand hands a notification over until it is taken, and notes that.
+func (s *soak) hand(ctx context.Context, n *push.Notification, take func(context.Context, *push.Notification) bool) {
+	for try := 1; ctx.Err() == nil; try++ {
+		if take(ctx, n) {
+			s.mu.Lock()
+			s.accepted[n.ID] = try
+			s.mu.Unlock()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// take is the next notification, after the providers were told what is odd of it.
+func (s *soak) take() *push.Notification {
+	i := int(s.next.Add(1)) - 1
+	n, notBefore := soakNotification(s.seed, i)
+	if notBefore > 0 {
+		n.NotBefore = time.Now().Add(notBefore)
+	}
+	for _, target := range n.Targets {
+		answers := oddAnswers(s.seed, i, target.Platform)
+		if len(answers) == 0 {
+			continue
+		}
+		if answers[0].Accepts() {
+			s.mu.Lock()
+			s.underWay++
+			s.mu.Unlock()
+		}
+		if target.Platform == push.APNs {
+			s.apns.Respond(target.Token, answers...)
+		} else {
+			s.fcm.Respond(target.Token, answers...)
+		}
+	}
+	return n
+}
+
+// produce hands notifications over from Go and by HTTP until ctx ends, and those
+// that it has begun with to the end.
+func (s *soak) produce(ctx context.Context, t *testing.T) {
+	const producers = 4
+	tick := time.NewTicker(time.Second * producers * 5 / 4 / soakRate)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		take := s.enqueue
+		if i%3 == 0 {
+			take = s.post
+		}
+		finish, cancel := context.WithTimeout(t.Context(), time.Minute)
+		n := s.take()
+		if s.hand(finish, n, take); finish.Err() != nil {
+			t.Errorf("%s is not accepted", n.ID)
+		}
+		cancel()
+	}
+}
+
+// produceLines hands files over with send, which is killed now and then, until ctx
+// ends.
+func (s *soak) produceLines(ctx context.Context, t *testing.T) {
+	const lines = 20
+	r := rand.New(rand.NewPCG(s.seed, ^uint64(0)))
+	tick := time.NewTicker(time.Second * 5 * lines / soakRate)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var input bytes.Buffer
+		var ids []string
+		for range lines {
+			n := s.take()
+			ids = append(ids, n.ID)
+			text, err := json.Marshal(n)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			input.Write(append(text, '\n'))
+		}
+		for try := 1; ; try++ {
+			within := 20 * time.Second
+			if r.IntN(3) == 0 {
+				within = time.Duration(20+r.IntN(200)) * time.Millisecond
+			}
+			status, out := s.program(within, bytes.NewReader(input.Bytes()), "send", "--file", "-")
+			if status == exitDone {
+				s.mu.Lock()
+				for _, id := range ids {
+					s.accepted[id] = try
+				}
+				s.mu.Unlock()
+				break
+			}
+			if try == 100 {
+				t.Errorf("a file is not accepted: %s", out)
+				return
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+	}
+}

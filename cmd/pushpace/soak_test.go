@@ -1,0 +1,310 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// Everything goes wrong at once: workers, producers and Redis are killed, frozen
+// and ended, providers fail and lie, operators change limits, pause, cancel and
+// requeue, and jobs are hostile. Nothing is lost, nobody gets more than the limits
+// allow, what is sent twice was being sent when something broke, and the audit is
+// exact at rest and never wrong in motion.
+//
+// PUSHPACE_SOAK is for how long, a minute if it is not said, and has the workers'
+// clocks be seconds apart besides; PUSHPACE_SOAK_SEED repeats a plan.
+func TestSoak(t *testing.T) {
+	switch {
+	case testing.Short():
+		t.Skip("takes minutes")
+	case len(buildFlags) > 0:
+		t.Skip("shows what processes do; races show elsewhere")
+	}
+	t.Parallel()
+	length, seed := time.Minute, uint64(1)
+	s := &soak{}
+	if text := os.Getenv("PUSHPACE_SOAK"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil || length < 10*time.Second {
+			t.Fatalf("PUSHPACE_SOAK: %q is no duration of at least 10s", text)
+		}
+		s.skewed = buildSkewed(t)
+	}
+	if text := os.Getenv("PUSHPACE_SOAK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("PUSHPACE_SOAK_SEED: %v", err)
+		}
+	}
+	t.Logf("PUSHPACE_SOAK=%s PUSHPACE_SOAK_SEED=%d", length, seed)
+	s.begin(t, seed)
+	s.run(t, soakPlan(seed, length), length)
+	s.rest(t)
+	s.judge(t)
+}
+
+// A soak is the site, and what is noted for the judge.
+type soak struct {
+	*crashSite
+	seed    uint64
+	skewed  string // the program whose clock CLOCK_SKEW_SECONDS sets off
+	url     string // the API's
+	workers []*program
+	api     *program
+	http    *http.Client
+
+	mu       sync.Mutex
+	accepted map[string]int // how often each was handed over, by ID
+	underWay int64          // at the troubles
+	windows  []window
+	hostile  int
+	broken   []string // wrong-typed keys
+	wolves   []string // audits that found something missing in motion
+	audits   int
+	next     atomic.Int64
+}
+
+// A window is when something broke, and was in trouble.
+type window struct {
+	from, to time.Time
+	why      mishapKind
+}
+
+const soakWorkers = 3
+
+func (s *soak) begin(t *testing.T, seed uint64) {
+	t.Helper()
+	s.seed, s.accepted = seed, map[string]int{}
+	s.crashSite = newCrashSite(t, soakDefault, 5*time.Millisecond)
+	address := redistest.FreeAddress(t)
+	s.url = "http://" + address
+	file := filepath.Join(s.dir, "config.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	categories := fmt.Sprintf("  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}}\napps:",
+		soakOrders.Rates[0], rare, soakRare.Rates[0], security)
+	extended := strings.Replace(string(text), "apps:", categories, 1) + fmt.Sprintf(`
+    dead_tokens: {webhook: {url: "http://%s/nowhere", secret: soak-soak-soak-soak-soak-soak-soak}}
+worker: {attempts: 4, shutdown_timeout: 10s}
+http: {listen: %q}
+log: {level: warn}
+`, address, address)
+	if err := os.WriteFile(file, []byte(extended), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "PUSHPACE_APPS__SHOP__APNS__TIMEOUT=2s", "PUSHPACE_APPS__SHOP__FCM__TIMEOUT=2s")
+	s.http = &http.Client{Timeout: 3 * time.Second}
+	t.Cleanup(s.http.CloseIdleConnections)
+	s.workers = make([]*program, soakWorkers)
+	s.supervise(t)
+}
+
+// supervise starts what has ended, as systemd does.
+func (s *soak) supervise(t *testing.T) {
+	t.Helper()
+	has := func(p *program) bool {
+		if p == nil {
+			return false
+		}
+		select {
+		case <-p.done:
+			if text := p.stderr.String(); strings.Contains(text, "panic:") || strings.Contains(text, "fatal error:") {
+				t.Errorf("a program has panicked: %s", text)
+			}
+			return false
+		default:
+			return true
+		}
+	}
+	for i, w := range s.workers {
+		if has(w) {
+			continue
+		}
+		with := s.setup
+		if s.skewed != "" { // one clock is right
+			with.program = s.skewed
+			with.env = append(with.env[:len(with.env):len(with.env)], fmt.Sprint("CLOCK_SKEW_SECONDS=", 2*(i-1)))
+		}
+		s.workers[i] = start(t, with, "serve", "--only", "worker")
+	}
+	if !has(s.api) {
+		s.api = start(t, s.setup, "serve", "--only", "api")
+	}
+}
+
+// run has the plan happen while notifications are handed over.
+func (s *soak) run(t *testing.T, plan []mishap, length time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var beside sync.WaitGroup
+	for range 4 {
+		beside.Go(func() { s.produce(ctx, t) })
+	}
+	beside.Go(func() { s.produceLines(ctx, t) })
+	auditing, enough := context.WithCancel(t.Context())
+	defer enough()
+	beside.Go(func() { s.auditInMotion(auditing, t) })
+
+	began := time.Now()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	var repairs []repair
+	for now := range tick.C {
+		s.supervise(t)
+		for len(plan) > 0 && now.Sub(began) >= plan[0].At {
+			if redisMishap(plan[0].Kind) && slices.ContainsFunc(repairs, func(r repair) bool { return redisMishap(r.why) }) {
+				break // the machine is slower than the plan
+			}
+			if mend := s.cause(t, plan[0]); mend != nil {
+				repairs = append(repairs, repair{now.Add(plan[0].For), plan[0].Kind, now, mend})
+			}
+			plan = plan[1:]
+		}
+		due, left := repairs, repairs[:0:0]
+		for _, r := range due {
+			if now.Before(r.at) {
+				left = append(left, r)
+				continue
+			}
+			r.mend()
+			s.note(r.began, time.Now(), r.why)
+		}
+		repairs = left
+		if now.Sub(began) > length && len(plan) == 0 && len(repairs) == 0 {
+			break
+		}
+	}
+	stop()
+	enough()
+	beside.Wait()
+}
+
+// redisMishap reports whether it is one of those that exclude each other.
+func redisMishap(kind mishapKind) bool { return slices.Contains(redisMishaps, kind) }
+
+// A repair ends a trouble.
+type repair struct {
+	at    time.Time
+	why   mishapKind
+	began time.Time
+	mend  func()
+}
+
+func (s *soak) note(from, to time.Time, why mishapKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.windows = append(s.windows, window{from, to, why})
+}
+
+// program runs the program beside the test's own goroutine, and kills it when the
+// time is over.
+func (s *soak) program(within time.Duration, stdin io.Reader, args ...string) (status int, out string) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir, cmd.Stdin = s.dir, stdin
+	cmd.Env = append(os.Environ(), s.env...)
+	text, _ := cmd.CombinedOutput() // the status says it
+	return cmd.ProcessState.ExitCode(), string(text)
+}
+
+// auditInMotion asks all the time whether something is missing.
+func (s *soak) auditInMotion(ctx context.Context, t *testing.T) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		status, out := s.program(20*time.Second, nil, "audit", "--json")
+		s.mu.Lock()
+		s.audits++
+		if status == exitViolated {
+			s.wolves = append(s.wolves, out)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// rest has all trouble end, sends everybody one more of what nobody gets twice,
+// and waits until everything has ended.
+func (s *soak) rest(t *testing.T) {
+	t.Helper()
+	s.apns.Recover()
+	s.fcm.Recover()
+	s.supervise(t)
+	s.settled(t)
+	for i := range soakUsers {
+		n := &push.Notification{
+			ID: fmt.Sprint("last-", i), App: "shop", User: fmt.Sprint("user-", i), Category: rare, Title: "hello", TTL: push.Duration(3 * time.Second),
+			Targets: []push.Target{{Platform: push.FCM, Token: fmt.Sprint("last-", i)}},
+		}
+		finish, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if s.hand(finish, n, s.enqueue); finish.Err() != nil {
+			t.Fatalf("%s is not accepted", n.ID)
+		}
+		cancel()
+	}
+	s.settled(t)
+	for _, w := range append(s.workers, s.api) {
+		w.terminate(t)
+	}
+	for _, w := range append(s.workers, s.api) {
+		if got := w.wait(t, 25*time.Second); got != exitDone {
+			t.Errorf("exit status %d: %s", got, &w.stderr)
+		}
+	}
+}
+
+// settled waits until all have ended.
+func (s *soak) settled(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	for _, key := range s.broken {
+		if err := s.client.Del(ctx, key).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"resume", "--app", "shop", "--platform", "apns"}, {"resume", "--app", "shop", "--platform", "fcm"},
+		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
+		s.program(10*time.Second, nil, args...) // it may not be paused
+	}
+	records := push.NewRecords(s.client, "", 0)
+	err := eventually(6*time.Minute, func() bool {
+		s.supervise(t)
+		counts, err := records.Counts(ctx)
+		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0
+	})
+	if err != nil {
+		counts, _ := records.Counts(ctx)
+		t.Errorf("not all have ended: %+v", counts)
+		for id := range s.accepted {
+			if record, err := records.Lookup(ctx, id); err != nil || !record.State.Ended() {
+				_, out := s.program(10*time.Second, nil, "status", id)
+				t.Fatalf("such as %s: %s", id, out)
+			}
+		}
+		t.FailNow()
+	}
+}
