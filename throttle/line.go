@@ -34,6 +34,7 @@ const (
 	opCancel     = "cancel"
 	opLeave      = "leave" // cancel, but that an admission stays
 	opReschedule = "reschedule"
+	opLine       = "line" // what is left of reschedule: the category's line
 )
 
 // noRoom is the script's status of one who is deferred without a slot.

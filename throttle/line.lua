@@ -314,7 +314,7 @@ end
 -- A cancel may come at any time and from anybody: it moves the first of the line
 -- only, and none of them back. The others have gained nothing when their turn comes.
 local partial = op == 'cancel' or op == 'leave'
-local lead = (op == 'acquire' or op == 'reschedule') and math.min(wait, waking) or 0
+local lead = partial and 0 or math.min(wait, waking)
 local function shift(s, line, ahead, moved)
   redis.call('ZREMRANGEBYSCORE', line, '-inf', text(now - keep)) -- nobody comes for them
   if s == all and cat then redis.call('ZREMRANGEBYSCORE', cat.booked, '-inf', text(now - keep)) end
@@ -644,9 +644,10 @@ elseif op == 'cancel' or op == 'leave' then -- own entries stay out, and those b
   end
   if sent or booked and count({all.booked}, booked, true) > 0 then shiftall(moved) end
   if cat and (sent or held > 0 and count({cat.line}, held, true) > 0) then shiftcat(moved) end
-else
+elseif op == 'reschedule' then -- the category's line is a call of its own
   liftall(moved)
   shiftall(moved)
+else
   shiftcat(moved)
 end
 

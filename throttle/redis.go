@@ -257,7 +257,13 @@ func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	return l.move(ctx, opReschedule, r)
+	moved, err := l.move(ctx, opReschedule, r)
+	if err != nil || r.category() == nil {
+		return moved, err
+	}
+	// a call for each line, so that Redis serves others in between
+	more, err := l.move(ctx, opLine, r)
+	return append(moved, more...), err
 }
 
 func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, error) {

@@ -519,7 +519,8 @@ func (v *visit) moveUp() {
 	}
 }
 
-// reschedule gives those who wait the earliest slots.
+// reschedule gives those who wait the earliest slots, in one go: the script takes
+// two calls, so that others are served in between.
 func (v *visit) reschedule() {
 	v.lead = min(v.wait, waking)
 	v.takeOut(false)
