@@ -20,20 +20,26 @@ import (
 )
 
 func newCheck() *cobra.Command {
-	var asJSON, verbose, connect bool
+	var asJSON, verbose, connect, reach bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Validate the configuration and its credentials, and say what is effective",
 		Long: `check loads the configuration as serve does, the environment included, reads the
 credentials, and says in short what is effective; --verbose and --json print all
-of it, without secrets. It connects to nothing, unless --redis asks it to connect
-to Redis, whose version it then tells.`,
+of it, without secrets. It connects to nothing, unless it is asked to.
+
+--redis connects to Redis, tells its version and tries what the limits need.
+--providers gets an access token from Google and connects to each app's APNs and
+FCM, and says which step fails: token, dns, connect, tls or answer. It sends no
+notification; whether APNs takes a key, and FCM the account for the project, the
+first notification shows.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "print every key")
 	cmd.Flags().BoolVar(&connect, "redis", false, "connect to Redis as well, and tell how it may lose keys")
+	cmd.Flags().BoolVar(&reach, "providers", false, "connect to each app's providers as well, and send nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, file, err := loadConfig(*file)
 		if err != nil {
@@ -51,22 +57,38 @@ to Redis, whose version it then tells.`,
 			}
 		}
 		fmt.Fprintln(os.Stderr, file+" is valid.")
-		if !asJSON && !verbose {
-			return e.summarize(cmd.OutOrStdout(), cfg)
+		if reach {
+			if e.Providers, err = checkProviders(cmd.Context(), cfg); err != nil {
+				return err
+			}
 		}
-		return e.print(cmd.OutOrStdout(), asJSON)
+		out := cmd.OutOrStdout()
+		if asJSON || verbose {
+			err = e.print(out, asJSON)
+		} else {
+			err = e.summarize(out, cfg)
+		}
+		if err != nil || !reach {
+			return err
+		}
+		return tellProviders(out, e.Providers, asJSON || verbose)
 	}
 	return cmd
 }
 
 // checkCredentials has every app's senders read their files.
 func checkCredentials(ctx context.Context, cfg *config.Config) error {
-	real := maps.Clone(cfg.Apps)
-	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })
 	var c closers
-	_, err := openSenders(ctx, real, "", nil, slog.New(slog.DiscardHandler), &c)
+	_, err := openSenders(ctx, realApps(cfg), "", nil, slog.New(slog.DiscardHandler), &c)
 	_ = c.close()
 	return err
+}
+
+// realApps are those that have providers.
+func realApps(cfg *config.Config) map[string]config.App {
+	real := maps.Clone(cfg.Apps)
+	maps.DeleteFunc(real, func(_ string, app config.App) bool { return app.Simulated })
+	return real
 }
 
 // connect connects to each Redis of the configuration, and notes what it says of
@@ -116,6 +138,8 @@ type effective struct {
 	HTTP     effectiveHTTP           `json:"http"`
 	Log      effectiveLog            `json:"log"`
 	Warnings []string                `json:"warnings,omitempty"`
+	// Providers are there when they were reached for.
+	Providers []checkedProvider `json:"providers,omitempty"`
 }
 
 type effectiveRedis struct {
