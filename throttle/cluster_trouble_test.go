@@ -84,7 +84,7 @@ func TestATroubleOfOneNode(t *testing.T) {
 					}
 				}
 			}
-			if stats := closed.Stats(); stats.Outages != 1 || stats.Since.IsZero() {
+			if stats := closed.Stats(); stats.Outages != 1 || stats.Since.IsZero() || stats.Node != nodes[0].Addr() {
 				t.Errorf("%+v", stats)
 			}
 		})

@@ -61,9 +61,11 @@ type OutageStats struct {
 	Unchecked int64 // granted without a check
 	Failed    int64 // answered with an error for want of the store
 	// Since is when the first of the outages that last began; zero for none. Cause
-	// is what its store last said, and wraps ErrUnavailable.
+	// is what its store last said, and wraps ErrUnavailable; Node is the one that
+	// said so where the limiter is Located.
 	Since time.Time
 	Cause error
+	Node  string
 }
 
 // WithOutage returns the limiter with a stated behaviour when its store is
@@ -87,9 +89,9 @@ func (o *Outage) Stats() OutageStats {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stats := o.total
-	for _, s := range o.last {
+	for node, s := range o.last {
 		if stats.Since.IsZero() || s.since.Before(stats.Since) {
-			stats.Since, stats.Cause = s.since, s.err
+			stats.Since, stats.Cause, stats.Node = s.since, s.err, node
 		}
 	}
 	return stats

@@ -21,7 +21,23 @@ func (s *system) checks() []health.Check {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch)})
 	}
 	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls},
-		health.Check{Name: "providers", Probe: s.inTrouble, Warns: true})
+		health.Check{Name: "limits", Probe: s.unchecked, Warns: true}, health.Check{Name: "providers", Probe: s.inTrouble, Warns: true})
+}
+
+// unchecked says why limits cannot be checked, as when their Redis answers and
+// refuses what the limiter does. It only warns: other nodes of a Cluster serve
+// their users, and that it is over shows in the next notification alone, so that a
+// worker without any would stay unready.
+func (s *system) unchecked(context.Context) string {
+	stats := s.limiter.Stats()
+	if stats.Since.IsZero() {
+		return ""
+	}
+	on := ""
+	if stats.Node != "" {
+		on = " on " + stats.Node
+	}
+	return "cannot be checked" + on + " since " + stats.Since.UTC().Format(time.TimeOnly) + ": " + stats.Cause.Error()
 }
 
 // inTrouble names the providers that notifications wait for. Another process would

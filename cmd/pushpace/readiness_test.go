@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 		workers.until(t, what, func() bool { status, report = ready(); return f() })
 	}
 	until("ready", func() bool { return status == http.StatusOK })
-	if report.Status != "ready" || len(report.Checks) != 4 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
+	if report.Status != "ready" || len(report.Checks) != 5 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
 		t.Errorf("%d %+v", status, report)
 	}
 	rights := func(change string) {
@@ -125,6 +125,39 @@ func TestReadinessWithoutTheLimitsRedis(t *testing.T) {
 	}
 	limits.Resume(t)
 	s.stop(t, p)
+}
+
+// A limits' Redis that answers, and refuses what the limiter does, is named, and
+// leaves the process ready.
+func TestReadinessNamesWhatTheLimitsRedisRefuses(t *testing.T) {
+	t.Parallel()
+	limits := redistest.Start(t)
+	s := newSite(t)
+	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
+	s.configure(t, "  # redis: {address: \"10.0.0.2:6379\"}", "  redis: {address: \""+limits.Addr()+"\"}")
+	workers := s.serve(t)
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).FindString(workers.stderr.String())
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	rights := func(change string) {
+		t.Helper()
+		if err := limits.Client(t).Do(t.Context(), "ACL", "SETUSER", "default", change).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rights("-zadd")
+	s.send(t, exitDone, notification("one", "ada", "", "apns", "00fc"))
+	named := regexp.MustCompile(`"name":"limits","state":"warning","detail":"cannot be checked since [0-9:]{8}: [^"]*(?:NOPERM|can.t run this command)`)
+	workers.until(t, "the refusal is named", func() bool {
+		status, text := fetch(t, client, url+"readyz")
+		return status == http.StatusOK && named.MatchString(text)
+	})
+	rights("+@all")
+	workers.until(t, "it is over", func() bool {
+		status, text := fetch(t, client, url+"readyz")
+		return status == http.StatusOK && strings.Contains(text, `"name":"limits","state":"ok"`)
+	})
+	s.stop(t, workers)
 }
 
 // A certificate that has ended makes the process not ready, and is named.
