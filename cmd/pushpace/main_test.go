@@ -141,7 +141,7 @@ func (p *program) terminate(t *testing.T) {
 // until waits for the condition.
 func (p *program) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	err := eventually(20*time.Second, f)
+	err := eventually(time.Minute, f)
 	if err != nil {
 		t.Fatalf("%s: %v\nstdout: %s\nstderr: %s", what, err, &p.stdout, &p.stderr)
 	}
