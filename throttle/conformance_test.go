@@ -101,10 +101,10 @@ func newRedis(t testing.TB, addr string, now func() time.Time) *throttle.Redis {
 }
 
 func newRedisOn(t testing.TB, o *redis.Options, limits throttle.Options) *throttle.Redis {
-	o.ContextTimeoutEnabled = true
+	o.ContextTimeoutEnabled, o.ReadTimeout = true, 20*time.Second // miniredis is slow under the race detector
 	o.MaintNotificationsConfig = nil
 	client := redis.NewClient(o)
-	limits.Horizon, limits.Timeout = throttletest.Horizon, 10*time.Second
+	limits.Horizon, limits.Timeout = throttletest.Horizon, 20*time.Second
 	l := throttle.NewRedis(client, limits)
 	t.Cleanup(func() {
 		_ = l.Close()
