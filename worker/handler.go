@@ -113,6 +113,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
 	}
 	if h.send(ctx, d); d.missed() {
+		h.giveBack(ctx, d) // for who waits behind it: an admission in the past keeps no place
 		return false, nil
 	}
 	return true, h.settle(ctx, d)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"testing"
 	"time"
 
@@ -63,8 +63,11 @@ func TestEveryCauseIsTold(t *testing.T) {
 		planned.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(planned)
 		wait(t, func() bool {
-			all := r.queued(worker.Selection{})
-			return len(all) == 6 && !slices.ContainsFunc([]string{"later-0", "later-1", "later-2"}, func(id string) bool { return all[id].For != worker.ForPause })
+			causes := map[worker.Cause]int{}
+			for _, q := range r.queued(worker.Selection{}) {
+				causes[q.For]++
+			}
+			return maps.Equal(causes, map[worker.Cause]int{worker.ForLimit: 2, worker.ForPause: 3, worker.ForSchedule: 1})
 		})
 		stop()
 		r.enqueue(to("due"))
