@@ -35,8 +35,11 @@ func newScreen(silent bool, cfg *config.Config) *screen {
 		fmt.Fprintln(s.out, "The embedded Redis keeps nothing: what the demo does is gone when it ends.")
 	}
 	fmt.Fprintf(s.out, "%d users, each with %s. Codes are exempt.\n", len(demoUsers), describe(cfg.Limits))
-	fmt.Fprintf(s.out, "A chat sends %s 10 messages at once. They arrive (± %s on the way):\n", noisyUser, tolerance)
-	if onTerminal(os.Stderr) {
+	fmt.Fprintf(s.out, "A chat sends %s 10 messages at once.", noisyUser)
+	if !onTerminal(os.Stderr) {
+		fmt.Fprintln(s.out)
+	} else {
+		fmt.Fprintf(s.out, " They arrive (± %s on the way):\n", tolerance)
 		s.bar = progressbar.NewOptions(1,
 			progressbar.OptionSetWriter(s.out), progressbar.OptionSetWidth(20), progressbar.OptionSetTheme(barTheme),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish())
