@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -117,12 +118,10 @@ func shardOf(id string) int {
 }
 
 // facts are what the record of a new notification says of it, as names and
-// values. The digest of its content comes first, where the scripts look for it.
+// values. The digest of its content comes first, where the scripts look for it. App,
+// user and category are one value, which every enqueue writes: names are one line.
 func facts(n *Notification, digest string) []any {
-	all := append(make([]any, 0, 12), "digest", digest, "app", n.App, "user", n.User)
-	if n.Category != "" {
-		all = append(all, "category", n.Category)
-	}
+	all := append(make([]any, 0, 8), "digest", digest, "of", n.App+"\n"+n.User+"\n"+n.Category)
 	if !n.NotBefore.IsZero() {
 		all = append(all, "not_before", n.NotBefore.UnixMilli())
 	}
@@ -232,11 +231,14 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 		return nil, ErrUnknownID
 	}
 	rec := &Record{
-		State: State(fields["state"]), App: fields["app"], User: fields["user"], Category: fields["category"],
+		State: State(fields["state"]),
 		Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
 		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
 		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
+	}
+	if of := strings.SplitN(fields["of"], "\n", 3); len(of) == 3 {
+		rec.App, rec.User, rec.Category = of[0], of[1], of[2]
 	}
 	rec.Confirmed = rec.State != accepting
 	if rec.State == accepting {

@@ -64,9 +64,10 @@ elseif op == 'settle' then
   if tonumber(ARGV[9]) > 0 then redis.call('HSET', record, 'attempts', ARGV[9]) end
   if tonumber(ARGV[12]) > 0 then redis.call('HINCRBY', record, 'deferrals', ARGV[12]) end
   if KEYS[4] then
-    local of = redis.call('HMGET', record, 'app', 'user', 'category', 'attempts')
-    redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[13], '*', 'id', id, 'app', of[1] or '', 'user', of[2] or '', 'category', of[3] or '',
-      'state', ARGV[5], 'reason', ARGV[14], 'attempts', of[4] or 0, 'at', ARGV[15], 'targets', ARGV[16])
+    local known = redis.call('HMGET', record, 'of', 'attempts')
+    local app, user, category = string.match(known[1] or '\n\n', '^(.-)\n(.-)\n(.*)$')
+    redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[13], '*', 'id', id, 'app', app, 'user', user, 'category', category,
+      'state', ARGV[5], 'reason', ARGV[14], 'attempts', known[2] or 0, 'at', ARGV[15], 'targets', ARGV[16])
   end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - tonumber(redis.call('HGET', record, 'accepted'))
