@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,7 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
 	keys = append(keys, tag+"id:"+id, tag+"counts")
-	args = append(append(args, time.Now().UnixMilli(), a.queue), a.facts...)
+	args = slices.Concat(args, []any{time.Now().UnixMilli(), a.queue}, a.facts)
 	answer := redis.NewCmd(ctx)
 	if a.pipe != nil {
 		a.cmd = a.pipe.EvalSha(ctx, enqueueScript.Hash(), keys, args...)
