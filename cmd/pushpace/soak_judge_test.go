@@ -46,8 +46,7 @@ func (s *soak) judge(t *testing.T) {
 	t.Helper()
 	var deliveries []delivery
 	for _, e := range append(s.apns.Ledger().Entries(), s.fcm.Ledger().Entries()...) {
-		n := s.notification(e.Notification)
-		target := slices.IndexFunc(n.Targets, func(target push.Target) bool { return target.Token == e.Token })
+		n, target := s.notification(e.Notification), s.target(e)
 		if target < 0 || n.ID != e.Notification {
 			t.Fatalf("a push of %q to %q", e.Notification, e.Token)
 		}
@@ -60,8 +59,8 @@ func (s *soak) judge(t *testing.T) {
 	s.judgeAudit(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.Logf("%d accepted: %v; %d pushes, %d of them again, %d under way at %d troubles; %d hostile jobs; %d audits in motion",
-		len(s.accepted), states, len(deliveries), again, s.underWay, len(s.windows), s.hostile, s.audits)
+	t.Logf("%d accepted: %v; %d pushes, %d of them again; %d troubles; %d hostile jobs; %d audits in motion",
+		len(s.accepted), states, len(deliveries), again, len(s.windows), s.hostile, s.audits)
 }
 
 // judgeRecords: everything that was accepted has ended, and what a provider has
@@ -113,21 +112,55 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	return states
 }
 
-// judgeDuplicates: what is sent twice was being sent when something broke.
+// judgeDuplicates: what is sent twice was under way when something broke, or its
+// provider did not say that it had taken it.
 func (s *soak) judgeDuplicates(t *testing.T, deliveries []delivery) (again int) {
 	t.Helper()
-	seen := map[string]bool{}
+	troubles := slices.Clone(s.windows)
 	for _, d := range deliveries {
-		if key := d.ID + " " + d.Token; seen[key] {
-			again++
-		} else {
-			seen[key] = true
+		if s.closes(d) { // and leaves all that are on the connection without an answer
+			troubles = append(troubles, window{d.At, d.At, breaks[d.Targets[d.target].Platform]})
 		}
 	}
-	if int64(again) > s.underWay {
-		t.Errorf("%d pushes came again, %d were under way at the troubles", again, s.underWay)
+	before := map[string]delivery{}
+	for _, d := range deliveries {
+		key := pushOf(d.Entry)
+		if first, ok := before[key]; ok {
+			again++
+			if !s.underWay[key] && !slices.ContainsFunc(troubles, first.met) {
+				t.Errorf("%s was taken at %s and again at %s, and nothing was wrong", key, first.At.Format(time.StampMilli), d.At.Format(time.StampMilli))
+			}
+		}
+		before[key] = d
 	}
 	return again
+}
+
+// breaks is the trouble of each platform's provider.
+var breaks = map[push.Platform]mishapKind{push.APNs: breakAPNs, push.FCM: breakFCM}
+
+// closes reports whether the provider takes the notification and ends the connection.
+func (s *soak) closes(d delivery) bool {
+	i := 0
+	if _, err := fmt.Sscanf(d.ID, "s-%d", &i); err != nil {
+		return false
+	}
+	return slices.ContainsFunc(oddAnswers(s.seed, i, d.Targets[d.target].Platform), func(a standin.Answer) bool { return a.Accepts() })
+}
+
+// met reports whether the push's answer or its record may have been lost by the
+// trouble. A pause loses nothing, nor does the other provider.
+func (d delivery) met(w window) bool {
+	const around = 500 * time.Millisecond
+	switch w.why {
+	case pauseSome:
+		return false
+	case breakAPNs, breakFCM:
+		if w.why != breaks[d.Targets[d.target].Platform] {
+			return false
+		}
+	}
+	return !d.At.Before(w.from.Add(-around)) && !d.At.After(w.to.Add(around))
 }
 
 // judgeLimits: the admissions hold the limits, by the limiter's clock, and nobody
@@ -151,7 +184,7 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 			continue
 		}
 		if first, ok := got[d.User]; ok && first != d.ID {
-			t.Errorf("%s got %s at %s besides %s: %v", d.User, d.ID, d.At.Format(time.TimeOnly), first, s.during(d.At))
+			t.Errorf("%s got %s at %s besides %s: %v", d.User, d.ID, d.At.Format(time.TimeOnly), first, during(s.windows, d.At))
 		}
 		got[d.User] = d.ID
 	}
@@ -161,8 +194,8 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 }
 
 // during is what was in trouble at the instant.
-func (s *soak) during(at time.Time) (why []mishapKind) {
-	for _, w := range s.windows {
+func during(windows []window, at time.Time) (why []mishapKind) {
+	for _, w := range windows {
 		if !at.Before(w.from.Add(-time.Second)) && !at.After(w.to.Add(time.Second)) {
 			why = append(why, w.why)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,38 +16,52 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// breaks notes how much was under way when something broke: what the stand-ins
-// are answering, and what they have taken that is not recorded.
-func (s *soak) breaks(ctx context.Context) {
+// atRisk notes what is under way as something is about to break, and since when:
+// what the stand-ins have taken, and no record tells of. What they take meanwhile
+// shows by its instant.
+func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 	const lately = 10 * time.Second // what was taken before is recorded, or was under way before
+	from = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	n := s.apns.Count().InFlight + s.fcm.Count().InFlight
-	now := time.Now()
 	records := push.NewRecords(s.client, "", 0)
+	var underWay []string
 	for _, e := range append(s.apns.Ledger().Entries(), s.fcm.Ledger().Entries()...) {
-		if now.Sub(e.At) > lately {
+		if from.Sub(e.At) > lately {
 			continue
 		}
-		if record, err := records.Lookup(ctx, e.Notification); err != nil || record.State != push.Delivered {
-			n++
+		target := s.target(e)
+		record, err := records.Lookup(ctx, e.Notification)
+		if err != nil || target >= len(record.Outcomes) || record.Outcomes[target].Kind != providers.Delivered.String() {
+			underWay = append(underWay, pushOf(e))
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.underWay += n
+	for _, key := range underWay {
+		s.underWay[key] = true
+	}
+	return from
 }
+
+// target is which of its notification's targets a push went to; -1 for none.
+func (s *soak) target(e standin.Entry) int {
+	return slices.IndexFunc(s.notification(e.Notification).Targets, func(t push.Target) bool { return t.Token == e.Token })
+}
+
+// pushOf tells a push from others.
+func pushOf(e standin.Entry) string { return e.Notification + " " + e.Token }
 
 // cause has the trouble happen, and answers what ends it, or nil.
 func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	t.Helper()
 	ctx := t.Context()
-	instant := func() { s.note(time.Now(), time.Now(), what.Kind) }
 	worker := s.workers[what.N%len(s.workers)]
 	signal := func(p *program, sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) } // it may have ended
 	config := func(name, value, usual string) (restore func()) {
@@ -67,11 +82,11 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	}
 	switch what.Kind {
 	case killWorker:
-		s.breaks(ctx)
-		instant()
+		from := s.atRisk(ctx)
 		signal(worker, syscall.SIGKILL)
+		s.note(from, time.Now(), what.Kind)
 	case stopWorker:
-		s.breaks(ctx)
+		s.atRisk(ctx)
 		signal(worker, syscall.SIGSTOP)
 		return func() { signal(worker, syscall.SIGCONT) }
 	case endWorker:
@@ -79,30 +94,29 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	case killAPI:
 		signal(s.api, syscall.SIGKILL)
 	case killRedis:
-		s.breaks(ctx)
-		from := time.Now()
+		from := s.atRisk(ctx)
 		s.server.Kill(t)
 		s.server.Restart(t)
 		s.note(from, time.Now(), what.Kind)
 	case hangRedis:
-		s.breaks(ctx)
+		s.atRisk(ctx)
 		s.server.Pause(t)
 		return func() { s.server.Resume(t) }
 	case fillRedis:
-		s.breaks(ctx)
+		s.atRisk(ctx)
 		return config("maxmemory", "1000000", "0")
 	case refuseWrites:
-		s.breaks(ctx)
+		s.atRisk(ctx)
 		return config("min-replicas-to-write", "1", "0")
 	case changeSecret:
-		s.breaks(ctx)
+		s.atRisk(ctx)
 		return config("requirepass", "another", "")
 	case flushScripts:
 		_ = s.client.ScriptFlush(ctx).Err()
 	case dropClients:
-		s.breaks(ctx)
+		from := s.atRisk(ctx)
 		_ = s.client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err()
-		instant()
+		s.note(from, time.Now(), what.Kind)
 	case breakAPNs, breakFCM:
 		return s.breakProvider(what)
 	case expireAccess:
@@ -129,21 +143,12 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 }
 
 func (s *soak) breakProvider(what mishap) (mend func()) {
-	script, ledger := &s.apns.Script, s.apns.Ledger()
+	script := &s.apns.Script
 	if what.Kind == breakFCM {
-		script, ledger = &s.fcm.Script, s.fcm.Ledger()
+		script = &s.fcm.Script
 	}
-	answer := badAnswers[what.N%len(badAnswers)]
-	before := ledger.Len()
-	script.RespondAlways(answer)
-	return func() {
-		script.Recover()
-		if answer.Fault != standin.NoFault && answer.Accepts() { // nobody was told that they were taken
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.underWay += int64(ledger.Len() - before)
-		}
-	}
+	script.RespondAlways(badAnswers[what.N%len(badAnswers)])
+	return script.Recover
 }
 
 func (s *soak) changeLimit(ctx context.Context, what mishap) {

@@ -91,7 +91,7 @@ var mishaps = []struct {
 	{pauseSome, 3, 500 * time.Millisecond, 4 * time.Second},
 	{cancelSome, 6, 0, 0},
 	{requeueSome, 3, 0, 0},
-	{enqueueBroken, 5, 0, 0},
+	{enqueueBroken, 10, 0, 0},
 }
 
 // redisMishaps exclude each other.

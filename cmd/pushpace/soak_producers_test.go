@@ -56,11 +56,6 @@ func (s *soak) take() *push.Notification {
 		if len(answers) == 0 {
 			continue
 		}
-		if answers[0].Accepts() {
-			s.mu.Lock()
-			s.underWay++
-			s.mu.Unlock()
-		}
 		if target.Platform == push.APNs {
 			s.apns.Respond(target.Token, answers...)
 		} else {

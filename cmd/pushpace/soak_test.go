@@ -67,8 +67,8 @@ type soak struct {
 	http    *http.Client
 
 	mu       sync.Mutex
-	accepted map[string]int // how often each was handed over, by ID
-	underWay int64          // at the troubles
+	accepted map[string]int  // how often each was handed over, by ID
+	underWay map[string]bool // pushes that were under way when something broke
 	windows  []window
 	hostile  int
 	broken   []string // wrong-typed keys
@@ -87,7 +87,7 @@ const soakWorkers = 3
 
 func (s *soak) begin(t *testing.T, seed uint64) {
 	t.Helper()
-	s.seed, s.accepted = seed, map[string]int{}
+	s.seed, s.accepted, s.underWay = seed, map[string]int{}, map[string]bool{}
 	s.crashSite = newCrashSite(t, soakDefault, 5*time.Millisecond)
 	address := redistest.FreeAddress(t)
 	s.url = "http://" + address
