@@ -80,6 +80,11 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 			continue
 		}
 		states[record.State]++
+		for target, o := range record.Outcomes {
+			if o.Kind == providers.Delivered.String() && !slices.ContainsFunc(taken[id], func(d delivery) bool { return d.target == target }) {
+				t.Errorf("target %d of %s is told as delivered, and in no ledger: %+v", target+1, id, record)
+			}
+		}
 		if record.State == push.Delivered && len(taken[id]) == 0 {
 			t.Errorf("%s is delivered, and in no ledger: %+v", id, record)
 		}
@@ -169,7 +174,9 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	t.Helper()
 	longest := time.Duration(0)
 	for _, w := range s.windows {
-		longest = max(longest, w.to.Sub(w.from))
+		if w.why == stopWorker || redisMishap(w.why) {
+			longest = max(longest, w.to.Sub(w.from))
+		}
 	}
 	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare}
 	// who does not reach Redis, or was frozen, hears of a change later
@@ -211,7 +218,7 @@ func (s *soak) judgeAudit(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != exitDone || audit.Difference != 0 || audit.InFlight != 0 {
 		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
 	}
-	if len(s.wolves) > 0 {
-		t.Errorf("%d of %d audits in motion found something missing, such as %s", len(s.wolves), s.audits, s.wolves[0])
+	if len(s.wolves) > 0 || s.audits == 0 {
+		t.Errorf("%d of %d audits in motion found something missing: %s", len(s.wolves), s.audits, s.wolves)
 	}
 }

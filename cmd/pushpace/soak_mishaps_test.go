@@ -137,7 +137,7 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	case requeueSome:
 		s.requeue()
 	case enqueueBroken:
-		s.enqueueHostile(ctx, what.N)
+		s.enqueueHostile(ctx, t, what.N)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (s *soak) requeue() {
 
 // enqueueHostile puts something on the queue, or into a timeline, as no producer
 // does.
-func (s *soak) enqueueHostile(ctx context.Context, n int) {
+func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s.mu.Lock()
@@ -234,8 +234,7 @@ func (s *soak) enqueueHostile(ctx context.Context, n int) {
 		s.mu.Lock()
 		s.broken = append(s.broken, "pushpace:{shop/"+id+"}:sent")
 		s.mu.Unlock()
-		s.hand(ctx, &push.Notification{
-			ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}},
-		}, s.enqueue)
+		n := &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+		s.beside.Go(func() { s.handToTheEnd(t, n, s.enqueue) }) // what Redis has got it does, though nobody waits for it
 	}
 }

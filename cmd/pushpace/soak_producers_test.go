@@ -30,10 +30,10 @@ func (s *soak) post(_ context.Context, n *push.Notification) bool {
 
 // hand hands a notification over until it is taken, and notes that.
 func (s *soak) hand(ctx context.Context, n *push.Notification, take func(context.Context, *push.Notification) bool) {
-	for try := 1; ctx.Err() == nil; try++ {
+	for ctx.Err() == nil {
 		if take(ctx, n) {
 			s.mu.Lock()
-			s.accepted[n.ID] = try
+			s.accepted[n.ID] = true
 			s.mu.Unlock()
 			return
 		}
@@ -41,6 +41,15 @@ func (s *soak) hand(ctx context.Context, n *push.Notification, take func(context
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
 		}
+	}
+}
+
+// handToTheEnd is hand for what must be taken within a minute.
+func (s *soak) handToTheEnd(t *testing.T, n *push.Notification, take func(context.Context, *push.Notification) bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if s.hand(ctx, n, take); ctx.Err() != nil {
+		t.Errorf("%s is not accepted", n.ID)
 	}
 }
 
@@ -81,12 +90,7 @@ func (s *soak) produce(ctx context.Context, t *testing.T) {
 		if i%3 == 0 {
 			take = s.post
 		}
-		finish, cancel := context.WithTimeout(t.Context(), time.Minute)
-		n := s.take()
-		if s.hand(finish, n, take); finish.Err() != nil {
-			t.Errorf("%s is not accepted", n.ID)
-		}
-		cancel()
+		s.handToTheEnd(t, s.take(), take)
 	}
 }
 
@@ -124,7 +128,7 @@ func (s *soak) produceLines(ctx context.Context, t *testing.T) {
 			if status == exitDone {
 				s.mu.Lock()
 				for _, id := range ids {
-					s.accepted[id] = try
+					s.accepted[id] = true
 				}
 				s.mu.Unlock()
 				break
