@@ -20,51 +20,40 @@ import (
 )
 
 // TestATroubleOfOneNode has one master of a Cluster die, or hang: its users fare
-// as the operator has chosen, and nobody else notices.
+// as the operator has chosen, nobody else notices, and it ends with the trouble.
 func TestATroubleOfOneNode(t *testing.T) {
 	t.Parallel()
-	for name, trouble := range map[string]func(*redistest.Server){
-		"dead": func(s *redistest.Server) { s.Kill(t) },
-		"hung": func(s *redistest.Server) { s.Pause(t) },
+	for name, trouble := range map[string]struct {
+		begin, end func(*redistest.Server, testing.TB)
+	}{
+		"dead": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"hung": {(*redistest.Server).Pause, (*redistest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
-			cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 400 * time.Millisecond}
-			cfg.Address.Mode = config.Cluster
-			for _, node := range nodes {
-				cfg.Address.Hosts = append(cfg.Address.Hosts, node.Addr())
-			}
-			conn, err := redisconn.Open(t.Context(), cfg, 16)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
+			conn := clusterOf(t, nodes)
 			limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 5 * time.Second})
 			defer limiter.Close()
 			open := throttle.WithOutage(limiter, throttle.Open, throttle.OutageOptions{})
 			closed := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
-			request := func(user, id string) throttle.Request {
-				return throttle.Request{User: user, ID: id, Horizon: time.Hour,
-					Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Hour}}}}}}
-			}
 			users := map[string][]string{}
 			for i := range 60 {
 				user := fmt.Sprint("u", i)
-				node := limiter.Node(t.Context(), request(user, ""))
+				node := limiter.Node(t.Context(), roomyRequest(user, ""))
 				users[node] = append(users[node], user)
-				if d, err := closed.Acquire(t.Context(), request(user, "before")); err != nil || d.Status != throttle.Granted {
+				if d, err := closed.Acquire(t.Context(), roomyRequest(user, "before")); err != nil || d.Status != throttle.Granted {
 					t.Fatalf("before: %+v, %v", d, err)
 				}
 			}
 			if len(users) != 3 {
 				t.Fatalf("the users are on %d nodes", len(users))
 			}
-			trouble(nodes[0])
+			trouble.begin(nodes[0], t)
 			for round := range 4 {
 				for node, list := range users {
 					for _, user := range list {
-						r := request(user, fmt.Sprint("n", round))
+						r := roomyRequest(user, fmt.Sprint("n", round))
 						if node == nodes[0].Addr() {
 							if d, err := open.Acquire(t.Context(), r); err != nil || !d.Unchecked {
 								t.Fatalf("a user of the node, open: %+v, %v", d, err)
@@ -87,7 +76,85 @@ func TestATroubleOfOneNode(t *testing.T) {
 			if stats := closed.Stats(); stats.Outages != 1 || stats.Since.IsZero() || stats.Node != nodes[0].Addr() {
 				t.Errorf("%+v", stats)
 			}
+			trouble.end(nodes[0], t)
+			for i, o := range []*throttle.Outage{open, closed} {
+				for deadline := time.Now().Add(time.Minute); !o.Stats().Since.IsZero(); {
+					for _, list := range users {
+						_, _ = o.Acquire(t.Context(), roomyRequest(list[0], fmt.Sprint("after-", i)))
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("it lasts: %+v", o.Stats())
+					}
+				}
+			}
 		})
+	}
+}
+
+// clusterOf connects to a Cluster as the program does.
+func clusterOf(t *testing.T, nodes []*redistest.Server) *redisconn.Conn {
+	t.Helper()
+	cfg := config.Redis{DialTimeout: 5 * time.Second, Timeout: 400 * time.Millisecond}
+	cfg.Address.Mode = config.Cluster
+	for _, node := range nodes {
+		cfg.Address.Hosts = append(cfg.Address.Hosts, node.Addr())
+	}
+	conn, err := redisconn.Open(t.Context(), cfg, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func roomyRequest(user, id string) throttle.Request {
+	return throttle.Request{User: user, ID: id, Horizon: time.Hour,
+		Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Hour}}}}}}
+}
+
+// TestAFailoverEndsAnOutage has a replica take a dead master's place, whom nobody
+// asks any more: its outage is over soon after.
+func TestAFailoverEndsAnOutage(t *testing.T) {
+	t.Parallel()
+	args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
+	nodes := redistest.StartCluster(t, 3, args)
+	redistest.Replica(t, nodes[0], nodes, args)
+	conn := clusterOf(t, nodes)
+	limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 5 * time.Second})
+	defer limiter.Close()
+	var later atomic.Int64
+	o := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{
+		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
+	})
+	user := ""
+	for i := 0; user == "" || limiter.Node(t.Context(), roomyRequest(user, "")) != nodes[0].Addr(); i++ {
+		user = fmt.Sprint("u", i)
+	}
+	ask := func(id string) error {
+		_, err := o.Acquire(t.Context(), roomyRequest(user, id))
+		return err
+	}
+	if err := ask("before"); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].Kill(t)
+	if err := ask("meanwhile"); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Fatalf("meanwhile: %v", err)
+	}
+	for deadline := time.Now().Add(time.Minute); ask("after") != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody takes the place of the master")
+		}
+	}
+	if stats := o.Stats(); stats.Node != nodes[0].Addr() {
+		t.Errorf("just after: %+v", stats)
+	}
+	later.Store(int64(time.Minute))
+	if err := ask("much later"); err != nil {
+		t.Fatal(err)
+	}
+	if stats := o.Stats(); !stats.Since.IsZero() || stats.Outages != 1 {
+		t.Errorf("a minute later: %+v", stats)
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 type OutageOptions struct {
 	// Log gets a line when an outage begins and one when it ends; nil for none.
 	Log *slog.Logger
+	// Now is the process's clock; nil for time.Now.
+	Now func() time.Time
 }
 
 // Outage is a Limiter that stands before another and decides what becomes of
@@ -34,7 +36,8 @@ type OutageOptions struct {
 // with Open an Acquire or a Peek is Granted with Decision.Unchecked. Cancel,
 // Reschedule and Timeline get the error in either mode.
 //
-// Where the limiter is Located, each node has outages of its own.
+// Where the limiter is Located, each node has outages of its own. One of a node
+// that nobody has asked for half a minute is over: another serves its users.
 //
 // A call whose own context ends says nothing of the store, and gets its error.
 type Outage struct {
@@ -42,6 +45,7 @@ type Outage struct {
 	locate  func(context.Context, Request) string // nil for a store in one place
 	mode    OnOutage
 	log     *slog.Logger
+	now     func() time.Time
 
 	mu    sync.Mutex
 	last  map[string]*outageState // those that last, by node
@@ -77,7 +81,10 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	outage := &Outage{limiter: l, mode: mode, log: o.Log, last: map[string]*outageState{}}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	outage := &Outage{limiter: l, mode: mode, log: o.Log, now: o.Now, last: map[string]*outageState{}}
 	if located, ok := l.(Located); ok {
 		outage.locate = located.Node
 	}
@@ -86,6 +93,7 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 
 // Stats answers the counts.
 func (o *Outage) Stats() OutageStats {
+	o.forgetUnasked()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	stats := o.total
@@ -151,7 +159,7 @@ func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, 
 	}
 	d, away, err := withStore(ctx, o, o.mode, r, f)
 	if away && o.mode == Open {
-		return Decision{Status: Granted, At: time.Now(), Unchecked: true}, nil
+		return Decision{Status: Granted, At: o.now(), Unchecked: true}, nil
 	}
 	return d, err
 }
@@ -201,7 +209,7 @@ func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	if s == nil {
 		return false, nil
 	}
-	probe, err = s.enter(time.Now())
+	probe, err = s.enter(o.now())
 	if err != nil {
 		o.count(s, mode)
 	}
@@ -224,11 +232,11 @@ func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	s := o.last[node]
 	began := s == nil
 	if began {
-		s = newOutage(time.Now())
+		s = newOutage(o.now())
 		o.last[node] = s
 		o.total.Outages++
 	}
-	s.fail(time.Now(), probe, err)
+	s.fail(o.now(), probe, err)
 	o.count(s, mode)
 	o.mu.Unlock()
 	if began {
@@ -242,8 +250,29 @@ func (o *Outage) answered(node string) {
 	delete(o.last, node)
 	o.mu.Unlock()
 	if over != nil {
-		o.log.Info("the limits' store is back", append(where(node),
-			"lasted", time.Since(over.since), "calls", over.calls, "unchecked", over.unchecked)...)
+		o.log.Info("the limits' store is back", append(where(node), over.extent(o.now())...)...)
+	}
+}
+
+// leftAfter is how long nobody asks a node in trouble until it is taken to have
+// left: what waits for it asks every few seconds.
+const leftAfter = 30 * time.Second
+
+// forgetUnasked ends the outages of nodes that have left. No call can: whoever
+// asked one is served by another. The one server of a limiter cannot leave.
+func (o *Outage) forgetUnasked() {
+	now := o.now()
+	left := map[string]*outageState{}
+	o.mu.Lock()
+	for node, s := range o.last {
+		if node != "" && now.Sub(s.asked) >= leftAfter {
+			left[node] = s
+			delete(o.last, node)
+		}
+	}
+	o.mu.Unlock()
+	for node, s := range left {
+		o.log.Info("the limits' store is not asked any more", append(where(node), s.extent(now)...)...)
 	}
 }
 
@@ -272,7 +301,8 @@ const (
 // An outageState is what is known of an outage that lasts.
 type outageState struct {
 	since   time.Time
-	err     error // the last
+	asked   time.Time // by a call, the last time
+	err     error     // the last
 	next    time.Time
 	pause   time.Duration
 	probing bool
@@ -281,12 +311,13 @@ type outageState struct {
 }
 
 func newOutage(now time.Time) *outageState {
-	return &outageState{since: now, pause: firstPause, next: now.Add(firstPause)}
+	return &outageState{since: now, asked: now, pause: firstPause, next: now.Add(firstPause)}
 }
 
 // enter answers the last error to a call that is not to try the store, and
 // whether the call is the one that tries while the others do not.
 func (s *outageState) enter(now time.Time) (probe bool, err error) {
+	s.asked = now
 	if s.probing || now.Before(s.next) {
 		return false, s.err
 	}
@@ -303,4 +334,9 @@ func (s *outageState) fail(now time.Time, probe bool, err error) {
 		s.next = now.Add(s.pause)
 	}
 	s.err = err
+}
+
+// extent is how large the outage was, for the log.
+func (s *outageState) extent(now time.Time) []any {
+	return []any{"lasted", now.Sub(s.since), "calls", s.calls, "unchecked", s.unchecked}
 }

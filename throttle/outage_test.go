@@ -288,6 +288,60 @@ func TestOutagePassesOtherErrorsAndAnswers(t *testing.T) {
 	}
 }
 
+// An outage is a node's own. It is over when the node serves again, or when
+// nobody asks it any more, which the only server does not come to.
+func TestAnOutageOfANodeEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedNodes{}
+		log, text := outageLog()
+		o := WithOutage(s, Closed, OutageOptions{Log: log})
+		s.set(storeRefuses)
+		began := time.Now()
+		for range 10 { // 20 s; what waits asks every other second
+			for _, s.node = range []string{"a:1", "b:2", ""} {
+				_, _ = o.Acquire(t.Context(), outageCall)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		if stats := o.Stats(); stats.Outages != 3 || !stats.Since.Equal(began) {
+			t.Errorf("%+v", stats)
+		}
+		s.set(storeAnswers)
+		s.node = "b:2"
+		if _, err := o.Acquire(t.Context(), outageCall); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(leftAfter)
+		if stats := o.Stats(); stats.Outages != 3 || stats.Node != "" || stats.Since.IsZero() {
+			t.Errorf("half a minute later: %+v", stats)
+		}
+		s.node = ""
+		if _, err := o.Acquire(t.Context(), outageCall); err != nil {
+			t.Fatal(err)
+		}
+		if stats := o.Stats(); !stats.Since.IsZero() {
+			t.Errorf("at the end: %+v", stats)
+		}
+		for _, line := range []string{
+			"msg=\"the limits' store is back\" node=b:2 lasted=20s", "msg=\"the limits' store is not asked any more\" node=a:1 lasted=50s calls=10 ",
+			"msg=\"the limits' store is back\" lasted=50s",
+		} {
+			if strings.Count(text.String(), line) != 1 {
+				t.Errorf("no %s in\n%s", line, text)
+			}
+		}
+	})
+}
+
+// scriptedNodes is a scriptedStore on several nodes.
+type scriptedNodes struct {
+	scriptedStore
+	node string
+}
+
+func (s *scriptedNodes) Node(context.Context, Request) string { return s.node }
+
 // eventually calls f until it is true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
