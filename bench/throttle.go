@@ -45,7 +45,11 @@ func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"goroutines": goroutines, "entries": entries, "bytes_per_user": bytes, "round_trips": trips}, nil
+	lines, err := compareLines(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"goroutines": goroutines, "entries": entries, "bytes_per_user": bytes, "round_trips": trips, "lines": lines}, nil
 }
 
 func compareGoroutines(ctx context.Context, r *run) (map[string]any, error) {
