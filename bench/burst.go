@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A burst is what one producer hands over for one user while two workers run.
+const burstJobs = 200
+
+// alike is how close together two notifications were accepted that may swap when
+// neither of them has to wait.
+const alike = 20 * time.Millisecond
+
+// burstBench tells how many of a burst left after one that was accepted later: of
+// those that wait for a limit, and of those that none holds up.
+func burstBench(ctx context.Context, s stage) (map[string]any, error) {
+	paced := throttle.Policy{MinGap: 25 * time.Millisecond, Rates: []throttle.Rate{{Count: 50, Period: time.Second}}}
+	wide := throttle.Policy{Rates: []throttle.Rate{{Count: 10 * burstJobs, Period: time.Minute}}}
+	waited, checks, err := burst(ctx, s, paced, 0)
+	s.clear()
+	if err != nil {
+		return nil, fmt.Errorf("burst: %w", err)
+	}
+	first, _, err := burst(ctx, s, wide, alike)
+	s.clear()
+	if err != nil {
+		return nil, fmt.Errorf("burst: %w", err)
+	}
+	return map[string]any{
+		"inversions": waited, "first_inversions": first,
+		"checks_per_delivery": round(float64(checks)/burstJobs, 3),
+	}, nil
+}
+
+// burst answers how many left after one that was accepted so much later, and the
+// number of checks.
+func burst(ctx context.Context, s stage, policy throttle.Policy, later time.Duration) (inversions int, checks int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, backlogLimit)
+	defer cancel()
+	sent, count := new(instants), newTally(burstJobs)
+	var producer *push.Producer
+	for range 2 {
+		sys, err := openSystem(ctx, s, policy, sent, count)
+		if err != nil {
+			return 0, 0, err
+		}
+		defer func() { _ = sys.close() }()
+		if err := sys.worker.Start(); err != nil {
+			return 0, 0, err
+		}
+		defer sys.worker.Shutdown()
+		producer = sys.producer
+	}
+	accepted := map[string]time.Time{}
+	for i := range burstJobs {
+		n := notification(i, 1)
+		accepted[n.ID] = time.Now()
+		if _, err := producer.Enqueue(ctx, n); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := count.wait(ctx); err != nil {
+		return 0, 0, err
+	}
+	var latest time.Time // accepted, of those that have left
+	for _, id := range sent.ids {
+		if at := accepted[id]; latest.After(at.Add(later)) {
+			inversions++
+		} else if at.After(latest) {
+			latest = at
+		}
+	}
+	return inversions, count.checks.Load(), nil
+}
