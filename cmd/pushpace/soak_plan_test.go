@@ -94,8 +94,8 @@ var mishaps = []struct {
 	{enqueueBroken, 10, 0, 0},
 }
 
-// redisMishaps exclude each other.
-var redisMishaps = []mishapKind{killRedis, hangRedis, fillRedis, refuseWrites, changeSecret}
+// redisMishaps exclude each other: what ends one needs the connection that caused it.
+var redisMishaps = []mishapKind{killRedis, hangRedis, fillRedis, refuseWrites, changeSecret, dropClients}
 
 // soakPlan is what goes wrong in that time: the same for a seed, but for how long
 // it goes on.
