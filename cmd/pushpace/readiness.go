@@ -13,15 +13,15 @@ import (
 
 // checks are what has to be so for the process to be ready.
 func (s *system) checks() []health.Check {
-	checks := []health.Check{{Name: "redis", Probe: well(s.watch)}}
+	checks := []health.Check{{Name: "redis", Probe: well(s.watch), Warning: nodes(s.watch)}}
 	if len(s.senders) == 0 { // without workers, notifications are taken all the same
 		return checks
 	}
 	if s.limitsWatch != nil {
-		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch)})
+		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch), Warning: nodes(s.limitsWatch)})
 	}
-	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.pulls},
-		health.Check{Name: "limits", Probe: s.unchecked, Warns: true}, health.Check{Name: "providers", Probe: s.inTrouble, Warns: true})
+	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.idle, Warning: s.pulls},
+		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
 }
 
 // unchecked says why limits cannot be checked, as when their Redis answers and
@@ -69,7 +69,27 @@ func well(watch *redisconn.Watch) func(context.Context) string {
 	}
 }
 
-// pulls probes the worker's lanes. Why they fail is in the log.
+// nodes names those of a Cluster that are in trouble while others serve.
+func nodes(watch *redisconn.Watch) func(context.Context) string {
+	return func(context.Context) string {
+		var all []string
+		for _, node := range watch.Status().Nodes {
+			all = append(all, node.Address+" "+node.Trouble.Says())
+		}
+		return strings.Join(all, "; ")
+	}
+}
+
+// idle probes the worker's lanes. While a node of a Cluster is in trouble no other
+// process would get the jobs that it holds.
+func (s *system) idle(ctx context.Context) string {
+	if s.worker.Load() != nil && len(s.watch.Status().Nodes) > 0 {
+		return ""
+	}
+	return s.pulls(ctx)
+}
+
+// pulls says whether the lanes get jobs. Why they do not is in the log.
 func (s *system) pulls(context.Context) string {
 	switch w := s.worker.Load(); {
 	case w == nil:

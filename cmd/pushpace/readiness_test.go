@@ -178,3 +178,48 @@ func TestReadinessWithAnEndedCertificate(t *testing.T) {
 	})
 	s.stop(t, workers)
 }
+
+// One master of a Cluster that is dead is named, and leaves every process ready;
+// all of them are not.
+func TestReadinessOnACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
+	s := &site{client: nodes[0].Client(t)}
+	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr(), "PUSHPACE_TELEMETRY__LISTEN=:0"}
+	workers := s.serve(t)
+	url := strings.TrimSuffix(regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`).FindString(workers.stderr.String()), "metrics")
+	client := &http.Client{Timeout: 5 * time.Second}
+	defer client.CloseIdleConnections()
+	until := func(what string, status int, says ...string) {
+		t.Helper()
+		workers.until(t, what, func() bool {
+			got, text := fetch(t, client, url+"readyz")
+			_, told := fetch(t, client, url+"metrics")
+			for _, s := range says {
+				if !strings.Contains(text+told, s) {
+					return false
+				}
+			}
+			return got == status
+		})
+	}
+	until("ready", http.StatusOK, `{"name":"redis","state":"ok"}`, "\npushpace_redis_up 1\n")
+	for _, node := range []int{2, 0} { // the queue that is asked first is on the last
+		nodes[node].Kill(t)
+		until("one is named", http.StatusOK, `{"name":"redis","state":"warning","detail":"`+nodes[node].Addr()+` does not answer"}`,
+			"\npushpace_redis_up 1\n", `pushpace_redis_trouble{reason="away",redis="redis"} 1`)
+		nodes[node].Restart(t)
+		until("it is back", http.StatusOK, `{"name":"redis","state":"ok"}`, `pushpace_redis_trouble{reason="away",redis="redis"} 0`)
+	}
+	for _, node := range nodes {
+		node.Kill(t)
+	}
+	until("none is left", http.StatusServiceUnavailable, `{"name":"redis","state":"failed","detail":"does not answer"}`, "\npushpace_redis_up 0\n")
+	log := workers.stderr.String()
+	for line, want := range map[string]int{"a node of Redis does not answer: what it holds is not reached, and waits": 2, "a node of Redis is well again": 2, "Redis is well again": 2, "Redis does not answer: nothing is accepted": 1} {
+		if n := strings.Count(log, line); n < want {
+			t.Errorf("%q %d times; want at least %d:\n%s", line, n, want, log)
+		}
+	}
+}

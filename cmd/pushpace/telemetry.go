@@ -43,10 +43,10 @@ func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 }
 
 // troubles are those of each Redis, by its key of the configuration.
-func (s *system) troubles() map[string]func() redisconn.Trouble {
-	all := map[string]func() redisconn.Trouble{metrics.QueueRedis: s.watch.Trouble}
+func (s *system) troubles() map[string]func() redisconn.Status {
+	all := map[string]func() redisconn.Status{metrics.QueueRedis: s.watch.Status}
 	if s.limitsWatch != nil {
-		all["limits.redis"] = s.limitsWatch.Trouble
+		all["limits.redis"] = s.limitsWatch.Status
 	}
 	return all
 }

@@ -98,7 +98,8 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.add(queue.Close)
 	warn(log, queue.Warnings)
 	s.watch = queue.Watch(cfg.Redis, redisconn.WatchOptions{
-		Name: "Redis", Effect: "nothing is accepted, and what waits there stays", Log: log,
+		Name: "Redis", Effect: "nothing is accepted, and what waits there stays",
+		NodeEffect: "what it holds is not reached, and waits", Log: log,
 	})
 	s.add(s.watch.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
@@ -148,11 +149,13 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	}
 	s.add(conn.Close)
 	warn(log, conn.Warnings)
-	effect := "what a limit is to check waits"
+	effect := "waits"
 	if cfg.Limits.OnOutage == config.Open {
-		effect = "what a limit is to check goes out unchecked"
+		effect = "goes out unchecked"
 	}
-	watch := conn.Watch(its, redisconn.WatchOptions{Name: "the limits' Redis", Effect: effect, Log: log})
+	watch := conn.Watch(its, redisconn.WatchOptions{
+		Name: "the limits' Redis", Effect: "what a limit is to check " + effect,
+		NodeEffect: "what a limit of its users is to check " + effect, Log: log})
 	s.add(watch.Close)
 	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: its.Timeout})
 	s.add(func() error { stop(); return nil })

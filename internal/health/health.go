@@ -16,9 +16,11 @@ type Check struct {
 	Name string
 	// Probe answers what is wrong, or "". Whoever asks reads it: it holds no
 	// secret. It is to return when ctx ends; when it does not, it is not waited for.
+	// Nil is a check that only warns.
 	Probe func(ctx context.Context) string
-	// Warns has what is wrong told without making the process unready.
-	Warns bool
+	// Warning answers, likewise, what is wrong and leaves the process ready. It is
+	// asked when the probe has found nothing; nil for none.
+	Warning func(ctx context.Context) string
 }
 
 // Health answers GET /healthz and GET /readyz. It is not ready before Started
@@ -165,14 +167,20 @@ func (c *check) probe(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	result := Result{c.Name, "ok", ""}
-	if wrong := c.Probe(ctx); wrong != "" {
+	if wrong := said(ctx, c.Probe); wrong != "" {
 		result = Result{c.Name, "failed", wrong}
-		if c.Warns {
-			result.State = "warning"
-		}
+	} else if wrong := said(ctx, c.Warning); wrong != "" {
+		result = Result{c.Name, "warning", wrong}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last, c.at, c.probing = result, time.Now(), nil
 	close(done)
+}
+
+func said(ctx context.Context, probe func(context.Context) string) string {
+	if probe == nil {
+		return ""
+	}
+	return probe(ctx)
 }

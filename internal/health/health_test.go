@@ -144,7 +144,7 @@ func TestAnswersAreKeptForAMoment(t *testing.T) {
 // What only warns is told, and the process is ready.
 func TestAWarningLeavesTheProcessReady(t *testing.T) {
 	t.Parallel()
-	h := New(Check{Name: "providers", Probe: func(context.Context) string { return "fcm of shop is in trouble" }, Warns: true})
+	h := New(Check{Name: "providers", Probe: fine, Warning: func(context.Context) string { return "fcm of shop is in trouble" }})
 	h.Started()
 	if code, got := get(t, h, "/readyz"); code != 200 || got.Status != "ready" || got.Checks[0] != (Result{"providers", "warning", "fcm of shop is in trouble"}) {
 		t.Errorf("%d %+v", code, got)

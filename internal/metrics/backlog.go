@@ -42,11 +42,11 @@ const (
 // backlog collects what Redis holds. It reads beside the scrapes, which neither
 // hammer Redis nor hang with it.
 type backlog struct {
-	read    ReadBacklog
-	trouble func() redisconn.Trouble // nil for none
-	life    context.Context
-	end     context.CancelFunc
-	reader  sync.WaitGroup
+	read   ReadBacklog
+	status func() redisconn.Status // nil for none
+	life   context.Context
+	end    context.CancelFunc
+	reader sync.WaitGroup
 
 	mu      sync.Mutex
 	last    Backlog
@@ -56,8 +56,8 @@ type backlog struct {
 	failed  bool          // the last read that is done
 }
 
-func newBacklog(read ReadBacklog, trouble func() redisconn.Trouble) *backlog {
-	b := &backlog{read: read, trouble: trouble}
+func newBacklog(read ReadBacklog, status func() redisconn.Status) *backlog {
+	b := &backlog{read: read, status: status}
 	b.life, b.end = context.WithCancel(context.Background())
 	return b
 }
@@ -70,7 +70,7 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told.", nil, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, any node.", nil, nil)
 	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
@@ -93,8 +93,8 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	last, known, up := b.get()
-	if b.trouble != nil && b.trouble() != redisconn.None {
-		up = false
+	if b.status != nil {
+		up = serves(b.status(), up)
 	}
 	gauge(redisUp, oneIf(up))
 	if !known {
@@ -123,6 +123,12 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 			gauge(jobs, float64(n), queue, string(state))
 		}
 	}
+}
+
+// serves reports whether Redis does, given whether what it holds was read. While
+// nodes of a Cluster are in trouble that says nothing of the others.
+func serves(status redisconn.Status, read bool) bool {
+	return status.Trouble == redisconn.None && (read || len(status.Nodes) > 0)
 }
 
 // get answers what was read last, whether that still says anything, and whether

@@ -32,7 +32,7 @@ type Sources struct {
 	Backlog ReadBacklog
 	// Redis answers what trouble a Redis is in, by its key of the configuration:
 	// QueueRedis, and others.
-	Redis map[string]func() redisconn.Trouble
+	Redis map[string]func() redisconn.Status
 	// Reload answers whether the last reload of the configuration was taken over, and
 	// when one was last, the start included.
 	Reload func() (ok bool, at time.Time)

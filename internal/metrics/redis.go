@@ -8,20 +8,24 @@ import (
 
 // troubles collects what trouble each Redis is in, by what the configuration
 // calls it.
-type troubles map[string]func() redisconn.Trouble
+type troubles map[string]func() redisconn.Status
 
 var redisTrouble = prometheus.NewDesc("pushpace_redis_trouble",
-	"1 while this Redis is in that trouble.", []string{"redis", "reason"}, nil)
+	"1 while this Redis, or a node of a Cluster, is in that trouble.", []string{"redis", "reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (troubles) Describe(all chan<- *prometheus.Desc) { all <- redisTrouble }
 
 // Collect implements prometheus.Collector.
 func (t troubles) Collect(samples chan<- prometheus.Metric) {
-	for name, trouble := range t {
-		now := trouble()
+	for name, status := range t {
+		now := status()
+		in := map[redisconn.Trouble]bool{now.Trouble: true}
+		for _, node := range now.Nodes {
+			in[node.Trouble] = true
+		}
 		for _, reason := range redisconn.Troubles {
-			samples <- prometheus.MustNewConstMetric(redisTrouble, prometheus.GaugeValue, oneIf(reason == now), name, string(reason))
+			samples <- prometheus.MustNewConstMetric(redisTrouble, prometheus.GaugeValue, oneIf(in[reason]), name, string(reason))
 		}
 	}
 }

@@ -2,6 +2,8 @@ package redisconn
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -108,6 +110,24 @@ func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, troub
 	}
 	check("a script", redis.NewScript("return 1").Run(ctx, c, nil).Err())
 	check("ping", c.Ping(context.Background()).Err())
+}
+
+// A Cluster is in trouble when each node is, or when nobody has a slot.
+func TestTroubleOfAll(t *testing.T) {
+	t.Parallel()
+	away := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	down, full := errors.New("CLUSTERDOWN The cluster is down"), errors.New("OOM command not allowed")
+	for _, c := range []struct {
+		a, b error
+		want Trouble
+	}{
+		{nil, nil, None}, {nil, away, None}, {down, nil, None}, {full, away, Full}, {away, down, Broken},
+		{nil, errors.New("CLUSTERDOWN Hash slot not served"), Broken},
+	} {
+		if got, err := ofAll(map[string]error{"a:1": c.a, "b:2": c.b}); got != c.want || (err == nil) != (got == None) {
+			t.Errorf("%v and %v: %q, %v; want %q", c.a, c.b, got, err, c.want)
+		}
+	}
 }
 
 func TestTroubleOf(t *testing.T) {

@@ -1,10 +1,11 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,67 +29,41 @@ const (
 type WatchOptions struct {
 	// Name is what the log calls it: "Redis".
 	Name string
-	// Effect is what its trouble means: "nothing is accepted".
-	Effect string
-	Log    *slog.Logger
+	// Effect is what its trouble means: "nothing is accepted". NodeEffect is what
+	// that of one node of a Cluster does.
+	Effect, NodeEffect string
+	Log                *slog.Logger
 }
 
 // A Watch is the one who tells of a Redis in trouble: a line when it begins, with
 // the cause and what to do, and one when it is over. Any command's error that
 // tells of trouble has it look at once, with a command of its own, a write: a
-// Redis that is full still reads. Close it.
+// Redis that is full still reads. The nodes of a Cluster have troubles of their
+// own; the Cluster is in trouble when each of them is. Close it.
 type Watch struct {
 	o     WatchOptions
-	write func(context.Context) error
+	write func(context.Context) map[string]error
 	cfg   config.Redis
 
-	suspected chan struct{}
-	stop      context.CancelFunc
-	looking   sync.WaitGroup
+	woken   chan struct{}
+	stop    context.CancelFunc
+	looking sync.WaitGroup
 
-	mu    sync.Mutex
-	state condition
-}
-
-// A condition is what is known of a Redis. The zero value is that it is well.
-type condition struct {
-	trouble Trouble
-	since   time.Time // when the trouble began
-	well    time.Time // since when it has been well again; zero for not
-	suspect bool      // an error tells of trouble, and it was not looked at since
-	cleared time.Time // when a look found nothing behind such an error
+	mu      sync.Mutex
+	whole   condition
+	nodes   map[string]condition // those in trouble, unless the whole is
+	suspect bool                 // an error tells of trouble, and it was not looked at since
+	cleared time.Time            // when a look found nothing behind such an error
 }
 
 // Watch begins to watch the Redis.
 func (c *Conn) Watch(cfg config.Redis, o WatchOptions) *Watch {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &Watch{o: o, cfg: cfg, suspected: make(chan struct{}, 1), stop: stop}
-	w.write = func(ctx context.Context) error { return write(ctx, c.Client, cfg.Prefix) }
+	w := &Watch{o: o, cfg: cfg, woken: make(chan struct{}, 1), stop: stop, nodes: map[string]condition{}}
+	w.write = func(ctx context.Context) map[string]error { return write(ctx, c.Client, cfg.Prefix) }
 	c.Client.AddHook(listener{w})
 	w.looking.Go(func() { w.run(ctx) })
 	return w
-}
-
-// writes is how many keys a look writes on a Cluster, to meet all of its nodes.
-const writes = 16
-
-// write writes what nobody reads.
-//
-// The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} to 15.
-func write(ctx context.Context, c redis.UniversalClient, prefix string) error {
-	cluster, ok := c.(*redis.ClusterClient)
-	if !ok {
-		return c.Set(ctx, prefix+":probe", 1, lookEvery).Err()
-	}
-	if err := ping(ctx, cluster); err != nil {
-		return err
-	}
-	pipe := cluster.Pipeline()
-	for i := range writes {
-		pipe.Set(ctx, prefix+":{probe-"+strconv.Itoa(i)+"}", 1, lookEvery)
-	}
-	_, err := pipe.Exec(ctx)
-	return err
 }
 
 // Close ends it.
@@ -105,84 +80,110 @@ func (w *Watch) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.suspected:
+		case <-w.woken:
 		case <-timer.C:
 		}
-		w.Look(ctx)
-		if w.Trouble() != None {
-			timer.Reset(lookAgain)
-		} else {
+		w.look(ctx)
+		if w.Status().well() {
 			timer.Reset(lookEvery)
+		} else {
+			timer.Reset(lookAgain)
 		}
 	}
 }
 
-// Look looks at the Redis now, and answers what trouble it is in.
+// Look looks at the Redis now, and answers what trouble all of it is in.
 func (w *Watch) Look(ctx context.Context) Trouble {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	err := w.write(ctx)
-	if errors.Is(err, context.Canceled) {
-		return w.Trouble()
+	trouble := w.look(ctx)
+	if !w.Status().well() {
+		w.wake()
 	}
-	trouble := TroubleOf(err)
-	if trouble == None && err != nil && !refused(err) {
-		trouble = Away
-	}
-	w.found(trouble, err, time.Now())
 	return trouble
 }
 
-// found takes in what a look has found.
-func (w *Watch) found(trouble Trouble, err error, now time.Time) {
-	w.mu.Lock()
-	before := w.state
-	w.state = before.next(trouble, now)
-	after := w.state
-	w.mu.Unlock()
-	switch {
-	case after.trouble == None && before.trouble != None:
-		w.o.Log.Info(w.o.Name+" is well again", "address", w.cfg.Address.String(), "was", string(before.trouble), "lasted", now.Sub(before.since).Round(time.Millisecond))
-	case trouble != None && after.trouble != before.trouble && !(trouble == Starting && before.trouble != None):
-		w.o.Log.Error(w.o.Name+" "+trouble.Says()+": "+w.o.Effect,
-			"address", w.cfg.Address.String(), "trouble", string(trouble), "error", explain(err, w.cfg))
+// wake has the Redis be looked at soon, and again.
+func (w *Watch) wake() {
+	select {
+	case w.woken <- struct{}{}:
+	default:
 	}
 }
 
-// next is the condition after a look.
-func (c condition) next(trouble Trouble, now time.Time) condition {
-	if c.suspect && trouble == None {
-		c.cleared = now
+func (w *Watch) look(ctx context.Context) Trouble {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	answers := w.write(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return w.Status().Trouble
 	}
-	c.suspect = false
-	switch {
-	case trouble != None:
-		if c.trouble == None {
-			c.since = now
-		}
-		c.trouble, c.well = trouble, time.Time{}
-	case c.trouble == None:
-	case c.well.IsZero():
-		c.well = now
-	case now.Sub(c.well) >= lookAgain:
-		c = condition{}
-	}
-	return c
+	w.found(answers, time.Now())
+	trouble, _ := ofAll(answers)
+	return trouble
 }
 
-// Trouble answers what trouble it is in, as far as it is known.
-func (w *Watch) Trouble() Trouble {
+// found takes in what a look has found: what each node has answered.
+func (w *Watch) found(answers map[string]error, now time.Time) {
+	for _, c := range w.changes(answers, now) {
+		c.log(w.o.Log, w.cfg, now)
+	}
+}
+
+// changes takes in what each node has answered, and answers what there is to tell.
+func (w *Watch) changes(answers map[string]error, now time.Time) []change {
+	trouble, err := ofAll(answers)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state.trouble
+	if w.suspect && trouble == None {
+		w.cleared = now
+	}
+	w.suspect = false
+	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
+	w.whole = whole.after
+	if w.whole.trouble != None {
+		clear(w.nodes) // they are told of when theirs lasts longer
+		return []change{whole}
+	}
+	all := []change{whole}
+	for node, before := range w.nodes {
+		if _, asked := answers[node]; !asked { // another has taken its place
+			all = append(all, change{name: "a node of " + w.o.Name, node: node, before: before, left: true})
+			delete(w.nodes, node)
+		}
+	}
+	for node, err := range answers {
+		if node == "" {
+			continue
+		}
+		its := change{name: "a node of " + w.o.Name, effect: w.o.NodeEffect, node: node, before: w.nodes[node], err: err}
+		its.after = its.before.next(troubleFound(err), now)
+		all = append(all, its)
+		if w.nodes[node] = its.after; its.after.trouble == None {
+			delete(w.nodes, node)
+		}
+	}
+	return all
+}
+
+// Status answers what trouble it is in, as far as it is known.
+func (w *Watch) Status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Status{Trouble: w.whole.trouble}
+	for node, c := range w.nodes {
+		s.Nodes = append(s.Nodes, NodeTrouble{node, c.trouble})
+	}
+	slices.SortFunc(s.Nodes, func(a, b NodeTrouble) int { return cmp.Compare(a.Address, b.Address) })
+	return s
 }
 
 // tells reports whether trouble is told of, or is about to be.
 func (w *Watch) tells() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state.trouble != None || w.state.suspect
+	return w.suspect || w.inTrouble()
 }
+
+func (w *Watch) inTrouble() bool { return w.whole.trouble != None || len(w.nodes) > 0 }
 
 // heard takes in a command's error.
 func (w *Watch) heard(err error) {
@@ -191,14 +192,11 @@ func (w *Watch) heard(err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.state.suspect || w.state.trouble != None || time.Since(w.state.cleared) < lookAgain {
+	if w.suspect || w.inTrouble() || time.Since(w.cleared) < lookAgain {
 		return
 	}
-	w.state.suspect = true
-	select {
-	case w.suspected <- struct{}{}:
-	default:
-	}
+	w.suspect = true
+	w.wake()
 }
 
 // A listener has the errors of a client's commands heard.

@@ -2,7 +2,10 @@ package redisconn
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,14 +64,14 @@ func TestWatch(t *testing.T) {
 			defer w.Close()
 			others := Quiet(log, w).With("lane", 1)
 			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Look(t.Context()) != None {
-				t.Fatalf("%v, %q", err, w.Trouble())
+				t.Fatalf("%v, %q", err, w.Status().Trouble)
 			}
 			c.begin(s, t)
 			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err == nil {
 				t.Fatal("nothing fails")
 			}
 			others.Error("a loop fails") // just after its command has
-			until(t, func() bool { return w.Trouble() == c.trouble })
+			until(t, func() bool { return w.Status().Trouble == c.trouble })
 			others.Error("a loop fails")
 			text := told.String()
 			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") {
@@ -83,7 +86,7 @@ func TestWatch(t *testing.T) {
 				t.Errorf("looked at now: %q", got)
 			}
 			c.end(s, t)
-			until(t, func() bool { return w.Trouble() == None })
+			until(t, func() bool { return w.Status().Trouble == None })
 			others.Error("a loop fails by itself")
 			after := strings.TrimPrefix(told.String(), text)
 			if !strings.Contains(after, "Redis is well again") || !strings.Contains(after, "was=") || !strings.Contains(after, "level=ERROR msg=\"a loop fails by itself\" lane=1") || strings.Count(after, "\n") != 2 {
@@ -138,27 +141,78 @@ func TestCondition(t *testing.T) {
 			t.Errorf("step %d: %+v", i, c)
 		}
 	}
-	c = condition{suspect: true}.next(None, at(7))
-	if c.suspect || !c.cleared.Equal(at(7)) {
-		t.Errorf("%+v", c)
+	w := &Watch{suspect: true, o: WatchOptions{Log: slog.New(slog.DiscardHandler)}}
+	w.found(map[string]error{"": nil}, at(7))
+	if w.suspect || !w.cleared.Equal(at(7)) {
+		t.Errorf("suspect %t, cleared %s", w.suspect, w.cleared)
 	}
 }
 
-// On a Cluster one node in trouble is trouble.
+// On a Cluster the trouble of one node is told of as that node's, and only that of
+// all as the Cluster's.
 func TestWatchOfACluster(t *testing.T) {
 	t.Parallel()
-	nodes := redistest.StartCluster(t, 3)
+	nodes := redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no"))
 	conn := open(t, settings(config.Cluster, nodes[0].Addr()))
-	w := conn.Watch(settings(config.Cluster, nodes[0].Addr()), WatchOptions{Name: "Redis", Log: slog.New(slog.DiscardHandler)})
+	told := new(lines)
+	log := slog.New(slog.NewTextHandler(told, nil))
+	w := conn.Watch(settings(config.Cluster, nodes[0].Addr()), WatchOptions{
+		Name: "Redis", Effect: "nothing is accepted", NodeEffect: "what it holds waits", Log: log,
+	})
 	defer w.Close()
-	if got := w.Look(t.Context()); got != None {
-		t.Fatalf("%q", got)
+	look := func(want Trouble, its ...NodeTrouble) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as much as a probe has
+		defer cancel()
+		if got := w.Look(ctx); got != want || !slices.Equal(w.Status().Nodes, its) {
+			t.Errorf("%q, %v; want %q, %v", got, w.Status(), want, its)
+		}
+		if ctx.Err() != nil {
+			t.Error("it takes too long")
+		}
 	}
+	over := func() {
+		t.Helper()
+		until(t, func() bool { return w.Status().well() })
+	}
+	look(None)
+	set(t, nodes[1], "maxmemory", "1")
+	look(None, NodeTrouble{nodes[1].Addr(), Full})
+	set(t, nodes[1], "maxmemory", "0")
+	over()
+	nodes[2].Pause(t)
+	look(None, NodeTrouble{nodes[2].Addr(), Away})
+	Quiet(log, w).Error("a loop fails") // on that node
+	nodes[2].Resume(t)
+	over()
 	for _, node := range nodes {
 		set(t, node, "maxmemory", "1")
-		if got := w.Look(t.Context()); got != Full {
-			t.Errorf("%s is full: %q", node.Addr(), got)
-		}
+	}
+	look(Full)
+	for _, node := range nodes[1:] {
 		set(t, node, "maxmemory", "0")
+	}
+	until(t, func() bool {
+		return slices.Equal(w.Status().Nodes, []NodeTrouble{{nodes[0].Addr(), Full}})
+	})
+	set(t, nodes[0], "maxmemory", "0")
+	over()
+	var got []string
+	for line := range strings.Lines(told.String()) {
+		m := regexp.MustCompile(`msg="([^"]*)"(?:.* node=(\S+))?`).FindStringSubmatch(line)
+		got = append(got, strings.TrimSpace(m[1]+" "+m[2]))
+	}
+	want := []string{
+		"a node of Redis is full (OOM): what it holds waits " + nodes[1].Addr(),
+		"a node of Redis is well again " + nodes[1].Addr(),
+		"a node of Redis does not answer: what it holds waits " + nodes[2].Addr(),
+		"a node of Redis is well again " + nodes[2].Addr(),
+		"Redis is full (OOM): nothing is accepted",
+		"Redis is well again",
+		"a node of Redis is full (OOM): what it holds waits " + nodes[0].Addr(),
+		"a node of Redis is well again " + nodes[0].Addr(),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

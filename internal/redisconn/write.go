@@ -1,0 +1,114 @@
+package redisconn
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// writes is how many keys a look writes on a Cluster, wherever they belong, and
+	// names how many names are tried to have one on each node.
+	writes = 16
+	names  = 1000
+)
+
+// write writes what nobody reads, and answers how that went on each node, by
+// address; "" is the only server, or the Cluster when nothing is known of its
+// nodes.
+//
+// The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} and so on.
+func write(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
+	cluster, ok := c.(*redis.ClusterClient)
+	if !ok {
+		return map[string]error{"": c.Set(ctx, prefix+":probe", 1, lookEvery).Err()}
+	}
+	pipes := map[string]redis.Pipeliner{}
+	for i := range names {
+		key := prefix + ":{probe-" + strconv.Itoa(i) + "}"
+		node, err := cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return map[string]error{"": err}
+		}
+		pipe := pipes[node.Options().Addr]
+		if pipe == nil {
+			pipe = node.Pipeline()
+			pipes[node.Options().Addr] = pipe
+		} else if i >= writes {
+			continue
+		}
+		pipe.Set(ctx, key, 1, lookEvery)
+	}
+	return execEach(ctx, pipes)
+}
+
+// execEach executes the pipelines at once. A node that hangs leaves the caller the
+// time to say that the others do not.
+func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]error {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)*3/4)
+		defer cancel()
+	}
+	var (
+		mu      sync.Mutex
+		all     sync.WaitGroup
+		answers = map[string]error{}
+	)
+	for node, pipe := range pipes {
+		all.Go(func() {
+			cmds, err := pipe.Exec(ctx)
+			for _, cmd := range cmds {
+				if TroubleOf(cmd.Err()) != None { // rather than that a slot has moved
+					err = cmd.Err()
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[node] = err
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+// troubleFound says what trouble a look's error tells of.
+func troubleFound(err error) Trouble {
+	if trouble := TroubleOf(err); trouble != None {
+		return trouble
+	}
+	if err != nil && !refused(err) {
+		return Away
+	}
+	return None
+}
+
+// notServed is what any node answers for a slot that none has. That a node says
+// of the Cluster that it is down may be its own view, as after its start.
+const notServed = "Hash slot not served"
+
+// ofAll answers the trouble of all nodes, None while one of them is well, and an
+// error that tells of it.
+func ofAll(answers map[string]error) (trouble Trouble, err error) {
+	well := false
+	for _, node := range slices.Sorted(maps.Keys(answers)) {
+		switch its := troubleFound(answers[node]); {
+		case its == Broken && strings.Contains(answers[node].Error(), notServed):
+			return its, answers[node]
+		case its == None:
+			well = true
+		case trouble == None || its == Broken:
+			trouble, err = its, answers[node]
+		}
+	}
+	if well {
+		return None, nil
+	}
+	return trouble, err
+}
