@@ -52,6 +52,30 @@ func TestWhoseTroubleAReplyIs(t *testing.T) {
 	}
 }
 
+// Redis quotes the keys of a command that it does not know. No log, probe or
+// snapshot has them, and no name among them passes for one user's trouble.
+func TestAnOutageNamesNoUser(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Args("--rename-command", "ZADD", "", "--rename-command", "EVALSHA", ""))
+	for _, user := range []string{"canary-ada", "WRONGTYPE canary-ada"} {
+		log, text := outageLog()
+		o := WithOutage(outageRedis(t, server.Options()), Closed, OutageOptions{Log: log})
+		r := outageRequest("n")
+		r.User = user
+		_, err := o.Acquire(t.Context(), r)
+		if !errors.Is(err, ErrUnavailable) || o.Stats().Since.IsZero() {
+			t.Fatalf("%v, %+v", err, o.Stats())
+		}
+		var reply redis.Error
+		if !errors.As(err, &reply) || !strings.Contains(reply.Error(), "canary-ada") {
+			t.Errorf("Redis quotes no key: %v", reply)
+		}
+		if told := o.Stats().Cause.Error() + text.String(); strings.Contains(told, "canary") || !strings.Contains(told, "unknown command") {
+			t.Errorf("told: %s", told)
+		}
+	}
+}
+
 // A limiter whose rights are those of a user of its own.
 func limiterWithRights(t *testing.T, server *redistest.Server, name string) *Redis {
 	t.Helper()

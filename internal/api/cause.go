@@ -6,6 +6,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // causeBytes bounds what is told of an error.
@@ -27,8 +29,7 @@ func cause(err error) string {
 }
 
 func plain(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "with args beginning with") // Redis, of a command that it does not know
-	text = quoted.ReplaceAllString(text, "…")
+	text := quoted.ReplaceAllString(pipeline.Said(err), "…")
 	if open := strings.IndexAny(text, "\"`"); open >= 0 {
 		text = text[:open] // a quotation that does not end
 	}

@@ -142,6 +142,7 @@ func TestTroubleOf(t *testing.T) {
 		"MISCONF Redis is configured to save RDB snapshots":                                                  NotSaved,
 		"LOADING Redis is loading the dataset in memory":                                                     Starting,
 		"BUSY Redis is busy running a script.":                                                               Busy,
+		"ERR unknown command 'zadd', with args beginning with: 'OOM '":                                       None,
 		"CLUSTERDOWN The cluster is down":                                                                    Broken,
 		"ERR max number of clients reached":                                                                  Crowded,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                  None,

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // A Trouble is why a Redis as a whole does not do what it is told, whatever the
@@ -56,7 +58,7 @@ func TroubleOf(err error) Trouble {
 	if err == nil || errors.Is(err, redis.Nil) || errors.Is(err, context.Canceled) {
 		return None
 	}
-	text := err.Error()
+	text := pipeline.Said(err)
 	for _, reply := range replies {
 		if strings.Contains(text, reply.says) {
 			return reply.trouble
