@@ -4,19 +4,25 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // quoted is a name as it can be printed in a line or a column, and typed into a
-// shell: in quotes only where it needs them; "-" for none.
+// shell: in the shell's own quotes, only where it needs them; "-" for none. One
+// with what cannot be printed cannot be typed either, and is in Go's.
 func quoted(name string) string {
 	if name == "" {
 		return "-"
 	}
+	printable := func(r rune) bool { return strconv.IsPrint(r) && r != utf8.RuneError }
 	odd := func(r rune) bool {
-		return r > unicode.MaxASCII && !unicode.IsLetter(r) || r <= ' ' || r == 0x7f || strings.ContainsRune("\"'`\\$&|;<>()*?[]#~!{}", r)
+		return r > unicode.MaxASCII && !unicode.IsLetter(r) || r == ' ' || strings.ContainsRune("\"'`\\$&|;<>()*?[]#~!{}", r)
 	}
-	if q := strconv.Quote(name); name == "-" || strings.ContainsFunc(name, odd) || q != `"`+name+`"` {
-		return q
+	switch {
+	case strings.ContainsFunc(name, func(r rune) bool { return !printable(r) }):
+		return strconv.Quote(name)
+	case name == "-" || strings.ContainsFunc(name, odd):
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	return name
 }
