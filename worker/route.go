@@ -108,7 +108,7 @@ func (h *handler) route(d *delivery) bool {
 		}
 		switch r, ok := app[target.Platform]; {
 		case refused:
-			d.outcomes[i] = tell(providers.Outcome{Kind: providers.Rejected, Reason: providers.UnknownCategory, Concerns: providers.ConcernsMessage, Err: errUnknownCategory})
+			d.reject(i, providers.UnknownCategory, errUnknownCategory)
 		case ok:
 			d.routes[i], some = r, true
 		case known:
@@ -120,7 +120,7 @@ func (h *handler) route(d *delivery) bool {
 	return some
 }
 
-// reject rejects a target for which there is no route.
+// reject rejects a target that there is no route for, or none that it may take.
 func (d *delivery) reject(i int, reason providers.Reason, err error) {
 	d.outcomes[i] = tell(providers.Outcome{
 		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
