@@ -48,6 +48,9 @@ func (o *TargetOutcome) Open() bool {
 	return o.Kind == "" || o.Kind == "retry" || o.Kind == "misconfigured"
 }
 
+// Taken reports whether the provider has taken it, or may have.
+func (o *TargetOutcome) Taken() bool { return o.Kind == "delivered" || o.Ambiguous }
+
 // Doubt answers the outcomes when there was an attempt that is not recorded: what
 // is open may have been sent. Where none is known there is one target at least.
 func Doubt(outcomes []TargetOutcome) []TargetOutcome {

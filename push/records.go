@@ -167,12 +167,14 @@ func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, 
 	return err
 }
 
-// Attempt notes the n-th attempt, after which some targets have to be sent to
-// again. Noting it twice counts it once.
-func (r *Records) Attempt(ctx context.Context, id string, n int, outcomes []TargetOutcome, problem string) error {
+// Attempt notes the n-th attempt, made at that visit of the job, after which some
+// targets have to be sent to again. Noting it twice counts it once. It answers
+// false, and notes nothing, when the notification has ended, or a later visit's
+// attempt is noted: whoever made this one has not been alone with the job.
+func (r *Records) Attempt(ctx context.Context, id string, n, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
 	words, ids := encodeOutcomes(outcomes)
-	_, err := r.run(ctx, "attempt", id, n, words, ids, problem)
-	return err
+	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem)
+	return err == nil && reply[0] == int64(1), err
 }
 
 // An End is how a notification ends.

@@ -44,10 +44,15 @@ elseif op == 'defer' then
   count('deferred')
   redis.call('HINCRBY', record, 'deferrals', 1)
   redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])
-elseif op == 'attempt' then
+elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, error
+  if not open then return {0} end
+  local known = redis.call('HMGET', record, 'attempts', 'visit')
+  local n, noted = tonumber(ARGV[5]), tonumber(known[1] or 0)
+  if n < noted or n == noted and tonumber(ARGV[6]) < tonumber(known[2] or 0) then return {0} end -- it is overtaken
   accepted()
   redis.call('HSETNX', record, 'first', string.format('%.0f', now))
-  redis.call('HSET', record, 'attempts', ARGV[5], 'outcomes', ARGV[6], 'sent', ARGV[7], 'error', ARGV[8])
+  redis.call('HSET', record, 'attempts', ARGV[5], 'visit', ARGV[6], 'outcomes', ARGV[7], 'sent', ARGV[8], 'error', ARGV[9])
+  return {1}
 elseif op == 'settle' then
   if not open then return {0} end
   -- ARGV state, outcomes, providers' IDs, error, attempts, dead tokens, letter,
@@ -84,7 +89,7 @@ elseif op == 'reopen' then
   end
   if state ~= 'waiting' then -- one that was forgotten is known again
     count(ARGV[5], -1)
-    redis.call('HDEL', record, 'ended', 'attempts', 'first', 'outcomes', 'sent', 'error')
+    redis.call('HDEL', record, 'ended', 'attempts', 'visit', 'first', 'outcomes', 'sent', 'error')
     redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[6], unpack(ARGV, 7))
     redis.call('HSETNX', record, 'accepted', string.format('%.0f', now))
     redis.call('PERSIST', record)

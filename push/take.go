@@ -226,10 +226,15 @@ func (r *Records) close(ctx context.Context, id string, record *Record, state St
 	if err != nil {
 		return nil, err
 	}
-	end := endOf(Doubt(record.Outcomes), state)
-	end.Error = "its job was gone"
-	first, err := r.Settle(ctx, id, end)
-	return firstOnly(&Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true, First: first}, err)
+	t := &Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: record.State, Used: true}
+	if !record.State.Ended() {
+		end := endOf(Doubt(record.Outcomes), state)
+		end.Error = "its job was gone"
+		if _, err := r.settleTaken(ctx, t, end); err != nil {
+			return nil, err
+		}
+	}
+	return firstOnly(t, nil)
 }
 
 // endTaken ends the notification whose job is gone. What its record says now is
@@ -248,16 +253,33 @@ func (r *Records) endTaken(ctx context.Context, id string, note takingNote, text
 		if note.Retried > record.Attempts {
 			outcomes = Doubt(outcomes)
 		}
-		end := endOf(outcomes, note.State)
-		if t.First, err = r.Settle(ctx, id, end); err != nil {
+		if outcomes, err = r.settleTaken(ctx, t, endOf(outcomes, note.State)); err != nil {
 			return nil, err
 		}
-		t.State = end.State
 	}
-	for _, o := range outcomes {
-		t.Used = t.Used || o.Ambiguous || o.Kind == "delivered"
+	for i := range outcomes {
+		t.Used = t.Used || outcomes[i].Taken()
 	}
 	return t, nil
+}
+
+// settleTaken ends what was taken, and answers the outcomes with which it has
+// ended: they, and the state, may be somebody else's who was faster.
+func (r *Records) settleTaken(ctx context.Context, t *Taken, end End) ([]TargetOutcome, error) {
+	first, err := r.Settle(ctx, t.ID, end)
+	if err != nil {
+		return nil, err
+	}
+	t.First, t.State = first, end.State
+	if first {
+		return end.Outcomes, nil
+	}
+	record, err := r.Lookup(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	t.State = record.State
+	return record.Outcomes, nil
 }
 
 // endOf is the end of a notification that is not to be sent any more.

@@ -99,7 +99,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 	decision, err := h.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
-		h.giveBack(ctx, d)
+		h.giveBack(ctx, d, d.taken())
 		return true, busy(max(busyDelay, h.busy(d, time.Now())))
 	case err != nil:
 		return true, later(err)
@@ -113,7 +113,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
 	}
 	if h.send(ctx, d); d.missed() {
-		h.giveBack(ctx, d) // for who waits behind it: an admission in the past keeps no place
+		h.giveBack(ctx, d, d.taken()) // for who waits behind it: an admission in the past keeps no place
 		return false, nil
 	}
 	return true, h.settle(ctx, d)

@@ -195,8 +195,8 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 	c := h.conclude(d)
 	if err := h.reportDead(ctx, d); err != nil && d.visits < h.Attempts {
 		h.unrecorded.keep(d)
-		note := func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.unreported(), c.problem) }
-		return unsettled(errors.Join(err, h.persist(ctx, note)), d.visits)
+		_, notNoted := h.note(ctx, d, d.unreported(), c.problem)
+		return unsettled(errors.Join(err, notNoted), d.visits)
 	} else if err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
 			slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
@@ -204,12 +204,13 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 	if c.state != push.Waiting {
 		return h.finish(ctx, d, c)
 	}
-	if err := h.persist(ctx, func() error { return h.Records.Attempt(ctx, d.ID, d.attempts, d.told(), c.problem) }); err != nil {
+	alone, err := h.note(ctx, d, d.told(), c.problem)
+	if err != nil {
 		h.unrecorded.keep(d)
 		return unsettled(err, d.visits)
 	}
-	if !c.taken {
-		h.giveBack(ctx, d)
+	if !c.taken && alone {
+		h.giveBack(ctx, d, false)
 	}
 	if c.held {
 		h.remember(ctx, d)
@@ -220,6 +221,17 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 		}
 	}
 	return again(c.delay)
+}
+
+// note notes the attempt in the record. It answers false when another worker has
+// the job as well, and was faster: what the notification was admitted with may be
+// used.
+func (h *handler) note(ctx context.Context, d *delivery, told []push.TargetOutcome, problem string) (alone bool, err error) {
+	err = h.persist(ctx, func() (err error) {
+		alone, err = h.Records.Attempt(ctx, d.ID, d.attempts, d.visits, told, problem)
+		return err
+	})
+	return alone, err
 }
 
 // attempted reports whether the visit was an attempt: that it sent something, or
@@ -293,7 +305,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	case err != nil:
 		return later(err)
 	case !c.taken || !d.sent():
-		h.giveBack(ctx, d)
+		h.giveBack(ctx, d, d.taken() || !first && h.endedTaken(ctx, d))
 	}
 	if first {
 		h.ended(ctx, d, c.state)
@@ -316,14 +328,21 @@ func (d *delivery) sent() bool {
 	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.sent })
 }
 
+// endedTaken reports whether a provider has taken a notification that has ended
+// already, or may have: another worker had its job as well.
+func (h *handler) endedTaken(ctx context.Context, d *delivery) bool {
+	record, err := h.Records.Lookup(ctx, d.ID)
+	return err != nil || slices.ContainsFunc(record.Outcomes, func(o push.TargetOutcome) bool { return o.Taken() })
+}
+
 // giveBack returns the slot of a notification. What it was admitted with stays
-// when a provider has taken it, or may have.
-func (h *handler) giveBack(ctx context.Context, d *delivery) {
+// when that is used: a provider has taken it, or may have.
+func (h *handler) giveBack(ctx context.Context, d *delivery, used bool) {
 	request := h.request(d)
 	if len(request.Scopes) == 0 {
 		return
 	}
-	request.Used = d.taken()
+	request.Used = used
 	moved, err := h.Limiter.Cancel(ctx, request)
 	h.wake(moved)
 	if err != nil {

@@ -51,8 +51,10 @@ func (u *unrecorded) keep(d *delivery) {
 	}
 }
 
-// take gives the delivery the attempt of an earlier visit of its job, if there is
-// one. A job that was put back on the queue from the dead letters is another one.
+// take gives the delivery the attempt of the visit of its job before this one, if
+// that is not recorded. After an older one another process has made a visit, and
+// may have recorded it. A job that was put back on the queue from the dead letters
+// is another one.
 func (u *unrecorded) take(d *delivery) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -61,7 +63,7 @@ func (u *unrecorded) take(d *delivery) bool {
 		return false
 	}
 	delete(u.kept, d.ID)
-	if a.visits >= d.visits || a.replay != d.replay {
+	if a.visits+1 != d.visits || a.replay != d.replay {
 		return false
 	}
 	d.outcomes, d.attempts, d.first = a.outcomes, a.attempts, a.first

@@ -1,0 +1,148 @@
+package worker_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+var (
+	wasDelivered = push.TargetOutcome{Kind: "delivered", ProviderID: "another's"}
+	wasRetried   = push.TargetOutcome{Kind: "retry", Reason: "ServiceUnavailable"}
+)
+
+// A worker whose job another one has had since changes nothing of what that has
+// recorded, and gives nothing back that it has used.
+func TestAWorkerThatIsOvertaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		ttl   time.Duration
+		did   func(t *testing.T, r *rig) // what the other one has done
+		state push.State
+		apns  int64
+	}{
+		"expires after the end": {
+			ttl: time.Second,
+			did: func(t *testing.T, r *rig) {
+				_, err := r.records.Settle(t.Context(), "late", push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				must(t, err)
+			},
+			state: push.Delivered,
+		},
+		"is refused after the end": {
+			did: func(t *testing.T, r *rig) {
+				_, err := r.records.Settle(t.Context(), "late", push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				must(t, err)
+			},
+			state: push.Delivered, apns: 1,
+		},
+		"is refused after another attempt": {
+			did: func(t *testing.T, r *rig) {
+				noted, err := r.records.Attempt(t.Context(), "late", 1, 1, []push.TargetOutcome{wasDelivered, wasRetried}, "")
+				if must(t, err); !noted {
+					t.Error("the other one's attempt is not noted")
+				}
+			},
+			state: push.Waiting, apns: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+				r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+				unavailable := standin.Answer{Status: http.StatusServiceUnavailable, Reason: "ServiceUnavailable"}
+				r.apns.RespondAlways(unavailable)
+				r.fcm.RespondAlways(unavailable)
+				n := to("late", apple, google)
+				n.TTL = push.Duration(c.ttl)
+				r.enqueue(n)
+				expires := time.Now().Add(c.ttl)
+				r.crashed(n, 0)
+				c.did(t, r)
+				wait(t, func() bool { return time.Now().After(expires) })
+				before := r.record("late")
+				r.start()
+				key := "asynq:{pushpace-default}:t:late"
+				if c.state == push.Waiting {
+					r.visited("late", 2) // for the target that is left
+				} else {
+					wait(t, func() bool { return client.Exists(t.Context(), key).Val() == 0 })
+				}
+				record := r.record("late")
+				if record.State != c.state || len(record.Outcomes) != 2 || record.Outcomes[0].ProviderID != wasDelivered.ProviderID {
+					t.Errorf("record %+v\nbefore %+v", record, before)
+				}
+				if c.state.Ended() && (record.Attempts != before.Attempts || record.Error != before.Error) {
+					t.Errorf("record %+v\nbefore %+v", record, before)
+				}
+				if got := r.slots(); got != 1 {
+					t.Errorf("%d slots", got)
+				}
+				if got := r.apns.Count().Received; got != c.apns {
+					t.Errorf("%d requests, want %d", got, c.apns)
+				}
+			})
+		})
+	}
+}
+
+// What a worker could not record is no news once another one has made a visit.
+func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
+	t.Parallel()
+	client := realRedis(t)
+	unrecorded := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	other := newRig(t, client, unrecorded.options.Limits)
+	unavailable := standin.Answer{Status: http.StatusServiceUnavailable}
+	unrecorded.apns.RespondAlways(unavailable)
+	unrecorded.fcm.RespondAlways(unavailable)
+	other.fcm.RespondAlways(unavailable)
+	attempts := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, "attempt") }}
+	attempts.left.Store(1 << 32)
+	pulls := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, "asynq:{pushpace-default}:pending") }}
+	options := *client.(*redis.Client).Options()
+	own := redistest.Connect(t, &options)
+	own.AddHook(attempts)
+	own.AddHook(pulls)
+	unrecorded.options.Queue, unrecorded.options.Records = own, push.NewRecords(own, "", 0)
+
+	unrecorded.start()
+	unrecorded.enqueue(to("twice", apple, google))
+	wait(t, func() bool { return unrecorded.apns.Count().Received == 1 && unrecorded.fcm.Count().Received == 1 })
+	pulls.left.Store(1 << 32)
+	unrecorded.visited("twice", 1)
+	stop := other.start()
+	other.visited("twice", 2)
+	stop()
+	if record := other.record("twice"); record.Attempts != 1 || record.Outcomes[0].Kind != "delivered" {
+		t.Fatalf("record %+v", record)
+	}
+	attempts.left.Store(0)
+	pulls.left.Store(0)
+	unrecorded.apns.Recover()
+	unrecorded.fcm.Recover()
+	unrecorded.settled(1)
+	if record := unrecorded.record("twice"); record.State != push.Delivered || record.Attempts != 2 {
+		t.Errorf("record %+v", record)
+	}
+	if first, second := unrecorded.apns.Count().Received, other.apns.Count().Received; first != 1 || second != 1 {
+		t.Errorf("APNs had %d and %d requests, want one of each worker", first, second)
+	}
+	if got := unrecorded.slots(); got != 1 {
+		t.Errorf("%d slots", got)
+	}
+}
+
+func hasArg(cmd redis.Cmder, want string) bool {
+	for _, arg := range cmd.Args() {
+		if text, ok := arg.(string); ok && strings.EqualFold(text, want) {
+			return true
+		}
+	}
+	return false
+}
