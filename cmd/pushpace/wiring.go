@@ -193,7 +193,7 @@ func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhoo
 	all := map[string]worker.Webhook{}
 	for name, app := range apps {
 		if hook := hookOf(app); hook != nil {
-			all[name] = worker.Webhook{URL: hook.URL, Secret: []byte(hook.Secret), Timeout: hook.Timeout}
+			all[name] = worker.Webhook{URL: string(hook.URL), Secret: []byte(hook.Secret), Timeout: hook.Timeout}
 		}
 	}
 	return all

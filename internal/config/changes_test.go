@@ -3,7 +3,9 @@ package config
 import (
 	"log/slog"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,14 +63,44 @@ func TestChangesForgetNoField(t *testing.T) {
 	all := leaves(reflect.TypeFor[Config](), "", nil)
 	for _, l := range all {
 		old, new := new(Config), new(Config)
-		l.set(reflect.ValueOf(old).Elem(), l.path, false)
-		l.set(reflect.ValueOf(new).Elem(), l.path, true)
+		l.set(reflect.ValueOf(old).Elem(), l.path, func(reflect.Value) {})
+		l.set(reflect.ValueOf(new).Elem(), l.path, alter)
 		if got := Changes(old, new); len(got) != 1 || got[0].Key != l.key {
 			t.Errorf("%s changes: %q", l.key, got)
 		}
 	}
 	if len(all) < 60 {
 		t.Errorf("only %d fields", len(all))
+	}
+}
+
+// Of a text that may be a secret, or hold one, no change tells more than that it
+// is another. A new one is hidden, or named here by the end of its key.
+func TestChangesTellNoSecret(t *testing.T) {
+	t.Parallel()
+	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|` +
+		`topic|environment|key_id|team_id|project_id|endpoint|listen|format))$`)
+	texts := 0
+	const canary = "https://hooks.example.com/canary-7d1e?key=canary-7d1e"
+	for _, l := range leaves(reflect.TypeFor[Config](), "", nil) {
+		old, new := new(Config), new(Config)
+		l.set(reflect.ValueOf(old).Elem(), l.path, func(reflect.Value) {})
+		before := texts
+		l.set(reflect.ValueOf(new).Elem(), l.path, func(v reflect.Value) {
+			if v.Kind() == reflect.String {
+				v.SetString(canary)
+				texts++
+			}
+		})
+		if texts == before {
+			continue
+		}
+		if got := Changes(old, new); len(got) != 1 || strings.Contains(got[0].String(), "canary") != told.MatchString(l.key) {
+			t.Errorf("%s is told: %q", l.key, got)
+		}
+	}
+	if texts < 40 {
+		t.Errorf("only %d texts", texts)
 	}
 }
 
@@ -97,8 +129,8 @@ func leaves(s reflect.Type, key string, path []int) (found []leaf) {
 	return found
 }
 
-// set makes what leads to the leaf, and changes the leaf itself if it is told to.
-func (l *leaf) set(v reflect.Value, path []int, change bool) {
+// set makes what leads to the leaf, and changes the leaf itself.
+func (l *leaf) set(v reflect.Value, path []int, change func(reflect.Value)) {
 	switch {
 	case v.Kind() == reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -110,8 +142,8 @@ func (l *leaf) set(v reflect.Value, path []int, change bool) {
 		v.SetMapIndex(reflect.ValueOf("x"), element)
 	case v.Kind() == reflect.Struct && len(path) > 0:
 		l.set(v.Field(path[0]), path[1:], change)
-	case change:
-		alter(v)
+	default:
+		change(v)
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"net/url"
 	"time"
@@ -22,7 +23,7 @@ type Outcomes struct {
 // Webhook is where something is posted to.
 type Webhook struct {
 	// URL is https, or http on a loopback address.
-	URL string `yaml:"url"` // required
+	URL WebhookURL `yaml:"url"` // required
 	// Secret signs what is posted. At least 16 bytes.
 	Secret Secret `yaml:"secret"`
 	// SecretFile is the file Secret is read from. One or the other.
@@ -30,6 +31,37 @@ type Webhook struct {
 	// Timeout bounds one request. 5 s by default, 100 ms to 30 s.
 	Timeout time.Duration `yaml:"timeout"`
 }
+
+// WebhookURL is a URL of which logs and errors show scheme and host: its path and
+// query may hold a secret. string(u) is the URL itself.
+type WebhookURL string
+
+// String is scheme and host; the empty one is "".
+func (u WebhookURL) String() string {
+	if u == "" {
+		return ""
+	}
+	parsed, err := url.Parse(string(u))
+	if err != nil || parsed.Host == "" {
+		return hidden
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+// GoString hides what String does.
+func (u WebhookURL) GoString() string { return fmt.Sprintf("%q", u.String()) }
+
+// MarshalText hides what String does.
+func (u WebhookURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText takes the text as it is.
+func (u *WebhookURL) UnmarshalText(text []byte) error {
+	*u = WebhookURL(text)
+	return nil
+}
+
+// LogValue hides what String does.
+func (u WebhookURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
 
 // leastSecret is the shortest secret, in bytes.
 const leastSecret = 16
@@ -40,7 +72,7 @@ func (w *Webhook) SetDefaults() { *w = Webhook{Timeout: 5 * time.Second} }
 func (w *Webhook) check(k *check, key string) {
 	if w.URL == "" {
 		k.fault(join(key, "url"), "is missing")
-	} else if !safeURL(w.URL) {
+	} else if !safeURL(string(w.URL)) {
 		k.fault(join(key, "url"), "want https://HOST, or http:// with a loopback address, and no user name in it")
 	}
 	switch {
