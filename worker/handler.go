@@ -30,6 +30,7 @@ type handler struct {
 	holding   atomic.Pointer[holdings] // what operators have paused
 	turns     comebacks                // of what they hold
 	releasing sync.Map                 // by selector: what comes back
+	unread    []string                 // entries of the pauses that cannot be read
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup

@@ -123,12 +123,6 @@ func (h *Holds) End(ctx context.Context, hold Hold) (bool, error) {
 	return ended == 1, nil
 }
 
-// List answers the holds that are in force, sorted by app, platform and category.
-func (h *Holds) List(ctx context.Context) ([]Hold, error) {
-	all, err := NewPauses(h.client, h.prefix).read(ctx)
-	return all.holds, err
-}
-
 // Validate reports everything that is wrong with the hold, as push.Faults.
 func (h *Hold) Validate() error {
 	var faults push.Faults

@@ -27,7 +27,9 @@ end
 if op == 'end' then -- ARGV {ended_by}; what is left of it tells the workers who it was
   local value = redis.call('HGET', holds, selector)
   if not value then return 0 end
-  redis.call('HSET', holds, selector, string.format('%.0f', now) .. string.match(value, ' .*') .. ARGV[3])
+  local rest = string.match(value, ' .*')
+  if not rest then return redis.call('HDEL', holds, selector) end -- it cannot be read
+  redis.call('HSET', holds, selector, string.format('%.0f', now) .. rest .. ARGV[3])
   if redis.call('HLEN', holds) == 1 then redis.call('PEXPIRE', holds, 60000) end
   return 1
 end

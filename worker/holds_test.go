@@ -20,7 +20,8 @@ func TestHolds(t *testing.T) {
 		ctx, holds := t.Context(), NewHolds(client, "")
 		list := func(want ...Hold) {
 			t.Helper()
-			got, err := holds.List(ctx)
+			all, err := NewPauses(client, "").read(ctx)
+			got := all.holds
 			if err != nil || len(got) != len(want) {
 				t.Fatalf("listed %+v, %v; want %+v", got, err, want)
 			}
@@ -79,9 +80,13 @@ func TestHolds(t *testing.T) {
 		if ttl := client.PTTL(ctx, "pushpace:{pauses}:operators").Val(); ttl >= 0 {
 			t.Errorf("what is in force is forgotten in %s", ttl)
 		}
-		client.HSet(ctx, "pushpace:{pauses}:operators", "odd", "odd")
-		if _, err := holds.List(ctx); !errors.Is(err, errPause) {
-			t.Errorf("a field that is no pause: %v", err)
+		unread := Hold{App: "unread"}
+		client.HSet(ctx, "pushpace:{pauses}:operators", "odd", "odd", unread.selector().field(), "odd")
+		list(odd, later)
+		end(unread, true)
+		end(unread, false)
+		if all, err := NewPauses(client, "").read(ctx); err != nil || !slices.Equal(all.unread, []string{"odd"}) {
+			t.Errorf("with what cannot be read: %q, %v", all.unread, err)
 		}
 	})
 }

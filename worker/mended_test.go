@@ -141,7 +141,9 @@ func TestARestartWithANewKey(t *testing.T) {
 		sender, _ := r.wrongly()
 		r.with(sender)
 		r.options.Lanes = 1
-		one, two := r.start(), r.start()
+		one := r.start()
+		r.options.On("elsewhere")
+		two := r.start()
 		r.enqueueMany("kept", 20, apple)
 		wait(t, func() bool { return len(r.pauses()) == 1 }) // the second says the same
 		log := r.logs()

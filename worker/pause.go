@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
@@ -140,8 +141,8 @@ func (r *route) worked(now time.Time) {
 }
 
 // pause has the other workers pause too. What one alone finds wrong may be wrong
-// with that worker: it is believed when its credentials have worked before, or a
-// second one says the same, and not at all when its clock is off.
+// with that worker: it is believed when its credentials have worked before, or one
+// on another host says the same, and not at all when its clock is off.
 func (h *handler) pause(ctx context.Context, r *route, p Pause) {
 	r.breaker.trip()
 	if h.outOfStep() {
@@ -150,7 +151,7 @@ func (h *handler) pause(ctx context.Context, r *route, p Pause) {
 	}
 	told := p
 	if p.level > 0 && !r.isProven() {
-		told.claim = h.pauses.worker
+		told.claim = h.pauses.host
 	}
 	set, err := h.pauses.begin(ctx, told)
 	if err != nil {
@@ -219,9 +220,9 @@ func (h *handler) watchPauses(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !away:
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the queue's Redis does not answer: what waits there stays, and pauses that others begin are not known", slog.Any("error", err))
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the pauses cannot be read: those that others begin or end are not known", slog.Any("error", err))
 		case err == nil && away:
-			h.RedisLog.LogAttrs(ctx, slog.LevelInfo, "the queue's Redis answers again")
+			h.RedisLog.LogAttrs(ctx, slog.LevelInfo, "the pauses can be read again")
 		}
 		away = err != nil
 	}
@@ -238,8 +239,19 @@ func (h *handler) readPauses(ctx context.Context) error {
 		h.tryAgain(ctx, all.resumed)
 		h.keepHolds(ctx, all.holds, all.ended)
 		h.release(ctx, all.holding)
+		h.tellUnread(ctx, all.unread)
 	}
 	return err
+}
+
+// tellUnread tells once of each entry of the pauses that cannot be read.
+func (h *handler) tellUnread(ctx context.Context, fields []string) {
+	for _, field := range fields {
+		if !slices.Contains(h.unread, field) {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "a pause cannot be read, and has no effect", slog.String("entry", field[:min(len(field), longestCause)]))
+		}
+	}
+	h.unread = fields
 }
 
 // outOfStep reports whether this machine's clock is not Redis's, so that

@@ -3,7 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -187,8 +187,10 @@ func TestPauses(t *testing.T) {
 			t.Errorf("listed: %+v", got)
 		}
 		client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
-		if _, err := pauses.List(ctx); err == nil || !strings.Contains(err.Error(), errPause.Error()) {
-			t.Errorf("a field that is no pause: %v", err)
+		client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
+		all, err := pauses.read(ctx)
+		if err != nil || len(all.pauses) != 1 || all.pauses[0].Reason != "without_end" || len(all.resumed) != 0 || !slices.Equal(all.unread, []string{"odd", "stray"}) {
+			t.Errorf("with what cannot be read: %+v, %v", all, err)
 		}
 	})
 }

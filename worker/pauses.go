@@ -34,8 +34,8 @@ type Pause struct {
 	// credential is the fingerprint of what it is about: it does not concern who
 	// has other credentials. "" concerns everyone.
 	credential string
-	// claim is the worker that alone says so, which nobody else believes; "" when
-	// it is borne out.
+	// claim is the host whose workers alone say so, which nobody else believes; ""
+	// when it is borne out.
 	claim string
 }
 
@@ -43,14 +43,14 @@ type Pause struct {
 //
 //	PREFIX:{pauses}:providers    by APP/PLATFORM, or APP/PLATFORM/CREDENTIAL: "END
 //	                             LEVEL CLAIM REASON ERROR", END in Unix ms of Redis's
-//	                             clock, 0 when it has none, CLAIM a worker's ID or *
+//	                             clock, 0 when it has none, CLAIM a worker's host or *
 //	PREFIX:{pauses}:resumed      by APP/PLATFORM: "AT BY" of who had it tried again
 //
 // The first lives no longer than the last of them, the second for a minute.
 type Pauses struct {
 	client redis.UniversalClient
 	keys   []string // its own, and what Holds keep beside it
-	worker string   // the ID of the worker that they are of; "" for none
+	host   string   // of the worker that they are of; "" for none
 	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
 	ahead atomic.Int64
 }
@@ -77,16 +77,6 @@ var pausesSource string
 
 var pausesScript = redis.NewScript(pausesSource)
 
-// List answers the pauses that last and are borne out, sorted by app and
-// platform.
-func (p *Pauses) List(ctx context.Context) ([]Pause, error) {
-	all, err := p.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all.pauses, func(p Pause) bool { return p.claim != "" }), nil
-}
-
 // shared is what keeps all workers from sending.
 type shared struct {
 	pauses []Pause
@@ -96,6 +86,8 @@ type shared struct {
 	holding []string
 	// resumed tells by APP/PLATFORM of the operators who have ended pauses of late.
 	resumed map[string]resumption
+	// unread are the fields of what is not of this version, and has no effect.
+	unread []string
 }
 
 // A resumption is that an operator has had a provider tried again.
@@ -113,40 +105,39 @@ func (p *Pauses) read(ctx context.Context) (all shared, err error) {
 	}
 	now, _ := reply[0].(int64)
 	p.ahead.Store(int64(aheadBy(time.UnixMilli(now), asked, time.Now())))
-	err = pairs(reply[1], func(field, value string) error {
+	all.resumed = map[string]resumption{}
+	all.each(reply[1], func(field, value string) error {
 		pause, left, err := readPause(field, value, now)
+		if err != nil || left < 0 {
+			return err
+		}
 		if left > 0 {
 			pause.Until = asked.Add(left)
 		}
-		if left >= 0 {
-			all.pauses = append(all.pauses, pause)
+		all.pauses = append(all.pauses, pause)
+		return nil
+	})
+	all.each(reply[2], func(field, value string) error {
+		hold, err := readHold(field, value)
+		if err != nil {
+			return err
+		}
+		if left := hold.Until.UnixMilli() - now; hold.Until.IsZero() || left > 0 {
+			hold.over = asked.Add(time.Duration(left) * time.Millisecond)
+			all.holds = append(all.holds, hold)
+		} else if hold.endedBy != "" {
+			all.ended = append(all.ended, hold)
+		}
+		return nil
+	})
+	all.each(reply[4], func(field, value string) error {
+		at, by, _ := strings.Cut(value, " ")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err == nil {
+			all.resumed[field] = resumption{ms, by}
 		}
 		return err
 	})
-	if err == nil {
-		err = pairs(reply[2], func(field, value string) error {
-			hold, err := readHold(field, value)
-			if left := hold.Until.UnixMilli() - now; hold.Until.IsZero() || left > 0 {
-				hold.over = asked.Add(time.Duration(left) * time.Millisecond)
-				all.holds = append(all.holds, hold)
-			} else if hold.endedBy != "" {
-				all.ended = append(all.ended, hold)
-			}
-			return err
-		})
-	}
-	if err == nil {
-		all.resumed = map[string]resumption{}
-		err = pairs(reply[4], func(field, value string) error {
-			at, by, _ := strings.Cut(value, " ")
-			ms, err := strconv.ParseInt(at, 10, 64)
-			all.resumed[field] = resumption{ms, by}
-			return err
-		})
-	}
-	if err != nil {
-		return shared{}, fmt.Errorf("list the pauses: %w", err)
-	}
 	holding, _ := reply[3].([]any)
 	for _, selector := range holding {
 		all.holding = append(all.holding, fmt.Sprint(selector))
@@ -168,17 +159,16 @@ func aheadBy(now, asked, answered time.Time) time.Duration {
 	return 0
 }
 
-// pairs calls f for each field of a hash.
-func pairs(hash any, f func(field, value string) error) error {
+// each reads each field of a hash, and notes those that cannot be read.
+func (all *shared) each(hash any, read func(field, value string) error) {
 	fields, _ := hash.([]any)
 	for i := 0; i+1 < len(fields); i += 2 {
 		field, _ := fields[i].(string)
 		value, _ := fields[i+1].(string)
-		if err := f(field, value); err != nil {
-			return err
+		if read(field, value) != nil {
+			all.unread = append(all.unread, field)
 		}
 	}
-	return nil
 }
 
 var errPause = errors.New("an entry is not one of this version")
@@ -244,11 +234,12 @@ type begun int
 const (
 	stands  begun = iota // a longer one does
 	shares               // all workers keep to it
-	unheard              // nobody does, until another worker says the same
+	unheard              // nobody does, until a worker on another host says the same
 )
 
 // begin has all workers pause whom the pause concerns, unless a longer one
-// stands. A claim is believed when a second worker makes it.
+// stands. A claim is believed when a worker on another host makes it too: those of
+// one host, and a worker that has started again, have the same files and clock.
 func (p *Pauses) begin(ctx context.Context, pause Pause) (begun, error) {
 	length := int64(0)
 	if !pause.Until.IsZero() {

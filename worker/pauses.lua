@@ -1,6 +1,6 @@
 -- The pauses, on Redis's clock.
 -- KEYS  hash: APP/PLATFORM or APP/PLATFORM/CREDENTIAL -> "END LEVEL CLAIM REASON
---       ERROR", END in Unix ms, 0 for none, CLAIM the worker that alone says so, or *
+--       ERROR", END in Unix ms, 0 for none, CLAIM the host that alone says so, or *
 --       hash of the operators' pauses, set of those that hold jobs: see holds.lua
 --       hash: APP/PLATFORM -> "AT BY", when an operator had it tried again last
 -- ARGV  nothing, to list all four;
@@ -23,7 +23,7 @@ if ARGV[1] == 'resume' then
   return #ARGV - 2
 end
 
--- what another worker says is borne out until so long after its end
+-- what a worker says is borne out by another host until so long after its end
 local memory = 300000
 local field, length, level, claim = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local ends = 0

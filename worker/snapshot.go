@@ -144,14 +144,10 @@ func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix str
 
 // identify answers the beginning of the worker's snapshots.
 func identify(o *Options) Snapshot {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
 	pid := os.Getpid()
 	return Snapshot{
-		ID:   fmt.Sprintf("%s-%d-%s", host, pid, rand.Text()[:8]),
-		Host: host, PID: pid, Version: o.Version, Started: time.Now().UTC(), Lanes: o.Lanes, Concurrency: o.Concurrency,
+		ID:   fmt.Sprintf("%s-%d-%s", o.host, pid, rand.Text()[:8]),
+		Host: o.host, PID: pid, Version: o.Version, Started: time.Now().UTC(), Lanes: o.Lanes, Concurrency: o.Concurrency,
 	}
 }
 

@@ -89,11 +89,12 @@ func TestWhoIsBelieved(t *testing.T) {
 			proven      bool
 			clock       time.Duration
 			others      string
-			second      bool // a second worker says the same
+			second      string // the host of a second worker that says the same
 			want, alone bool
 		}{
 			"its credentials have worked": {o: refused, proven: true, others: "a", want: true},
-			"a second one says the same":  {o: refused, others: "a", second: true, want: true},
+			"a second one says the same":  {o: refused, others: "a", second: "two", want: true},
+			"it says so once more":        {o: refused, others: "a", second: "one", alone: true},
 			"it is alone":                 {o: refused, others: "a", alone: true},
 			"its clock is off":            {o: refused, proven: true, clock: -time.Hour, others: "a", alone: true},
 			"a quota, by a wrong clock":   {o: quota, clock: time.Hour, others: "a", alone: true},
@@ -102,7 +103,7 @@ func TestWhoIsBelieved(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				prefix := strings.ReplaceAll(name, " ", "-")
-				worker := func(id string, credentials identified, clock time.Duration) (*handler, *route) {
+				worker := func(host string, credentials identified, clock time.Duration) (*handler, *route) {
 					o := &Options{
 						Queue: client, Records: push.NewRecords(client, prefix, 0), Log: slog.New(slog.DiscardHandler), Prefix: prefix,
 						Senders:     map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: credentials}},
@@ -110,15 +111,15 @@ func TestWhoIsBelieved(t *testing.T) {
 					}
 					o.setDefaults()
 					h := newHandler(o)
-					h.pauses.worker = id
+					h.pauses.host = host
 					return h, h.routes["shop"][push.APNs]
 				}
 				one, its := worker("one", "a", c.clock)
-				two, also := worker("two", "a", 0)
+				two, also := worker(c.second, "a", 0)
 				other, others := worker("other", identified(c.others), 0)
 				its.proven = c.proven
 				one.learn(t.Context(), its, c.o, "a")
-				if c.second {
+				if c.second != "" {
 					two.learn(t.Context(), also, c.o, "a")
 				}
 				if err := other.readPauses(t.Context()); err != nil {

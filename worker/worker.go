@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +82,7 @@ type Options struct {
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
+	host  string
 	times times
 }
 
@@ -94,6 +96,10 @@ func (o *Options) setDefaults() {
 	orDefault(&o.MaxBooked, throttle.DefaultMaxBooked)
 	orDefault(&o.ShutdownTimeout, 20*time.Second)
 	o.times.setDefaults()
+	if host, err := os.Hostname(); o.host == "" && err == nil {
+		o.host = host
+	}
+	orDefault(&o.host, "unknown")
 	if o.Observer == nil {
 		o.Observer = Nobody{}
 	}
@@ -128,7 +134,7 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o), self: identify(&o)}
-	w.h.pauses.worker = w.self.ID
+	w.h.pauses.host = w.self.Host
 	told := new(said)
 	for i := range o.Lanes {
 		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, told, i))
