@@ -20,12 +20,11 @@ const (
 func (h *handler) freeTaken(ctx context.Context) {
 	ticker := time.NewTicker(freeEvery)
 	defer ticker.Stop()
-	for failing := false; ; {
+	for told := new(said); ; {
 		err := h.freeAbandoned(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && told.first("slots", time.Now()) {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
 		}
-		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return
@@ -34,19 +33,21 @@ func (h *handler) freeTaken(ctx context.Context) {
 	}
 }
 
+// freeAbandoned gives back what it can, and answers the first of the errors: one
+// user's timeline, or one node, is no reason for the others to wait.
 func (h *handler) freeAbandoned(ctx context.Context) error {
 	for {
-		taken, more, err := h.Records.Abandoned(ctx, freeMost)
+		taken, more, failed := h.Records.Abandoned(ctx, freeMost)
 		for _, t := range taken {
 			if t.First {
 				h.endedByAnother(ctx, t)
 			}
-			if err := h.free(ctx, t); err != nil {
-				return err
+			if err := h.free(ctx, t); failed == nil {
+				failed = err
 			}
 		}
-		if err != nil || !more {
-			return err
+		if failed != nil || !more {
+			return failed
 		}
 	}
 }

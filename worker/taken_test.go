@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,40 @@ func TestAProducerCancels(t *testing.T) {
 		}
 		r.apns.Recover()
 	})
+}
+
+// What cannot be given back of one user holds up nobody else's, and is told once.
+func TestASlotThatCannotBeGivenBack(t *testing.T) {
+	t.Parallel()
+	client := realRedis(t)
+	r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	log := r.logs()
+	for _, id := range []string{"a-bad", "b-good"} { // a batch is in the order of the IDs
+		n := to(id)
+		n.User = id
+		r.enqueue(n)
+		r.crashed(n, 0)
+		must(t, r.producer.Cancel(t.Context(), id))
+	}
+	const bad = "pushpace:{shop/a-bad}:sent"
+	must(t, client.Del(t.Context(), bad).Err())
+	must(t, client.Set(t.Context(), bad, "not ours", 0).Err())
+	const due = "pushpace:{taken}:due"
+	must(t, client.ZAdd(t.Context(), due, redis.Z{Score: 1, Member: "a-bad"}, redis.Z{Score: 1, Member: "b-good"}).Err())
+	r.start()
+	wait(t, func() bool { return len(r.timeline("b-good").Admissions[throttle.General]) == 0 })
+	tries, last := 0, 0.0
+	wait(t, func() bool {
+		if at := client.ZScore(t.Context(), due, "a-bad").Val(); at != last {
+			tries, last = tries+1, at
+		}
+		return tries == 3
+	})
+	must(t, client.Del(t.Context(), bad).Err())
+	wait(t, func() bool { return client.ZCard(t.Context(), due).Val() == 0 })
+	if got := strings.Count(log.text(), "given back late"); got != 1 || !strings.Contains(log.text(), "WRONGTYPE") {
+		t.Errorf("said %d times:\n%s", got, log.text())
+	}
 }
 
 // dying is a client's hook that lets so many commands through, of the last of them
