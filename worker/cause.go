@@ -23,11 +23,14 @@ const (
 	ForPause    Cause = "pause"    // an operator's pause
 	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
 	ForLimiter  Cause = "limiter"  // the limits' Redis, which does not answer
+	ForTimeline Cause = "timeline" // its user's timeline, which cannot be read or written
+	ForRedis    Cause = "redis"    // the queue's Redis, which refuses to write
+	ForMachine  Cause = "machine"  // its worker's machine, which is too busy to send on time
 	ForRecovery Cause = "recovery" // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
 )
 
 // Causes are all of them, in the order in which they are told.
-var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForRecovery}
+var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
 // waitsFor answers what a job waits for: where it is on the queue, what it says
 // of its last return to it, and what it holds. Operators' pauses are told from
@@ -67,6 +70,13 @@ func returnedFor(returned string) Cause {
 		return ForAttempt
 	case whyBusy, whyPaused, "": // what is parked was never in a worker's hands
 		return ForProvider
+	case whyUnwritten:
+		return ForRedis
+	case whyTooLate:
+		return ForMachine
+	}
+	if strings.HasPrefix(why, whyUnchecked) {
+		return ForTimeline
 	}
 	if strings.Contains(why, throttle.ErrUnavailable.Error()) {
 		return ForLimiter

@@ -21,11 +21,14 @@ func (c *comeback) Error() string { return c.why + backIn + c.after.String() }
 
 // Why a job returns, as asynq keeps it: Causes are read from it.
 const (
-	backIn      = ", back in "
-	whyDeferred = "deferred"
-	whyAgain    = "to be sent again"
-	whyBusy     = "the provider is busy"
-	whyPaused   = "the provider is paused"
+	backIn       = ", back in "
+	whyDeferred  = "deferred"
+	whyAgain     = "to be sent again"
+	whyBusy      = "the provider is busy"
+	whyPaused    = "the provider is paused"
+	whyUnwritten = "Redis refuses to write"
+	whyTooLate   = "the machine is too busy to send on time"
+	whyUnchecked = "the user's limits cannot be checked"
 )
 
 // earliness is how much before its slot a deferred job is due on the queue:
@@ -52,6 +55,11 @@ func busy(delay time.Duration) *comeback {
 // paused is a new visit because no provider that is left may be sent to now.
 func paused(left time.Duration) *comeback {
 	return &comeback{why: whyPaused, after: left}
+}
+
+// unwritten is a new visit because what is sent now could not be recorded.
+func unwritten(delay time.Duration) *comeback {
+	return &comeback{why: whyUnwritten, after: delay}
 }
 
 // later is a new visit because something of ours is away.

@@ -252,7 +252,7 @@ func (c *circumstances) returned() *Waits {
 				w.Since, w.Reason = away.Since, away.Cause
 			}
 		}
-	case ForRecovery:
+	case ForTimeline, ForRedis, ForMachine, ForRecovery:
 		w.Reason = why
 	}
 	return w

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -83,8 +84,8 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if h.hold(d) {
 		return h.standBack(ctx, d)
 	}
-	if delay := h.busy(d, time.Now()); delay > 0 {
-		return busy(delay)
+	if err := h.turnedAway(d, time.Now()); err != nil {
+		return err
 	}
 	for range lateTries {
 		if over, err := h.depart(ctx, d); over {
@@ -101,7 +102,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d, d.taken())
-		return true, busy(max(busyDelay, h.busy(d, time.Now())))
+		return true, cmp.Or(h.turnedAway(d, time.Now()), error(busy(busyDelay)))
 	case err != nil:
 		return true, later(err)
 	case decision.Status == throttle.Refused:

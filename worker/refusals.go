@@ -24,6 +24,7 @@ type refusals struct {
 	mu    sync.Mutex
 	pulls map[string]bool // by the key of what is pending: the last pull was refused
 	ends  int             // what cannot be recorded, and is tried again
+	given bool            // that was given up, and nothing was written since
 	told  bool
 }
 
@@ -53,7 +54,7 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends > 0 || r.pulls[queueKey(queue, "pending")]
+	return r.ends > 0 || r.given || r.pulls[queueKey(queue, "pending")]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.
@@ -66,17 +67,21 @@ func (r *refusals) recording() bool {
 	return r.ends > 0
 }
 
-// busy is after how long the delivery may be sent; 0 when it may now.
-func (h *handler) busy(d *delivery, now time.Time) time.Duration {
+// turnedAway is why the delivery is not to be sent now; nil when it may be.
+func (h *handler) turnedAway(d *delivery, now time.Time) error {
 	if h.puller.refusals.held(d.queue) {
-		return busyDelay
+		return unwritten(busyDelay)
 	}
-	return d.busy(now)
+	if delay := d.busy(now); delay > 0 {
+		return busy(delay)
+	}
+	return nil
 }
 
-// pulled notes how a pull has gone.
+// pulled notes how a pull has gone, which begins with a write. One without an
+// answer tells nothing.
 func (r *refusals) pulled(pending string, err error) {
-	if err == nil && !r.any.Load() {
+	if err == nil && !r.any.Load() || err != nil && !errors.As(err, new(redis.Error)) {
 		return
 	}
 	r.mu.Lock()
@@ -85,20 +90,23 @@ func (r *refusals) pulled(pending string, err error) {
 		r.pulls = make(map[string]bool)
 	}
 	r.pulls[pending] = refused(err)
+	r.given = r.given && err != nil
 	r.tell(err)
 }
 
-// ended notes that so many more, or fewer, ends cannot be recorded.
+// ended notes that so many more ends cannot be recorded, or fewer: they could,
+// or with an error are given up.
 func (r *refusals) ended(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ends += n
+	r.given = n < 0 && err != nil || r.given && err != nil
 	r.tell(err)
 }
 
 // tell logs when it begins and ends.
 func (r *refusals) tell(err error) {
-	now := r.ends > 0
+	now := r.ends > 0 || r.given
 	for _, refused := range r.pulls {
 		now = now || refused
 	}

@@ -223,8 +223,9 @@ const (
 )
 
 var (
-	errTooLate = errors.New("the machine is too busy to send on time")
-	errBusy    = errors.New("the provider is busy")
+	errTooLate   = errors.New(whyTooLate)
+	errBusy      = errors.New(whyBusy)
+	errUnchecked = errors.New(whyUnchecked)
 )
 
 func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
@@ -236,7 +237,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 	asked := time.Now()
 	decision, err := h.Limiter.Acquire(ctx, request)
 	if err != nil {
-		h.notAcquired(ctx, d, err)
+		err = h.notAcquired(ctx, d, err)
 	}
 	h.Observer.Checked(time.Since(asked))
 	traceDecision(span, decision, err)

@@ -55,6 +55,9 @@ as --limit says. What each waits for (FOR) is one of:
   worker     nothing: it is due, and a worker takes it next, if one runs
   in_hand    nothing: a worker has it, and may wait there for a near instant
   limiter    the limits' Redis, which does not answer
+  timeline   its user's timeline, which cannot be read or written
+  redis      the queue's Redis, which refuses to write
+  machine    its worker's machine, which is too busy to send on time
   recovery   another visit, after a worker crashed or the queue's Redis did not
              answer
 
