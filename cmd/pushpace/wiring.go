@@ -42,6 +42,7 @@ type system struct {
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none
 	waits    drawn            // for the metrics
+	unread   unread           // of them
 	traces   *tracing.Tracing // nil for none
 	health   *health.Health
 	// lastReload answers how the last reload went, and when one was last taken over.

@@ -17,9 +17,11 @@ type Backlog struct {
 	Counts push.Counts
 	Jobs   map[string]map[worker.JobState]int64 // by queue
 	// Webhooks are when the first of the reports was made that an app's webhook has
-	// not acknowledged, zero for none, by app and kind.
+	// not acknowledged, zero for none, by app and kind. One that is not known is not
+	// there.
 	Webhooks map[string]map[worker.WebhookKind]time.Time
-	// Workers is how many are alive, and Waits what notifications wait for.
+	// Workers is how many are alive, negative when that is not known, and Waits what
+	// notifications wait for.
 	Workers int
 	Waits   []worker.Share
 }
@@ -112,7 +114,9 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 			gauge(oldest, age, app, string(kind))
 		}
 	}
-	gauge(alive, float64(last.Workers))
+	if last.Workers >= 0 {
+		gauge(alive, float64(last.Workers))
+	}
 	for _, share := range last.Waits {
 		if !share.Oldest.IsZero() {
 			gauge(waitsSince, max(0, time.Since(share.Oldest).Seconds()), string(share.For))

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/metrics"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// readBacklog reads what Redis holds. Its error is that of the sums and queues; of
+// the rest, what cannot be read is left out, and told once.
+func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
+	if b.Counts, err = s.records.Counts(ctx); err != nil {
+		return b, err
+	}
+	if b.Jobs, err = worker.ReadJobs(ctx, s.queue); err != nil {
+		return b, err
+	}
+	var reads sync.WaitGroup
+	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
+	reads.Go(func() {
+		snapshots, err := worker.ReadSnapshots(ctx, s.queue, s.records.Prefix())
+		if b.Workers = len(snapshots); err != nil {
+			b.Workers = -1
+		}
+		s.unread.note(s.redisLog, "the workers' snapshots", err)
+	})
+	reads.Go(func() {
+		var err error
+		b.Waits, err = s.waits.read(ctx, worker.NewControl(s.queue, s.records, s.limiter, s.limits))
+		s.unread.note(s.redisLog, "what notifications wait for", err)
+	})
+	reads.Wait()
+	return b, nil
+}
+
+// readWebhooks reads since when each has not taken what it was posted.
+func (s *system) readWebhooks(ctx context.Context) map[string]map[worker.WebhookKind]time.Time {
+	var (
+		reads sync.WaitGroup
+		mu    sync.Mutex
+		all   = map[string]map[worker.WebhookKind]time.Time{}
+		wrong error
+	)
+	for app, settings := range s.config.Apps {
+		for kind, hook := range map[worker.WebhookKind]*config.Webhook{worker.DeadTokenHook: deadTokenHook(settings), worker.OutcomeHook: outcomeHook(settings)} {
+			if hook == nil {
+				continue
+			}
+			reads.Go(func() {
+				at, err := worker.WebhookOldest(ctx, s.queue, s.config.Redis.Prefix, kind, app)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					wrong = err
+				case all[app] == nil:
+					all[app] = map[worker.WebhookKind]time.Time{kind: at}
+				default:
+					all[app][kind] = at
+				}
+			})
+		}
+	}
+	reads.Wait()
+	s.unread.note(s.redisLog, "what webhooks have not taken", wrong)
+	return all
+}
+
+// unread knows what of the backlog cannot be read. The zero value is nothing.
+type unread struct {
+	mu    sync.Mutex
+	parts map[string]bool
+}
+
+// note tells when a part cannot be read that could, and when it can again.
+func (u *unread) note(log *slog.Logger, part string, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the process ends
+	}
+	u.mu.Lock()
+	before := u.parts[part]
+	if u.parts == nil {
+		u.parts = make(map[string]bool)
+	}
+	u.parts[part] = err != nil
+	u.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		log.Warn("the metrics are without "+part+", which cannot be read", "error", err)
+	case err == nil && before:
+		log.Info("the metrics tell of " + part + " again")
+	}
+}
+
+const (
+	// waitsFresh is how long what notifications wait for is told again, and
+	// waitsSample how many jobs of each queue are looked into for it: each process
+	// that tells metrics does so.
+	waitsFresh  = 30 * time.Second
+	waitsSample = 50
+)
+
+// drawn is what notifications waited for when it was last looked at. It is read
+// by one at a time.
+type drawn struct {
+	shares []worker.Share
+	at     time.Time
+}
+
+func (d *drawn) read(ctx context.Context, c *worker.Control) ([]worker.Share, error) {
+	if time.Since(d.at) < waitsFresh {
+		return d.shares, nil
+	}
+	shares, err := c.Waits(ctx, waitsSample)
+	if err == nil {
+		d.shares, d.at = shares, time.Now()
+	}
+	return shares, err
+}
