@@ -1,48 +1,182 @@
 package push
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"errors"
+	"time"
+	"unicode/utf8"
 
-// An Envelope is what matters of asynq's message around a job. asynq keeps the
-// message's definition to itself.
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// An Envelope is what matters of asynq's message around a job, whose definition
+// asynq keeps to itself. Our Producer leaves all of asynq's options alone but the
+// retries; what others put on the queue may have any. Its texts are parts of the
+// message.
 type Envelope struct {
-	Payload []byte
-	// Retried is how often asynq has counted a failure.
+	Payload string
+	// Retried is how often asynq has counted a failure, and Retry how often it may.
 	Retried int
+	Retry   uint64
+	// Error is why the job went back to the queue last.
+	Error string
+	// Back is when that was, for whatever reason, in whole seconds; zero for one that
+	// comes for the first time.
+	Back                         time.Time
+	Timeout, Deadline, Retention uint64
+	UniqueKey                    string // "" for a task that is not unique
+	Group                        string
 }
 
 // The numbers of asynq's TaskMessage's fields.
 const (
-	payloadField = 2
-	retriedField = 6
+	typeField         = 1
+	payloadField      = 2
+	idField           = 3
+	queueField        = 4
+	retryField        = 5
+	retriedField      = 6
+	errorField        = 7
+	timeoutField      = 8
+	deadlineField     = 9
+	uniqueField       = 10
+	lastFailedAtField = 11
+	retentionField    = 12
+	groupField        = 14
+	headersField      = 15
 )
 
-// ReadEnvelope reads asynq's message. It answers false for what is none.
-func ReadEnvelope(message []byte) (e Envelope, ok bool) {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
+// defaultTimeout is the time that asynq gives a job whose producer names none (s).
+const defaultTimeout = 1800
+
+// MaxEnvelopeSize bounds asynq's message, in bytes: a job's payload, and plenty for
+// what is around it. What is longer is not read.
+const MaxEnvelopeSize = MaxEncodedSize + 64<<10
+
+var errEnvelope = errors.New("asynq cannot read the message")
+
+// ReadEnvelope reads asynq's message as asynq does, and copies nothing. Its error
+// is for what asynq could not read either; what comes before is read.
+func ReadEnvelope(message string) (Envelope, error) {
+	var e Envelope
+	if message == "" {
+		return e, errEnvelope
+	}
+	return e, e.read(message)
+}
+
+func (e *Envelope) read(message string) error {
+	fields := []byte(message) // not copied: nothing writes to it
+	for len(fields) > 0 {
+		number, kind, n := protowire.ConsumeTag(fields)
 		if n < 0 {
-			return e, false
+			return errEnvelope
 		}
-		value := message[n:]
+		value := fields[n:]
 		length := protowire.ConsumeFieldValue(number, kind, value)
 		if length < 0 {
-			return e, false
+			return errEnvelope
 		}
-		switch {
-		case number == payloadField && kind == protowire.BytesType:
-			e.Payload, _ = protowire.ConsumeBytes(value)
-		case number == retriedField && kind == protowire.VarintType:
-			retried, _ := protowire.ConsumeVarint(value)
-			e.Retried = int(int32(retried)) // as asynq has it
+		fields = value[length:]
+		switch kind {
+		case protowire.VarintType:
+			v, _ := protowire.ConsumeVarint(value)
+			e.number(number, v)
+		case protowire.BytesType:
+			v, _ := protowire.ConsumeBytes(value)
+			end := len(message) - len(fields)
+			if !e.text(number, message[end-len(v):end]) {
+				return errEnvelope
+			}
 		}
-		message = value[length:]
 	}
-	return e, true
+	return nil
+}
+
+func (e *Envelope) number(number protowire.Number, v uint64) {
+	switch number {
+	case retryField:
+		e.Retry = v
+	case retriedField:
+		e.Retried = int(int32(v)) // as asynq has it
+	case timeoutField:
+		e.Timeout = v
+	case deadlineField:
+		e.Deadline = v
+	case retentionField:
+		e.Retention = v
+	case lastFailedAtField:
+		e.Back = time.Time{}
+		if int64(v) > 0 {
+			e.Back = time.Unix(int64(v), 0)
+		}
+	}
+}
+
+// text answers whether asynq can read the field.
+func (e *Envelope) text(number protowire.Number, v string) bool {
+	switch number {
+	case payloadField:
+		e.Payload = v
+		return true
+	case errorField:
+		e.Error = v
+	case uniqueField:
+		e.UniqueKey = v
+	case groupField:
+		e.Group = v
+	case headersField:
+		return readableHeader([]byte(v))
+	case typeField, idField, queueField:
+	default:
+		return true // what asynq does not know either
+	}
+	return utf8.ValidString(v)
+}
+
+// readableHeader reports whether asynq can read an entry of the headers.
+func readableHeader(entry []byte) bool {
+	for len(entry) > 0 {
+		number, kind, n := protowire.ConsumeTag(entry)
+		if n < 0 {
+			return false
+		}
+		length := protowire.ConsumeFieldValue(number, kind, entry[n:])
+		if length < 0 {
+			return false
+		}
+		if kind == protowire.BytesType && number <= 2 {
+			if text, _ := protowire.ConsumeBytes(entry[n:]); !utf8.Valid(text) {
+				return false
+			}
+		}
+		entry = entry[n+length:]
+	}
+	return true
 }
 
 // FailedOnceMore is what counts a failure when it is put behind the message: of a
 // field that is there twice, the last one counts.
-func (e Envelope) FailedOnceMore() []byte {
+func (e *Envelope) FailedOnceMore() []byte {
 	more := protowire.AppendTag(nil, retriedField, protowire.VarintType)
 	return protowire.AppendVarint(more, uint64(e.Retried)+1)
+}
+
+// Foreign reports whether it has options that our Producer does not give.
+func (e *Envelope) Foreign() bool {
+	return e.Retry != MaxRetry || e.Timeout != defaultTimeout || e.Deadline != 0 || e.UniqueKey != "" || e.Retention != 0 || e.Group != ""
+}
+
+// Adopted is the message with the options of our Producer's.
+func Adopted(message string) string {
+	b := []byte(message)
+	for _, f := range []struct {
+		number protowire.Number
+		value  uint64
+	}{{retryField, MaxRetry}, {timeoutField, defaultTimeout}, {deadlineField, 0}, {retentionField, 0}} {
+		b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), f.value)
+	}
+	for _, number := range []protowire.Number{uniqueField, groupField} {
+		b = protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), nil)
+	}
+	return string(b)
 }

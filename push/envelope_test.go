@@ -18,22 +18,22 @@ func TestEnvelope(t *testing.T) {
 		t.Fatal(err)
 	}
 	for retried := range 3 {
-		message, err := client.HGet(t.Context(), "asynq:{q}:t:id", "msg").Bytes()
+		message, err := client.HGet(t.Context(), "asynq:{q}:t:id", "msg").Result()
 		if err != nil {
 			t.Fatal(err)
 		}
-		envelope, ok := ReadEnvelope(message)
+		envelope, problem := ReadEnvelope(message)
 		info, err := inspector.GetTaskInfo("q", "id")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !ok || envelope.Retried != retried || info.Retried != retried || string(envelope.Payload) != "payload" || string(info.Payload) != "payload" {
-			t.Errorf("%d: read %+v, %t; asynq has %+v", retried, envelope, ok, info)
+		if problem != nil || envelope.Retried != retried || info.Retried != retried || envelope.Payload != "payload" || string(info.Payload) != "payload" {
+			t.Errorf("%d: read %+v, %v; asynq has %+v", retried, envelope, problem, info)
 		}
-		if _, ok := ReadEnvelope(message[:len(message)-1]); ok {
+		if _, err := ReadEnvelope(message[:len(message)-1]); err == nil {
 			t.Error("a part of a message is read")
 		}
-		if err := client.HSet(t.Context(), "asynq:{q}:t:id", "msg", append(message, envelope.FailedOnceMore()...)).Err(); err != nil {
+		if err := client.HSet(t.Context(), "asynq:{q}:t:id", "msg", message+string(envelope.FailedOnceMore())).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -75,14 +75,15 @@ func (r *Records) takenKeys() []string {
 }
 
 // removeScript deletes asynq's job as long as it is the one that was looked at,
-// and in nobody's hands.
+// and in nobody's hands. Of those that are due the newest is found at once: whoever
+// takes many begins with that.
 //
 // KEYS  the task; asynq's pending, scheduled, retry, archived
 // ARGV  ID, message
 var removeScript = redis.NewScript(`
-local known = redis.call('HMGET', KEYS[1], 'state', 'msg')
-if known[2] ~= ARGV[2] then return 0 end
-if known[1] == 'pending' then redis.call('LREM', KEYS[2], 0, ARGV[1])
+local known = redis.pcall('HMGET', KEYS[1], 'state', 'msg')
+if known.err or known[2] ~= ARGV[2] then return 0 end
+if known[1] == 'pending' then redis.call('LREM', KEYS[2], 1, ARGV[1])
 elseif known[1] == 'scheduled' then redis.call('ZREM', KEYS[3], ARGV[1])
 elseif known[1] == 'retry' then redis.call('ZREM', KEYS[4], ARGV[1])
 elseif known[1] == 'archived' then redis.call('ZREM', KEYS[5], ARGV[1])
@@ -99,19 +100,31 @@ type queuedJob struct {
 // active reports whether a worker has it in hand.
 func (j *queuedJob) active() bool { return j.state == "active" }
 
+// lookScript answers a job's state and message, nothing where there is none. The
+// message is empty where it is too long, and both where the key is of another type.
+//
+// KEYS  the task
+// ARGV  how long a message may be
+var lookScript = redis.NewScript(`
+local length = redis.pcall('HSTRLEN', KEYS[1], 'msg')
+if type(length) == 'table' then return {'', ''} end
+local state = redis.call('HGET', KEYS[1], 'state')
+if not state then return {} end
+if length > tonumber(ARGV[1]) then return {state, ''} end
+return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
+`)
+
 // queued answers the job with that ID, nil when there is none.
 func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	fields, err := r.client.HMGet(ctx, asynqKey(queue, "t:"+id), "state", "msg").Result()
+	known, err := lookScript.Run(ctx, r.client, []string{asynqKey(queue, "t:"+id)}, MaxEnvelopeSize).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
-	state, ok := fields[0].(string)
-	if !ok {
+	if len(known) == 0 {
 		return nil, nil
 	}
-	message, _ := fields[1].(string)
-	envelope, _ := ReadEnvelope([]byte(message))
-	return &queuedJob{envelope, state, message}, nil
+	envelope, _ := ReadEnvelope(known[1])
+	return &queuedJob{envelope, known[0], known[1]}, nil
 }
 
 // asynqKey is one of asynq's keys, as its internal/base makes them.
@@ -152,7 +165,7 @@ func (r *Records) Take(ctx context.Context, id string, state State) (*Taken, err
 		case job.active():
 			return nil, ErrUnderWay
 		}
-		decoded, err := Decode(job.Payload)
+		decoded, err := Decode([]byte(job.Payload))
 		if err != nil {
 			return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
 		}

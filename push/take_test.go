@@ -47,7 +47,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 		job  bool
 		word string // of the command before which it ends
 	}{
-		"before a second look":   {"looked", false, "hmget"},
+		"before a second look":   {"looked", false, "asynq:{pushpace-default}:t:looked"},
 		"without a job":          {"jobless", false, "settle"},
 		"while its job is taken": {"taken", true, "settle"},
 		"while it is noted":      {"noted", true, "note"},

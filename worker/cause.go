@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -82,38 +80,4 @@ func returnedFor(returned string) Cause {
 		return ForLimiter
 	}
 	return ForRecovery
-}
-
-// The numbers of the fields of asynq's TaskMessage that are read here.
-const (
-	payloadField  = 2
-	errorMsgField = 7
-)
-
-// readMessage answers the payload of asynq's message, and what it says of its
-// last return to the queue. What cannot be read is left out.
-func readMessage(message string) (payload []byte, returned string) {
-	fields := []byte(message)
-	for len(fields) > 0 {
-		number, kind, n := protowire.ConsumeTag(fields)
-		if n < 0 {
-			break
-		}
-		value := fields[n:]
-		length := protowire.ConsumeFieldValue(number, kind, value)
-		if length < 0 {
-			break
-		}
-		if kind == protowire.BytesType {
-			text, _ := protowire.ConsumeBytes(value)
-			switch number {
-			case payloadField:
-				payload = text
-			case errorMsgField:
-				returned = string(text)
-			}
-		}
-		fields = value[length:]
-	}
-	return payload, returned
 }

@@ -26,10 +26,10 @@ func (r *rig) crashed(n *push.Notification, times int) {
 	}
 	key := "asynq:{" + n.Priority.Queue() + "}:t:" + n.ID
 	for range times {
-		message, err := r.client.HGet(r.t.Context(), key, "msg").Bytes()
+		message, err := r.client.HGet(r.t.Context(), key, "msg").Result()
 		must(r.t, err)
 		envelope, _ := push.ReadEnvelope(message)
-		must(r.t, r.client.HSet(r.t.Context(), key, "msg", append(message, envelope.FailedOnceMore()...)).Err())
+		must(r.t, r.client.HSet(r.t.Context(), key, "msg", message+string(envelope.FailedOnceMore())).Err())
 	}
 }
 

@@ -26,7 +26,7 @@ return redis.status_reply('OK')
 // next visit looks at the record, and takes nothing for not sent, this does.
 func (p *puller) cutOff(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	message, err := p.HGet(ctx, keys[3], "msg").Bytes()
+	message, err := p.HGet(ctx, keys[3], "msg").Result()
 	if err != nil {
 		cmd.SetErr(err)
 		return cmd

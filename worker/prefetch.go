@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // prefetched is how many jobs one pull takes from a queue at most. They are
@@ -92,8 +94,8 @@ return answer
 // A pulled job is active on the queue, and in nobody's hands yet.
 type pulled struct {
 	id, message string
-	back        time.Time // see envelope
-	foreign     bool      // see envelope
+	back        time.Time // see push.Envelope
+	foreign     bool      // see push.Envelope.Foreign
 	keys        []string  // asynq's: pending, paused, active, lease
 	at          time.Time
 	lease       any // its end, in s
@@ -128,7 +130,7 @@ func (p *puller) take(ctx context.Context, keys []string, args []any) (jobs []pu
 	stalled := p.routes.stalled(time.Now())
 	p.stalled.Store(len(stalled) > 0)
 	lease := args[0]
-	args = []any{lease, args[1], most, maxMessage}
+	args = []any{lease, args[1], most, push.MaxEnvelopeSize}
 	for _, s := range stalled {
 		args = append(args, s.mark, s.until.Unix())
 	}

@@ -165,6 +165,24 @@ func backAt(score string) time.Time {
 	return time.Unix(int64(seconds), 0).UTC()
 }
 
+// messagesScript answers the messages of jobs: nothing of one that has gone, and an
+// empty one where it is too long, or the key of another type.
+//
+// KEYS  the tasks
+// ARGV  how long a message may be
+var messagesScript = redis.NewScript(`
+local answer = {}
+for i, key in ipairs(KEYS) do
+  local length = redis.pcall('HSTRLEN', key, 'msg')
+  if type(length) == 'table' or length > tonumber(ARGV[1]) then
+    answer[i] = ''
+  else
+    answer[i] = redis.call('HGET', key, 'msg')
+  end
+end
+return answer
+`)
+
 // read looks into the jobs, and answers those that are selected. One that has
 // gone since is left out; one that cannot be read, which a worker will set aside,
 // is there when everything is selected.
@@ -172,35 +190,35 @@ func (c *Control) read(ctx context.Context, at spot, jobs []found, s Selection, 
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	pipe := c.queue.Pipeline()
-	messages := make([]*redis.StringCmd, len(jobs))
+	keys := make([]string, len(jobs))
 	for i, job := range jobs {
-		messages[i] = pipe.HGet(ctx, queueKey(at.queue, "t:"+job.id), "msg")
+		keys[i] = queueKey(at.queue, "t:"+job.id)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+	messages, err := messagesScript.Run(ctx, c.queue, keys, push.MaxEnvelopeSize).Slice()
+	if err != nil {
 		return nil, fmt.Errorf("look into what waits: %w", err)
+	}
+	if len(messages) != len(jobs) {
+		return nil, errors.New("look into what waits: the answer is cut off")
 	}
 	now := time.Now()
 	var list []Queued
 	for i, job := range jobs {
-		message, err := messages[i].Result()
-		if errors.Is(err, redis.Nil) {
+		message, there := messages[i].(string)
+		if !there {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("look into what waits: %w", err)
-		}
-		payload, returned := readMessage(message)
+		envelope, _ := push.ReadEnvelope(message)
 		q := Queued{ID: job.id, Until: job.until, Queue: at.queue}
 		var n *push.Notification
-		if decoded, err := push.Decode(payload); err == nil {
+		if decoded, err := push.Decode([]byte(envelope.Payload)); err == nil {
 			n = decoded.Notification
 			q.App, q.User, q.Category, q.CollapseKey, q.Accepted = n.App, n.User, n.Category, n.CollapseKey, decoded.AcceptedAt
 		}
 		if n == nil && s != (Selection{}) || n != nil && !s.matches(n) {
 			continue
 		}
-		q.For = waitsFor(now, at.state, returned, n, pauses)
+		q.For = waitsFor(now, at.state, envelope.Error, n, pauses)
 		list = append(list, q)
 	}
 	return list, nil

@@ -66,7 +66,7 @@ func (h *handler) sweepLeases(ctx context.Context, queue string) error {
 
 // sweepJob answers whether the job is left to asynq.
 func (h *handler) sweepJob(ctx context.Context, queue string, job over) (left bool, err error) {
-	if job.length < 0 || job.length > maxMessage {
+	if job.length < 0 || job.length > push.MaxEnvelopeSize {
 		return false, h.keepAside(ctx, unreadJob(queue, job.id, job.length))
 	}
 	if job.length == 0 {
@@ -82,8 +82,8 @@ func (h *handler) sweepJob(ctx context.Context, queue string, job over) (left bo
 			return false, err
 		}
 	}
-	e, err := readEnvelope(job.message)
-	why := e.unfit()
+	e, err := push.ReadEnvelope(job.message)
+	why := unfitFor(&e)
 	if err != nil {
 		why = err.Error()
 	}

@@ -28,18 +28,26 @@ func unreadJob(queue, id string, length int64) unfit {
 	if length < 0 {
 		return unfit{queue, id, push.MalformedEnvelope, "the task's key in Redis is not a hash", ""}
 	}
-	return unfit{queue, id, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, maxMessage), ""}
+	return unfit{queue, id, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), ""}
+}
+
+// unfitFor is why a job cannot be taken; "" when it can.
+func unfitFor(e *push.Envelope) string {
+	if e.Deadline != 0 {
+		return "asynq's Deadline is not taken: a notification says expires_at"
+	}
+	return ""
 }
 
 // adopt reads the job's envelope, and answers whether asynq may have it: with the
 // options of our Producer's, whoever has put it on the queue.
 func (p *puller) adopt(ctx context.Context, job *pulled) bool {
-	e, err := readEnvelope(job.message)
-	job.back = e.back
-	if err == nil && !e.foreign() {
+	e, err := push.ReadEnvelope(job.message)
+	job.back = e.Back
+	if err == nil && !e.Foreign() {
 		return true
 	}
-	why := e.unfit()
+	why := unfitFor(&e)
 	if err != nil {
 		why = err.Error()
 	}
@@ -48,10 +56,10 @@ func (p *puller) adopt(ctx context.Context, job *pulled) bool {
 		p.setAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
 		return false
 	}
-	job.foreign, job.message = true, adopted(job.message)
-	if e.unique && strings.HasPrefix(e.uniqueKey, queueKey(queue, "unique:")) {
+	job.foreign, job.message = true, push.Adopted(job.message)
+	if strings.HasPrefix(e.UniqueKey, queueKey(queue, "unique:")) {
 		// asynq's lock is over when the job is in a worker's hands
-		if err := unlockScript.Run(ctx, p.UniversalClient, []string{e.uniqueKey}, job.id).Err(); err != nil {
+		if err := unlockScript.Run(ctx, p.UniversalClient, []string{e.UniqueKey}, job.id).Err(); err != nil {
 			p.refusals.log.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
 		}
 	}
@@ -141,11 +149,11 @@ func (p *puller) crashed(ctx context.Context, lease string, args []any) *redis.C
 			return cmd
 		}
 		for _, job := range jobs {
-			e, err := readEnvelope(job.message)
+			e, err := push.ReadEnvelope(job.message)
 			switch {
-			case err != nil || e.unfit() != "":
-			case e.foreign():
-				messages = append(messages, adopted(job.message))
+			case err != nil || unfitFor(&e) != "":
+			case e.Foreign():
+				messages = append(messages, push.Adopted(job.message))
 			default:
 				messages = append(messages, job.message)
 			}
@@ -186,7 +194,7 @@ type over struct {
 }
 
 func overdue(ctx context.Context, client redis.UniversalClient, lease string, until, tasks any, offset int) ([]over, error) {
-	reply, err := overScript.Run(ctx, client, []string{lease}, until, tasks, offset, overPage, maxMessage).Slice()
+	reply, err := overScript.Run(ctx, client, []string{lease}, until, tasks, offset, overPage, push.MaxEnvelopeSize).Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (r *rig) shard(id string) string {
 func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
-		message, _ := r.client.HGet(r.t.Context(), "asynq:{pushpace-default}:t:"+id, "msg").Bytes()
+		message, _ := r.client.HGet(r.t.Context(), "asynq:{pushpace-default}:t:"+id, "msg").Result()
 		envelope, _ := push.ReadEnvelope(message)
 		return envelope.Retried >= failures
 	})

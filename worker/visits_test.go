@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // message is asynq's, as far as it matters.
@@ -16,12 +18,12 @@ func message(lastFailed int64) string {
 	b = protowire.AppendTag(b, 6, protowire.VarintType)
 	b = protowire.AppendVarint(b, 3)
 	if lastFailed != 0 {
-		b = protowire.AppendTag(b, lastFailedAtField, protowire.VarintType)
+		b = protowire.AppendTag(b, 11, protowire.VarintType)
 		b = protowire.AppendVarint(b, uint64(lastFailed))
 	}
 	header := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "traceparent")
 	header = protowire.AppendString(protowire.AppendTag(header, 2, protowire.BytesType), "00-…")
-	b = protowire.AppendTag(b, headersField, protowire.BytesType)
+	b = protowire.AppendTag(b, 15, protowire.BytesType)
 	return string(protowire.AppendBytes(b, header))
 }
 
@@ -34,9 +36,9 @@ func TestWentBack(t *testing.T) {
 		"first visit": {message(0), time.Time{}},
 		"back":        {message(1700000000), time.Unix(1700000000, 0)},
 	} {
-		e, err := readEnvelope(c.message)
-		if err != nil || !e.back.Equal(c.want) {
-			t.Errorf("%s: %v, %v, want %v", name, e.back, err, c.want)
+		e, err := push.ReadEnvelope(c.message)
+		if err != nil || !e.Back.Equal(c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, e.Back, err, c.want)
 		}
 	}
 }
@@ -44,7 +46,7 @@ func TestWentBack(t *testing.T) {
 // Every job is looked at: nothing is copied for it.
 func TestAFirstVisitAllocatesNothing(t *testing.T) {
 	job, v := &pulled{id: "n-1", message: message(0)}, new(visits)
-	if n := testing.AllocsPerRun(100, func() { _, _ = readEnvelope(job.message); v.note(job); v.take(job.id) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = push.ReadEnvelope(job.message); v.note(job); v.take(job.id) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -65,7 +67,7 @@ func BenchmarkVisit(b *testing.B) {
 	job, v := &pulled{id: "n-1", message: message(0)}, new(visits)
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = readEnvelope(job.message)
+		_, _ = push.ReadEnvelope(job.message)
 		v.note(job)
 		v.take(job.id)
 	}
