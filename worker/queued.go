@@ -130,21 +130,30 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 }
 
 // page answers a page of the jobs that a spot holds, and where the next one
-// begins, 0 at the end. What stays there meanwhile is not missed: a sorted set is
-// scanned, and a list read from the end that jobs are added to.
+// begins, 0 at the end. What stays there meanwhile is not missed, but for what a
+// worker that stops puts back: a sorted set is scanned, and of a list what is left
+// is counted from the end that jobs leave at, so that what is taken from anywhere
+// has some come twice.
 func (c *Control) page(ctx context.Context, s spot, position uint64) (jobs []found, next uint64, err error) {
 	if s.state == JobPending || s.state == JobActive {
-		ids, err := c.queue.LRange(ctx, s.key(), int64(position), int64(position)+queuedPage-1).Result()
+		left, err := c.queue.LLen(ctx, s.key()).Result()
+		if err != nil {
+			return nil, 0, fmt.Errorf("list what waits: %w", err)
+		}
+		if position > 0 && position < uint64(left) {
+			left = int64(position)
+		}
+		if left == 0 {
+			return nil, 0, nil
+		}
+		ids, err := c.queue.LRange(ctx, s.key(), -left, -max(1, left-queuedPage+1)).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
 		}
 		for _, id := range ids {
 			jobs = append(jobs, found{id: id})
 		}
-		if len(ids) == queuedPage {
-			next = position + queuedPage
-		}
-		return jobs, next, nil
+		return jobs, uint64(max(0, left-queuedPage)), nil
 	}
 	pairs, next, err := c.queue.ZScan(ctx, s.key(), position, "", queuedPage).Result()
 	if err != nil {

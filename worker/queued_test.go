@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,74 @@ func TestQueuedPages(t *testing.T) {
 		if _, _, err := r.control().Queued(t.Context(), worker.Selection{}, "99-x"); !errors.Is(err, push.ErrCursor) {
 			t.Errorf("%v", err)
 		}
+	})
+}
+
+// What is taken from a list while it is read moves what stays, and hides none of it.
+func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		const n = 650
+		stay := map[string]bool{}
+		for i := range n {
+			r.enqueue(to(fmt.Sprintf("n-%d", i)))
+			stay[fmt.Sprintf("n-%d", i)] = true
+		}
+		taken := 0
+		for cursor := ""; ; {
+			page, next, err := r.control().Queued(t.Context(), worker.Selection{}, cursor)
+			must(t, err)
+			for i, q := range page {
+				delete(stay, q.ID)
+				if i%2 == 0 && taken < 200 {
+					taken++
+					must(t, r.control().Cancel(t.Context(), q.ID))
+				}
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		if len(stay) > 0 || taken < 200 {
+			t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
+		}
+		if page, _, err := r.control().Queued(t.Context(), worker.Selection{}, "6-9000000000000000000"); err != nil || len(page) != 200 {
+			t.Errorf("from far beyond the end: %d, %v", len(page), err)
+		}
+	})
+}
+
+// A job that cannot be read, for its key's type or its length, is told of as such.
+func TestWhatCannotBeReadWaitsToo(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		queue := "asynq:{" + push.Default.Queue() + "}:"
+		r.enqueue(to("right"))
+		later := time.Now().Add(time.Hour)
+		for _, id := range []string{"scheduled", "typed"} {
+			n := to(id)
+			n.NotBefore = later
+			r.enqueue(n)
+		}
+		must(t, client.Set(t.Context(), queue+"t:strange", "x", 0).Err())
+		must(t, client.LPush(t.Context(), queue+"pending", "strange").Err())
+		must(t, client.HSet(t.Context(), queue+"t:long", "state", "retry", "msg", strings.Repeat("x", push.MaxEnvelopeSize+1)).Err())
+		must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "long"}).Err())
+		must(t, client.ZAdd(t.Context(), queue+"retry", redis.Z{Score: float64(later.Unix()), Member: "gone"}).Err())
+		must(t, client.Del(t.Context(), queue+"t:typed").Err())
+		must(t, client.Set(t.Context(), queue+"t:typed", "x", 0).Err())
+
+		all := r.queued(worker.Selection{})
+		if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != worker.ForSchedule {
+			t.Errorf("waiting: %+v", all)
+		}
+		if shares := r.shares(10); shares[worker.ForWorker].Count != 2 || shares[worker.ForSchedule].Count != 2 {
+			t.Errorf("%+v", shares)
+		}
+		if err := r.control().Cancel(t.Context(), "typed"); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+			t.Errorf("cancel what cannot be read: %v", err)
+		}
+		must(t, r.control().Cancel(t.Context(), "scheduled"))
 	})
 }
 
