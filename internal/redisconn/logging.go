@@ -23,8 +23,8 @@ func (l clientLog) Printf(ctx context.Context, format string, args ...any) {
 }
 
 // Quiet answers a logger whose lines are debug lines while one of the watches
-// tells of trouble. It is for those whose work fails meanwhile: the cause is told
-// already, once.
+// tells of trouble, or is about to look into it. It is for those whose work fails
+// meanwhile: the cause is told already, once.
 func Quiet(log *slog.Logger, watches ...*Watch) *slog.Logger {
 	return slog.New(quiet{log.Handler(), watches})
 }

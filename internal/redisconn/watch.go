@@ -23,6 +23,9 @@ const (
 	lookAgain = time.Second
 	// lookTimeout bounds a look.
 	lookTimeout = 5 * time.Second
+	// passingEvery lies between two lines about trouble that was over when it was
+	// looked at.
+	passingEvery = time.Minute
 )
 
 // WatchOptions say what a Watch tells.
@@ -52,8 +55,9 @@ type Watch struct {
 	mu      sync.Mutex
 	whole   condition
 	nodes   map[string]condition // those in trouble, unless the whole is
-	suspect bool                 // an error tells of trouble, and it was not looked at since
+	suspect error                // it tells of trouble, and it was not looked at since
 	cleared time.Time            // when a look found nothing behind such an error
+	passed  time.Time            // when such an error was told last
 }
 
 // Watch begins to watch the Redis.
@@ -123,20 +127,37 @@ func (w *Watch) look(ctx context.Context) Trouble {
 
 // found takes in what a look has found: what each node has answered.
 func (w *Watch) found(answers map[string]error, now time.Time) {
-	for _, c := range w.changes(answers, now) {
+	w.mu.Lock()
+	changes := w.changes(answers, now)
+	passing := w.clear(now)
+	w.mu.Unlock()
+	for _, c := range changes {
 		c.log(w.o.Log, w.cfg, now)
 	}
+	if passing != nil {
+		w.o.Log.Warn(w.o.Name+" did not do what it was told, and is well when looked at", "address", w.cfg.Address.String(), "error", explain(passing, w.cfg))
+	}
+}
+
+// clear drops the suspicion. It answers the error behind which there is nothing,
+// if it is to be told: whoever met it was quiet, as of trouble.
+func (w *Watch) clear(now time.Time) error {
+	err := w.suspect
+	w.suspect = nil
+	if err == nil || w.inTrouble() {
+		return nil
+	}
+	w.cleared = now
+	if !w.passed.IsZero() && now.Sub(w.passed) < passingEvery {
+		return nil
+	}
+	w.passed = now
+	return err
 }
 
 // changes takes in what each node has answered, and answers what there is to tell.
 func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	trouble, err := ofAll(answers)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.suspect && trouble == None {
-		w.cleared = now
-	}
-	w.suspect = false
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
 	if w.whole.trouble != None {
@@ -180,7 +201,7 @@ func (w *Watch) Status() Status {
 func (w *Watch) tells() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.suspect || w.inTrouble()
+	return w.suspect != nil || w.inTrouble()
 }
 
 func (w *Watch) inTrouble() bool { return w.whole.trouble != None || len(w.nodes) > 0 }
@@ -192,10 +213,10 @@ func (w *Watch) heard(err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.suspect || w.inTrouble() || time.Since(w.cleared) < lookAgain {
+	if w.suspect != nil || w.inTrouble() || time.Since(w.cleared) < lookAgain {
 		return
 	}
-	w.suspect = true
+	w.suspect = err
 	w.wake()
 }
 

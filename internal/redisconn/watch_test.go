@@ -3,6 +3,7 @@ package redisconn
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -119,8 +120,7 @@ func until(t *testing.T, f func() bool) {
 	}
 }
 
-// Trouble is over when it has not come again for a moment, and a command's error
-// behind which there was nothing is not heard again at once.
+// Trouble is over when it has not come again for a moment.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	at := func(seconds float64) time.Time {
@@ -141,10 +141,34 @@ func TestCondition(t *testing.T) {
 			t.Errorf("step %d: %+v", i, c)
 		}
 	}
-	w := &Watch{suspect: true, o: WatchOptions{Log: slog.New(slog.DiscardHandler)}}
-	w.found(map[string]error{"": nil}, at(7))
-	if w.suspect || !w.cleared.Equal(at(7)) {
-		t.Errorf("suspect %t, cleared %s", w.suspect, w.cleared)
+}
+
+// Of an error that tells of trouble, and behind which a look finds nothing, others
+// are quiet: it is told, once in a while.
+func TestPassingTrouble(t *testing.T) {
+	t.Parallel()
+	told := new(lines)
+	log := slog.New(slog.NewTextHandler(told, nil))
+	w := &Watch{o: WatchOptions{Name: "Redis", Log: log}, woken: make(chan struct{}, 1)}
+	others := Quiet(log, w)
+	begin := time.Now().Add(-time.Hour)
+	for i := range 130 { // a single one each second
+		w.heard(fmt.Errorf("write: i/o timeout %d", i))
+		others.Error("a loop fails")
+		now := begin.Add(time.Duration(i) * time.Second)
+		w.found(map[string]error{"": nil}, now)
+		if w.suspect != nil || !w.cleared.Equal(now) {
+			t.Fatalf("suspect %v, cleared %s", w.suspect, w.cleared)
+		}
+	}
+	text := told.String()
+	for _, says := range []string{"i/o timeout 0", "i/o timeout 60", "i/o timeout 120", "level=WARN", "Redis did not do what it was told, and is well when looked at"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("no %q in %s", says, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n != 3 {
+		t.Errorf("told %d times: %s", n, text)
 	}
 }
 
