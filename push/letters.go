@@ -60,7 +60,7 @@ func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 		if l.Attempts > record.Attempts {
 			l.Outcomes = Doubt(record.Outcomes)
 		}
-		_, err = r.Settle(ctx, l.ID, End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l})
+		_, err = r.Settle(ctx, l.ID, &End{State: Rejected, Outcomes: l.Outcomes, Error: l.Error, Letter: l})
 		return err
 	}
 	if err != nil && !errors.Is(err, ErrUnknownID) {

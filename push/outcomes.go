@@ -28,7 +28,7 @@ type OutcomeEvent struct {
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"at"`
 	// Targets are the last outcomes of each target, in the order of the targets; there
-	// may be none when nothing was sent.
+	// may be none when nothing was sent, or they cannot be read.
 	Targets []TargetOutcome `json:"targets"`
 }
 
@@ -64,8 +64,8 @@ func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n
 			State: State(field(e, "state")), Reason: field(e, "reason"), At: readInstant(e, "at"),
 		}
 		events[i].Attempts, _ = strconv.Atoi(field(e, "attempts"))
-		if err := json.Unmarshal([]byte(field(e, "targets")), &events[i].Targets); err != nil {
-			return nil, fmt.Errorf("read %s: %s: %w", outcomesWhat, e.ID, err)
+		if json.Unmarshal([]byte(field(e, "targets")), &events[i].Targets) != nil || events[i].Targets == nil {
+			events[i].Targets = []TargetOutcome{} // an error would hold up what came with it, for ever
 		}
 	}
 	return events, nil
@@ -88,8 +88,8 @@ func (o *Outcomes) Oldest(ctx context.Context, group string) (time.Time, error) 
 
 // WithOutcomes answers records that tell of each end in the stream of the Outcomes,
 // where about as many as kept stay; 0 tells nothing. On one Redis they do so in the
-// step of the end itself, on a Cluster just before, so that a crash in between may
-// have an end told twice.
+// step of the end itself, on a Cluster just before, so that an end may be told twice
+// that a crash, or a Redis that fails, has kept from being recorded.
 func (r *Records) WithOutcomes(kept int) *Records {
 	own := *r
 	own.outcomes = newStream(r.client, r.prefix, outcomesName, outcomesWhat, kept)
@@ -108,7 +108,7 @@ func targetsText(outcomes []TargetOutcome) (string, error) {
 }
 
 // tellBefore tells of an end that is about to be recorded, on a Cluster.
-func (r *Records) tellBefore(ctx context.Context, id string, e End, targets string, at time.Time) error {
+func (r *Records) tellBefore(ctx context.Context, id string, e *End, targets string, at time.Time) error {
 	record, err := r.Lookup(ctx, id)
 	if err != nil && err != ErrUnknownID || err == nil && record.State.Ended() {
 		return err

@@ -190,11 +190,14 @@ type End struct {
 	DeadTokens int
 	// Letter is kept when the State is dead.
 	Letter *Letter
+
+	told bool // on a Cluster, of an end that may not be recorded yet
 }
 
 // Settle ends the notification, and counts it. A second call for the same one
-// changes nothing, and answers false.
-func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
+// changes nothing, and answers false. After an error it is to be called again with
+// the same End.
+func (r *Records) Settle(ctx context.Context, id string, e *End) (bool, error) {
 	letter := []byte{}
 	if e.State.Dead() && e.Letter != nil {
 		var err error
@@ -212,8 +215,11 @@ func (r *Records) Settle(ctx context.Context, id string, e End) (bool, error) {
 		now := time.Now()
 		if OneRedis(r.client) {
 			args = append(args, r.outcomes.kept, e.reason(), written(now), targets)
-		} else if err := r.tellBefore(ctx, id, e, targets, now); err != nil {
-			return false, err
+		} else if !e.told {
+			if err := r.tellBefore(ctx, id, e, targets, now); err != nil {
+				return false, err
+			}
+			e.told = true
 		}
 	}
 	reply, err := r.run(ctx, "settle", id, args...)

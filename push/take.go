@@ -279,7 +279,7 @@ func (r *Records) endTaken(ctx context.Context, id string, note takingNote, text
 // settleTaken ends what was taken, and answers the outcomes with which it has
 // ended: they, and the state, may be somebody else's who was faster.
 func (r *Records) settleTaken(ctx context.Context, t *Taken, end End) ([]TargetOutcome, error) {
-	first, err := r.Settle(ctx, t.ID, end)
+	first, err := r.Settle(ctx, t.ID, &end)
 	if err != nil {
 		return nil, err
 	}

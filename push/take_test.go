@@ -68,7 +68,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			meanwhile := redistest.Connect(t, &own)
 			meanwhile.AddHook(&before{word: c.word, do: func() {
 				end := push.End{State: push.Expired}
-				if first, err := records.Settle(t.Context(), c.id, end); err != nil || !first {
+				if first, err := records.Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
@@ -99,7 +99,7 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
 			}
 		}
-		if _, err := records.Settle(t.Context(), "tried", push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{{Kind: "delivered"}}}); err != nil {
+		if _, err := records.Settle(t.Context(), "tried", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{{Kind: "delivered"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if noted, err := records.Attempt(t.Context(), "tried", 4, 4, []push.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {

@@ -31,14 +31,14 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		"expires after the end": {
 			ttl: time.Second,
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := r.records.Settle(t.Context(), "late", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered,
 		},
 		"is refused after the end": {
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := r.records.Settle(t.Context(), "late", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered, apns: 1,

@@ -295,7 +295,7 @@ func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	}
 	first := false
 	err := h.persist(ctx, func() (err error) {
-		first, err = h.Records.Settle(ctx, d.ID, end)
+		first, err = h.Records.Settle(ctx, d.ID, &end)
 		return err
 	})
 	switch {

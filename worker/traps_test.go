@@ -33,7 +33,7 @@ func TestTenThousandAndOneDeadLetters(t *testing.T) {
 			for i := g; i < letters; i += 64 {
 				id := fmt.Sprintf("dead-%d", i)
 				end := push.End{State: push.Rejected, Letter: &push.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
-				if first, err := records.Settle(context.Background(), id, end); err != nil || !first {
+				if first, err := records.Settle(context.Background(), id, &end); err != nil || !first {
 					t.Errorf("%s: %t, %v", id, first, err)
 				}
 			}

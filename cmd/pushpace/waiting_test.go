@@ -127,7 +127,7 @@ func TestRequeueManyLetters(t *testing.T) {
 		s.client.LRem(t.Context(), queue+"pending", 0, id)
 		s.client.Del(t.Context(), queue+"t:"+id)
 		letter := &push.Letter{ID: id, State: push.Rejected, Reason: reason, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-		if _, err := records.Settle(t.Context(), id, push.End{State: push.Rejected, Letter: letter}); err != nil {
+		if _, err := records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter}); err != nil {
 			t.Fatal(err)
 		}
 	}

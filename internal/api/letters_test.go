@@ -24,7 +24,7 @@ func (r *rig) bury(id string) {
 		r.t.Fatal(err)
 	}
 	letter := &push.Letter{ID: id, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	if _, err := r.options.Records.Settle(r.t.Context(), id, push.End{State: push.Rejected, Letter: letter}); err != nil {
+	if _, err := r.options.Records.Settle(r.t.Context(), id, &push.End{State: push.Rejected, Letter: letter}); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -114,7 +114,7 @@ func TestStatusOfUnsent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("late", "ada"))
-	if _, err := r.options.Records.Settle(t.Context(), "late", push.End{State: push.Expired, Outcomes: []push.TargetOutcome{{}}}); err != nil {
+	if _, err := r.options.Records.Settle(t.Context(), "late", &push.End{State: push.Expired, Outcomes: []push.TargetOutcome{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	var status worker.Status

@@ -1,0 +1,69 @@
+package push_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An event that cannot be read whole comes without its targets, and holds up none
+// of those that come with it.
+func TestAnEventThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
+			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: "pushpace:outcomes", Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		events, err := push.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
+		if err != nil || len(events) != 4 {
+			t.Fatalf("%+v, %v", events, err)
+		}
+		for i, e := range events {
+			if e.ID != fmt.Sprint(i) || e.Targets == nil || (len(e.Targets) == 1) != (i == 0) {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}
+
+// On a Cluster an end that is tried again and again is told once.
+func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
+	t.Parallel()
+	node := redistest.StartCluster(t, 1)[0]
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}})
+	t.Cleanup(func() { _ = client.Close() })
+	spoil := func(count string) {
+		t.Helper()
+		for shard := range 16 {
+			if err := client.HSet(t.Context(), fmt.Sprintf("pushpace:{records-%d}:counts", shard), "delivered", count).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	records := push.NewRecords(client, "", 0).WithOutcomes(100)
+	n := order("tried", func(*push.Notification) {})
+	if err := records.Arrive(t.Context(), n, n.Priority.Queue()); err != nil {
+		t.Fatal(err)
+	}
+	end := push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
+	spoil("abc")
+	for range 3 {
+		if _, err := records.Settle(t.Context(), n.ID, &end); err == nil {
+			t.Fatal("it is recorded in spite of its count")
+		}
+	}
+	spoil("0")
+	if first, err := records.Settle(t.Context(), n.ID, &end); err != nil || !first {
+		t.Errorf("%t, %v", first, err)
+	}
+	if n := client.XLen(t.Context(), "pushpace:outcomes").Val(); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
