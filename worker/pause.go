@@ -180,7 +180,7 @@ func (r *route) told(p Pause) {
 }
 
 // lift ends the pause, if it is one of those, and has the next push show whether
-// the provider takes it.
+// the provider takes it: until then nothing is wrong.
 func (r *route) lift(which func(Pause) bool) {
 	r.mu.Lock()
 	if which(r.pause.Pause) {
@@ -188,6 +188,7 @@ func (r *route) lift(which func(Pause) bool) {
 	}
 	r.mu.Unlock()
 	r.spike.reset()
+	r.failures.end()
 	r.breaker.probe()
 }
 

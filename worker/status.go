@@ -22,7 +22,8 @@ type RouteStatus struct {
 	// Held is about how many this worker has put back because the route is closed.
 	Held    int          `json:"held"`
 	Breaker BreakerState `json:"breaker"`
-	// Trouble is why the breaker is not closed; zero when it is.
+	// Trouble is why the breaker is not closed; zero when it is, or this worker has
+	// seen no failure.
 	Trouble Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, empty for none, and Until when it
 	// ends, zero when it has no end.
@@ -71,9 +72,10 @@ func (r *route) status(now time.Time) RouteStatus {
 			s.CredentialEnds = at.UTC()
 		}
 	}
-	if s.Breaker, _ = r.breaker.state(now); s.Breaker != BreakerClosed {
-		s.Trouble = r.failures.last()
-		s.Trouble.Since, s.Trouble.Next = s.Trouble.Since.UTC(), now.Add(r.left(now)).UTC()
+	s.Breaker, _ = r.breaker.state(now)
+	if trouble := r.failures.last(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
+		s.Trouble = trouble
+		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(r.left(now)).UTC()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

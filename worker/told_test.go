@@ -152,3 +152,30 @@ func TestAheadBy(t *testing.T) {
 		}
 	}
 }
+
+// What keeps to another worker's pause has seen no trouble of its own, and what an
+// operator has tried again has none until a push shows it.
+func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
+	t.Parallel()
+	o := &Options{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: identified("a")}}}
+	o.setDefaults()
+	r, now := newRoutes(o)["shop"][push.APNs], time.Now()
+	r.keep(Pause{App: "shop", Platform: push.APNs, Reason: "QUOTA_EXCEEDED", Until: now.Add(time.Hour)}, true, now)
+	r.breaker.trip()
+	if s := r.status(now); s.Pause == "" || s.Breaker == BreakerClosed || s.Trouble != (Trouble{}) {
+		t.Errorf("of another worker's pause: %+v", s)
+	}
+	down := providers.Outcome{Kind: providers.Retry, Reason: "ServiceUnavailable", Concerns: providers.ConcernsProvider}
+	r.note(now, down)
+	if s := r.status(now); s.Trouble.Reason != down.Reason || s.Trouble.Since.IsZero() || s.Trouble.Next.IsZero() {
+		t.Errorf("after a failure: %+v", s)
+	}
+	r.lift(func(Pause) bool { return true })
+	if s := r.status(now); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
+		t.Errorf("tried again: %+v", s)
+	}
+	r.note(now, down)
+	if s := r.status(now); s.Trouble.Failures != 1 {
+		t.Errorf("after another failure: %+v", s)
+	}
+}

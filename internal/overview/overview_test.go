@@ -30,7 +30,7 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 			worker.RouteStatus{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: worker.BreakerOpen, Trouble: trouble(0, "first")},
 			worker.RouteStatus{App: "shop", Platform: push.APNs, Breaker: worker.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
 		),
-		snapshot(worker.RouteStatus{App: "shop", Platform: push.FCM, Breaker: worker.BreakerClosed}),
+		snapshot(worker.RouteStatus{App: "shop", Platform: push.FCM, Breaker: worker.BreakerHalfOpen}), // which tries it again
 	})
 	want := []Provider{
 		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},

@@ -59,7 +59,7 @@ func (p *Provider) add(r worker.RouteStatus) {
 	p.InFlight += r.InFlight
 	p.Queued += r.Queued
 	p.Workers++
-	if r.Breaker != worker.BreakerClosed || r.Pause != "" {
+	if r.Trouble.Reason != "" || r.Pause != "" {
 		p.Troubled++
 	}
 	if before := p.Trouble.Since; !r.Trouble.Since.IsZero() && (before.IsZero() || r.Trouble.Since.Before(before)) {
