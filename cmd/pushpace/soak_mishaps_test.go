@@ -235,6 +235,6 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 		s.broken = append(s.broken, "pushpace:{shop/"+id+"}:sent")
 		s.mu.Unlock()
 		n := &push.Notification{ID: id, App: "shop", User: id, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
-		s.beside.Go(func() { s.handToTheEnd(t, n, s.enqueue) }) // what Redis has got it does, though nobody waits for it
+		s.beside.Go(func() { s.hand(t, n, s.enqueue) }) // what Redis has got it does, though nobody waits for it
 	}
 }

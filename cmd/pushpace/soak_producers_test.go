@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"testing"
@@ -14,43 +15,41 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func (s *soak) enqueue(ctx context.Context, n *push.Notification) bool {
+func (s *soak) enqueue(ctx context.Context, n *push.Notification) error {
 	_, err := push.NewProducer(s.client, "", 0).Enqueue(ctx, n)
-	return err == nil
+	return err
 }
 
-func (s *soak) post(_ context.Context, n *push.Notification) bool {
+func (s *soak) post(_ context.Context, n *push.Notification) error {
 	text, err := json.Marshal(n)
 	if err != nil {
-		return false
+		return err
 	}
-	status, _ := s.call(http.MethodPost, "/v1/notifications", string(text))
-	return status == http.StatusOK || status == http.StatusAccepted
+	if status, answer := s.call(http.MethodPost, "/v1/notifications", string(text)); status != http.StatusOK && status != http.StatusAccepted {
+		return fmt.Errorf("%d: %s", status, answer)
+	}
+	return nil
 }
 
-// hand hands a notification over until it is taken, and notes that.
-func (s *soak) hand(ctx context.Context, n *push.Notification, take func(context.Context, *push.Notification) bool) {
-	for ctx.Err() == nil {
-		if take(ctx, n) {
-			s.mu.Lock()
-			s.accepted[n.ID] = true
-			s.mu.Unlock()
-			return
+// hand hands a notification over until it is taken, within a minute, and notes that.
+func (s *soak) hand(t *testing.T, n *push.Notification, take func(context.Context, *push.Notification) error) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		err := take(ctx, n)
+		if err == nil {
+			break
 		}
 		select {
 		case <-ctx.Done():
+			t.Errorf("%s is not accepted: %v", n.ID, err)
+			return
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-// handToTheEnd is hand for what must be taken within a minute.
-func (s *soak) handToTheEnd(t *testing.T, n *push.Notification, take func(context.Context, *push.Notification) bool) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if s.hand(ctx, n, take); ctx.Err() != nil {
-		t.Errorf("%s is not accepted", n.ID)
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted[n.ID] = true
 }
 
 // take is the next notification, after the providers were told what is odd of it.
@@ -90,7 +89,7 @@ func (s *soak) produce(ctx context.Context, t *testing.T) {
 		if i%3 == 0 {
 			take = s.post
 		}
-		s.handToTheEnd(t, s.take(), take)
+		s.hand(t, s.take(), take)
 	}
 }
 

@@ -257,7 +257,7 @@ func (s *soak) rest(t *testing.T) {
 			ID: fmt.Sprint("last-", i), App: "shop", User: fmt.Sprint("user-", i), Category: rare, Title: "hello", TTL: push.Duration(3 * time.Second),
 			Targets: []push.Target{{Platform: push.FCM, Token: fmt.Sprint("last-", i)}},
 		}
-		s.handToTheEnd(t, n, s.enqueue)
+		s.hand(t, n, s.enqueue)
 	}
 	s.settled(t)
 	for _, w := range append(s.workers, s.api) {
