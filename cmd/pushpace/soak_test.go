@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
 )
 
 // Everything goes wrong at once: workers, producers and Redis are killed, frozen
@@ -232,12 +234,15 @@ func (s *soak) auditInMotion(ctx context.Context) {
 		case <-tick.C:
 		}
 		status, out := s.program(20*time.Second, nil, "audit", "--json")
+		if status != exitDone && status != exitViolated {
+			continue // Redis may be away
+		}
+		var audit worker.Audit
+		err := json.Unmarshal([]byte(out), &audit)
 		s.mu.Lock()
-		switch status { // Redis may be away
-		case exitDone:
-			s.audits++
-		case exitViolated:
-			s.audits++
+		s.audits++
+		// jobs that nobody has accepted are queued too
+		if err != nil || status == exitViolated && (audit.Difference > 0 || -audit.Difference > audit.InFlight+int64(s.hostile)) {
 			s.wolves = append(s.wolves, out)
 		}
 		s.mu.Unlock()
