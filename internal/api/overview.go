@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -14,28 +16,61 @@ import (
 // cost Redis as much as one.
 const overviewFresh = time.Second
 
-// A lookout keeps the last overview for a moment. Its zero value has none.
+// A lookout keeps the last overview for a moment, and has all who ask meanwhile
+// share the read under way. Its zero value has none.
 type lookout struct {
+	reads singleflight.Group
+
 	mu   sync.Mutex
 	last *overview.Overview
+	at   time.Time // when it was read, all of it
 }
 
-func (l *lookout) read(ctx context.Context, r *overview.Reader) (*overview.Overview, error) {
+// read answers an overview that is fresh. A read may take as long as a request, and
+// goes on when who asked first is gone.
+func (l *lookout) read(ctx context.Context, timeout time.Duration, read func(context.Context) (*overview.Overview, error)) (*overview.Overview, error) {
+	if o := l.fresh(); o != nil {
+		return o, nil
+	}
+	shared := l.reads.DoChan("", func() (any, error) {
+		if o := l.fresh(); o != nil {
+			return o, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		o, err := read(ctx)
+		if err == nil {
+			l.keep(o)
+		}
+		return o, err
+	})
+	select {
+	case done := <-shared:
+		o, _ := done.Val.(*overview.Overview)
+		return o, done.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *lookout) fresh() *overview.Overview {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last != nil && time.Since(l.last.At) < overviewFresh {
-		return l.last, nil
+	if time.Since(l.at) >= overviewFresh {
+		return nil
 	}
-	o, err := r.Read(ctx)
-	if err == nil {
-		l.last = o
-	}
-	return o, err
+	return l.last
+}
+
+func (l *lookout) keep(o *overview.Overview) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last, l.at = o, time.Now()
 }
 
 // overview tells how everything is.
 func (a *API) overview(ctx context.Context, _ *call) (reply, error) {
-	o, err := a.lookout.read(ctx, a.o.Overview)
+	o, err := a.lookout.read(ctx, a.o.HTTP.Timeout, a.o.Overview.Read)
 	return reply{http.StatusOK, o}, err
 }
 
