@@ -75,7 +75,11 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 				errs = append(errs, c.strange(http.StatusOK))
 				continue
 			}
-			errs = append(errs, map[string]error{"done": nil, "unknown": unknown, "ended": worker.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome])
+			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": worker.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome]
+			if !known {
+				err = c.strange(http.StatusOK)
+			}
+			errs = append(errs, err)
 		}
 	}
 	return errs

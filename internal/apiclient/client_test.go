@@ -198,3 +198,21 @@ func TestTLS(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// What became of one of several is known by its word; another word, as of a later
+// API, is not taken for done.
+func TestOutcomesOfSeveral(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{}]}`)
+	})
+	errs := c.CancelEach(t.Context(), []string{"a", "b", "c", "d", "e"})
+	if len(errs) != 5 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
+		t.Fatalf("%v", errs)
+	}
+	for _, err := range errs[2:] {
+		if err == nil || !strings.Contains(err.Error(), "not as pushpace's API does") {
+			t.Errorf("%v", err)
+		}
+	}
+}
