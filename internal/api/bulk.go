@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
@@ -18,13 +19,23 @@ type wantedIDs struct {
 	IDs []string `json:"ids"`
 }
 
-func readIDs(c *call) ([]string, error) {
+// maxLetterID bounds the ID of a dead letter, in bytes. That of a job that was no
+// notification is whatever it was put on the queue by.
+const maxLetterID = 4096
+
+// readIDs reads IDs each of which can be one.
+func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 	var w wantedIDs
 	if err := push.ParseStrictly(c.body, &w); err != nil {
 		return nil, err
 	}
 	if len(w.IDs) == 0 || len(w.IDs) > maxIDs {
 		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", maxIDs)}})
+	}
+	for i, id := range w.IDs {
+		if !valid(id) {
+			return nil, invalid([]fault{{"/ids/" + strconv.Itoa(i), "cannot be an ID"}})
+		}
 	}
 	return w.IDs, nil
 }
@@ -84,7 +95,7 @@ func (a *API) each(c *call, what string, ids []string, errs []error) reply {
 
 // cancelEach ends notifications that wait.
 func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c)
+	ids, err := readIDs(c, push.ValidID)
 	if err != nil {
 		return reply{}, err
 	}
@@ -93,7 +104,7 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 
 // requeueEach has dead letters' notifications sent again.
 func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c)
+	ids, err := readIDs(c, func(id string) bool { return id != "" && len(id) <= maxLetterID })
 	if err != nil {
 		return reply{}, err
 	}

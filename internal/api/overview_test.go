@@ -55,7 +55,12 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 		r.do(http.StatusForbidden, viewerToken, "POST", path, body)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[]}`)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, maxIDs)+`"a"]}`)
+		if text := r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":["a","`+strings.Repeat("b", maxLetterID+1)+`"]}`).text; !strings.Contains(text, `"/ids/1"`) || len(text) > 1000 {
+			t.Errorf("%s", text)
+		}
 	}
+	r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/cancellations", `{"ids":["a\u0000b"]}`)
+	r.do(http.StatusOK, operatorToken, "POST", "/v1/requeues", `{"ids":["a\u0000b"]}`)     // of a job that somebody else has put there
 	for _, want := range []string{"done done done unknown", "ended ended ended unknown"} { // again
 		var answer struct{ Results []done }
 		r.do(http.StatusOK, operatorToken, "POST", "/v1/cancellations", body).into(t, &answer)
