@@ -52,7 +52,8 @@ var ErrNoLetter = errors.New("there is no dead letter with this ID")
 // for each ID of a letter. When it was accepted as a notification, by a newer
 // producer, say, that ends as rejected instead, and when the letter has more
 // attempts than are recorded, as one that may have been sent; a job on another
-// queue than the notification's is not that.
+// queue than the notification's is not that. The letter then has the state in which
+// it ends.
 func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
 	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {

@@ -265,9 +265,7 @@ func (p *Producer) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	if taken.note != "" {
-		_ = p.records.note(ctx, "leave", id, taken.note) // else it takes a little longer
-	}
+	_ = p.records.Leave(ctx, taken) // else it takes a little longer
 	return nil
 }
 

@@ -39,8 +39,8 @@ type takingNote struct {
 }
 
 // Taken is a notification that was taken from the queue, and has ended. What it
-// holds of its user's limits is to be given back: then it is Freed. Until then a
-// worker comes to do it.
+// holds of its user's limits is to be given back: then a worker has it Freed. Until
+// then one comes to do it.
 type Taken struct {
 	ID, App, User, Category string // App and User are empty when nobody knows them
 	// State is the one in which it has ended.
@@ -63,11 +63,16 @@ var takeScript = redis.NewScript(takeSource)
 const takeGrace = 2 * time.Second
 
 func (r *Records) note(ctx context.Context, op, id, note string) error {
-	err := takeScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds()).Err()
+	_, err := r.onNotes(ctx, op, id, note)
+	return err
+}
+
+func (r *Records) onNotes(ctx context.Context, op, id, note string) ([]any, error) {
+	reply, err := takeScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds()).Slice()
 	if err != nil {
-		return fmt.Errorf("note of a notification that is taken from the queue: %w", err)
+		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
 	}
-	return nil
+	return reply, nil
 }
 
 func (r *Records) takenKeys() []string {
@@ -309,12 +314,22 @@ func endOf(outcomes []TargetOutcome, state State) End {
 	return end
 }
 
-// Freed tells that what the notification held is given back.
-func (r *Records) Freed(ctx context.Context, t *Taken) error {
+// Freed tells that what the notification held is given back. It answers whether
+// nobody has told so before.
+func (r *Records) Freed(ctx context.Context, t *Taken) (first bool, err error) {
+	if t.note == "" {
+		return t.First, nil
+	}
+	reply, err := r.onNotes(ctx, "drop", t.ID, t.note)
+	return len(reply) > 0, err
+}
+
+// Leave leaves the notification to the workers, which look at it at once.
+func (r *Records) Leave(ctx context.Context, t *Taken) error {
 	if t.note == "" {
 		return nil
 	}
-	return r.note(ctx, "drop", t.ID, t.note)
+	return r.note(ctx, "leave", t.ID, t.note)
 }
 
 // Abandoned answers notifications that somebody has taken from the queue and not

@@ -15,6 +15,7 @@ elseif op == 'drop' then
   if redis.call('HGET', notes, id) == note then
     redis.call('HDEL', notes, id)
     redis.call('ZREM', due, id)
+    return {1}
   end
 elseif op == 'leave' then -- to the workers, at once
   if redis.call('HGET', notes, id) == note then redis.call('ZADD', due, at(now), id) end

@@ -43,13 +43,12 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	if err != nil {
 		return err
 	}
-	h.endedByAnother(ctx, taken)
 	if request := h.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
 		// a place among those who wait: what it was admitted with is not inherited
 		if err := h.Limiter.Inherit(ctx, request, older); err != nil {
 			return err
 		}
-		return h.Records.Freed(ctx, taken)
+		return h.freed(ctx, taken)
 	}
 	return h.free(ctx, taken)
 }

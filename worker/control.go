@@ -46,21 +46,24 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	moved, err := c.free(ctx, taken)
+	moved, err := c.giveBack(ctx, taken)
 	if err == nil {
 		c.Wake(ctx, moved)
 	}
+	_ = c.records.Leave(ctx, taken) // else it is counted a little later
 	return nil
 }
 
-// free gives back what a notification holds that was taken from the queue. It
-// answers who has come forward.
-func (c *Control) free(ctx context.Context, t *push.Taken) (moved []throttle.Booking, err error) {
-	if scopes := c.limits.Scopes(t.User, t.Category); t.User != "" && len(scopes) > 0 {
-		moved, err = c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: t.ID, Scopes: scopes, Used: t.Used})
-		if err != nil {
-			return nil, fmt.Errorf("its slot: %w", err)
-		}
+// giveBack gives back what a notification holds that was taken from the queue,
+// which changes nothing the second time. It answers who has come forward.
+func (c *Control) giveBack(ctx context.Context, t *push.Taken) ([]throttle.Booking, error) {
+	scopes := c.limits.Scopes(t.User, t.Category)
+	if t.User == "" || len(scopes) == 0 {
+		return nil, nil
 	}
-	return moved, c.records.Freed(ctx, t)
+	moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: t.ID, Scopes: scopes, Used: t.Used})
+	if err != nil {
+		return nil, fmt.Errorf("its slot: %w", err)
+	}
+	return moved, nil
 }

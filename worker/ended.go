@@ -26,7 +26,7 @@ func (h *handler) ended(ctx context.Context, d *delivery, state push.State) {
 }
 
 // endedByAnother is ended for a notification that was taken from the queue: by a
-// newer one, or a producer's cancel.
+// newer one, or a cancel.
 func (h *handler) endedByAnother(ctx context.Context, t *push.Taken) {
 	h.Observer.Ended(t.State)
 	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))

@@ -2,13 +2,17 @@ package worker_test
 
 import (
 	"log/slog"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // At the level debug the log has one line for each notification that ends, and
@@ -40,5 +44,39 @@ func TestDebugTellsOfEachEnd(t *testing.T) {
 				t.Errorf("a token is in the log: %s", log.text())
 			}
 		}
+	})
+}
+
+// Each end is counted once, by whomever it came about.
+func TestEachEndIsCounted(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r.enqueue(to("spoiled"))
+		const key = "asynq:{pushpace-default}:t:spoiled"
+		message, err := client.HGet(t.Context(), key, "msg").Bytes()
+		must(t, err)
+		const payload = 2 // of asynq's message: the last one counts
+		message = protowire.AppendString(protowire.AppendTag(message, payload, protowire.BytesType), "{")
+		must(t, client.HSet(t.Context(), key, "msg", message).Err())
+		r.start()
+		r.enqueue(to("sent"))
+		r.settled(2)
+		for _, id := range []string{"by a producer", "by an operator"} {
+			n := to(id)
+			n.NotBefore = time.Now().Add(time.Hour)
+			r.enqueue(n)
+		}
+		must(t, r.producer.Cancel(t.Context(), "by a producer"))
+		must(t, r.control().Cancel(t.Context(), "by an operator"))
+		r.enqueue(collapsing("older", ""))
+		r.deferred("older")
+		r.enqueue(collapsing("newer", ""))
+		wait(t, func() bool { return client.ZCard(t.Context(), "pushpace:{taken}:due").Val() == 0 })
+		want := map[push.State]int{push.Delivered: 1, push.Rejected: 1, push.Cancelled: 2, push.Superseded: 1}
+		wait(t, func() bool {
+			r.seen.mu.Lock()
+			defer r.seen.mu.Unlock()
+			return maps.Equal(r.seen.ended, want)
+		})
 	})
 }

@@ -67,16 +67,16 @@ func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) e
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	visits, _ := asynq.GetRetryCount(ctx)
-	err := h.Records.SetAside(ctx, &push.Letter{
+	letter := &push.Letter{
 		ID: id, State: push.Malformed, Reason: reason, Attempts: visits, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: queue, Job: task.Payload(),
-	})
-	if err != nil {
+	}
+	if err := h.Records.SetAside(ctx, letter); err != nil {
 		return later(err)
 	}
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue), slog.String("reason", reason))
-	h.Observer.Ended(push.Malformed)
-	h.traceEnd(ctx, push.Malformed)
+	h.Observer.Ended(letter.State)
+	h.traceEnd(ctx, letter.State)
 	return nil
 }
 

@@ -39,9 +39,6 @@ func (h *handler) freeAbandoned(ctx context.Context) error {
 	for {
 		taken, more, failed := h.Records.Abandoned(ctx, freeMost)
 		for _, t := range taken {
-			if t.First {
-				h.endedByAnother(ctx, t)
-			}
 			if err := h.free(ctx, t); failed == nil {
 				failed = err
 			}
@@ -54,7 +51,20 @@ func (h *handler) freeAbandoned(ctx context.Context) error {
 
 // free gives back what a notification holds, and wakes who comes forward by it.
 func (h *handler) free(ctx context.Context, t *push.Taken) error {
-	moved, err := h.control.free(ctx, t)
+	moved, err := h.control.giveBack(ctx, t)
 	h.wake(moved)
+	if err != nil {
+		return err
+	}
+	return h.freed(ctx, t)
+}
+
+// freed tells that nothing of the notification is left to give back. That is when
+// its end is counted: once, by one of the workers, whoever has taken it.
+func (h *handler) freed(ctx context.Context, t *push.Taken) error {
+	first, err := h.Records.Freed(ctx, t)
+	if first {
+		h.endedByAnother(ctx, t)
+	}
 	return err
 }

@@ -83,11 +83,11 @@ func (p *puller) setAside(ctx context.Context, job unfit) {
 // keepAside keeps a job that is in hand as a dead letter, and takes it out of
 // asynq's sets.
 func (h *handler) keepAside(ctx context.Context, job unfit) error {
-	err := h.Records.SetAside(ctx, &push.Letter{
+	letter := &push.Letter{
 		ID: job.id, State: push.Malformed, Reason: string(job.reason), Error: job.why,
 		At: time.Now().UTC(), Queue: job.queue, Job: []byte(job.message),
-	})
-	if err != nil {
+	}
+	if err := h.Records.SetAside(ctx, letter); err != nil {
 		return err
 	}
 	pipe := h.Queue.TxPipeline()
@@ -99,7 +99,7 @@ func (h *handler) keepAside(ctx context.Context, job unfit) error {
 	}
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.id), slog.String("queue", job.queue),
 		slog.String("reason", string(job.reason)), slog.String("error", job.why))
-	h.Observer.Ended(push.Malformed)
+	h.Observer.Ended(letter.State)
 	return nil
 }
 
