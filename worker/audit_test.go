@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker"
 )
 
 // In motion the sums are balanced at each look: with producers, some of them for
@@ -77,6 +78,9 @@ func TestTheListOfQueuesIsPutBack(t *testing.T) {
 		must(t, client.Del(t.Context(), "asynq:queues").Err())
 		if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
 			t.Errorf("%+v, %v", audit, err)
+		}
+		if status, err := r.control().Status(t.Context(), "later"); err != nil || status.Job != "scheduled" || status.Waits.For != worker.ForSchedule {
+			t.Errorf("%+v, %v", status, err)
 		}
 		r.start()
 		wait(t, func() bool { return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(push.Queues())) })

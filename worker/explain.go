@@ -67,17 +67,17 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 			}
 		}
 	}
+	if at.workers, err = ReadSnapshots(ctx, c.queue, c.records.Prefix()); err != nil {
+		return nil, err
+	}
 	if at.n != nil {
-		list, err := c.Pauses(ctx)
+		list, err := c.PausesSeen(ctx, at.workers)
 		if err != nil {
 			return nil, err
 		}
 		s.Paused = slices.DeleteFunc(list, func(p Standing) bool { return !p.matches(at.n, record.Outcomes) })
 		at.pauses = s.Paused
 		at.slot = c.slotOf(ctx, at.n)
-	}
-	if at.workers, err = ReadSnapshots(ctx, c.queue, c.records.Prefix()); err != nil {
-		return nil, err
 	}
 	s.Waits = at.waits()
 	return s, nil
@@ -91,7 +91,13 @@ func (c *Control) look(ctx context.Context, id string) (*push.Record, *asynq.Tas
 		return record, nil, err
 	}
 	info, err := c.inspector.GetTaskInfo(record.Queue, id)
-	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
+		if err := c.queue.SAdd(ctx, "asynq:queues", record.Queue).Err(); err != nil {
+			return nil, nil, fmt.Errorf("look for the job: %w", err)
+		}
+		info, err = c.inspector.GetTaskInfo(record.Queue, id)
+	}
+	if errors.Is(err, asynq.ErrTaskNotFound) {
 		record, err = c.records.Lookup(ctx, id) // it may just have ended
 		return record, nil, err
 	}
@@ -308,10 +314,8 @@ func (c *circumstances) open() []push.Platform {
 		return nil
 	}
 	for i, t := range c.n.Targets {
-		if i < len(c.record.Outcomes) {
-			if o := resumed(c.record.Outcomes[i]); !o.open() {
-				continue
-			}
+		if i < len(c.record.Outcomes) && !c.record.Outcomes[i].Open() {
+			continue
 		}
 		if !slices.Contains(left, t.Platform) {
 			left = append(left, t.Platform)

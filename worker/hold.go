@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 )
@@ -33,12 +32,7 @@ func (h *handler) hold(d *delivery) bool {
 // neither an attempt nor a slot. Those who wait behind the slot are not woken:
 // the next one is likely to stand back too.
 func (h *handler) standBack(ctx context.Context, d *delivery) error {
-	if request := h.request(d); len(request.Scopes) > 0 {
-		request.Used = d.taken()
-		if _, err := h.Limiter.Cancel(ctx, request); err != nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
-		}
-	}
+	h.freeSlot(ctx, d, d.taken())
 	h.remember(ctx, d)
 	return paused(h.heldFor(d))
 }

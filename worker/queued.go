@@ -91,7 +91,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 	if err != nil {
 		return nil, "", err
 	}
-	pauses, err := c.Pauses(ctx)
+	pauses, err := c.operators(ctx)
 	if err != nil {
 		return nil, "", err
 	}

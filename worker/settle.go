@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // An outcome is what is known of one target.
@@ -338,16 +339,21 @@ func (h *handler) endedTaken(ctx context.Context, d *delivery) bool {
 // giveBack returns the slot of a notification. What it was admitted with stays
 // when that is used: a provider has taken it, or may have.
 func (h *handler) giveBack(ctx context.Context, d *delivery, used bool) {
+	h.wake(h.freeSlot(ctx, d, used))
+}
+
+// freeSlot is giveBack, and leaves who has come forward to the caller.
+func (h *handler) freeSlot(ctx context.Context, d *delivery, used bool) []throttle.Booking {
 	request := h.request(d)
 	if len(request.Scopes) == 0 {
-		return
+		return nil
 	}
 	request.Used = used
 	moved, err := h.Limiter.Cancel(ctx, request)
-	h.wake(moved)
 	if err != nil {
 		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
+	return moved
 }
 
 // told is the outcomes as the record keeps them.

@@ -100,3 +100,30 @@ func TestSnapshotsOnACluster(t *testing.T) {
 	r.start()
 	wait(t, func() bool { return len(r.snapshots()) == 1 })
 }
+
+// The workers' snapshots are read where they say something, and once.
+func TestSnapshotsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	client := realRedis(t)
+	r := newRig(t, client, unlimited)
+	r.enqueue(to("due"))
+	snapshots := &limitsCommands{key: "{workers}:alive"}
+	client.(*redis.Client).AddHook(snapshots)
+	control := worker.NewControl(client, r.records, nil, unlimited)
+	for name, c := range map[string]struct {
+		read func() error
+		want int64
+	}{
+		"status": {func() error { _, err := control.Status(t.Context(), "due"); return err }, 1},
+		"queued": {func() error { _, _, err := control.Queued(t.Context(), worker.Selection{}, ""); return err }, 0},
+		"waits":  {func() error { _, err := control.Waits(t.Context(), 10); return err }, 0},
+		"pauses": {func() error { _, err := control.Pauses(t.Context()); return err }, 1},
+	} {
+		must(t, c.read()) // from here on the server knows the scripts
+		before := snapshots.limits.Load()
+		must(t, c.read())
+		if got := snapshots.limits.Load() - before; got != c.want {
+			t.Errorf("%s reads them %d times, want %d", name, got, c.want)
+		}
+	}
+}

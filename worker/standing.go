@@ -87,19 +87,34 @@ func (c *Control) Resume(ctx context.Context, hold Hold) ([]Standing, error) {
 // Pauses answers the pauses in force, the operators' first, then the providers',
 // then the trouble that no pause covers.
 func (c *Control) Pauses(ctx context.Context) ([]Standing, error) {
-	all, err := c.pauses.read(ctx)
-	if err != nil {
-		return nil, err
-	}
 	workers, err := ReadSnapshots(ctx, c.pauses.client, c.records.Prefix())
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Standing, 0, len(all.holds)+len(all.pauses))
-	for _, h := range all.holds {
+	return c.PausesSeen(ctx, workers)
+}
+
+// PausesSeen is Pauses by what these workers tell.
+func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]Standing, error) {
+	all, err := c.pauses.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append(ofOperators(all.holds), ofProviders(all.pauses, workers)...), nil
+}
+
+// operators answers the operators' pauses in force.
+func (c *Control) operators(ctx context.Context) ([]Standing, error) {
+	all, err := c.pauses.read(ctx)
+	return ofOperators(all.holds), err
+}
+
+func ofOperators(holds []Hold) []Standing {
+	list := make([]Standing, 0, len(holds))
+	for _, h := range holds {
 		list = append(list, Standing{Kind: ByOperator, App: h.App, Platform: h.Platform, Category: h.Category, Reason: h.Reason, By: h.By, At: h.At, Until: h.Until})
 	}
-	return append(list, ofProviders(all.pauses, workers)...), nil
+	return list
 }
 
 // ofProviders joins the pauses that are shared with what each worker tells, by
@@ -234,10 +249,8 @@ func (s *Standing) matches(n *push.Notification, outcomes []push.TargetOutcome) 
 		return false
 	}
 	for i, t := range n.Targets {
-		if i < len(outcomes) {
-			if o := resumed(outcomes[i]); !o.open() {
-				continue
-			}
+		if i < len(outcomes) && !outcomes[i].Open() {
+			continue
 		}
 		if s.Platform == "" || s.Platform == t.Platform {
 			return true

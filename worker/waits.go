@@ -27,7 +27,7 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := c.Pauses(ctx)
+	pauses, err := c.operators(ctx)
 	if err != nil {
 		return nil, err
 	}

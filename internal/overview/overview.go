@@ -92,7 +92,7 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 		o.Queues = append(o.Queues, Queue{name, states})
 	}
 	slices.SortFunc(o.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	if o.Pauses, err = r.Control.Pauses(ctx); err != nil {
+	if o.Pauses, err = r.Control.PausesSeen(ctx, o.Workers); err != nil {
 		return nil, err
 	}
 	if o.Letters, err = r.letters(ctx, counts.Letters); err != nil {
