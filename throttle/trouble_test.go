@@ -5,6 +5,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -237,5 +238,26 @@ func TestOneUsersKeys(t *testing.T) {
 				t.Errorf("%+v", stats)
 			}
 		})
+	}
+}
+
+// Whether Redis lets the limiter look for who waits shows in one page of its keys.
+func TestTryScansOnePage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	pipe := client.Pipeline()
+	for i := range 5 * scanPage {
+		pipe.Set(t.Context(), fmt.Sprint("another's-", i), "", 0)
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := outageRedis(t, server.Options()).Try(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := client.Info(t.Context(), "commandstats").Result()
+	if err != nil || !strings.Contains(stats, "cmdstat_scan:calls=1,") {
+		t.Errorf("%v\n%s", err, stats)
 	}
 }

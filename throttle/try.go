@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Try has Redis execute all that the limiter asks of it, on the keys of a user
@@ -26,10 +28,20 @@ func (l *Redis) Try(ctx context.Context) error {
 			}
 		}
 		if len(tried) == len(masters) {
-			return l.Waiting(ctx, General, func(_, _ string) error { return nil })
+			return l.tryScan(ctx, masters)
 		}
 	}
 	return fmt.Errorf("%w: of %d masters %d have slots", ErrUnavailable, len(masters), len(tried))
+}
+
+// tryScan looks at a page of each master's keys, of which a Waiting reads all.
+func (l *Redis) tryScan(ctx context.Context, masters []redis.UniversalClient) error {
+	for _, master := range masters {
+		if _, _, err := l.scan(ctx, master, 0, globbed(l.prefix+":{")+"*"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func tryRequest() Request {

@@ -59,7 +59,7 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pat
 		began := time.Now()
 		keys, next, err := l.scan(ctx, master, cursor, pattern)
 		if err != nil {
-			return troubled("waiting", err)
+			return err
 		}
 		took := time.Since(began)
 		for _, key := range keys {
@@ -87,7 +87,11 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pat
 func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor uint64, pattern string) ([]string, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	return master.Scan(ctx, cursor, pattern, scanPage).Result()
+	keys, next, err := master.Scan(ctx, cursor, pattern, scanPage).Result()
+	if err != nil {
+		return nil, 0, troubled("waiting", err)
+	}
+	return keys, next, nil
 }
 
 // owner answers whose key it is.
