@@ -204,6 +204,8 @@ func nodeState(n redisconn.Node) string {
 			text += ", append-only log"
 		case !n.LastSave.IsZero():
 			text += ", last snapshot " + timeline.Stamp(n.LastSave)
+		default:
+			text += ", nothing saved since its start"
 		}
 	}
 	if n.Failing != "" {

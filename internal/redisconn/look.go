@@ -23,8 +23,8 @@ type Node struct {
 	// Eviction is what happens when it is full.
 	Eviction string `json:"eviction,omitempty"`
 	// AppendOnly says that it keeps a log of its writes, and LastSave is when it
-	// last wrote a snapshot; zero when it is not known. Failing is why it does not
-	// persist what it should.
+	// last wrote a snapshot; zero when it has written none since its start, or that is
+	// not known. Failing is why it does not persist what it should.
 	AppendOnly bool      `json:"append_only"`
 	LastSave   time.Time `json:"last_save,omitzero"`
 	Failing    string    `json:"failing,omitempty"`
@@ -67,18 +67,20 @@ func look(ctx context.Context, c *redis.Client) Node {
 		}
 		return n // what it is is unknown where the user may not ask
 	}
-	n.tell(fields(text))
+	n.tell(fields(text), clock)
 	return n
 }
 
-// tell takes up the fields of INFO.
-func (n *Node) tell(info map[string]string) {
+// tell takes up the fields of INFO, as they are now by the server's clock.
+func (n *Node) tell(info map[string]string, now time.Time) {
 	n.Version, n.Eviction = info["redis_version"], info["maxmemory_policy"]
 	n.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)
 	n.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
 	n.AppendOnly = info["aof_enabled"] == "1"
-	if at, err := strconv.ParseInt(info["rdb_last_save_time"], 10, 64); err == nil && at > 0 {
-		n.LastSave = time.Unix(at, 0).UTC()
+	saved, err := strconv.ParseInt(info["rdb_last_save_time"], 10, 64)
+	uptime, _ := strconv.ParseInt(info["uptime_in_seconds"], 10, 64)
+	if started := now.Unix() - uptime; err == nil && saved > started+1 { // without a snapshot it is the start, to the second
+		n.LastSave = time.Unix(saved, 0).UTC()
 	}
 	switch {
 	case n.AppendOnly && info["aof_last_write_status"] == "err":
