@@ -56,15 +56,29 @@ func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 	if told := strings.Join(strings.Fields(counts), " "); told != "REASON LETTERS unknown_app 3 no_provider 2" {
 		t.Error(counts)
 	}
-	var ids []string
-	for line := range strings.Lines(ended(t, s.setup, "dead", "list", "--json").stdout) {
-		var l push.Letter
-		if err := json.Unmarshal([]byte(line), &l); err != nil || l.User != "ada" || l.Job != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-		ids = append(ids, l.ID)
+	few := ended(t, s.setup, "dead", "list", "--limit", "2")
+	if table, counts, _ := strings.Cut(few.stdout, "\n\n"); strings.Count(table, "\n") != 2 || !strings.Contains(table, "\nfive ") ||
+		!strings.Contains(table, "\nfour ") || !strings.Contains(counts, "unknown_app  3") || !strings.Contains(few.stderr, "3 more are kept") {
+		t.Errorf("%+v", few)
 	}
-	if !slices.Equal(ids, want) {
+	if got := ended(t, s.setup, "dead", "list", "--limit", "0"); got.status != exitUsage {
+		t.Errorf("%+v", got)
+	}
+	listed := func(args ...string) (ids []string) {
+		for line := range strings.Lines(ended(t, s.setup, append([]string{"dead", "list", "--json"}, args...)...).stdout) {
+			var l push.Letter
+			if err := json.Unmarshal([]byte(line), &l); err != nil || l.User != "ada" || l.Job != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+			ids = append(ids, l.ID)
+		}
+		return ids
+	}
+	if ids := listed("--limit", "3"); !slices.Equal(ids, want[:3]) {
+		t.Errorf("%q", ids)
+	}
+	slices.Sort(want)
+	if ids := listed(); !slices.Equal(slices.Sorted(slices.Values(ids)), want) {
 		t.Errorf("%q", ids)
 	}
 }

@@ -101,7 +101,7 @@ func listQueued(ctx context.Context, b backend, s worker.Selection, out io.Write
 	}
 	err := eachQueued(ctx, b, s, func(q worker.Queued) bool {
 		n++
-		if list = append(list, q); len(list) >= 2*most {
+		if list = append(list, q); len(list)/2 >= most {
 			slices.SortFunc(list, first)
 			list = list[:most]
 		}
