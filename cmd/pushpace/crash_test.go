@@ -30,12 +30,7 @@ import (
 // nothing exceeds a limit, what is delivered twice was being sent at a kill, and
 // nothing that was sent ends as not sent.
 func TestCrashes(t *testing.T) {
-	switch {
-	case testing.Short():
-		t.Skip("takes minutes")
-	case len(buildFlags) > 0:
-		t.Skip("shows what processes do; races show elsewhere")
-	}
+	aboutProcesses(t, "takes minutes")
 	t.Parallel()
 	const users, each, kills = 200, 25, 3
 	const between = 800 // deliveries from one kill to the next
@@ -96,6 +91,18 @@ func TestCrashes(t *testing.T) {
 	// A push comes as late after its admission as the machine holds it up, and not
 	// as late as what a crash leaves behind.
 	c.judge(t, users*each, underWay, policy, time.Second+stall, admitted)
+}
+
+// aboutProcesses skips a test of what processes do where it would take too long,
+// or races are looked for.
+func aboutProcesses(t *testing.T, takes string) {
+	t.Helper()
+	switch {
+	case testing.Short():
+		t.Skip(takes)
+	case len(buildFlags) > 0:
+		t.Skip("shows what processes do; races show elsewhere")
+	}
 }
 
 // A crashSite is a Redis that can be killed, and stand-ins inside the test.

@@ -17,12 +17,7 @@ import (
 // otherwise, one way or another, and says that it may have been sent; no user gets
 // a second push within the hour that allows one.
 func TestACrashGivesNoUsedSlotBack(t *testing.T) {
-	switch {
-	case testing.Short():
-		t.Skip("takes minutes")
-	case len(buildFlags) > 0:
-		t.Skip("shows what processes do; races show elsewhere")
-	}
+	aboutProcesses(t, "takes minutes")
 	t.Parallel()
 	const each = 10
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}

@@ -36,12 +36,7 @@ var (
 // a second after each change on nothing exceeds what is in force, and nothing is
 // lost.
 func TestLimitsChangeUnderLoad(t *testing.T) {
-	switch {
-	case testing.Short():
-		t.Skip("takes most of a minute")
-	case len(buildFlags) > 0:
-		t.Skip("shows what processes do; races show elsewhere")
-	}
+	aboutProcesses(t, "takes most of a minute")
 	const users, busy, more = 10_000, 200, 4 // everybody gets one, the busy ones more
 	server := redistest.Start(t)
 	s := &site{client: server.Client(t)}

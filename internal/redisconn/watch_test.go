@@ -113,9 +113,13 @@ func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
 
 func until(t *testing.T, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	deadline, tick := time.After(20*time.Second), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-deadline:
 			t.Fatal("it does not come")
+		case <-tick.C:
 		}
 	}
 }

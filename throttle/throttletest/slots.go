@@ -160,9 +160,9 @@ func replayMoves(s *stage) {
 	}
 }
 
-// heirHasTheSlot: a notification that takes another's place comes for its slot,
-// those behind stay where they are, and the other one starts anew.
-func heirHasTheSlot(s *stage) {
+// eachSpacing has a user of its own meet each kind of limits that let one pass in
+// 10 s. ask asks for a notification of r's.
+func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision)) {
 	for _, tt := range []struct {
 		name   string
 		scopes []throttle.Scope
@@ -171,15 +171,23 @@ func heirHasTheSlot(s *stage) {
 		{"both", scopes(policy(10*time.Second), "c", policy(0, rate(2, time.Second)))},
 		{"a category's limits", scopes(policy(0), "c", policy(10*time.Second))},
 	} {
-		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: time.Hour}
+		r := &throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: time.Hour}
 		ask := func(status throttle.Status, id string) throttle.Decision {
 			r.ID = id
-			return s.want(s, status, r)
+			return s.want(s, status, *r)
 		}
+		f(tt.name, r, ask)
+	}
+}
+
+// heirHasTheSlot: a notification that takes another's place comes for its slot,
+// those behind stay where they are, and the other one starts anew.
+func heirHasTheSlot(s *stage) {
+	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		inherit := func(id, from string) {
 			r.ID = id
-			if err := s.Limiter.Inherit(context.Background(), r, from); err != nil {
-				s.Fatalf("%s: inherit: %v", tt.name, err)
+			if err := s.Limiter.Inherit(context.Background(), *r, from); err != nil {
+				s.Fatalf("%s: inherit: %v", name, err)
 			}
 		}
 		ask(throttle.Granted, "first")
@@ -189,68 +197,56 @@ func heirHasTheSlot(s *stage) {
 		inherit("heir", "nobody")
 		heir := ask(throttle.Deferred, "heir")
 		if !heir.At.Equal(old.At) || !heir.Slot.Equal(old.At) {
-			s.Fatalf("%s: the heir of a slot at %v has %+v", tt.name, old.At, heir)
+			s.Fatalf("%s: the heir of a slot at %v has %+v", name, old.At, heir)
 		}
 		if d := ask(throttle.Deferred, "behind"); !d.At.Equal(behind.At) {
-			s.Fatalf("%s: who waits behind moved from %v to %v", tt.name, behind.At, d.At)
+			s.Fatalf("%s: who waits behind moved from %v to %v", name, behind.At, d.At)
 		}
 		if d := ask(throttle.Deferred, "old"); !d.At.After(behind.At) || !d.Slot.IsZero() {
-			s.Fatalf("%s: who gave its slot away has %+v", tt.name, d)
+			s.Fatalf("%s: who gave its slot away has %+v", name, d)
 		}
 		inherit("heir", "behind") // a later one does not push it back
 		if d := ask(throttle.Deferred, "heir"); !d.At.Equal(heir.At) {
-			s.Fatalf("%s: the heir of a later slot moved to %v", tt.name, d.At)
+			s.Fatalf("%s: the heir of a later slot moved to %v", name, d.At)
 		}
-		if n := len(s.timeline(s, r).Bookings); n != 2 {
-			s.Fatalf("%s: %d wait, want heir and old", tt.name, n)
+		if n := len(s.timeline(s, *r).Bookings); n != 2 {
+			s.Fatalf("%s: %d wait, want heir and old", name, n)
 		}
 		s.Advance(heir.Left)
 		ask(throttle.Granted, "heir")
 		if s.Lasting != nil {
 			if lasting := s.Lasting(); len(lasting) > 0 {
-				s.Fatalf("%s: without an expiry: %v", tt.name, lasting)
+				s.Fatalf("%s: without an expiry: %v", name, lasting)
 			}
 		}
-	}
+	})
 }
 
 // usedAdmissionStays: a notification that was sent and waits to be sent again
 // gives its slot back when it is cancelled, and not the admission.
 func usedAdmissionStays(s *stage) {
-	for _, tt := range []struct {
-		name   string
-		scopes []throttle.Scope
-	}{
-		{"general limits", scopes(policy(10*time.Second), "", throttle.Policy{})},
-		{"both", scopes(policy(10*time.Second), "c", policy(0, rate(2, time.Second)))},
-		{"a category's limits", scopes(policy(0), "c", policy(10*time.Second))},
-	} {
-		r := throttle.Request{User: s.user(), Scopes: tt.scopes, Horizon: time.Hour}
-		ask := func(status throttle.Status, id string) throttle.Decision {
-			r.ID = id
-			return s.want(s, status, r)
-		}
+	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
 		ask(throttle.Granted, "sent")
 		other := ask(throttle.Deferred, "other")
-		used := r
+		used := *r
 		used.ID, used.Used = "sent", true
 		if moved := s.cancel(s, used); len(moved) > 0 {
-			s.Fatalf("%s: %+v come forward for an admission that was used", tt.name, moved)
+			s.Fatalf("%s: %+v come forward for an admission that was used", name, moved)
 		}
 		s.Advance(other.Left)
 		ask(throttle.Granted, "other")
 		again := ask(throttle.Deferred, "sent")
 		ask(throttle.Deferred, "behind")
 		if moved := s.cancel(s, used); len(moved) != 1 || moved[0].ID != "behind" {
-			s.Fatalf("%s: %+v come forward for a slot that is given back", tt.name, moved)
+			s.Fatalf("%s: %+v come forward for a slot that is given back", name, moved)
 		}
 		if d := ask(throttle.Deferred, "behind"); d.At.Sub(again.At).Abs() > 10*time.Millisecond {
-			s.Fatalf("%s: who is behind has %v, want about %v", tt.name, d.At, again.At)
+			s.Fatalf("%s: who is behind has %v, want about %v", name, d.At, again.At)
 		}
-		for scope, admissions := range s.timeline(s, r).Admissions {
+		for scope, admissions := range s.timeline(s, *r).Admissions {
 			if len(admissions) != 2 || admissions[0].ID != "sent" {
-				s.Fatalf("%s: scope %s has %+v", tt.name, scope, admissions)
+				s.Fatalf("%s: scope %s has %+v", name, scope, admissions)
 			}
 		}
-	}
+	})
 }
