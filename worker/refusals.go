@@ -24,7 +24,7 @@ type refusals struct {
 	mu    sync.Mutex
 	pulls map[string]bool // by the key of what is pending: the last pull was refused
 	ends  int             // what cannot be recorded, and is tried again
-	given bool            // that was given up, and nothing was written since
+	gone  bool            // some of that was given up, and nothing was written since
 	told  bool
 }
 
@@ -54,7 +54,7 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends > 0 || r.given || r.pulls[queueKey(queue, "pending")]
+	return r.ends > 0 || r.gone || r.pulls[queueKey(queue, "pending")]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.
@@ -90,7 +90,7 @@ func (r *refusals) pulled(pending string, err error) {
 		r.pulls = make(map[string]bool)
 	}
 	r.pulls[pending] = refused(err)
-	r.given = r.given && err != nil
+	r.gone = r.gone && err != nil
 	r.tell(err)
 }
 
@@ -100,13 +100,13 @@ func (r *refusals) ended(n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ends += n
-	r.given = n < 0 && err != nil || r.given && err != nil
+	r.gone = err != nil && (n < 0 || r.gone)
 	r.tell(err)
 }
 
 // tell logs when it begins and ends.
 func (r *refusals) tell(err error) {
-	now := r.ends > 0 || r.given
+	now := r.ends > 0 || r.gone
 	for _, refused := range r.pulls {
 		now = now || refused
 	}

@@ -10,13 +10,14 @@ import (
 
 const (
 	// freeEvery is how often a worker looks for what was taken from the queue and
-	// holds a slot yet.
+	// is not freed yet.
 	freeEvery = 500 * time.Millisecond
 	freeMost  = 100
 )
 
 // freeTaken gives back what notifications hold that were taken from the queue by
-// producers, who know no limits, and by those who crashed in between.
+// producers, who know no limits, and by those who crashed in between. It counts
+// their ends, and those of what operators have cancelled.
 func (h *handler) freeTaken(ctx context.Context) {
 	ticker := time.NewTicker(freeEvery)
 	defer ticker.Stop()
