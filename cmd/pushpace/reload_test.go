@@ -249,3 +249,21 @@ func TestLiveParts(t *testing.T) {
 		}
 	}
 }
+
+// The README names every key that takes effect at once.
+func TestReadmeNamesTheLiveKeys(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(readme), "### Changing config.yaml")
+	section, _, _ := strings.Cut(after, "take effect at once")
+	for _, part := range new(system).live(&configured{started: new(config.Config)}) {
+		for _, key := range part.keys {
+			if !strings.Contains(section, "`"+key+"`") {
+				t.Errorf("it does not name %s", key)
+			}
+		}
+	}
+}
