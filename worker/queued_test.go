@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
@@ -232,7 +233,7 @@ func TestCancelEach(t *testing.T) {
 			ids = append(ids, one.ID)
 		}
 		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), "n-3"))
-		for i, err := range r.control().CancelEach(t.Context(), append(ids, "nobody")) {
+		for i, err := range several.Each(t.Context(), append(ids, "nobody"), r.control().Cancel) {
 			want := map[int]error{3: worker.ErrEnded, 40: push.ErrUnknownID}[i]
 			if !errors.Is(err, want) {
 				t.Errorf("%d: %v, want %v", i, err, want)

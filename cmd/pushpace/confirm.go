@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -54,8 +55,6 @@ func (c *confirmation) confirm(n int, what, do string) error {
 }
 
 const (
-	// bulkPage is how many are acted on between two looks at the clock.
-	bulkPage = 100
 	// What a worker has in its hands is tried again, so often and after so long.
 	underWayTries = 3
 	underWayPause = time.Second
@@ -77,7 +76,7 @@ func inPages(ctx context.Context, ids []string, f func(context.Context, []string
 	b.Selected = len(ids)
 	for try := 1; len(ids) > 0; try++ {
 		var again []string
-		for page := range slices.Chunk(ids, bulkPage) {
+		for page := range slices.Chunk(ids, several.Most) {
 			if ctx.Err() != nil {
 				b.Failed += len(page)
 				first = cmp.Or(first, ctx.Err())

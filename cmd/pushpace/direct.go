@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -135,7 +136,7 @@ func (d *direct) CancelEach(ctx context.Context, ids []string) []error {
 	if err != nil {
 		return slices.Repeat([]error{err}, len(ids))
 	}
-	return control.CancelEach(ctx, ids)
+	return several.Each(ctx, ids, control.Cancel)
 }
 
 func (d *direct) Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error {
@@ -180,7 +181,7 @@ func (d *direct) Letter(ctx context.Context, id string) (*push.Letter, error) {
 func (d *direct) Requeue(ctx context.Context, id string) error { return d.producer.Requeue(ctx, id) }
 
 func (d *direct) RequeueEach(ctx context.Context, ids []string) []error {
-	return d.producer.RequeueEach(ctx, ids)
+	return several.Each(ctx, ids, d.producer.Requeue)
 }
 
 func (d *direct) Purge(ctx context.Context, id string) error {

@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
-
-// maxIDs bounds the IDs of one request, so that it ends within its time.
-const maxIDs = 100
 
 // wantedIDs is the body of a request about several.
 type wantedIDs struct {
@@ -29,8 +27,8 @@ func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 	if err := push.ParseStrictly(c.body, &w); err != nil {
 		return nil, err
 	}
-	if len(w.IDs) == 0 || len(w.IDs) > maxIDs {
-		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", maxIDs)}})
+	if len(w.IDs) == 0 || len(w.IDs) > several.Most {
+		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", several.Most)}})
 	}
 	for i, id := range w.IDs {
 		if !valid(id) {
@@ -99,7 +97,7 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "notifications are cancelled", ids, a.o.Control.CancelEach(ctx, ids)), nil
+	return a.each(c, "notifications are cancelled", ids, several.Each(ctx, ids, a.o.Control.Cancel)), nil
 }
 
 // requeueEach has dead letters' notifications sent again.
@@ -108,5 +106,5 @@ func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "dead letters are requeued", ids, a.o.Producer.RequeueEach(ctx, ids)), nil
+	return a.each(c, "dead letters are requeued", ids, several.Each(ctx, ids, a.o.Producer.Requeue)), nil
 }

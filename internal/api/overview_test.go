@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -54,7 +55,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	for _, path := range []string{"/v1/cancellations", "/v1/requeues"} {
 		r.do(http.StatusForbidden, viewerToken, "POST", path, body)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[]}`)
-		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, maxIDs)+`"a"]}`)
+		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, several.Most)+`"a"]}`)
 		if text := r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":["a","`+strings.Repeat("b", maxLetterID+1)+`"]}`).text; !strings.Contains(text, `"/ids/1"`) || len(text) > 1000 {
 			t.Errorf("%s", text)
 		}

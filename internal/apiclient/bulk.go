@@ -7,12 +7,10 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
 )
-
-// idsAtOnce is how many IDs one request may name.
-const idsAtOnce = 100
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
 // with one twice, until f answers false.
@@ -59,7 +57,7 @@ func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
 
 func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {
 	errs := make([]error, 0, len(ids))
-	for some := range slices.Chunk(ids, idsAtOnce) {
+	for some := range slices.Chunk(ids, several.Most) {
 		var answer struct {
 			Results []struct {
 				Outcome string `json:"outcome"`

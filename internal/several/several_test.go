@@ -1,0 +1,48 @@
+package several
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Each has its own answer, and no more than a few are under way at once.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		underWay, peak := 0, 0
+		ids := make([]string, Most)
+		want := make([]error, Most)
+		wrong := errors.New("wrong")
+		for i := range ids {
+			ids[i] = strconv.Itoa(i)
+			if i%3 == 0 {
+				want[i] = wrong
+			}
+		}
+		got := Each(t.Context(), ids, func(_ context.Context, id string) error {
+			mu.Lock()
+			underWay++
+			peak = max(peak, underWay)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			underWay--
+			mu.Unlock()
+			if i, _ := strconv.Atoi(id); i%3 == 0 {
+				return wrong
+			}
+			return nil
+		})
+		if !slices.Equal(got, want) || peak != atOnce {
+			t.Errorf("%d at once: %s", peak, fmt.Sprint(got))
+		}
+	})
+}
