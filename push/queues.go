@@ -24,3 +24,6 @@ func (p Priority) Queue() string {
 func Queues() map[string]int {
 	return map[string]int{Critical.Queue(): 6, Default.Queue(): 3, Bulk.Queue(): 1}
 }
+
+// QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
+func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }

@@ -121,7 +121,7 @@ return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
 
 // queued answers the job with that ID, nil when there is none.
 func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	known, err := lookScript.Run(ctx, r.client, []string{asynqKey(queue, "t:"+id)}, MaxEnvelopeSize).StringSlice()
+	known, err := lookScript.Run(ctx, r.client, []string{QueueKey(queue, "t:"+id)}, MaxEnvelopeSize).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
@@ -132,14 +132,11 @@ func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, err
 	return &queuedJob{envelope, known[0], known[1]}, nil
 }
 
-// asynqKey is one of asynq's keys, as its internal/base makes them.
-func asynqKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
-
 // remove deletes the job, unless it has changed since.
 func (r *Records) remove(ctx context.Context, queue, id string, job *queuedJob) (bool, error) {
-	keys := []string{asynqKey(queue, "t:"+id)}
+	keys := []string{QueueKey(queue, "t:"+id)}
 	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
-		keys = append(keys, asynqKey(queue, list))
+		keys = append(keys, QueueKey(queue, list))
 	}
 	n, err := removeScript.Run(ctx, r.client, keys, id, job.message).Int()
 	if err != nil {

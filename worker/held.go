@@ -184,7 +184,7 @@ func (h *handler) releaseAll(ctx context.Context, selector string) error {
 // drained waits until the queue is short, for a while at most.
 func (h *handler) drained(ctx context.Context, queue string) error {
 	for range releasePauses {
-		pending, err := h.Queue.LLen(ctx, queueKey(queue, "pending")).Result()
+		pending, err := h.Queue.LLen(ctx, push.QueueKey(queue, "pending")).Result()
 		if err != nil || pending < pendingMost {
 			return err
 		}
@@ -217,11 +217,11 @@ return awake
 // wakeHeld has jobs of a queue come back, and answers those that are on their
 // way to it.
 func (h *handler) wakeHeld(ctx context.Context, queue string, jobs []heldJob) (awake []heldJob, err error) {
-	args := []any{queueKey(queue, "t:")}
+	args := []any{push.QueueKey(queue, "t:")}
 	for _, job := range jobs {
 		args = append(args, job.id)
 	}
-	ids, err := wakeScript.Run(ctx, h.Queue, []string{queueKey(queue, "retry"), queueKey(queue, "pending")}, args...).StringSlice()
+	ids, err := wakeScript.Run(ctx, h.Queue, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending")}, args...).StringSlice()
 	for _, job := range jobs {
 		if slices.Contains(ids, job.id) {
 			awake = append(awake, job)

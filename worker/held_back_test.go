@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // A reply is an error that Redis answers.
@@ -21,7 +23,7 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("i/o timeout")
-	pending := queueKey("q", "pending")
+	pending := push.QueueKey("q", "pending")
 	failing := func(errs ...error) func() error {
 		return func() error {
 			err := errs[0]

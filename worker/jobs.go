@@ -58,7 +58,7 @@ func readJobs(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[J
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range push.Queues() {
 		for _, s := range jobStates {
-			counts[queue] = append(counts[queue], s.count(ctx, pipe, queueKey(queue, s.name)))
+			counts[queue] = append(counts[queue], s.count(ctx, pipe, push.QueueKey(queue, s.name)))
 		}
 	}
 	return func() map[string]map[JobState]int64 {

@@ -70,7 +70,7 @@ var spots = func() (all []spot) {
 func (s spot) key() string {
 	for _, j := range jobStates {
 		if j.state == s.state {
-			return queueKey(s.queue, j.name)
+			return push.QueueKey(s.queue, j.name)
 		}
 	}
 	return ""
@@ -201,7 +201,7 @@ func (c *Control) read(ctx context.Context, at spot, jobs []found, s Selection, 
 	}
 	keys := make([]string, len(jobs))
 	for i, job := range jobs {
-		keys[i] = queueKey(at.queue, "t:"+job.id)
+		keys[i] = push.QueueKey(at.queue, "t:"+job.id)
 	}
 	messages, err := messagesScript.Run(ctx, c.queue, keys, push.MaxEnvelopeSize).Slice()
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // refusals are what Redis refuses to write right now: it is out of memory, its
@@ -54,7 +56,7 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends > 0 || r.gone || r.pulls[queueKey(queue, "pending")]
+	return r.ends > 0 || r.gone || r.pulls[push.QueueKey(queue, "pending")]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.

@@ -36,8 +36,8 @@ func (h *handler) sweepQueue(ctx context.Context, queue string) error {
 	if err := h.Queue.SAdd(ctx, "asynq:queues", queue).Err(); err != nil {
 		return err
 	}
-	keys := []string{queueKey(queue, "groups"), queueKey(queue, "pending")}
-	if err := ungroupScript.Run(ctx, h.Queue, keys, queueKey(queue, "g:"), queueKey(queue, "t:"), time.Now().UnixNano()).Err(); err != nil {
+	keys := []string{push.QueueKey(queue, "groups"), push.QueueKey(queue, "pending")}
+	if err := ungroupScript.Run(ctx, h.Queue, keys, push.QueueKey(queue, "g:"), push.QueueKey(queue, "t:"), time.Now().UnixNano()).Err(); err != nil {
 		return err
 	}
 	return h.sweepLeases(ctx, queue)
@@ -48,7 +48,7 @@ func (h *handler) sweepQueue(ctx context.Context, queue string) error {
 func (h *handler) sweepLeases(ctx context.Context, queue string) error {
 	now := time.Now().Unix()
 	for offset := 0; ; {
-		jobs, err := overdue(ctx, h.Queue, queueKey(queue, "lease"), now, queueKey(queue, "t:"), offset)
+		jobs, err := overdue(ctx, h.Queue, push.QueueKey(queue, "lease"), now, push.QueueKey(queue, "t:"), offset)
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
@@ -70,14 +70,14 @@ func (h *handler) sweepJob(ctx context.Context, queue string, job over) (left bo
 		return false, h.keepAside(ctx, unreadJob(queue, job.id, job.length))
 	}
 	if job.length == 0 {
-		fields, err := h.Queue.HLen(ctx, queueKey(queue, "t:"+job.id)).Result()
+		fields, err := h.Queue.HLen(ctx, push.QueueKey(queue, "t:"+job.id)).Result()
 		if err != nil {
 			return false, err
 		}
 		if fields == 0 { // it has ended meanwhile: there is nothing to keep
 			pipe := h.Queue.Pipeline()
-			pipe.LRem(ctx, queueKey(queue, "active"), 0, job.id)
-			pipe.ZRem(ctx, queueKey(queue, "lease"), job.id)
+			pipe.LRem(ctx, push.QueueKey(queue, "active"), 0, job.id)
+			pipe.ZRem(ctx, push.QueueKey(queue, "lease"), job.id)
 			_, err := pipe.Exec(ctx)
 			return false, err
 		}
@@ -92,6 +92,3 @@ func (h *handler) sweepJob(ctx context.Context, queue string, job over) (left bo
 	}
 	return false, h.keepAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
 }
-
-// queueKey is one of asynq's keys, as its internal/base makes them.
-func queueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }

@@ -57,7 +57,7 @@ func (p *puller) adopt(ctx context.Context, job *pulled) bool {
 		return false
 	}
 	job.foreign, job.message = true, push.Adopted(job.message)
-	if strings.HasPrefix(e.UniqueKey, queueKey(queue, "unique:")) {
+	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
 		// asynq's lock is over when the job is in a worker's hands
 		if err := unlockScript.Run(ctx, p.UniversalClient, []string{e.UniqueKey}, job.id).Err(); err != nil {
 			p.refusals.log.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
@@ -91,9 +91,9 @@ func (h *handler) keepAside(ctx context.Context, job unfit) error {
 		return err
 	}
 	pipe := h.Queue.TxPipeline()
-	pipe.LRem(ctx, queueKey(job.queue, "active"), 0, job.id)
-	pipe.ZRem(ctx, queueKey(job.queue, "lease"), job.id)
-	pipe.Unlink(ctx, queueKey(job.queue, "t:"+job.id))
+	pipe.LRem(ctx, push.QueueKey(job.queue, "active"), 0, job.id)
+	pipe.ZRem(ctx, push.QueueKey(job.queue, "lease"), job.id)
+	pipe.Unlink(ctx, push.QueueKey(job.queue, "t:"+job.id))
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
