@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -65,20 +66,8 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	worker := s.workers[what.N%len(s.workers)]
 	signal := func(p *program, sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) } // it may have ended
 	config := func(name, value, usual string) (restore func()) {
-		conn := s.client.Conn() // that outlives a changed password
-		set := func(value string) {
-			if err := conn.ConfigSet(ctx, name, value).Err(); err != nil {
-				t.Errorf("%s: %v", what.Kind, err)
-			}
-		}
-		set(value)
-		if name == "requirepass" {
-			_ = conn.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
-		}
-		return func() {
-			set(usual)
-			_ = conn.Close()
-		}
+		s.configure(t, name, value)
+		return func() { s.configure(t, name, usual) }
 	}
 	switch what.Kind {
 	case killWorker:
@@ -110,7 +99,9 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 		return config("min-replicas-to-write", "1", "0")
 	case changeSecret:
 		s.atRisk(ctx)
-		return config("requirepass", "another", "")
+		restore := config("requirepass", otherSecret, "")
+		_ = s.client.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "no").Err() // all have to come in again
+		return restore
 	case flushScripts:
 		_ = s.client.ScriptFlush(ctx).Err()
 	case dropClients:
@@ -140,6 +131,26 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 		s.enqueueHostile(ctx, t, what.N)
 	}
 	return nil
+}
+
+// otherSecret is Redis's password while it is changed.
+const otherSecret = "another"
+
+// configure sets one of Redis's options, whichever password it asks for now.
+func (s *soak) configure(t *testing.T, name, value string) {
+	t.Helper()
+	err := eventually(20*time.Second, func() bool {
+		return slices.ContainsFunc([]string{"", otherSecret}, func(password string) bool {
+			o := s.server.Options()
+			o.Password = password
+			client := redis.NewClient(o)
+			defer client.Close()
+			return client.ConfigSet(t.Context(), name, value).Err() == nil
+		})
+	})
+	if err != nil {
+		t.Errorf("CONFIG SET %s %q: %v", name, value, err)
+	}
 }
 
 func (s *soak) breakProvider(what mishap) (mend func()) {
