@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A rendering is what the providers would get of one notification.
@@ -102,7 +103,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	if err != nil {
 		return refuse(out, line, err)
 	}
-	if w := names.CategoryWarning(n.Category, limits.Configured()); w != "" && cfg.Limits.UnknownCategory == config.Warn {
+	if w := names.CategoryWarning(n.Category, limits.Configured()); w != "" && cfg.Limits.UnknownCategory == throttle.WarnUnknown {
 		warnUser(w)
 	}
 	r := rendering{Line: line, ID: accepted.ID}

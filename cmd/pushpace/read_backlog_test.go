@@ -28,7 +28,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	var text bytes.Buffer
 	cfg := &config.Config{Redis: config.Redis{Prefix: "pushpace"}, Apps: map[string]config.App{
-		"shop": {DeadTokens: config.DeadTokens{Webhook: &config.Webhook{}}, Outcomes: config.Outcomes{Webhook: &config.Webhook{}}},
+		"shop": {DeadTokens: config.Reports{Webhook: &config.Webhook{}}, Outcomes: config.Reports{Webhook: &config.Webhook{}}},
 	}}
 	s := &system{
 		queue: client, config: cfg, records: push.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/filewatch"
-	"github.com/pushpace/pushpace/throttle"
 )
 
 // A configured is the configuration that serve runs with, and goes on reading.
@@ -97,7 +96,7 @@ func (s *system) live(c *configured) []*livePart {
 			fits: func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
 			take: func(cfg *config.Config) {
 				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories)
-				s.limits.SetUnknown(throttle.UnknownCategory(cfg.Limits.UnknownCategory))
+				s.limits.SetUnknown(cfg.Limits.UnknownCategory)
 				if s.metrics != nil {
 					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
 				}

@@ -65,7 +65,7 @@ type system struct {
 // limitsOf are the configured limits.
 func limitsOf(l config.Limits) *throttle.Limits {
 	limits := throttle.NewLimits(l.Default, l.Categories)
-	limits.SetUnknown(throttle.UnknownCategory(l.UnknownCategory))
+	limits.SetUnknown(l.UnknownCategory)
 	return limits
 }
 
@@ -120,7 +120,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
 	s.clockOffset, s.waiting = limiter.ClockOffset, limiter.Waiting
-	s.limiter = throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: s.redisLog})
+	s.limiter = throttle.WithOutage(limiter, cfg.Limits.OnOutage, throttle.OutageOptions{Log: s.redisLog})
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	s.add(conn.Close)
 	warn(log, conn.Warnings)
 	effect := "waits"
-	if cfg.Limits.OnOutage == config.Open {
+	if cfg.Limits.OnOutage == throttle.Open {
 		effect = "goes out unchecked"
 	}
 	watch := conn.Watch(its, redisconn.WatchOptions{

@@ -19,9 +19,9 @@ type App struct {
 	// to no device. It excludes APNs and FCM.
 	Simulated bool `yaml:"simulated"`
 	// DeadTokens says who is told of the tokens that no longer work.
-	DeadTokens DeadTokens `yaml:"dead_tokens"`
+	DeadTokens Reports `yaml:"dead_tokens"`
 	// Outcomes says who is told of how notifications end.
-	Outcomes Outcomes `yaml:"outcomes"`
+	Outcomes Reports `yaml:"outcomes"`
 }
 
 func (a App) check(k *check, key string, w Worker) {

@@ -47,7 +47,7 @@ func TestParseEverything(t *testing.T) {
 		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
 			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
-			Horizon: 48 * time.Hour, OnOutage: Open, UnknownCategory: Refuse, MaxBooked: 500,
+			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: throttle.RefuseUnknown, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
 				{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}},
 			Categories: map[string]throttle.Policy{
@@ -59,9 +59,9 @@ func TestParseEverything(t *testing.T) {
 				Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second},
 		},
 		Apps: map[string]App{
-			"demo": {Simulated: true, DeadTokens: DeadTokens{Webhook: &Webhook{
+			"demo": {Simulated: true, DeadTokens: Reports{Webhook: &Webhook{
 				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}},
-				Outcomes: Outcomes{Webhook: &Webhook{
+				Outcomes: Reports{Webhook: &Webhook{
 					URL: "https://example.com/outcomes", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
 			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
 		},

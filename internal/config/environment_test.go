@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 		{"number and boolean", []string{"PUSHPACE_WORKER__LANES=2", "PUSHPACE_REDIS__STRICT=true"},
 			func(c *Config) any { return []any{c.Worker.Lanes, c.Redis.Strict} }, []any{2, true}},
 		{"enumerated", []string{"PUSHPACE_LIMITS__ON_OUTAGE=open"},
-			func(c *Config) any { return c.Limits.OnOutage }, Open},
+			func(c *Config) any { return c.Limits.OnOutage }, throttle.Open},
 		{"value with an equals sign", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD=a=b"},
 			func(c *Config) any { return c.Redis.Password }, Secret("a=b")},
 		{"secret from a file", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=" + filepath.Join(wd, "testdata/secret")},

@@ -17,10 +17,10 @@ type Limits struct {
 	// period. 24 h by default, 1 s to 366 days.
 	Horizon time.Duration `yaml:"horizon"`
 	// OnOutage is what happens while the limits' Redis is away. Closed by default.
-	OnOutage Outage `yaml:"on_outage"`
+	OnOutage throttle.OnOutage `yaml:"on_outage"`
 	// UnknownCategory is what becomes of a notification whose category is not among
 	// Categories. Warn by default.
-	UnknownCategory UnknownCategory `yaml:"unknown_category"`
+	UnknownCategory throttle.UnknownCategory `yaml:"unknown_category"`
 	// Default is the general policy. The zero value limits nothing.
 	Default throttle.Policy `yaml:"default"`
 	// Categories have policies of their own, besides the general one.
@@ -32,45 +32,19 @@ type Limits struct {
 	Redis *Redis `yaml:"redis"`
 }
 
-// Outage is what happens while the limits' Redis is away.
-type Outage string
-
-// The choices.
-const (
-	Closed Outage = "closed" // wait until it is back
-	Open   Outage = "open"   // send unthrottled
-)
-
-// UnmarshalText accepts closed and open.
-func (o *Outage) UnmarshalText(text []byte) error { return oneOf(o, string(text), Closed, Open) }
-
-// UnknownCategory is what becomes of a notification of a category that is not
-// configured.
-type UnknownCategory string
-
-// The choices.
-const (
-	Allow  UnknownCategory = "allow"  // it is sent
-	Warn   UnknownCategory = "warn"   // it is sent, counted, and its category named once in the log
-	Refuse UnknownCategory = "refuse" // it is not accepted, or rejected by the worker
-)
-
-// UnmarshalText accepts allow, warn and refuse.
-func (u *UnknownCategory) UnmarshalText(text []byte) error {
-	return oneOf(u, string(text), Allow, Warn, Refuse)
-}
-
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: Closed, UnknownCategory: Warn, MaxBooked: throttle.DefaultMaxBooked}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: throttle.WarnUnknown, MaxBooked: throttle.DefaultMaxBooked}
 }
 
 func (l Limits) check(k *check, key string) {
 	k.duration(join(key, "horizon"), l.Horizon, time.Second, 366*24*time.Hour)
-	if l.OnOutage != Closed && l.OnOutage != Open {
+	if l.OnOutage != throttle.Closed && l.OnOutage != throttle.Open {
 		k.fault(join(key, "on_outage"), "want closed or open")
 	}
-	if l.UnknownCategory != Allow && l.UnknownCategory != Warn && l.UnknownCategory != Refuse {
+	switch l.UnknownCategory {
+	case throttle.AllowUnknown, throttle.WarnUnknown, throttle.RefuseUnknown:
+	default:
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}
 	k.integer(join(key, "max_booked"), l.MaxBooked, 10, 20_000)

@@ -8,15 +8,9 @@ import (
 	"time"
 )
 
-// DeadTokens says who is told of an app's tokens that no longer work, besides
-// those who read the stream in Redis.
-type DeadTokens struct {
-	Webhook *Webhook `yaml:"webhook"`
-}
-
-// Outcomes says who is told of how an app's notifications end, besides those who
-// read the stream in Redis.
-type Outcomes struct {
+// Reports says who is told of an app's reports of one kind, besides those who read
+// their stream in Redis.
+type Reports struct {
 	Webhook *Webhook `yaml:"webhook"`
 }
 
