@@ -82,7 +82,7 @@ type Options struct {
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
-	host  string
+	host  string // whose name the worker tells; "" for the machine's own
 	times times
 }
 
