@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -75,4 +76,44 @@ func TestCollapseKeepsTheNewest(t *testing.T) {
 	if err != nil || len(timeline.Bookings) != 0 {
 		t.Errorf("the superseded one holds %+v, %v", timeline.Bookings, err)
 	}
+}
+
+// A slowLimiter keeps one notification's answer until it is let go.
+type slowLimiter struct {
+	throttle.Limiter
+	id            string
+	answered, let chan struct{}
+}
+
+func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
+	decision, err := l.Limiter.Acquire(ctx, r)
+	if r.ID == l.id {
+		close(l.answered)
+		<-l.let
+	}
+	return decision, err
+}
+
+// An older one that a worker had in its hands, beyond its look at the collapse
+// key, when the newer one came, does not keep its slot once it is put off.
+func TestCollapseOfWhatIsInHand(t *testing.T) {
+	const gap = time.Hour
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		limiter := &slowLimiter{Limiter: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
+		r.options.Limiter = limiter
+		r.start()
+		r.enqueue(to("first"))
+		r.settled(1)
+		r.enqueue(collapsing("older", ""))
+		<-limiter.answered
+		r.enqueue(collapsing("newer", ""))
+		second := r.deferred("newer").Until
+		close(limiter.let)
+		wait(t, func() bool { return r.record("older").State == push.Superseded })
+		wait(t, func() bool { return second.Sub(r.record("newer").Until) > gap/2 })
+		if line := r.timeline("u1").Bookings; len(line) != 1 || line[0].ID != "newer" {
+			t.Errorf("there wait %+v, want the newer one in the older one's place", line)
+		}
+	})
 }

@@ -26,6 +26,7 @@ type handler struct {
 	unrecorded unrecorded
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
+	overtaken  overtaken
 	unacquired atomic.Int64 // when it was told last that a user's limits cannot be checked
 
 	holding   atomic.Pointer[holdings] // what operators have paused

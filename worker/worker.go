@@ -165,6 +165,7 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
 	w.h.side.Go(func() { w.h.tellTroubles(w.h.stopping) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
+	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
 	w.h.followLimits()
 	w.h.startWebhooks()
 	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
