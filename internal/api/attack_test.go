@@ -130,38 +130,54 @@ func TestTooLargeIsAnswered(t *testing.T) {
 	}
 }
 
-// Who knocks without a token again and again does not fill the log.
+// Who fails again and again, with a token or without, does not fill the log.
 func TestFailuresAreCounted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	const requests = 20_000
-	for range requests {
-		recorder := httptest.NewRecorder()
-		r.api.ServeHTTP(recorder, httptest.NewRequest("GET", "/v1/audit", nil))
-		if recorder.Code != http.StatusUnauthorized {
-			t.Fatalf("%d", recorder.Code)
-		}
-	}
-	r.do(http.StatusForbidden, producerToken, "GET", "/v1/audit", "") // which is another matter
-	r.api.Close()
-	lines, told := r.log.lines(), 0
-	for _, text := range lines {
-		var line struct {
-			Msg      string
-			Status   int
-			Requests int
-		}
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case line.Status == http.StatusUnauthorized && line.Requests > 0:
-			told += line.Requests
-		case line.Status == http.StatusUnauthorized:
-			told++
-		}
-	}
-	if told != requests || len(lines) > 10*failuresTold || !strings.Contains(strings.Join(lines, ""), `"status":403`) {
-		t.Errorf("%d lines tell of %d requests", len(lines), told)
+	for name, c := range map[string]struct {
+		token, path string
+		status      int
+	}{
+		"without a token": {"", "/v1/audit", http.StatusUnauthorized},
+		"no such route":   {"", "/nowhere", http.StatusNotFound},
+		"an unknown ID":   {producerToken, "/v1/notifications/none", http.StatusNotFound},
+		"an odd query":    {viewerToken, "/v1/waiting?limit=odd", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			const requests = 2_000
+			for range requests {
+				request := httptest.NewRequest("GET", c.path, nil)
+				if c.token != "" {
+					request.Header.Set("Authorization", "Bearer "+c.token)
+				}
+				recorder := httptest.NewRecorder()
+				if r.api.ServeHTTP(recorder, request); recorder.Code != c.status {
+					t.Fatalf("%d", recorder.Code)
+				}
+			}
+			r.do(http.StatusForbidden, producerToken, "GET", "/v1/audit", "") // which is another matter
+			r.api.Close()
+			lines, told := r.log.lines(), 0
+			for _, text := range lines {
+				var line struct {
+					Msg      string
+					Status   int
+					Requests int
+				}
+				if err := json.Unmarshal([]byte(text), &line); err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case line.Status == c.status && line.Requests > 0:
+					told += line.Requests
+				case line.Status == c.status:
+					told++
+				}
+			}
+			if told != requests || len(lines) > 10*failuresTold || !strings.Contains(strings.Join(lines, ""), `"status":403`) {
+				t.Errorf("%d lines tell of %d requests", len(lines), told)
+			}
+		})
 	}
 }

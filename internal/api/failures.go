@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -15,7 +14,8 @@ const (
 	failuresEvery = 10 * time.Second
 )
 
-// failures have the log hold against who knocks without a token, or too often.
+// failures have the log hold against who fails again and again, with a token or
+// without.
 type failures struct {
 	log *slog.Logger
 
@@ -32,11 +32,6 @@ type failed struct {
 
 // told reports whether a request with that answer is told by itself.
 func (f *failures) told(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, statusGone, http.StatusServiceUnavailable:
-	default:
-		return true
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts[status]
