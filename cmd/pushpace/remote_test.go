@@ -288,7 +288,7 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		args []string
 		want said
 	}{
-		{[]string{"set", "--user", "ö/d a", "--min-gap", "500ms", "--rate", "30/1m", "--for", "2h"}, said{stderr: `In force for user "ö/d a": 500ms apart, 30/1m until `}},
+		{[]string{"set", "--user", "ö/d a", "--min-gap", "500ms", "--rate", "30/1m", "--for", "2h"}, said{stderr: `In force for user 'ö/d a': 500ms apart, 30/1m until `}},
 		{[]string{"set", "--category", "marketing", "--rate", "2/24h"}, said{}},
 		{[]string{"set", "--user", "ö/d a", "--category", "security", "--exempt"}, said{}},
 		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user nobody has no override`}},
