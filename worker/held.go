@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // holdings are the holds in force, by selector.
@@ -100,9 +101,10 @@ func (h *Hold) attrs() []slog.Attr {
 }
 
 // remember notes what operators' holds keep of the delivery, so that it comes
-// back when they end.
-func (h *handler) remember(ctx context.Context, d *delivery) {
-	job := heldJob{d.queue, d.ID, d.accepted}
+// back when they end, and with it those who have come forward by what it gave back:
+// asynq would bring them for their old slots.
+func (h *handler) remember(ctx context.Context, d *delivery, moved []throttle.Booking) {
+	var jobs []heldJob
 	noted := map[string]bool{}
 	for i := range d.outcomes {
 		hold := d.outcomes[i].hold
@@ -110,10 +112,33 @@ func (h *handler) remember(ctx context.Context, d *delivery) {
 			continue
 		}
 		noted[hold.selector().field()] = true
-		if err := h.holds.keep(ctx, hold.selector().field(), job); err != nil {
+		if jobs == nil {
+			jobs = append(h.cameForward(ctx, moved), heldJob{d.queue, d.ID})
+		}
+		if err := h.holds.keep(ctx, hold.selector().field(), d.accepted, jobs...); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification comes back late", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
+}
+
+// cameForward are the jobs of the first of the bookings that it is worth to wake for.
+func (h *handler) cameForward(ctx context.Context, moved []throttle.Booking) (jobs []heldJob) {
+	moved = moved[:min(len(moved), wakeMost)]
+	ids := make([]string, len(moved))
+	for i, b := range moved {
+		ids[i] = b.ID
+	}
+	old, err := h.Records.LastDeferrals(ctx, ids)
+	if err != nil {
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
+		return nil
+	}
+	for _, b := range moved {
+		if old[b.ID].Until.Sub(b.Slot) >= littleGain {
+			jobs = append(jobs, heldJob{id: b.ID})
+		}
+	}
+	return jobs
 }
 
 // release has the jobs come back of each hold that is not in force any more.
@@ -149,16 +174,8 @@ const (
 )
 
 // releaseAll has the jobs come back that the hold keeps. What is not on the
-// queue yet is left for the next time.
+// queue yet, or not woken for an error, is taken again.
 func (h *handler) releaseAll(ctx context.Context, selector string) error {
-	var awake []heldJob
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTimeout)
-		defer cancel()
-		if err := h.holds.keep(ctx, selector, awake...); err != nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused comes back late", slog.Any("error", err))
-		}
-	}()
 	for {
 		jobs, err := h.holds.take(ctx, selector, releaseMost)
 		if err != nil || len(jobs) == 0 {
@@ -166,14 +183,26 @@ func (h *handler) releaseAll(ctx context.Context, selector string) error {
 		}
 		byQueue := map[string][]heldJob{}
 		for _, job := range jobs {
-			byQueue[job.queue] = append(byQueue[job.queue], job)
+			if job.queue != "" {
+				byQueue[job.queue] = append(byQueue[job.queue], job)
+				continue
+			}
+			for queue := range push.Queues() {
+				byQueue[queue] = append(byQueue[queue], job)
+			}
 		}
+		var awake []string
 		for queue, jobs := range byQueue {
-			late, err := h.wakeHeld(ctx, queue, jobs)
-			if awake = append(awake, late...); err != nil {
-				awake = append(awake, jobs...)
+			ids, err := h.wakeHeld(ctx, queue, jobs)
+			if awake = append(awake, ids...); err != nil {
 				return err
 			}
+		}
+		woken := slices.DeleteFunc(jobs, func(job heldJob) bool { return slices.Contains(awake, job.id) })
+		if err := h.holds.woken(ctx, selector, woken); err != nil {
+			return err
+		}
+		for queue := range byQueue {
 			if err := h.drained(ctx, queue); err != nil {
 				return err
 			}
@@ -214,18 +243,12 @@ end
 return awake
 `)
 
-// wakeHeld has jobs of a queue come back, and answers those that are on their
-// way to it.
-func (h *handler) wakeHeld(ctx context.Context, queue string, jobs []heldJob) (awake []heldJob, err error) {
+// wakeHeld has jobs of a queue come back, and answers the IDs of those that are on
+// their way to it.
+func (h *handler) wakeHeld(ctx context.Context, queue string, jobs []heldJob) (awake []string, err error) {
 	args := []any{push.QueueKey(queue, "t:")}
 	for _, job := range jobs {
 		args = append(args, job.id)
 	}
-	ids, err := wakeScript.Run(ctx, h.Queue, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending")}, args...).StringSlice()
-	for _, job := range jobs {
-		if slices.Contains(ids, job.id) {
-			awake = append(awake, job)
-		}
-	}
-	return awake, err
+	return wakeScript.Run(ctx, h.Queue, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending")}, args...).StringSlice()
 }

@@ -29,11 +29,10 @@ func (h *handler) hold(d *delivery) bool {
 }
 
 // standBack returns the job to the queue until a route may be open. It spends
-// neither an attempt nor a slot. Those who wait behind the slot are not woken:
+// neither an attempt nor a slot. Those who wait behind the slot are not woken yet:
 // the next one is likely to stand back too.
 func (h *handler) standBack(ctx context.Context, d *delivery) error {
-	h.freeSlot(ctx, d, d.taken())
-	h.remember(ctx, d)
+	h.remember(ctx, d, h.freeSlot(ctx, d, d.taken()))
 	return paused(h.heldFor(d))
 }
 

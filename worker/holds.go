@@ -55,6 +55,8 @@ var ErrTooManyHolds = errors.New("too many pauses are in force: end some of them
 //	                                 it has none; what was ended stays for a while
 //	PREFIX:{pauses}:holding          set of the SELECTORs that hold jobs
 //	PREFIX:{pauses}:held:SELECTOR    sorted set of those, "QUEUE ID", by acceptance
+//	PREFIX:{pauses}:waking:SELECTOR  sorted set of those of them that a worker wakes,
+//	                                 by until when nobody else does
 //
 // A SELECTOR is [app, platform, category] in JSON.
 type Holds struct {
@@ -74,7 +76,7 @@ var holdsSource string
 var holdsScript = redis.NewScript(holdsSource)
 
 func (h *Holds) run(ctx context.Context, op, selector string, args ...any) *redis.Cmd {
-	keys := []string{h.holds, h.holder, pausesKey(h.prefix, "held:"+selector)}
+	keys := []string{h.holds, h.holder, pausesKey(h.prefix, "held:"+selector), pausesKey(h.prefix, "waking:"+selector)}
 	return holdsScript.Run(ctx, h.client, keys, append([]any{op, selector}, args...)...)
 }
 
@@ -189,43 +191,59 @@ func (s selector) field() string {
 	return string(text)
 }
 
-// A heldJob is a job on the queue that a hold keeps there.
-type heldJob struct {
-	queue, id string
-	accepted  time.Time
-}
+// A heldJob is a job on the queue that comes back when a hold ends. The queue is ""
+// when it is not known.
+type heldJob struct{ queue, id string }
 
-// heldLives is how long it is remembered what a hold keeps, after the last job
-// that came back to look: longer than any stays away.
-const heldLives = 2 * time.Hour
+const (
+	// heldLives is how long it is remembered what a hold keeps, after the last job
+	// that came back to look: longer than any stays away.
+	heldLives = 2 * time.Hour
+	// wakingTime is for how long nobody else wakes a job that was taken. One that
+	// was not woken, as its worker crashed or a worker had it in hand, is taken again.
+	wakingTime = time.Second
+)
 
-// keep remembers that the hold keeps these jobs.
-func (h *Holds) keep(ctx context.Context, selector string, jobs ...heldJob) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	args := []any{heldLives.Milliseconds()}
-	for _, job := range jobs {
-		args = append(args, job.accepted.UnixMilli(), job.queue+" "+job.id)
-	}
+// keep remembers jobs that come back when the hold ends, among the others by when
+// the first of them was accepted.
+func (h *Holds) keep(ctx context.Context, selector string, accepted time.Time, jobs ...heldJob) error {
+	args := append([]any{heldLives.Milliseconds(), accepted.UnixMilli()}, fields(jobs)...)
 	if err := h.run(ctx, "keep", selector, args...).Err(); err != nil {
 		return fmt.Errorf("remember what is paused: %w", err)
 	}
 	return nil
 }
 
-// take forgets so many of the jobs that the hold keeps, the first accepted
-// first, and answers them.
+// fields are jobs as Redis has them.
+func fields(jobs []heldJob) []any {
+	fields := make([]any, len(jobs))
+	for i, job := range jobs {
+		fields[i] = job.queue + " " + job.id
+	}
+	return fields
+}
+
+// take answers so many of the jobs that the hold keeps and nobody wakes, the
+// first accepted first.
 func (h *Holds) take(ctx context.Context, selector string, most int) ([]heldJob, error) {
-	reply, err := h.run(ctx, "take", selector, most).StringSlice()
+	reply, err := h.run(ctx, "take", selector, heldLives.Milliseconds(), most, wakingTime.Milliseconds()).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("take up what was paused: %w", err)
 	}
-	var jobs []heldJob
-	for i := 0; i+1 < len(reply); i += 2 {
-		queue, id, _ := strings.Cut(reply[i], " ")
-		ms, _ := strconv.ParseFloat(reply[i+1], 64)
-		jobs = append(jobs, heldJob{queue, id, time.UnixMilli(int64(ms))})
+	jobs := make([]heldJob, len(reply))
+	for i := range reply {
+		jobs[i].queue, jobs[i].id, _ = strings.Cut(reply[i], " ")
 	}
 	return jobs, nil
+}
+
+// woken forgets jobs that were taken.
+func (h *Holds) woken(ctx context.Context, selector string, jobs []heldJob) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	if err := h.run(ctx, "woken", selector, fields(jobs)...).Err(); err != nil {
+		return fmt.Errorf("forget what was paused: %w", err)
+	}
+	return nil
 }

@@ -164,12 +164,13 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
+// What was taken and not woken is taken again.
 func TestHeldJobs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx, holds := t.Context(), NewHolds(client, "")
 		at := time.UnixMilli(1_795_219_200_123)
-		jobs := []heldJob{{"pushpace-bulk", "b c", at.Add(time.Second)}, {"pushpace-default", "a", at}}
+		first, second := heldJob{"pushpace-default", "a"}, heldJob{"pushpace-bulk", "b c"}
 		field := (&Hold{App: "shop"}).selector().field()
 		holding := func(want ...string) {
 			t.Helper()
@@ -178,22 +179,54 @@ func TestHeldJobs(t *testing.T) {
 				t.Errorf("holding %q, %v; want %q", all.holding, err, want)
 			}
 		}
-		for range 2 {
-			if err := holds.keep(ctx, field, jobs...); err != nil {
+		keep := func(job heldJob, at time.Time) {
+			t.Helper()
+			if err := holds.keep(ctx, field, at, job); err != nil {
 				t.Fatal(err)
 			}
 		}
-		holding(field)
 		take := func(want ...heldJob) {
 			t.Helper()
 			if got, err := holds.take(ctx, field, 1); err != nil || !slices.Equal(got, want) {
 				t.Errorf("taken %+v, %v; want %+v", got, err, want)
 			}
 		}
-		take(jobs[1])
+		again := func(want heldJob) {
+			t.Helper()
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+				if got, err := holds.take(ctx, field, 1); err != nil || len(got) > 0 {
+					if err != nil || got[0] != want {
+						t.Errorf("taken %+v, %v; want %+v", got, err, want)
+					}
+					return
+				}
+			}
+			t.Errorf("%+v is not taken again", want)
+		}
+		woken := func(jobs ...heldJob) {
+			t.Helper()
+			if err := holds.woken(ctx, field, jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			keep(second, at.Add(time.Second))
+			keep(first, at)
+		}
 		holding(field)
-		take(jobs[0])
+		take(first)
+		woken(first)
+		take(second)
+		take()
+		holding(field)
+		again(second)
+		keep(second, at) // it has stood back again since
+		woken(second)
+		holding(field)
+		take(second)
+		woken(second)
 		holding()
 		take()
+		holding()
 	})
 }

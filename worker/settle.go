@@ -214,7 +214,7 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 		h.giveBack(ctx, d, false)
 	}
 	if c.held {
-		h.remember(ctx, d)
+		h.remember(ctx, d, nil)
 		if left := h.heldFor(d); c.delay == 0 {
 			c.delay = left
 		} else { // other targets are to be sent to again

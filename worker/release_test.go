@@ -1,0 +1,125 @@
+package worker_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// What a worker was to wake when it crashed is woken by another one.
+func TestAWorkerCrashesWhileItReleases(t *testing.T) {
+	t.Parallel()
+	const n = 20
+	client := realRedis(t)
+	r := newRig(t, client, hourly)
+	var crashes, crashed atomic.Bool
+	redisGone := &failing{match: func(cmd redis.Cmder) bool {
+		if crashed.Load() {
+			return true
+		}
+		crashed.Store(crashes.Load() && hasArg(cmd, "take"))
+		return false
+	}}
+	redisGone.left.Store(1 << 32)
+	options := *client.(*redis.Client).Options()
+	own := redistest.Connect(t, &options)
+	own.AddHook(redisGone)
+	shared := r.options.Queue
+	r.options.Queue, r.options.Records = own, push.NewRecords(own, "", 0)
+	log := r.logs()
+	stop := r.start()
+	hold := worker.Hold{App: "shop"}
+	r.pause(hold, log)
+	for i := range n {
+		one := to(fmt.Sprint("held-", i), apple)
+		one.User = fmt.Sprint("u", i)
+		if i%2 == 0 {
+			one.Priority = push.Bulk
+		}
+		r.enqueue(one)
+	}
+	r.asleep(n)
+	crashes.Store(true)
+	r.resume(hold)
+	wait(t, crashed.Load)
+	r.options.Queue, r.options.Records = shared, r.records
+	r.start()
+	resumed := time.Now()
+	r.settled(n)
+	if took := time.Since(resumed); took > prompt {
+		t.Errorf("it takes %s", took)
+	}
+	stop()
+}
+
+// However much stands back about when a pause ends, by whichever worker's view of
+// the pauses, comes back.
+func TestWhatStandsBackWhenAPauseEnds(t *testing.T) {
+	const rounds, about = 4, 500 * time.Millisecond
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		log := r.logs()
+		r.start()
+		r.start()
+		hold := worker.Hold{App: "shop"}
+		n := 0
+		for range rounds {
+			r.pause(hold, log)
+			began := time.Now()
+			resumed := false
+			for time.Since(began) < 3*about {
+				r.enqueue(to(fmt.Sprint("held-", n), apple))
+				n++
+				if !resumed && time.Since(began) > about {
+					resumed = true
+					r.resume(hold)
+				}
+			}
+			ended := time.Now()
+			r.settled(n)
+			if took := time.Since(ended); took > prompt {
+				t.Errorf("it takes %s", took)
+			}
+		}
+		t.Logf("%d", n)
+	})
+}
+
+// Those who came forward by what a pause has kept go out when it ends, not at
+// their old slots.
+func TestWhoComesForwardDuringAPause(t *testing.T) {
+	const period = 15 * time.Second
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: period}}}, nil))
+		log := r.logs()
+		r.start()
+		r.enqueueMany("sent", 2)
+		r.settled(2)
+		r.enqueueMany("next", 2)
+		r.asleep(2)
+		behind := to("behind")
+		behind.Priority = push.Bulk
+		r.enqueue(behind)
+		old := r.deferred("behind").Until
+		hold := worker.Hold{App: "shop"}
+		r.pause(hold, log)
+		wait(t, func() bool { // the next two have stood back, and one has come forward
+			line := r.timeline("u1").Bookings
+			return len(line) == 1 && old.Sub(line[0].Slot) > period/2
+		})
+		r.asleep(3)
+		r.resume(hold)
+		wait(t, func() bool { return len(r.pushed("behind")) == 1 })
+		if early := old.Sub(r.pushed("behind")[0].At); early < 2*time.Second {
+			t.Errorf("it goes out %s before its old slot, want it at the end of the pause", early)
+		}
+	})
+}
