@@ -2,14 +2,21 @@ package api
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/pushpace/pushpace/internal/config"
 )
@@ -127,6 +134,58 @@ func TestTooLargeIsAnswered(t *testing.T) {
 				t.Errorf("%d %+v, %v", answer.StatusCode, p, err)
 			}
 		})
+	}
+}
+
+// Over HTTP/2 the stream is not reset before the client has sent everything: some
+// take that for an answer that is cut off.
+func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
+	t.Parallel()
+	const most = 1 << 10
+	r := newRig(t, func(o *Options) { o.HTTP.MaxBody = most })
+	dir := t.TempDir()
+	files := config.ServerTLS{CertFile: filepath.Join(dir, "api.crt"), KeyFile: filepath.Join(dir, "api.key")}
+	selfSigned(t, files, 1)
+	s := r.listen(func(o *config.HTTP) { o.TLS = files })
+	conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	frames := http2.NewFramer(conn, conn)
+	var headers bytes.Buffer
+	encoder := hpack.NewEncoder(&headers)
+	for _, field := range [][2]string{
+		{":method", "POST"}, {":scheme", "https"}, {":authority", "localhost"}, {":path", "/v1/notifications"},
+		{"authorization", "Bearer " + producerToken}, {"content-type", "application/json"}, {"content-length", itoa(2 * most)},
+	} {
+		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request := http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true}
+	if err := errors.Join(frames.WriteSettings(), frames.WriteHeaders(request)); err != nil {
+		t.Fatal(err)
+	}
+	for sent, ended := false, false; !sent || !ended; {
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.RSTStreamFrame:
+			t.Fatalf("the stream is reset: %s", frame.ErrCode)
+		case *http2.DataFrame:
+			if ended = frame.StreamEnded(); !sent && !ended {
+				sent = true
+				if err := frames.WriteData(1, true, make([]byte, 2*most)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	}
 }
 

@@ -54,10 +54,11 @@ const (
 )
 
 // discard reads on after the answer, which a client that has not sent everything
-// would never see: the end of the connection would reset it.
+// might never see: the end of the connection, or over HTTP/2 of the stream, would
+// reset it.
 func discard(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
-		return // the answer arrives by itself, or the body is not on its way
+	if r.Header.Get("Expect") != "" {
+		return // the body is not on its way
 	}
 	on := http.NewResponseController(w)
 	if on.Flush() != nil || on.SetReadDeadline(time.Now().Add(discardTime)) != nil {
