@@ -457,7 +457,7 @@ end
 -- without a slot. A sixth value says that the instant is later than the job's
 -- slot, so that its line has to follow.
 local function decide()
-  local slot = booked or lined or (sent and sent > now and sent)
+  local slot = booked or lined or sent
   local place = booked and 'booked' or lined and 'line'
   if place and slot > now + wait then
     local s, sets, which = all, all and {all.sent, all.booked}, 1
@@ -509,8 +509,8 @@ local function decide()
 
   local from = max(now, slot or 0, sent or 0)
   ask(from, 0)
-  if slot and not place and instant ~= slot then
-    slot = nil -- the admission ahead does not hold any more
+  if slot and not place and instant ~= from then
+    slot = nil -- the admission does not hold any more
     ask(from, 0)
   end
   if instant > now and instant ~= sent and place ~= 'booked' then ask(from, 1) end

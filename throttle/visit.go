@@ -267,7 +267,7 @@ func (v *visit) decide() verdict {
 		slot, inLine = v.lined, true
 	}
 	placed := inBooked || inLine
-	if !placed && v.sent > v.now {
+	if !placed {
 		slot = v.sent
 	}
 	if placed && slot > v.now+v.wait {
@@ -325,7 +325,7 @@ func (v *visit) decide() verdict {
 
 	from := max(v.now, slot, v.sent)
 	ask(from, false)
-	if slot != none && !placed && at != slot {
+	if slot != none && !placed && at != from {
 		slot = none
 		ask(from, false)
 	}

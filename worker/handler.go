@@ -116,8 +116,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
 	}
 	if h.send(ctx, d); d.missed() {
-		h.giveBack(ctx, d, d.taken()) // for who waits behind it: an admission in the past keeps no place
-		return false, nil
+		return false, nil // with its admission, which keeps its place
 	}
 	return true, h.settle(ctx, d)
 }

@@ -250,3 +250,24 @@ func usedAdmissionStays(s *stage) {
 		}
 	})
 }
+
+// admissionIsKept: a notification that was let through and comes again, as it had
+// no connection, goes ahead of those who wait behind it, and they follow.
+func admissionIsKept(s *stage) {
+	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
+		ask(throttle.Granted, "first")
+		next := ask(throttle.Deferred, "next")
+		ask(throttle.Deferred, "behind")
+		const late = 300 * time.Millisecond
+		s.Advance(late)
+		again := ask(throttle.Granted, "first")
+		s.Advance(next.Left - late)
+		moved := ask(throttle.Deferred, "next")
+		if d := moved.At.Sub(again.At); d < 10*time.Second || d > 10*time.Second+10*time.Millisecond {
+			s.Fatalf("%s: the next one has %v, %v after the one before it", name, moved.At, d)
+		}
+		if d := ask(throttle.Deferred, "behind"); d.At.Sub(moved.At) < 10*time.Second {
+			s.Fatalf("%s: who is behind has %v, and the one ahead of it %v", name, d.At, moved.At)
+		}
+	})
+}

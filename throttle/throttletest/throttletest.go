@@ -97,6 +97,7 @@ var properties = []property{
 	{"the same notification holds one slot", nil, sameHoldsOneSlot},
 	{"an heir has the slot of the one before", []Ability{SetClock}, heirHasTheSlot},
 	{"an admission that was used stays when it is cancelled", []Ability{SetClock}, usedAdmissionStays},
+	{"an admission that was not used keeps its place", []Ability{SetClock}, admissionIsKept},
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"no more hold slots than may", []Ability{SetClock}, fullLine},
