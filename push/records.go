@@ -161,10 +161,10 @@ func (r *Records) Arrive(ctx context.Context, n *Notification, queue string) err
 }
 
 // Defer notes that the notification waits until that instant, and by which
-// scope and rule.
-func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, rule string) error {
-	_, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
-	return err
+// scope and rule. It answers true, and notes nothing, when the notification has ended.
+func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, rule string) (ended bool, err error) {
+	reply, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
+	return err == nil && reply[0] == int64(0), err
 }
 
 // Attempt notes the n-th attempt, made at that visit of the job, after which some

@@ -36,14 +36,15 @@ elseif op == 'arrive' then -- ARGV queue, then names and values
   accepted()
   if not state then redis.call('HSET', record, 'queue', ARGV[5], unpack(ARGV, 6)) end
 elseif op == 'defer' then
-  if not open then return {} end
+  if not open then return {0} end
   accepted()
   local before = redis.call('HGET', record, 'until')
-  if before == ARGV[5] then return {} end -- it is the same one
+  if before == ARGV[5] then return {1} end -- it is the same one
   if not before then count('booked') end
   count('deferred')
   redis.call('HINCRBY', record, 'deferrals', 1)
   redis.call('HSET', record, 'until', ARGV[5], 'scope', ARGV[6], 'rule', ARGV[7])
+  return {1}
 elseif op == 'attempt' then -- ARGV number, visit, outcomes, providers' IDs, error
   if not open then return {0} end
   local known = redis.call('HMGET', record, 'attempts', 'visit')

@@ -94,6 +94,29 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 	return decision, err
 }
 
+// A worker that comes late to put off what another has ended meanwhile leaves no
+// slot that nobody comes for.
+func TestASlotOfWhatHasEnded(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: time.Hour}, nil))
+		limiter := &slowLimiter{Limiter: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
+		r.options.Limiter = limiter
+		r.start()
+		r.enqueue(to("first"))
+		r.settled(1)
+		r.enqueue(to("late"))
+		<-limiter.answered
+		if _, err := r.records.Settle(t.Context(), "late", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
+			t.Fatal(err)
+		}
+		close(limiter.let)
+		wait(t, func() bool { return len(r.timeline("u1").Bookings) == 0 })
+		if record := r.record("late"); record.State != push.Delivered || record.Deferrals != 0 {
+			t.Errorf("%+v", record)
+		}
+	})
+}
+
 // An older one that a worker had in its hands, beyond its look at the collapse
 // key, when the newer one came, does not keep its slot once it is put off.
 func TestCollapseOfWhatIsInHand(t *testing.T) {

@@ -252,7 +252,12 @@ func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle
 		return h.finish(ctx, d, d.lineFull())
 	}
 	h.Observer.Deferred(d.App, d.Category, decision)
-	if err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule); err != nil {
+	ended, err := h.Records.Defer(ctx, d.ID, decision.At, decision.Scope, decision.Rule)
+	if ended { // by another worker, that has taken over the job: nobody would come for the slot
+		h.giveBack(ctx, d, true)
+		return nil
+	}
+	if err != nil {
 		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
 	}
 	return putOff(decision.Left)
