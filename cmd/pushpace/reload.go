@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -183,7 +184,7 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 		log.Error("the configuration is not reloaded: the old one stays", "error", err)
 		return
 	}
-	log.Info("the configuration is reloaded", "changed", orNone(listed(taken)))
+	log.Info("the configuration is reloaded", "changed", cmp.Or(listed(taken), "none"))
 	if len(waiting) > 0 {
 		log.Warn("these keys take effect at the next start", "keys", outcome)
 	}

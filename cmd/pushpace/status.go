@@ -52,7 +52,7 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 		if s.Waits != nil {
 			printWaits(line, s, now)
 		}
-		line("job", "%s in %s", orNone(s.Job), s.Queue)
+		line("job", "%s, queue %s", cmp.Or(jobWords[s.Job], s.Job), s.Queue)
 	}
 	line("accepted", "%s", timeline.Stamp(s.Accepted))
 	if !s.NotBefore.IsZero() {
@@ -122,9 +122,5 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
-}
+// jobWords say where asynq has a job, in other words than its own.
+var jobWords = map[string]string{"": "none", "pending": "due", "active": "in a worker's hands", "scheduled": "for later", "retry": "put off"}
