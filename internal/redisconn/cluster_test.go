@@ -6,8 +6,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -51,4 +54,54 @@ func TestClusterFailover(t *testing.T) {
 		}
 	}
 	t.Logf("found %s after the promotion", time.Since(promoted))
+}
+
+// attempts counts the commands of that name that are sent to a node.
+type attempts struct {
+	name string
+	n    *atomic.Int64
+}
+
+func (a attempts) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a attempts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a attempts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == a.name {
+			a.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestAttemptsOnACluster has a command without a deadline end soon at a node that
+// accepts and does not answer.
+func TestAttemptsOnACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3)
+	cfg := settings(config.Cluster, nodes[0].Addr())
+	cfg.DialTimeout, cfg.Timeout = time.Second, time.Second
+	conn, err := Open(t.Context(), cfg, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var n atomic.Int64
+	err = conn.Client.(*redis.ClusterClient).ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error {
+		node.AddHook(attempts{"get", &n})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		node.Pause(t)
+		defer node.Resume(t)
+	}
+	if err := conn.Client.Get(context.Background(), "x").Err(); err == nil || n.Load() == 0 || n.Load() > redirects+1 {
+		t.Errorf("%d attempts: %v", n.Load(), err)
+	}
 }
