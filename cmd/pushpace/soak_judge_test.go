@@ -94,7 +94,8 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 				continue
 			}
 			if o := record.Outcomes[d.target]; o.Kind != providers.Delivered.String() && !o.Ambiguous {
-				t.Errorf("target %d of %s is in the ledger, and its record says %+v: %s", d.target+1, id, o, record.State)
+				t.Errorf("target %d of %s is in the ledger at %s, amid %v, and its record says %+v: %s, with %d attempts from %s to %s", d.target+1, id,
+					d.At.Format(time.StampMilli), during(s.windows, d.At), o, record.State, record.Attempts, record.FirstAttempt.Format(time.StampMilli), record.Ended.Format(time.StampMilli))
 			}
 		}
 	}
