@@ -13,6 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // failing fails the first commands that it is asked to.
@@ -69,6 +70,68 @@ func TestAFailedEndIsRepeated(t *testing.T) {
 			t.Error("nothing has failed")
 		}
 	})
+}
+
+// lostReturn is a client's hook that loses the answer when a job is returned to its
+// queue first, and has taken do what happens then.
+type lostReturn struct {
+	taken           func(keys []string)
+	returns, looked atomic.Int64
+}
+
+func (*lostReturn) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *lostReturn) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		args := cmd.Args()
+		switch {
+		case cmd.Name() == "hget" && l.returns.Load() > 0:
+			l.looked.Add(1)
+		case cmd.Name() == "evalsha" && len(args) > 11 && strings.HasSuffix(fmt.Sprint(args[6]), ":retry") && args[11] == "waits":
+			err := next(ctx, cmd)
+			if err == nil && l.returns.Add(1) == 1 {
+				l.taken([]string{fmt.Sprint(args[3]), fmt.Sprint(args[4]), fmt.Sprint(args[5]), fmt.Sprint(args[6])})
+				err = errors.New("the connection broke")
+				cmd.SetErr(err)
+			}
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*lostReturn) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A worker that does not hear that its job is back on the queue does not take it
+// from the next worker's hands: a third would send it beside that one.
+func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
+	client := realRedis(t)
+	r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	lost := &lostReturn{taken: func(keys []string) { // by another worker, at once
+		ctx := context.Background()
+		must(t, client.ZRem(ctx, keys[3], "waits").Err())
+		must(t, client.HSet(ctx, keys[0], "state", "active").Err())
+		must(t, client.LPush(ctx, keys[1], "waits").Err())
+		must(t, client.ZAdd(ctx, keys[2], redis.Z{Score: float64(time.Now().Add(time.Minute).Unix()), Member: "waits"}).Err())
+	}}
+	own := redis.NewClient(client.(*redis.Client).Options())
+	t.Cleanup(func() { own.Close() })
+	own.AddHook(lost)
+	r.options.Queue, r.options.Records = own, push.NewRecords(own, "", 0)
+	r.start()
+	r.enqueue(to("first"))
+	r.settled(1)
+	r.enqueue(to("another")) // has Redis know the script
+	r.deferred("another")
+	wait(t, func() bool {
+		return client.HGet(t.Context(), "asynq:{pushpace-default}:t:another", "state").Val() == "retry"
+	})
+	r.enqueue(to("waits"))
+	wait(t, func() bool { return lost.looked.Load() > 0 || lost.returns.Load() > 1 })
+	if state := client.HGet(t.Context(), "asynq:{pushpace-default}:t:waits", "state").Val(); state != "active" || lost.returns.Load() != 1 {
+		t.Errorf("the job is %s, and was returned %d times", state, lost.returns.Load())
+	}
+	must(t, client.LRem(t.Context(), "asynq:{pushpace-default}:active", 0, "waits").Err())
 }
 
 // What was pulled ahead and not handed out when the worker stops is on the
