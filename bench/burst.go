@@ -9,7 +9,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// A burst is what one producer hands over for one user while two workers run.
+// burstJobs is how many one producer hands over for one user while two workers run.
 const burstJobs = 200
 
 // alike is how close together two notifications were accepted that may swap when

@@ -24,8 +24,9 @@ const General = "all"
 type Limiter interface {
 	// Acquire asks for an admission, or a slot to wait for. The same
 	// notification holds one slot, however often it asks: after a Deferred, the
-	// caller asks again at Decision.At. An error means that nothing is known; it
-	// is safe to ask again.
+	// caller asks again at Decision.At. One that was let through and asks again goes
+	// before those who wait if what was sent allows it now, and behind them if not.
+	// An error means that nothing is known; it is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
 	// Peek answers what Acquire would, and changes nothing.
 	Peek(context.Context, Request) (Decision, error)

@@ -109,7 +109,7 @@ func (p *puller) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case len(keys) == 4 && strings.HasSuffix(keys[0], ":active") && strings.HasSuffix(keys[2], ":pending"):
 		return p.cutOff(ctx, keys, args)
 	case len(keys) == 8 && strings.HasSuffix(keys[3], ":retry"):
-		return p.giveBack(ctx, sha, keys, args)
+		return p.returnJob(ctx, sha, keys, args)
 	}
 	return p.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
@@ -138,15 +138,16 @@ func (p *puller) done(ctx context.Context, sha string, keys []string, args []any
 	return cmd
 }
 
-// giveBack returns a job to its queue. Where the answer is lost it may have been done,
-// and another worker may have the job by now: to do it again would take the job from
-// that one, and have a third send beside it.
-func (p *puller) giveBack(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
+// returnJob puts a job back on its queue. Where the answer is lost it may have been
+// done, and another worker may have the job by now: to do it again would take the job
+// from that one, and have a third send beside it.
+func (p *puller) returnJob(ctx context.Context, sha string, keys []string, args []any) *redis.Cmd {
+	message, _ := args[1].([]byte)
 	again := false
 	return p.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		if again {
 			known, err := p.HGet(ctx, keys[0], "msg").Result()
-			if errors.Is(err, redis.Nil) || err == nil && givenBack(known, args[1]) {
+			if errors.Is(err, redis.Nil) || err == nil && returned(known, string(message)) {
 				err = push.ErrNotInHand
 			}
 			if err != nil {
@@ -160,23 +161,16 @@ func (p *puller) giveBack(ctx context.Context, sha string, keys []string, args [
 	})
 }
 
-// givenBack reports whether the message that asynq has of a job is the one that it
-// was to be returned with, or one of a later visit.
-func givenBack(known string, message any) bool {
-	var with string
-	switch m := message.(type) {
-	case string:
-		with = m
-	case []byte:
-		with = string(m)
-	}
+// returned reports whether the message that asynq has of a job is the one that it
+// was to be put back with, or one of a later visit.
+func returned(known, message string) bool {
 	there, err := push.ReadEnvelope(known)
-	ours, _ := push.ReadEnvelope(with)
-	return known == with || err == nil && there.Retried > ours.Retried
+	ours, _ := push.ReadEnvelope(message)
+	return known == message || err == nil && there.Retried > ours.Retried
 }
 
-// insist repeats what takes a job out of hand. asynq's
-// own repetitions come with a context that has ended, and never reach Redis.
+// insist repeats what takes a job out of hand. asynq's own repetitions come with a
+// context that has ended, and never reach Redis.
 func (p *puller) insist(ctx context.Context, f func(context.Context) *redis.Cmd) *redis.Cmd {
 	cmd := f(ctx)
 	if ended(cmd) {
