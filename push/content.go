@@ -21,8 +21,8 @@ var notificationMark = []byte(`,"notification":`)
 // a payload that holds it: the beginning of the SHA-256 of its canonical JSON, as
 // it was handed over but without what says when it is worth sending. Retention
 // long it must stay the same for the same content, in later versions too.
-func contentDigest(n *Notification, payload []byte) (string, error) {
-	const size = 16
+func contentDigest(n *Notification, payload []byte) ([]byte, error) {
+	const size = 8 // only contents under one ID are compared
 	content := payload[bytes.Index(payload, notificationMark)+len(notificationMark) : len(payload)-len("}")]
 	if !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() || len(n.APNs) > 0 || len(n.FCM) > 0 {
 		bare := *n
@@ -30,16 +30,16 @@ func contentDigest(n *Notification, payload []byte) (string, error) {
 		for _, raw := range []*json.RawMessage{&bare.APNs, &bare.FCM} {
 			var err error
 			if *raw, err = canonical(*raw); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
 		var err error
 		if content, err = encodeJSON(&bare); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	sum := sha256.Sum256(content)
-	return string(sum[:size]), nil
+	return sum[:size], nil
 }
 
 // canonical answers a raw block with its names sorted and its numbers in one

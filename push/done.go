@@ -53,8 +53,8 @@ end
 local n = math.floor((#KEYS - 4) / 3)
 local stream, tail = KEYS[5 + 3 * n], 4 + 3 * n
 local function tell(i)
-  local of = redis.call('HGET', KEYS[3 * i + 3], 'of') or '\n\n'
-  local app, user, category = string.match(of, '^(.-)\n(.-)\n(.*)$')
+  local of = redis.call('HGET', KEYS[3 * i + 3], 'of') or '\n\n\n'
+  local app, user, category = string.match(of, '^(.-)\n(.-)\n(.-)\n')
   redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[tail + 1], '*', 'id', ARGV[3 * i + 2], 'app', app, 'user', user, 'category', category,
     'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i])
 end

@@ -3,7 +3,6 @@ package push
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,16 +17,15 @@ import (
 // enqueueScript is asynq's enqueueCmd behind what accept and confirm do.
 //
 // KEYS  asynq's task and pending list; record, counts
-// ARGV  asynq's message, ID and instant (ns); now (ms), queue, then what the record
-// says besides, as names and values: the content's digest first
+// ARGV  asynq's message, ID and instant (ns); queue, then facts
 //
-// It answers what asynq's does, 1 for a job that is new, the state that the record
-// had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(`
-local known = redis.call('HMGET', KEYS[3], 'state', 'digest')
-if known[1] then
-  if redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] then return {1, '', 0} end -- a reply was lost
-  return {0, known[1], (known[2] and known[2] ~= ARGV[7]) and 1 or 0}
+// It returns what asynq's does for a job that is new, 1; else 0, the state that the
+// record had, and 1 if that is of another content.
+var enqueueScript = redis.NewScript(ofAnotherContent + `
+local state = redis.call('HGET', KEYS[3], 'state')
+if state then
+  if redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] then return 1 end -- a reply was lost
+  return {0, state, ofAnotherContent(KEYS[3], ARGV[6])}
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting', 0} end
 redis.call('LPUSH', KEYS[2], ARGV[2]) -- it and the next may be refused: then nothing is done
@@ -36,9 +34,9 @@ if type(counted) == 'table' then
   redis.call('LPOP', KEYS[2])
   return counted
 end
-redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[5], 'accepted', ARGV[4], unpack(ARGV, 6))
+redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[4], 'accepted', string.sub(ARGV[3], 1, -7), unpack(ARGV, 5))
 redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
-return {1, '', 0}
+return 1
 `)
 
 // An acceptance is one notification on its way through asynq's client.
@@ -56,15 +54,17 @@ type acceptance struct {
 	index int
 }
 
-// read reads enqueueScript's answer.
+// read reads enqueueScript's reply.
 func (a *acceptance) read(cmd *redis.Cmd) error {
-	reply, err := cmd.Slice()
+	reply, err := cmd.Result()
 	if err != nil {
 		a.err = err
 		return err
 	}
-	state, _ := reply[1].(string)
-	a.state, a.conflict = State(state), reply[2] == int64(1)
+	if known, there := reply.([]any); there {
+		state, _ := known[1].(string)
+		a.state, a.conflict = State(state), known[2] == int64(1)
+	}
 	return nil
 }
 
@@ -86,19 +86,16 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
 	keys = append(keys, tag+"id:"+id, tag+"counts")
-	args = slices.Concat(args, []any{time.Now().UnixMilli(), a.queue}, a.facts)
-	answer := redis.NewCmd(ctx)
+	args = append(append(append(make([]any, 0, 12), args...), a.queue), a.facts...)
 	if a.pipe != nil {
 		a.cmd = a.pipe.EvalSha(ctx, enqueueScript.Hash(), keys, args...)
-		answer.SetVal(int64(1))
-		return answer
+		return redis.NewCmdResult(int64(1), nil)
 	}
 	cmd := enqueueScript.Run(ctx, e.UniversalClient, keys, args...)
-	if a.read(cmd) != nil {
-		return cmd
+	if a.read(cmd) == nil && a.state != "" {
+		return redis.NewCmdResult(int64(0), nil)
 	}
-	answer.SetVal(cmd.Val().([]any)[0])
-	return answer
+	return cmd
 }
 
 // OneRedis reports whether all keys of the client are on one server.

@@ -181,14 +181,19 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	return accepted, nil
 }
 
+var maxRetry = asynq.MaxRetry(MaxRetry)
+
 // put puts a job on a queue, and answers whether it was there.
 func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at time.Time) (bool, error) {
 	task := asynq.NewTask(TaskType, payload)
 	if p.headers != nil {
 		task = asynq.NewTaskWithHeaders(TaskType, payload, p.headers(ctx))
 	}
-	_, err := p.tasks.EnqueueContext(ctx, task,
-		asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(MaxRetry), asynq.ProcessAt(at))
+	options := append(make([]asynq.Option, 0, 4), asynq.TaskID(id), asynq.Queue(queue), maxRetry)
+	if !at.IsZero() {
+		options = append(options, asynq.ProcessAt(at))
+	}
+	_, err := p.tasks.EnqueueContext(ctx, task, options...)
 	if errors.Is(err, asynq.ErrTaskIDConflict) {
 		return true, nil
 	}

@@ -90,7 +90,18 @@ var ErrUnknownID = errors.New("the ID is not known")
 //go:embed records.lua
 var recordsSource string
 
-var recordsScript = redis.NewScript(recordsSource)
+var recordsScript = redis.NewScript(ofAnotherContent + recordsSource)
+
+// ofAnotherContent is a function of the scripts that accept a notification whose ID
+// is known: 1 when the record is of another content, 0 when it is not, or when
+// nobody knows.
+const ofAnotherContent = `
+local function ofAnotherContent(record, of)
+  local known = redis.call('HGET', record, 'of')
+  if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
+  return 1
+end
+`
 
 func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
 	tag := r.tag(shardOf(id))
@@ -118,10 +129,15 @@ func shardOf(id string) int {
 }
 
 // facts are what the record of a new notification says of it, as names and
-// values. The digest of its content comes first, where the scripts look for it. App,
-// user and category are one value, which every enqueue writes: names are one line.
-func facts(n *Notification, digest string) []any {
-	all := append(make([]any, 0, 8), "digest", digest, "of", n.App+"\n"+n.User+"\n"+n.Category)
+// values. What it is of comes first, where ofAnotherContent looks for it: app, user
+// and category, which are one line each, and the digest of the content, nil when
+// nobody knows what was handed over. They are one value for the sake of speed.
+func facts(n *Notification, digest []byte) []any {
+	of := make([]byte, 0, 64)
+	of = append(append(of, n.App...), '\n')
+	of = append(append(of, n.User...), '\n')
+	of = append(append(of, n.Category...), '\n')
+	all := append(make([]any, 0, 6), "of", append(of, digest...))
 	if !n.NotBefore.IsZero() {
 		all = append(all, "not_before", n.NotBefore.UnixMilli())
 	}
@@ -155,8 +171,7 @@ func (r *Records) confirm(ctx context.Context, id string) error {
 // Arrive counts a notification as accepted that a worker found on that queue, and
 // that no Producer has accepted.
 func (r *Records) Arrive(ctx context.Context, n *Notification, queue string) error {
-	known := facts(n, "")[2:] // nobody knows what was handed over
-	_, err := r.run(ctx, "arrive", n.ID, append([]any{queue}, known...)...)
+	_, err := r.run(ctx, "arrive", n.ID, append([]any{queue}, facts(n, nil)...)...)
 	return err
 }
 
@@ -245,7 +260,7 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
 		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
 	}
-	if of := strings.SplitN(fields["of"], "\n", 3); len(of) == 3 {
+	if of := strings.SplitN(fields["of"], "\n", 4); len(of) == 4 {
 		rec.App, rec.User, rec.Category = of[0], of[1], of[2]
 	}
 	rec.Confirmed = rec.State != accepting

@@ -22,17 +22,14 @@ local function accepted()
 end
 
 if op == 'accept' then
-  -- ARGV queue, then names and values: the content's digest first
-  if state then
-    local known = redis.call('HMGET', record, 'queue', 'digest')
-    return {state, known[1] or '', (known[2] and known[2] ~= ARGV[7]) and 1 or 0}
-  end
+  -- ARGV queue, then facts
+  if state then return {state, redis.call('HGET', record, 'queue') or '', ofAnotherContent(record, ARGV[7])} end
   redis.call('HSET', record, 'state', 'accepting', 'queue', ARGV[5], 'accepted', string.format('%.0f', now), unpack(ARGV, 6))
   redis.call('PEXPIRE', record, retention)
   return {'', ARGV[5], 0}
 elseif op == 'confirm' then
   if state == 'accepting' then accepted() end
-elseif op == 'arrive' then -- ARGV queue, then names and values
+elseif op == 'arrive' then -- ARGV queue, then facts
   accepted()
   if not state then redis.call('HSET', record, 'queue', ARGV[5], unpack(ARGV, 6)) end
 elseif op == 'defer' then
@@ -71,7 +68,7 @@ elseif op == 'settle' then
   if tonumber(ARGV[12]) > 0 then redis.call('HINCRBY', record, 'deferrals', ARGV[12]) end
   if KEYS[4] then
     local known = redis.call('HMGET', record, 'of', 'attempts')
-    local app, user, category = string.match(known[1] or '\n\n', '^(.-)\n(.-)\n(.*)$')
+    local app, user, category = string.match(known[1] or '\n\n\n', '^(.-)\n(.-)\n(.-)\n')
     redis.pcall('XADD', KEYS[4], 'MAXLEN', '~', ARGV[13], '*', 'id', id, 'app', app, 'user', user, 'category', category,
       'state', ARGV[5], 'reason', ARGV[14], 'attempts', known[2] or 0, 'at', ARGV[15], 'targets', ARGV[16])
   end
@@ -80,7 +77,7 @@ elseif op == 'settle' then
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
   return {1}
 elseif op == 'reopen' then
-  -- ARGV the letter's state and queue, then names and values as for accept, and the
+  -- ARGV the letter's state and queue, then facts, and the
   -- outcomes to begin with
   if redis.call('HEXISTS', letters, id) == 0 then return {0} end
   if ARGV[5] == 'malformed' then return {1} end
