@@ -23,6 +23,13 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
+	for { // an admission may be stamped a little ahead of Redis's clock
+		var got worker.Timeline
+		r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo", "").into(t, &got)
+		if len(got.Bookings) < 3 {
+			break
+		}
+	}
 	for _, query := range []string{"?app=demo", "?app=demo&category=security", "?app=demo&category=marketing&category=security"} {
 		var got worker.Timeline
 		r.do(http.StatusOK, viewerToken, "GET", path+query, "").into(t, &got)
