@@ -24,6 +24,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -170,10 +171,10 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	}
 	records := push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
-	limits := throttle.NewLimits(cfg.Limits.Default, nil)
+	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, limits),
-		Limits: limits, Overrides: throttle.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, policies),
+		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -100,7 +101,7 @@ func besideRound(ctx context.Context, client redis.UniversalClient, prefix strin
 	defer limiter.Close()
 	w, err := worker.New(worker.Options{
 		Queue: client, Limiter: limiter, Records: push.NewRecords(client, prefix, 0), Prefix: prefix,
-		Limits:  throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil),
+		Limits:  limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil),
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: a, push.FCM: f}},
 		Log:     slog.New(slog.DiscardHandler), ShutdownTimeout: time.Second,
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -67,7 +68,7 @@ func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns provi
 	sys.worker, err = worker.New(worker.Options{
 		Queue:   shared,
 		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
-		Limits:  throttle.NewLimits(cfg.Limits.Default, cfg.Limits.Categories),
+		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Categories),
 		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
 		Records: push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,

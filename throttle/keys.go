@@ -27,14 +27,14 @@ type keys struct {
 }
 
 func userKeys(prefix string, r *Request) keys {
-	tag := escape(r.User)
+	tag := Escape(r.User)
 	if r.App != "" {
-		tag = escape(r.App) + "/" + tag
+		tag = Escape(r.App) + "/" + tag
 	}
 	base := prefix + ":{" + tag + "}:"
 	k := keys{sent: base + "sent", booked: base + "booked", reserved: base + "reserved", beyond: base + "beyond"}
 	if category := r.category(); category != nil {
-		name := escape(category.Name)
+		name := Escape(category.Name)
 		k.catSent, k.catBooked, k.line = k.sent+":"+name, k.booked+":"+name, base+"line:"+name
 		k.beyond += ":" + name
 	}
@@ -43,9 +43,9 @@ func userKeys(prefix string, r *Request) keys {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
+// Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
 // so that no name can end the hash tag or reach into another's keys.
-func escape(name string) string {
+func Escape(name string) string {
 	plain := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 			strings.IndexByte("._~@+-", c) >= 0

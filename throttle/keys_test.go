@@ -19,12 +19,12 @@ func FuzzEscape(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		escaped := escape(name)
+		escaped := Escape(name)
 		if !plainName.MatchString(escaped) {
-			t.Fatalf("escape(%q) = %q", name, escaped)
+			t.Fatalf("Escape(%q) = %q", name, escaped)
 		}
 		if back, err := url.PathUnescape(escaped); err != nil || back != name {
-			t.Fatalf("escape(%q) = %q, which reads %q, %v", name, escaped, back, err)
+			t.Fatalf("Escape(%q) = %q, which reads %q, %v", name, escaped, back, err)
 		}
 	})
 }

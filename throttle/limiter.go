@@ -232,8 +232,8 @@ type Timeline struct {
 // TimelineEntries bounds the entries of a Timeline.
 const TimelineEntries = 1000
 
-// gapRule is Decision.Rule when the minimum gap decides.
-const gapRule = "gap"
+// GapRule is Decision.Rule when the minimum gap decides.
+const GapRule = "gap"
 
 // A rule is a policy's limit as arithmetic sees it: n admissions in any window
 // of the period. The minimum gap is the rule of 1 in its length.
@@ -254,7 +254,7 @@ func (p Policy) appendRules(rules []rule) []rule {
 // ruleName names the i-th of the policy's rules.
 func (p Policy) ruleName(i int) string {
 	if i == 0 {
-		return gapRule
+		return GapRule
 	}
 	return p.Rates[i-1].String()
 }

@@ -99,7 +99,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, k *keys, claim
 	l.trips.Add(1)
 	reply, err := lineScript.Run(ctx, l.client, names, args...).Slice()
 	if err != nil {
-		return Decision{}, troubled(op, err)
+		return Decision{}, StoreError(op, err)
 	}
 	return readVisit(r, reply)
 }
@@ -206,7 +206,7 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
 	}
 	l.trips.Add(1)
 	if err := inheritScript.Run(ctx, l.client, lines, from, r.ID).Err(); err != nil {
-		return troubled("inherit", err)
+		return StoreError("inherit", err)
 	}
 	return nil
 }

@@ -80,12 +80,12 @@ func (r Rate) fault() string {
 
 // String writes r as ParseRate reads it.
 func (r Rate) String() string {
-	return strconv.Itoa(r.Count) + "/" + formatPeriod(r.Period)
+	return strconv.Itoa(r.Count) + "/" + FormatPeriod(r.Period)
 }
 
-// formatPeriod writes d without the zero units that time.Duration appends:
+// FormatPeriod writes d without the zero units that time.Duration appends:
 // 24h, not 24h0m0s.
-func formatPeriod(d time.Duration) string {
+func FormatPeriod(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -137,11 +137,11 @@ func (p Policy) Validate(horizon time.Duration) error {
 	}
 	switch {
 	case p.MinGap < 0:
-		fault("min_gap %s is negative; want 0 or a positive duration", formatPeriod(p.MinGap))
+		fault("min_gap %s is negative; want 0 or a positive duration", FormatPeriod(p.MinGap))
 	case p.MinGap%time.Microsecond != 0:
-		fault("min_gap %s is not in whole microseconds", formatPeriod(p.MinGap))
+		fault("min_gap %s is not in whole microseconds", FormatPeriod(p.MinGap))
 	case p.MinGap > horizon:
-		fault("min_gap %s is longer than the horizon, %s", formatPeriod(p.MinGap), formatPeriod(horizon))
+		fault("min_gap %s is longer than the horizon, %s", FormatPeriod(p.MinGap), FormatPeriod(horizon))
 	}
 	if len(p.Rates) > MaxRates {
 		fault("there are %d rates; at most %d are allowed", len(p.Rates), MaxRates)
@@ -154,7 +154,7 @@ func (p Policy) Validate(horizon time.Duration) error {
 			continue
 		}
 		if r.Period > horizon {
-			fault("rate %s has a longer period than the horizon, %s", r, formatPeriod(horizon))
+			fault("rate %s has a longer period than the horizon, %s", r, FormatPeriod(horizon))
 		}
 		if first, ok := seen[r.Period]; ok {
 			fault("rates %s and %s have the same period: keep one", first, r)
@@ -162,7 +162,7 @@ func (p Policy) Validate(horizon time.Duration) error {
 		seen[r.Period] = r
 	}
 	if len(faults) == 0 {
-		if what := p.nonsense(); what != "" {
+		if what := p.invalid(); what != "" {
 			fault("%s", what)
 		}
 	}

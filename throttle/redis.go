@@ -157,7 +157,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		select {
 		case <-taken:
 		case <-ctx.Done():
-			return Decision{}, troubled(opAcquire, ctx.Err())
+			return Decision{}, StoreError(opAcquire, ctx.Err())
 		}
 		return l.wait(ctx, &r, user, denial{})
 	}
@@ -324,22 +324,22 @@ func (l *Redis) recycle(c *claim) { l.spare.Put(c) }
 // run sends the claim through the pipeline of its node, and reads the reply.
 func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
 	if err := ctx.Err(); err != nil {
-		return claimed{}, troubled(opAcquire, err)
+		return claimed{}, StoreError(opAcquire, err)
 	}
 	n, err := l.node(ctx, c.keys.sent)
 	if err != nil {
-		return claimed{}, troubled(opAcquire, err)
+		return claimed{}, StoreError(opAcquire, err)
 	}
 	c.clock = n.clock
 	l.trips.Add(1)
 	if err := n.Do(&c.group); errors.Is(err, pipeline.ErrClosed) {
 		return claimed{}, errNotHere
 	} else if err != nil {
-		return claimed{}, troubled(opAcquire, err)
+		return claimed{}, StoreError(opAcquire, err)
 	}
 	if len(c.reply) == 0 { // the connection was refused
 		if err := c.group.Commands[0].Err(); err != nil {
-			return claimed{}, troubled(opAcquire, err)
+			return claimed{}, StoreError(opAcquire, err)
 		}
 	}
 	return c.parse()
@@ -386,7 +386,7 @@ func (l *Redis) report(ctx context.Context, r *Request, k *keys, now int64) ([]R
 	}
 	l.trips.Add(1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, troubled("report", err)
+		return nil, StoreError("report", err)
 	}
 	for i, n := range counts {
 		left[i].Count = max(0, left[i].Rate.Count-int(n.Val()))

@@ -25,8 +25,8 @@ func (r Rate) most(period time.Duration) int {
 	return int((period+r.Period-1)/r.Period) * r.Count
 }
 
-// voids reports whether whoever keeps r keeps the other one too.
-func (r Rate) voids(other Rate) bool { return r.most(other.Period) <= other.Count }
+// implies reports whether whoever keeps r keeps the other one too.
+func (r Rate) implies(other Rate) bool { return r.most(other.Period) <= other.Count }
 
 // asRates answers the policy's limits as rates, the gap as the first of them
 // when there is one.
@@ -46,26 +46,26 @@ func Raises(from, to Policy) bool {
 	}
 	limits := to.asRates()
 	for _, r := range from.asRates() {
-		if !voided(r, limits) {
+		if !impliedBy(r, limits) {
 			return true
 		}
 	}
 	return false
 }
 
-func voided(r Rate, by []Rate) bool {
+func impliedBy(r Rate, by []Rate) bool {
 	for _, b := range by {
-		if b.voids(r) {
+		if b.implies(r) {
 			return true
 		}
 	}
 	return false
 }
 
-// nonsense is what no operator means by limits that are well formed: "", or why.
-func (p Policy) nonsense() string {
+// invalid is what no operator means by limits that are well formed: "", or why.
+func (p Policy) invalid() string {
 	if p.MinGap > 0 && tooMany(1, p.MinGap) {
-		return fmt.Sprintf("min_gap %s is shorter than %s: nobody receives %d a second; leave it out", formatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
+		return fmt.Sprintf("min_gap %s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
 	}
 	longest := time.Duration(0)
 	for _, r := range p.Rates {
@@ -75,7 +75,7 @@ func (p Policy) nonsense() string {
 		longest = max(longest, r.Period)
 	}
 	if longest > 0 && p.MinGap > longest {
-		return fmt.Sprintf("min_gap %s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", formatPeriod(p.MinGap))
+		return fmt.Sprintf("min_gap %s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", FormatPeriod(p.MinGap))
 	}
 	return ""
 }
@@ -86,15 +86,15 @@ func (p Policy) nonsense() string {
 func Warnings(p Policy) []string {
 	var odd []string
 	for i, r := range p.Rates {
-		if gap := (Rate{1, p.MinGap}); p.MinGap > 0 && gap.voids(r) {
+		if gap := (Rate{1, p.MinGap}); p.MinGap > 0 && gap.implies(r) {
 			odd = append(odd, fmt.Sprintf("rate %s never decides: min_gap %s alone allows at most %d in %s",
-				r, formatPeriod(p.MinGap), gap.most(r.Period), formatPeriod(r.Period)))
+				r, FormatPeriod(p.MinGap), gap.most(r.Period), FormatPeriod(r.Period)))
 			continue
 		}
 		for j, by := range p.Rates {
-			if i != j && by.voids(r) {
+			if i != j && by.implies(r) {
 				odd = append(odd, fmt.Sprintf("rate %s never decides: rate %s alone allows at most %d in %s",
-					r, by, by.most(r.Period), formatPeriod(r.Period)))
+					r, by, by.most(r.Period), FormatPeriod(r.Period)))
 				break
 			}
 		}
@@ -103,8 +103,8 @@ func Warnings(p Policy) []string {
 		}
 	}
 	for _, r := range p.Rates {
-		if gap := (Rate{1, p.MinGap}); p.MinGap > 0 && r.voids(gap) && !gap.voids(r) {
-			odd = append(odd, fmt.Sprintf("min_gap %s never decides: rate %s alone keeps them as far apart", formatPeriod(p.MinGap), r))
+		if gap := (Rate{1, p.MinGap}); p.MinGap > 0 && r.implies(gap) && !gap.implies(r) {
+			odd = append(odd, fmt.Sprintf("min_gap %s never decides: rate %s alone keeps them as far apart", FormatPeriod(p.MinGap), r))
 			break
 		}
 	}

@@ -98,8 +98,8 @@ func TestVoidRatesAreVoid(t *testing.T) {
 		for i := r.Count; i < len(at); i++ {
 			kept = kept && at[i]-at[i-r.Count] >= r.Period
 		}
-		if len(at) > r.Count && by.voids(r) != kept {
-			rt.Errorf("%s voids %s: %t, kept: %t", by, r, by.voids(r), kept)
+		if len(at) > r.Count && by.implies(r) != kept {
+			rt.Errorf("%s implies %s: %t, kept: %t", by, r, by.implies(r), kept)
 		}
 	})
 }

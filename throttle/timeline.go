@@ -30,7 +30,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	}
 	l.trips.Add(1)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return t, troubled("timeline", err)
+		return t, StoreError("timeline", err)
 	}
 	t.Now = clock.Val()
 	for scope, cmd := range sent {

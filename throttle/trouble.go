@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
-// troubled is the error of a call that failed. Whatever a store answers is its
+// StoreError is the error of a call that failed. Whatever a store answers is its
 // own trouble, and concerns every user, unless it is about what is kept of one.
-func troubled(op string, err error) error {
+func StoreError(op string, err error) error {
 	var reply redis.Error
 	if errors.As(err, &reply) && ofOneUser(pipeline.Said(reply)) {
 		return fmt.Errorf("throttle: %s: Redis answered: %w", op, said{err})

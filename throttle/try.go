@@ -16,7 +16,7 @@ import (
 func (l *Redis) Try(ctx context.Context) error {
 	masters, err := l.masters(ctx)
 	if err != nil {
-		return troubled("list the masters", err)
+		return StoreError("list the masters", err)
 	}
 	tried := map[string]bool{}
 	for range 1000 * len(masters) {

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -22,13 +23,13 @@ const scanPage = 1000
 func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
 	pattern, suffixes := "}:[br]*ed", []string{"}:booked", "}:reserved"} // who waits for a category has a place reserved
 	if scope != General {
-		pattern = "}:line:" + escape(scope)
+		pattern = "}:line:" + Escape(scope)
 		suffixes = []string{pattern}
 	}
 	pattern = globbed(l.prefix+":{") + "*" + pattern
 	masters, err := l.masters(ctx)
 	if err != nil {
-		return troubled("waiting", err)
+		return StoreError("waiting", err)
 	}
 	for _, master := range masters {
 		if err := l.waitingOn(ctx, master, pattern, suffixes, f); err != nil {
@@ -89,10 +90,12 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	defer cancel()
 	keys, next, err := master.Scan(ctx, cursor, pattern, scanPage).Result()
 	if err != nil {
-		return nil, 0, troubled("waiting", err)
+		return nil, 0, StoreError("waiting", err)
 	}
 	return keys, next, nil
 }
+
+var errForeignKey = errors.New("throttle: the key is not one of a user")
 
 // owner answers whose key it is.
 func (l *Redis) owner(key string, suffixes []string) (app, user string, err error) {
@@ -102,7 +105,7 @@ func (l *Redis) owner(key string, suffixes []string) (app, user string, err erro
 			return readTag(before)
 		}
 	}
-	return "", "", errForeign
+	return "", "", errForeignKey
 }
 
 // readTag reads the hash tag of a user's keys.
@@ -114,7 +117,7 @@ func readTag(tag string) (app, user string, err error) {
 	app, err1 := url.PathUnescape(a)
 	user, err2 := url.PathUnescape(u)
 	if err1 != nil || err2 != nil || u == "" || strings.Contains(u, "/") {
-		return "", "", errForeign
+		return "", "", errForeignKey
 	}
 	return app, user, nil
 }

@@ -9,11 +9,23 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 )
 
+func rate(count int, period time.Duration) throttle.Policy {
+	return throttle.Policy{Rates: []throttle.Rate{{Count: count, Period: period}}}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWaiting(t *testing.T) {
-	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		prefix += "[a*]"
 		l := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
 		t.Cleanup(func() { l.Close() })

@@ -97,7 +97,7 @@ func (t *Timeline) Bound(s Scope) map[string]string {
 func (p Policy) only() string {
 	switch {
 	case p.MinGap > 0 && len(p.Rates) == 0:
-		return gapRule
+		return GapRule
 	case p.MinGap == 0 && len(p.Rates) == 1:
 		return p.ruleName(1)
 	}

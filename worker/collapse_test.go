@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 func collapsing(id, category string) *push.Notification {
@@ -22,7 +23,7 @@ func collapsing(id, category string) *push.Notification {
 func TestCollapse(t *testing.T) {
 	const gap = 10 * time.Second
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 		r.start()
 		r.enqueue(to("first"))
 		r.settled(1)
@@ -53,7 +54,7 @@ func TestCollapse(t *testing.T) {
 // An older one that comes back after a newer one was accepted ends too, and
 // keys of other users, apps and categories are others'.
 func TestCollapseKeepsTheNewest(t *testing.T) {
-	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{
+	r := newRig(t, embedded(t), limits.New(throttle.Policy{}, map[string]throttle.Policy{
 		"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 	}))
 	r.start()
@@ -98,7 +99,7 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 // slot that nobody comes for.
 func TestASlotOfWhatHasEnded(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: time.Hour}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
 		limiter := &slowLimiter{Limiter: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
 		r.options.Limiter = limiter
 		r.start()
@@ -122,7 +123,7 @@ func TestASlotOfWhatHasEnded(t *testing.T) {
 func TestCollapseOfWhatIsInHand(t *testing.T) {
 	const gap = time.Hour
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 		limiter := &slowLimiter{Limiter: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
 		r.options.Limiter = limiter
 		r.start()

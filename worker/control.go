@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // Control is for operators: it looks at the notifications on the queue, and
@@ -17,7 +18,7 @@ type Control struct {
 	queue     redis.UniversalClient
 	records   *push.Records
 	limiter   throttle.Limiter
-	limits    *throttle.Limits
+	limits    *limits.Policies
 	inspector *asynq.Inspector
 	holds     *Holds
 	pauses    *Pauses
@@ -25,7 +26,7 @@ type Control struct {
 
 // NewControl returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func NewControl(queue redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *throttle.Limits) *Control {
+func NewControl(queue redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{queue, records, limiter, limits, asynq.NewInspectorFromRedisClient(queue), NewHolds(queue, prefix), NewPauses(queue, prefix)}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -38,7 +39,7 @@ func (r *rig) control() *worker.Control {
 func TestCancel(t *testing.T) {
 	const gap = 12 * time.Second
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 		r.start()
 		r.enqueue(to("sent"))
 		r.settled(1)
@@ -65,7 +66,7 @@ func TestCancel(t *testing.T) {
 
 func TestStatusAndAudit(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
+		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}))
 		control := r.control()
 		if audit, err := control.Audit(t.Context()); err != nil || audit.Accepted != 0 || audit.Difference != 0 {
 			t.Errorf("audit of nothing: %+v, %v", audit, err)

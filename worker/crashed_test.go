@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -89,7 +90,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 		"of a category that is refused": {
 			with: func(n *push.Notification) { n.Category = "odrers" },
 			then: func(_ *testing.T, r *rig, _ *push.Notification) {
-				r.options.Limits.SetUnknown(throttle.RefuseUnknown)
+				r.options.Limits.SetUnknown(limits.RefuseUnknown)
 				r.start()
 			},
 			state: push.Rejected,
@@ -109,7 +110,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+				r := newRig(t, client, limits.New(every(time.Hour), nil))
 				n := to("used", apple, google)
 				if c.state == push.Undeliverable {
 					n = to("used", apple)
@@ -153,7 +154,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 // What may have been sent is that too when it is put back from the dead letters.
 func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
 		n := to("used", apple)
 		r.enqueue(n)
 		r.crashed(n, 4)
@@ -178,7 +179,7 @@ func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
 // What a shutdown cuts off while it is sent may have been.
 func TestWhatAShutdownCutsOffMayHaveBeenSent(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
 		r.options.ShutdownTimeout = 300 * time.Millisecond
 		r.apns.Respond(appleToken, standin.Answer{Fault: standin.BlackHole})
 		stop := r.start()

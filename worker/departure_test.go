@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // What is admitted while there is no connection yet keeps its distance at the
@@ -21,7 +22,7 @@ func TestAColdWorkerKeepsItsDistances(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		for _, target := range []push.Target{apple, google} {
 			t.Run(string(target.Platform), func(t *testing.T) {
-				r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+				r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 				r.apns.RespondAlways(standin.Answer{Delay: cold})
 				r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: cold})
 				defer r.start()()

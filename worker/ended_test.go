@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // At the level debug the log has one line for each notification that ends, and
@@ -50,7 +50,7 @@ func TestDebugTellsOfEachEnd(t *testing.T) {
 // Each end is counted once, by whomever it came about.
 func TestEachEndIsCounted(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
 		r.enqueue(to("spoiled"))
 		const key = "asynq:{pushpace-default}:t:spoiled"
 		message, err := client.HGet(t.Context(), key, "msg").Bytes()

@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -32,7 +33,7 @@ func (r *rig) status(id string, cause worker.Cause) *worker.Status {
 
 func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: 2 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 2 * time.Second}, map[string]throttle.Policy{"security": {Exempt: true}}))
 		begins := time.Now().Add(time.Hour).Round(0).UTC()
 		n := to("scheduled", push.Target{Platform: push.FCM, Token: googleToken})
 		n.NotBefore, n.Category = begins, "news"

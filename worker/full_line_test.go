@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // What is beyond a user's line goes out behind it, or ends at once where it says
@@ -17,7 +18,7 @@ import (
 func TestAFullLine(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const n, gap = 8, time.Second
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 		r.options.MaxBooked = 3
 		r.options.MaxWaiting = 1 // the others go to the line
 		for i := range n {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -115,7 +116,7 @@ func TestAnOperatorsPause(t *testing.T) {
 func TestAPauseOfACategory(t *testing.T) {
 	const gap = 12 * time.Second
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: gap}}))
+		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"digest": {MinGap: gap}}))
 		log := r.logs()
 		stop := r.start()
 		digest := func(id string) *push.Notification {

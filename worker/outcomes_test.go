@@ -13,13 +13,14 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
 // Each end is told of: in the stream, and to the app's webhook with its signature.
 func TestOutcomesReachTheProducer(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{
+		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{
 			"slow": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 		}))
 		r.options.Hasten(0, 0, 20*time.Millisecond)

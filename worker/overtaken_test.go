@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 var (
@@ -55,7 +55,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-				r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+				r := newRig(t, client, limits.New(every(time.Hour), nil))
 				unavailable := standin.Answer{Status: http.StatusServiceUnavailable, Reason: "ServiceUnavailable"}
 				r.apns.RespondAlways(unavailable)
 				r.fcm.RespondAlways(unavailable)
@@ -96,7 +96,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
-	unrecorded := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	unrecorded := newRig(t, client, limits.New(every(time.Hour), nil))
 	other := newRig(t, client, unrecorded.options.Limits)
 	unavailable := standin.Answer{Status: http.StatusServiceUnavailable}
 	unrecorded.apns.RespondAlways(unavailable)

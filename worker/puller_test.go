@@ -13,7 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // failing fails the first commands that it is asked to.
@@ -106,7 +106,7 @@ func (*lostReturn) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 // from the next worker's hands: a third would send it beside that one.
 func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 	client := realRedis(t)
-	r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	lost := &lostReturn{taken: func(keys []string) { // by another worker, at once
 		ctx := context.Background()
 		must(t, client.ZRem(ctx, keys[3], "waits").Err())

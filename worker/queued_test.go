@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -47,7 +48,7 @@ func (r *rig) shares(sample int) map[worker.Cause]worker.Share {
 
 func TestEveryCauseIsTold(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
+		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
 		holds := worker.NewHolds(client, "")
 		must(t, holds.Begin(t.Context(), worker.Hold{Category: "later"}))
 		stop := r.start()
@@ -119,7 +120,7 @@ func TestEveryCauseIsTold(t *testing.T) {
 // What waits is read in pages, of which none is missed that stays.
 func TestQueuedPages(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{}, nil))
 		const n = 450
 		want := map[string]bool{}
 		for i := range n {
@@ -224,7 +225,7 @@ func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 
 func TestCancelEach(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{}, nil))
 		var ids []string
 		for i := range 40 {
 			one := to(fmt.Sprintf("n-%d", i))

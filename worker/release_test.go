@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -98,7 +99,7 @@ func TestWhatStandsBackWhenAPauseEnds(t *testing.T) {
 func TestWhoComesForwardDuringAPause(t *testing.T) {
 	const period = 15 * time.Second
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: period}}}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: period}}}, nil))
 		log := r.logs()
 		r.start()
 		r.enqueueMany("sent", 2)

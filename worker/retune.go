@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 const (
@@ -68,7 +69,7 @@ func (h *handler) followLimits() {
 	h.side.Go(func() { run(h.stopping, h.RedisLog, t.newScopes, t.retuneScopes) })
 	h.side.Go(func() {
 		away := false
-		h.Overrides.Follow(h.stopping, h.Limits, func(changes []throttle.Change, err error) {
+		h.Overrides.Follow(h.stopping, h.Limits, func(changes []limits.Change, err error) {
 			if err != nil && !away {
 				h.RedisLog.LogAttrs(h.stopping, slog.LevelWarn, "changes of the limits are not known; those known before stay in force", slog.Any("error", err))
 			} else if err == nil && away {
@@ -81,7 +82,7 @@ func (h *handler) followLimits() {
 }
 
 // note takes in what has changed, of the overrides and of the configuration.
-func (t *retuner) note(changes []throttle.Change) {
+func (t *retuner) note(changes []limits.Change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.Limits.Now()
@@ -136,7 +137,7 @@ func scopeOf(category string) string {
 }
 
 // policyOf is the category's policy with that override.
-func (t *retuner) policyOf(o *throttle.Override, category string) throttle.Policy {
+func (t *retuner) policyOf(o *limits.Override, category string) throttle.Policy {
 	if o != nil {
 		return o.Policy
 	}

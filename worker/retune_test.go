@@ -13,24 +13,25 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
 // tuned is a rig whose limits can be overridden, with two workers.
-func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) (*rig, *throttle.Overrides) {
+func tuned(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) (*rig, *limits.Overrides) {
 	t.Helper()
-	r := newRig(t, client, throttle.NewLimits(general, categories))
+	r := newRig(t, client, limits.New(general, categories))
 	r.options.Waiting = r.limiter.Waiting
-	r.options.Overrides = throttle.NewOverrides(r.client, "", 0)
+	r.options.Overrides = limits.NewOverrides(r.client, "", 0)
 	return r, r.options.Overrides
 }
 
 // startTwo starts two workers, each with limits of its own.
-func (r *rig) startTwo() (first, second *throttle.Limits) {
+func (r *rig) startTwo() (first, second *limits.Policies) {
 	r.t.Helper()
 	first = r.options.Limits
 	r.start()
-	second = throttle.NewLimits(first.Base())
+	second = limits.New(first.Base())
 	r.options.Limits = second
 	r.start()
 	return first, second
@@ -98,43 +99,43 @@ func TestRaisedLimits(t *testing.T) {
 		general    throttle.Policy
 		categories map[string]throttle.Policy
 		category   string
-		override   *throttle.Override // first in force
-		change     func(ctx context.Context, o *throttle.Overrides, limits []*throttle.Limits) error
+		override   *limits.Override // first in force
+		change     func(ctx context.Context, o *limits.Overrides, limits []*limits.Policies) error
 		period     time.Duration // from then on
 	}{
-		{"a user's", hour, nil, "", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{User: "u", Policy: second, By: "ann"})
+		{"a user's", hour, nil, "", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{User: "u", Policy: second, By: "ann"})
 		}, time.Second},
-		{"a user's override is removed", second, nil, "", &throttle.Override{User: "u", Policy: hour}, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+		{"a user's override is removed", second, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
 			_, err := o.Unset(ctx, "u", "", "ann")
 			return err
 		}, time.Second},
-		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &throttle.Override{User: "u", Policy: hour}, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
+		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
 			_, err := o.Unset(ctx, "u", "", "ann")
 			return err
 		}, 0},
-		{"a user's override ends", second, nil, "", &throttle.Override{User: "u", Policy: hour}, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{User: "u", Policy: hour, Until: time.Now().Add(1500 * time.Millisecond), By: "ann"})
+		{"a user's override ends", second, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{User: "u", Policy: hour, Until: time.Now().Add(1500 * time.Millisecond), By: "ann"})
 		}, time.Second},
-		{"a user's in a category", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{User: "u", Category: "news", Policy: second, By: "ann"})
+		{"a user's in a category", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{User: "u", Category: "news", Policy: second, By: "ann"})
 		}, time.Second},
-		{"a user in a category is exempt", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{User: "u", Category: "news", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+		{"a user in a category is exempt", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{User: "u", Category: "news", Policy: throttle.Policy{Exempt: true}, By: "ann"})
 		}, 0},
-		{"a category's", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{Category: "news", Policy: second, By: "ann"})
+		{"a category's", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{Category: "news", Policy: second, By: "ann"})
 		}, time.Second},
-		{"a category is exempt, and waits for the general limits", hour, nil, "code", nil, func(ctx context.Context, o *throttle.Overrides, _ []*throttle.Limits) error {
-			return o.Set(ctx, throttle.Override{Category: "code", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+		{"a category is exempt, and waits for the general limits", hour, nil, "code", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{Category: "code", Policy: throttle.Policy{Exempt: true}, By: "ann"})
 		}, 0},
-		{"the default, reloaded", hour, nil, "", nil, func(_ context.Context, _ *throttle.Overrides, limits []*throttle.Limits) error {
+		{"the default, reloaded", hour, nil, "", nil, func(_ context.Context, _ *limits.Overrides, limits []*limits.Policies) error {
 			for _, l := range limits {
 				l.SetBase(second, nil)
 			}
 			return nil
 		}, time.Second},
-		{"a category's, reloaded", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(_ context.Context, _ *throttle.Overrides, limits []*throttle.Limits) error {
+		{"a category's, reloaded", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(_ context.Context, _ *limits.Overrides, limits []*limits.Policies) error {
 			for _, l := range limits {
 				l.SetBase(throttle.Policy{}, nil)
 			}
@@ -152,7 +153,7 @@ func TestRaisedLimits(t *testing.T) {
 			first, second := r.startTwo()
 			r.backlog("u", c.category, n)
 			changed := time.Now()
-			must(t, c.change(t.Context(), o, []*throttle.Limits{first, second}))
+			must(t, c.change(t.Context(), o, []*limits.Policies{first, second}))
 			if took := r.went("u", c.category, n).Sub(changed); took > soon {
 				t.Errorf("the last goes out %s after the change", took)
 			}
@@ -173,8 +174,8 @@ func TestLoweredLimit(t *testing.T) {
 	r, o := tuned(t, realRedis(t), every(before), nil)
 	first, second := r.startTwo()
 	r.backlog("u", "", n)
-	must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(lowered), By: "ann"}))
-	for _, l := range []*throttle.Limits{first, second} {
+	must(t, o.Set(t.Context(), limits.Override{User: "u", Policy: every(lowered), By: "ann"}))
+	for _, l := range []*limits.Policies{first, second} {
 		wait(t, func() bool { return l.Scopes("u", "")[0].Policy.Rates[0].Period == lowered })
 	}
 	known := time.Now()
@@ -188,13 +189,13 @@ func TestRaisedForManyUsers(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const users, n = 10, 3
 		r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
-		must(t, o.Set(t.Context(), throttle.Override{User: "slow", Category: "news", Policy: every(2 * time.Hour), By: "ann"}))
+		must(t, o.Set(t.Context(), limits.Override{User: "slow", Category: "news", Policy: every(2 * time.Hour), By: "ann"}))
 		r.startTwo()
 		for u := range users {
 			r.backlog(fmt.Sprint("u", u, "-"), "news", n)
 		}
 		r.backlog("slow", "news", n)
-		must(t, o.Set(t.Context(), throttle.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+		must(t, o.Set(t.Context(), limits.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
 		changed := time.Now()
 		for u := range users {
 			user := fmt.Sprint("u", u, "-")
@@ -219,9 +220,9 @@ func TestAUserIsNotBehindAllOthers(t *testing.T) {
 	r.start()
 	r.backlog("u", "", n)
 	must(t, client.Set(t.Context(), "pushpace:{limits}:pass", "another worker", 0).Err())
-	must(t, o.Set(t.Context(), throttle.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+	must(t, o.Set(t.Context(), limits.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
 	wait(t, func() bool { return locks.limits.Load() > 1 })
-	must(t, o.Set(t.Context(), throttle.Override{User: "u", Policy: every(time.Second), By: "ann"}))
+	must(t, o.Set(t.Context(), limits.Override{User: "u", Policy: every(time.Second), By: "ann"}))
 	changed := time.Now()
 	if took := r.went("u", "", n).Sub(changed); took > soon {
 		t.Errorf("the last goes out %s after the change", took)
@@ -268,7 +269,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 		client.AddHook(counted)
 		r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
 		for i := range 20 {
-			must(t, o.Set(t.Context(), throttle.Override{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2], Policy: every(2 * time.Millisecond), By: "ann"}))
+			must(t, o.Set(t.Context(), limits.Override{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2], Policy: every(2 * time.Millisecond), By: "ann"}))
 		}
 		r.start()
 		began := time.Now() // before the count is read, as it ends after that
@@ -295,7 +296,7 @@ func TestStartWithoutOverrides(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialTimeout: time.Second, MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
 	r, _ := tuned(t, embedded(t), every(time.Second), nil)
-	r.options.Overrides = throttle.NewOverrides(client, "", 0)
+	r.options.Overrides = limits.NewOverrides(client, "", 0)
 	w, err := worker.New(r.options)
 	must(t, err)
 	defer w.Shutdown()

@@ -24,6 +24,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -75,7 +76,7 @@ func embedded(t *testing.T) redis.UniversalClient {
 	return redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
 }
 
-func newRig(t *testing.T, client redis.UniversalClient, limits *throttle.Limits) *rig {
+func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies) *rig {
 	t.Helper()
 	client, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)

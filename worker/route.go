@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A route is one app's way to one platform: the sender, and what stands before
@@ -137,7 +137,7 @@ var (
 // mistyped, and is told of or refused.
 func (h *handler) refuses(d *delivery) bool {
 	unknown := h.Limits.Unknown(d.Category)
-	if unknown == throttle.AllowUnknown {
+	if unknown == limits.AllowUnknown {
 		return false
 	}
 	if d.back.IsZero() { // its first visit
@@ -147,5 +147,5 @@ func (h *handler) refuses(d *delivery) bool {
 				"category", d.Category, "app", d.App, "unknown_category", string(unknown))
 		}
 	}
-	return unknown == throttle.RefuseUnknown
+	return unknown == limits.RefuseUnknown
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -74,7 +75,7 @@ func TestRoutesTellWhatIsInFlight(t *testing.T) {
 // What Redis holds is told by the counts and the queues, wherever it waits.
 func TestBacklogAndAges(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: time.Hour}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
 		w := r.run()
 		r.enqueue(to("now"))
 		r.settled(1)
@@ -115,7 +116,7 @@ func TestBacklogAndAges(t *testing.T) {
 func TestOnlyTheFirstVisitHasAnAge(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const n = 4
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: 2 * time.Second}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 2 * time.Second}, nil))
 		for i := range n {
 			r.enqueue(to("paced-" + string(rune('a'+i))))
 		}

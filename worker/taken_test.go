@@ -15,12 +15,13 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A producer cancels without knowing the limits: a worker gives the slot back.
 func TestAProducerCancels(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
 		r.start()
 		r.enqueue(to("sent"))
 		r.settled(1)
@@ -56,7 +57,7 @@ func TestAProducerCancels(t *testing.T) {
 func TestASlotThatCannotBeGivenBack(t *testing.T) {
 	t.Parallel()
 	client := realRedis(t)
-	r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+	r := newRig(t, client, limits.New(every(time.Hour), nil))
 	log := r.logs()
 	for _, id := range []string{"a-bad", "b-good"} { // a batch is in the order of the IDs
 		n := to(id)
@@ -121,7 +122,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			t.Parallel()
 			client := realRedis(t)
-			r := newRig(t, client, throttle.NewLimits(every(time.Hour), nil))
+			r := newRig(t, client, limits.New(every(time.Hour), nil))
 			r.start()
 			options := *client.(*redis.Client).Options()
 			const points = 12 // more than a cancel has commands

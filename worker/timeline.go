@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A Timeline is what is known of one user of an app: each limit's window, what
@@ -35,8 +36,8 @@ type TimelineScope struct {
 	// Exempt says that the category is outside every limit.
 	Exempt bool `json:"exempt,omitempty"`
 	// Source is where the limits are from, and Until when that ends, if it does.
-	Source throttle.Source `json:"source"`
-	Until  time.Time       `json:"until,omitzero"`
+	Source limits.Source `json:"source"`
+	Until  time.Time     `json:"until,omitzero"`
 	// Admissions are what was sent, oldest first, at most the newest
 	// throttle.TimelineEntries.
 	Admissions []throttle.Admission `json:"admissions"`
@@ -119,11 +120,11 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	if category == "" {
 		name = throttle.General
 	}
-	ruling, own := c.limits.InForce(t.User, category)
+	effective, own := c.limits.InForce(t.User, category)
 	if category != "" {
-		ruling = own
+		effective = own
 	}
-	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: ruling.Policy.Exempt, Source: ruling.Source, Until: ruling.Until, Admissions: []throttle.Admission{}}
+	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Admission{}}
 	scopes := c.limits.Scopes(t.User, category)
 	at := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
 	if at < 0 {

@@ -8,12 +8,13 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A timeline has what the limiter has, and what the queue knows of those who wait.
 func TestTimeline(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: time.Minute}, map[string]throttle.Policy{
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Minute}, map[string]throttle.Policy{
 			"digest": {Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, "code": {Exempt: true},
 		}))
 		r.start()
@@ -45,7 +46,7 @@ func TestTimeline(t *testing.T) {
 		}
 		general, code, digest := got.Scopes[0], got.Scopes[1], got.Scopes[2]
 		if general.Scope != "all" || len(general.Admissions) != 1 || general.Admissions[0].ID != "first" ||
-			len(general.Limits) != 1 || general.Source != throttle.FromConfiguration || general.Limits[0].Used != 1 || !general.Limits[0].Free.After(got.Now) {
+			len(general.Limits) != 1 || general.Source != limits.FromConfiguration || general.Limits[0].Used != 1 || !general.Limits[0].Free.After(got.Now) {
 			t.Errorf("%+v", general)
 		}
 		if code.Scope != "code" || !code.Exempt || len(code.Limits) != 0 || digest.Scope != "digest" || digest.Exempt || len(digest.Limits) != 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // asynq keeps 10,000 archived jobs and deletes the others; the dead letters are
@@ -95,7 +96,7 @@ func TestAShutdownPutsBackWhatItCutsOff(t *testing.T) {
 // though asynq brings them back in the order of their IDs, which leaves one of
 // each second in order.
 func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
-	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{MinGap: 250 * time.Millisecond}, nil))
+	r := newRig(t, embedded(t), limits.New(throttle.Policy{MinGap: 250 * time.Millisecond}, nil))
 	r.options.MaxWait = 1600 * time.Millisecond
 	r.start()
 	tries(t, func(try int) (fault string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -25,7 +26,7 @@ var (
 )
 
 // hourly lets a user have more than a test sends, and counts it.
-var hourly = throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 90, Period: time.Hour}}}, nil)
+var hourly = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 90, Period: time.Hour}}}, nil)
 
 // hasten shortens how long a breaker stays open, and the first pause.
 func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused, 50*time.Millisecond) }
@@ -281,7 +282,7 @@ func (l *logged) text() string {
 // slot go: the user's other platform may use it.
 func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
 	const period = 12 * time.Second
-	r := newRig(t, embedded(t), throttle.NewLimits(every(period), nil))
+	r := newRig(t, embedded(t), limits.New(every(period), nil))
 	r.hasten(100*time.Millisecond, time.Minute)
 	r.start()
 	r.enqueue(to("first", apple))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -17,7 +18,7 @@ func TestOneUsersLimitsCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	const n = 5
 	client := realRedis(t)
-	r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: time.Minute}}}, nil))
+	r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: time.Minute}}}, nil))
 	limiter := throttle.WithOutage(r.limiter, throttle.Open, throttle.OutageOptions{})
 	r.options.Limiter = limiter
 	log := r.logs()

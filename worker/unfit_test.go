@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A task whose key is of another type is set aside wherever it lies, and no
@@ -156,7 +157,7 @@ func TestAsynqsOwnOptions(t *testing.T) {
 // What waits without that a Producer has accepted it can be looked up and cancelled.
 func TestWhatOthersEnqueuedIsCancelled(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 		r.start()
 		r.enqueue(to("first"))
 		r.settled(1)

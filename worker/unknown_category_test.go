@@ -8,21 +8,22 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A category that the configuration does not have is counted, and named once in
 // the log; where such are refused, its notifications are rejected.
 func TestUnknownCategory(t *testing.T) {
-	for policy, want := range map[throttle.UnknownCategory]struct {
+	for policy, want := range map[limits.UnknownCategory]struct {
 		delivered int64
 		counted   int
 	}{
-		throttle.AllowUnknown: {4, 0}, throttle.WarnUnknown: {4, 3}, throttle.RefuseUnknown: {1, 3},
+		limits.AllowUnknown: {4, 0}, limits.WarnUnknown: {4, 3}, limits.RefuseUnknown: {1, 3},
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			limits := throttle.NewLimits(throttle.Policy{}, map[string]throttle.Policy{"orders": {Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}})
-			limits.SetUnknown(policy)
-			r := newRig(t, embedded(t), limits)
+			policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}})
+			policies.SetUnknown(policy)
+			r := newRig(t, embedded(t), policies)
 			var log logged
 			r.options.Log = slog.New(slog.NewTextHandler(&log, nil))
 			r.start()
@@ -44,7 +45,7 @@ func TestUnknownCategory(t *testing.T) {
 			if named := strings.Count(log.text(), "category=odrers"); named != min(1, want.counted) {
 				t.Errorf("named %d times:\n%s", named, log.text())
 			}
-			if record := r.record("one"); policy == throttle.RefuseUnknown && record.Outcomes[0].Reason != "unknown_category" {
+			if record := r.record("one"); policy == limits.RefuseUnknown && record.Outcomes[0].Reason != "unknown_category" {
 				t.Errorf("%+v", record)
 			}
 		})

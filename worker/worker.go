@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // Options say what a Worker works with. Queue, Limiter, Limits, Senders and
@@ -25,10 +26,10 @@ type Options struct {
 	// Queue is the Redis that asynq's queues are on.
 	Queue   redis.UniversalClient
 	Limiter throttle.Limiter
-	Limits  *throttle.Limits
+	Limits  *limits.Policies
 	// Overrides, if not nil, are above Limits: the worker keeps Limits in step with
 	// them, and moves those who wait forward when a limit is raised.
-	Overrides *throttle.Overrides
+	Overrides *limits.Overrides
 	// Waiting tells of the users who wait for a scope's limits (see
 	// throttle.Redis.Waiting). When it is nil, a raised limit of a category, or of
 	// the default, moves only those forward who come.

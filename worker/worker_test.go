@@ -15,9 +15,10 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-var unlimited = throttle.NewLimits(throttle.Policy{}, nil)
+var unlimited = limits.New(throttle.Policy{}, nil)
 
 const (
 	appleToken  = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
@@ -54,7 +55,7 @@ func TestDeliversToBothPlatforms(t *testing.T) {
 func TestPacesAUser(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const n, gap = 8, 600 * time.Millisecond
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{MinGap: gap}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
 		r.options.Attempts = 1 // a deferral on the last attempt loses nothing
 		r.start()
 		tries(t, func(try int) (fault string) {
@@ -114,7 +115,7 @@ func tries(t *testing.T, f func(try int) (fault string)) {
 }
 
 func TestADeferralIsRecorded(t *testing.T) {
-	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r := newRig(t, embedded(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	r.start()
 	r.enqueue(to("first"))
 	r.settled(1)
@@ -128,7 +129,7 @@ func TestADeferralIsRecorded(t *testing.T) {
 }
 
 func TestExemptCategoriesAreNotChecked(t *testing.T) {
-	r := newRig(t, embedded(t), throttle.NewLimits(
+	r := newRig(t, embedded(t), limits.New(
 		throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}},
 		map[string]throttle.Policy{"security": {Exempt: true}}))
 	r.start()
@@ -182,7 +183,7 @@ func TestWhatIsRetried(t *testing.T) {
 	flaky := push.Target{Platform: push.APNs, Token: appleToken}
 	steady := push.Target{Platform: push.FCM, Token: googleToken}
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Hour}}}, nil))
 		r.apns.Respond(appleToken, standin.Answer{Status: http.StatusServiceUnavailable})
 		r.start()
 		r.enqueue(to("flaky", flaky, steady))
@@ -218,7 +219,7 @@ func TestExhausted(t *testing.T) {
 // What no provider took gives its slot back.
 func TestADeadTokenSpendsNoSlot(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 		r.start()
 		r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
 		counts := r.settled(1)
@@ -234,7 +235,7 @@ func TestADeadTokenSpendsNoSlot(t *testing.T) {
 }
 
 func TestExpired(t *testing.T) {
-	r := newRig(t, embedded(t), throttle.NewLimits(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r := newRig(t, embedded(t), limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
 	past := to("past")
 	past.ExpiresAt = time.Now().Add(time.Second)
 	r.enqueue(past)

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -39,18 +39,18 @@ type backend interface {
 	Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error)
 
 	// InForce answers the general policy of the user and the category's own.
-	InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error)
+	InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error)
 	// Horizon is how long a gap or a period may be.
 	Horizon(ctx context.Context) (time.Duration, error)
 	// SetOverride answers the override that stands, with who set it and when, and
 	// what is odd about it.
-	SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error)
+	SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error)
 	// Categories are those that the configuration has.
 	Categories(ctx context.Context) ([]string, error)
 	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)
-	Overrides(ctx context.Context, f func(throttle.Override) bool) error
-	Import(ctx context.Context, all []throttle.Override) error
-	LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error)
+	Overrides(ctx context.Context, f func(limits.Override) bool) error
+	Import(ctx context.Context, all []limits.Override) error
+	LimitsLog(ctx context.Context, newest int) ([]limits.Change, error)
 
 	Letters(ctx context.Context, f func(*push.Letter) bool) error
 	Letter(ctx context.Context, id string) (*push.Letter, error)

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -32,8 +33,8 @@ type direct struct {
 	records  *push.Records
 	producer *tracing.Producer
 	// overrides are above limits, which know them after a Refresh.
-	limits    *throttle.Limits
-	overrides *throttle.Overrides
+	limits    *limits.Policies
+	overrides *limits.Overrides
 	// control looks at what the queue's Redis has. What needs the timelines asks
 	// for them first: theirs may be another Redis, and that what is away.
 	control *worker.Control
@@ -60,7 +61,7 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 	d.add(queue.Close)
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	d.add(func() error { stop(); return nil })
-	d.overrides = throttle.NewOverrides(queue.Client, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	d.overrides = limits.NewOverrides(queue.Client, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	d.records = push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -110,7 +111,7 @@ func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification
 
 // warnOfCategory says once what is odd about a category that is sent to.
 func (d *direct) warnOfCategory(name string) {
-	if d.limits.Unknown(name) == throttle.WarnUnknown && d.limits.FirstUnknown(name) {
+	if d.limits.Unknown(name) == limits.WarnUnknown && d.limits.FirstUnknown(name) {
 		warnUser(names.CategoryWarning(name, d.limits.Configured()))
 	}
 }
@@ -233,7 +234,7 @@ func (d *direct) overview() *overview.Reader {
 	return &overview.Reader{Control: d.control, Records: d.records, Queue: d.queue.Client}
 }
 
-func (d *direct) InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error) {
+func (d *direct) InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error) {
 	_, err = d.overrides.Refresh(ctx, d.limits)
 	general, own = d.limits.InForce(user, category)
 	return general, own, err
@@ -243,7 +244,7 @@ func (d *direct) Horizon(context.Context) (time.Duration, error) {
 	return d.overrides.Horizon(), nil
 }
 
-func (d *direct) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error) {
+func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
 	_, before, err := d.InForce(ctx, o.User, o.Category)
 	if err != nil {
 		return o, nil, err
@@ -265,14 +266,14 @@ func (d *direct) UnsetOverride(ctx context.Context, user, category, by string) (
 	return d.overrides.Unset(ctx, user, category, by)
 }
 
-func (d *direct) Overrides(ctx context.Context, f func(throttle.Override) bool) error {
+func (d *direct) Overrides(ctx context.Context, f func(limits.Override) bool) error {
 	return d.overrides.List(ctx, f)
 }
 
-func (d *direct) Import(ctx context.Context, all []throttle.Override) error {
+func (d *direct) Import(ctx context.Context, all []limits.Override) error {
 	return d.overrides.Import(ctx, all)
 }
 
-func (d *direct) LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error) {
+func (d *direct) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
 	return d.overrides.Log(ctx, newest)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A rendering is what the providers would get of one notification.
@@ -94,8 +94,8 @@ func refuse(out io.Writer, line int, why error) error {
 }
 
 func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
-	limits := limitsOf(cfg.Limits)
-	if err := names.Faults(n, appsOf(cfg), limits); err != nil {
+	policies := limitsOf(cfg.Limits)
+	if err := names.Faults(n, appsOf(cfg), policies); err != nil {
 		return refuse(out, line, err)
 	}
 	now := time.Now()
@@ -103,7 +103,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	if err != nil {
 		return refuse(out, line, err)
 	}
-	if w := names.CategoryWarning(n.Category, limits.Configured()); w != "" && cfg.Limits.UnknownCategory == throttle.WarnUnknown {
+	if w := names.CategoryWarning(n.Category, policies.Configured()); w != "" && cfg.Limits.UnknownCategory == limits.WarnUnknown {
 		warnUser(w)
 	}
 	r := rendering{Line: line, ID: accepted.ID}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -56,7 +56,7 @@ func TestChangesAsJSON(t *testing.T) {
 			return args
 		}
 		var set struct {
-			Override throttle.Override
+			Override limits.Override
 			Warnings []string
 		}
 		says(&set, by("limits", "set", "--user", "ada", "--rate", "10/1m", "--rate", "1000/1h")...)

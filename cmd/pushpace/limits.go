@@ -15,6 +15,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 func newLimits() *cobra.Command {
@@ -63,8 +64,8 @@ func byFlag(cmd *cobra.Command) *string {
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
-	if len(name) > throttle.MaxNameBytes {
-		name = name[:throttle.MaxNameBytes]
+	if len(name) > limits.MaxNameBytes {
+		name = name[:limits.MaxNameBytes]
 	}
 	by := cmd.Flags().String("by", name, "`WHO` changes it, for the log; through the API that is the token's name")
 	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
@@ -74,11 +75,13 @@ func byFlag(cmd *cobra.Command) *string {
 // inForce is a policy in force, as limits get prints it.
 type inForce struct {
 	effectivePolicy
-	Source throttle.Source `json:"source"`
-	Until  time.Time       `json:"until,omitzero"`
+	Source limits.Source `json:"source"`
+	Until  time.Time     `json:"until,omitzero"`
 }
 
-func inForceOf(r throttle.Ruling) inForce { return inForce{policyOf(r.Policy), r.Source, r.Until} }
+func inForceOf(r limits.EffectivePolicy) inForce {
+	return inForce{policyOf(r.Policy), r.Source, r.Until}
+}
 
 func newLimitsGet() *cobra.Command {
 	cmd := &cobra.Command{
@@ -106,7 +109,7 @@ func newLimitsGet() *cobra.Command {
 			return printJSON(out, shown)
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		row := func(name string, r throttle.Ruling) {
+		row := func(name string, r limits.EffectivePolicy) {
 			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, describePolicy(r.Policy), describeSource(r.Source), describeEnd(r.Until))
 		}
 		row("general", general)
@@ -134,8 +137,8 @@ func describePolicy(p throttle.Policy) string {
 	return strings.Join(parts, ", ")
 }
 
-func describeSource(s throttle.Source) string {
-	if s == throttle.FromConfiguration {
+func describeSource(s limits.Source) string {
+	if s == limits.FromConfiguration {
 		return "the configuration"
 	}
 	return "the override of the " + string(s)
@@ -165,7 +168,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		override := throttle.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
+		override := limits.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
 			if err != nil {
@@ -188,7 +191,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 		for _, w := range warnings {
 			warnUser(w)
 		}
-		if errors.Is(err, throttle.ErrPast) {
+		if errors.Is(err, limits.ErrPast) {
 			return misused(err)
 		}
 		if err != nil {
@@ -200,8 +203,8 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 			return nil
 		}
 		return printJSON(out, struct {
-			Override throttle.Override `json:"override"`
-			Warnings []string          `json:"warnings,omitempty"`
+			Override limits.Override `json:"override"`
+			Warnings []string        `json:"warnings,omitempty"`
 		}{stands, warnings})
 	})
 }
@@ -266,7 +269,7 @@ func newLimitsLog() *cobra.Command {
 	})
 }
 
-func describeOverride(o *throttle.Override) string {
+func describeOverride(o *limits.Override) string {
 	if o == nil {
 		return "-"
 	}

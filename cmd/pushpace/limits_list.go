@@ -17,16 +17,17 @@ import (
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // sortedOverrides are all overrides, by user and category.
-func sortedOverrides(ctx context.Context, b backend) ([]throttle.Override, error) {
-	var all []throttle.Override
-	err := b.Overrides(ctx, func(override throttle.Override) bool {
+func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) {
+	var all []limits.Override
+	err := b.Overrides(ctx, func(override limits.Override) bool {
 		all = append(all, override)
 		return true
 	})
-	slices.SortFunc(all, func(a, b throttle.Override) int {
+	slices.SortFunc(all, func(a, b limits.Override) int {
 		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category))
 	})
 	return all, err
@@ -61,7 +62,7 @@ func newLimitsList() *cobra.Command {
 	})
 }
 
-func printOverrides(out io.Writer, all []throttle.Override) error {
+func printOverrides(out io.Writer, all []limits.Override) error {
 	encoder := json.NewEncoder(out)
 	for _, override := range all {
 		if err := encoder.Encode(override); err != nil {
@@ -145,7 +146,7 @@ has whoever imports as who changed them.`,
 
 // imported is what a file of overrides says.
 type imported struct {
-	all      []throttle.Override
+	all      []limits.Override
 	ended    int
 	warnings []string // each with its line in front
 }
@@ -172,7 +173,7 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 			}
 			break
 		}
-		var override throttle.Override
+		var override limits.Override
 		if err := json.Unmarshal(text, &override); err != nil {
 			fault(number, err)
 			continue
@@ -187,8 +188,8 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
 			continue
 		}
-		if seen[level] = number; len(seen) > throttle.MaxOverrides {
-			fault(number, throttle.ErrTooManyOverrides)
+		if seen[level] = number; len(seen) > limits.MaxOverrides {
+			fault(number, limits.ErrTooManyOverrides)
 			break
 		}
 		if err := override.Validate(horizon); err != nil {

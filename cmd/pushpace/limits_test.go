@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 const limitsConfig = `
@@ -39,10 +39,10 @@ func limitsSite(t *testing.T) func(want int, args ...string) *program {
 
 func TestLimitsCommands(t *testing.T) {
 	t.Parallel()
-	limits := limitsSite(t)
-	limits(exitDone, "set", "--user", "ada", "--min-gap", "500ms", "--rate", "30/1m", "--rate", "100/24h", "--for", "2h", "--by", "ann")
-	limits(exitDone, "set", "--category", "marketing", "--rate", "2/24h", "--by", "bob")
-	limits(exitDone, "set", "--user", "ada", "--category", "security", "--exempt", "--until", "2099-01-01T00:00:00Z")
+	run := limitsSite(t)
+	run(exitDone, "set", "--user", "ada", "--min-gap", "500ms", "--rate", "30/1m", "--rate", "100/24h", "--for", "2h", "--by", "ann")
+	run(exitDone, "set", "--category", "marketing", "--rate", "2/24h", "--by", "bob")
+	run(exitDone, "set", "--user", "ada", "--category", "security", "--exempt", "--until", "2099-01-01T00:00:00Z")
 
 	var got struct {
 		General inForce `json:"general"`
@@ -56,7 +56,7 @@ func TestLimitsCommands(t *testing.T) {
 		{[]string{"--user", "bob", "--category", "marketing"}, "1s 10/1m configuration", " 2/24h category"},
 		{[]string{"--category", "orders"}, "1s 10/1m configuration", "  configuration"},
 	} {
-		p := limits(exitDone, append([]string{"get", "--json"}, c.args...)...)
+		p := run(exitDone, append([]string{"get", "--json"}, c.args...)...)
 		if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -72,34 +72,34 @@ func TestLimitsCommands(t *testing.T) {
 		}
 		got.Own, got.General = inForce{}, inForce{}
 	}
-	if out := limits(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "500ms apart, 30/1m, 100/24h  from the override of the user  until 20") {
+	if out := run(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "500ms apart, 30/1m, 100/24h  from the override of the user  until 20") {
 		t.Errorf("get prints %s", out)
 	}
-	if out := limits(exitDone, "list").stdout.String(); !strings.Contains(out, "ada   security   exempt") || strings.Count(out, "\n") != 4 {
+	if out := run(exitDone, "list").stdout.String(); !strings.Contains(out, "ada   security   exempt") || strings.Count(out, "\n") != 4 {
 		t.Errorf("list prints\n%s", out)
 	}
 
-	exported := limits(exitDone, "export").stdout.String()
+	exported := run(exitDone, "export").stdout.String()
 	file := filepath.Join(t.TempDir(), "limits.jsonl")
 	if err := os.WriteFile(file, []byte(exported+`{"user":"old","rates":["1/1m"],"until":"2020-01-01T00:00:00Z"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	limits(exitDone, "unset", "--user", "ada")
-	limits(exitDone, "unset", "--category", "marketing")
-	limits(exitFailed, "unset", "--user", "ada")
-	if p := limits(exitDone, "import", file, "--dry-run"); !strings.Contains(p.stderr.String(), "3 are valid; nothing was set") {
+	run(exitDone, "unset", "--user", "ada")
+	run(exitDone, "unset", "--category", "marketing")
+	run(exitFailed, "unset", "--user", "ada")
+	if p := run(exitDone, "import", file, "--dry-run"); !strings.Contains(p.stderr.String(), "3 are valid; nothing was set") {
 		t.Errorf("a dry run says %s", &p.stderr)
 	}
-	if out := limits(exitDone, "list", "--json").stdout.String(); strings.Count(out, "\n") != 1 {
+	if out := run(exitDone, "list", "--json").stdout.String(); strings.Count(out, "\n") != 1 {
 		t.Errorf("a dry run leaves\n%s", out)
 	}
-	if p := limits(exitDone, "import", file, "--by", "carl"); !strings.Contains(p.stderr.String(), "1 have ended") || !strings.Contains(p.stderr.String(), "3 are set") {
+	if p := run(exitDone, "import", file, "--by", "carl"); !strings.Contains(p.stderr.String(), "1 have ended") || !strings.Contains(p.stderr.String(), "3 are set") {
 		t.Errorf("import says %s", &p.stderr)
 	}
-	again := limits(exitDone, "export").stdout.String()
+	again := run(exitDone, "export").stdout.String()
 	bare := func(lines string) (all []string) {
 		for line := range strings.Lines(lines) {
-			var o throttle.Override
+			var o limits.Override
 			if err := json.Unmarshal([]byte(line), &o); err != nil {
 				t.Fatal(err)
 			}
@@ -114,8 +114,8 @@ func TestLimitsCommands(t *testing.T) {
 	}
 
 	var whys []string
-	for line := range strings.Lines(limits(exitDone, "log", "--json").stdout.String()) {
-		var c throttle.Change
+	for line := range strings.Lines(run(exitDone, "log", "--json").stdout.String()) {
+		var c limits.Change
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -126,14 +126,14 @@ func TestLimitsCommands(t *testing.T) {
 	if got := strings.Join(whys, " "); got != want {
 		t.Errorf("the log says %s, want %s", got, want)
 	}
-	if out := limits(exitDone, "log", "-n", "1").stdout.String(); !strings.Contains(out, "  carl  ") || strings.Count(out, "\n") != 2 {
+	if out := run(exitDone, "log", "-n", "1").stdout.String(); !strings.Contains(out, "  carl  ") || strings.Count(out, "\n") != 2 {
 		t.Errorf("log prints\n%s", out)
 	}
 }
 
 func TestLimitsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	limits := limitsSite(t)
+	run := limitsSite(t)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -154,11 +154,11 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		{[]string{"import", "none.jsonl"}, "none.jsonl"},
 		{nil, "want get, set"},
 	} {
-		if p := limits(exitUsage, c.args...); !strings.Contains(p.stderr.String(), c.want) {
+		if p := run(exitUsage, c.args...); !strings.Contains(p.stderr.String(), c.want) {
 			t.Errorf("%s: %s, want %q", c.args, &p.stderr, c.want)
 		}
 	}
-	if p := limits(exitDone, "set", "--user", "u", "--rate", "10/1m", "--rate", "1000/1h"); !strings.Contains(p.stderr.String(), "warning: rate 1000/1h never decides") {
+	if p := run(exitDone, "set", "--user", "u", "--rate", "10/1m", "--rate", "1000/1h"); !strings.Contains(p.stderr.String(), "warning: rate 1000/1h never decides") {
 		t.Errorf("a void rate: %s", &p.stderr)
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // The tokens of a site's API.
@@ -294,7 +295,7 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user nobody has no override`}},
 		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt is for a category"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/720h"}, said{status: exitUsage, stderr: "horizon"}},
-		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: throttle.ErrPast.Error()}},
+		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: limits.ErrPast.Error()}},
 		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--by", "me"}, said{status: exitUsage, stderr: "--by: through the HTTP API"}},
 	} {
 		got := ended(t, remote, append([]string{"limits"}, c.args...)...)
@@ -352,11 +353,11 @@ func TestManyLimitsThroughTheAPI(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	const overrides = 1100
-	all := make([]throttle.Override, overrides)
+	all := make([]limits.Override, overrides)
 	for i := range all {
-		all[i] = throttle.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+		all[i] = limits.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
 	}
-	if err := throttle.NewOverrides(s.client, "", 0).Import(t.Context(), all); err != nil {
+	if err := limits.NewOverrides(s.client, "", 0).Import(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"limits", "list", "--json"}, {"limits", "log", "--json", "-n", "5000"}} {

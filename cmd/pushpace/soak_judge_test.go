@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -181,7 +182,7 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 	}
 	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare}
 	// who does not reach Redis, or was frozen, hears of a change later
-	h := readHistory(t, throttle.NewOverrides(s.client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
+	h := readHistory(t, limits.NewOverrides(s.client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
 	admitted := admissions(t, s.client, "shop", soakUsers, s.sent(), slices.Collect(maps.Keys(categories))...)
 	if found := violations.FindInForce(admitted, h.inForce, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])

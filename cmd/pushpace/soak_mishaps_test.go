@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // atRisk notes what is under way as something is about to break, and since when:
@@ -165,8 +166,8 @@ func (s *soak) breakProvider(what mishap) (mend func()) {
 func (s *soak) changeLimit(ctx context.Context, what mishap) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	overrides := throttle.NewOverrides(s.client, "", 0)
-	override := throttle.Override{User: fmt.Sprint("user-", what.N/8%soakUsers), By: "soak"}
+	overrides := limits.NewOverrides(s.client, "", 0)
+	override := limits.Override{User: fmt.Sprint("user-", what.N/8%soakUsers), By: "soak"}
 	if what.N%8 == 0 {
 		override.User, override.Category = "", "orders"
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 const tunedConfig = `
@@ -48,7 +49,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 
 	ctx, done := context.WithCancel(t.Context())
 	var changing sync.WaitGroup
-	overrides := throttle.NewOverrides(s.client, "", 0)
+	overrides := limits.NewOverrides(s.client, "", 0)
 	changing.Go(func() { changeLimits(ctx, t, overrides, busy) })
 	category := start(t, s.setup, "limits", "set", "--category", "news", "--rate", "1/1500ms", "--by", "ann")
 
@@ -128,7 +129,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 
 // changeLimits sets and removes overrides of the busy users and the category
 // until ctx ends. None keeps anybody waiting for long.
-func changeLimits(ctx context.Context, t *testing.T, o *throttle.Overrides, busy int) {
+func changeLimits(ctx context.Context, t *testing.T, o *limits.Overrides, busy int) {
 	gap := func(d time.Duration) throttle.Policy { return throttle.Policy{MinGap: d} }
 	every := time.NewTicker(100 * time.Millisecond)
 	defer every.Stop()
@@ -138,7 +139,7 @@ func changeLimits(ctx context.Context, t *testing.T, o *throttle.Overrides, busy
 			return
 		case <-every.C:
 		}
-		override := throttle.Override{User: fmt.Sprint("user-", rand.IntN(busy)), By: "test"}
+		override := limits.Override{User: fmt.Sprint("user-", rand.IntN(busy)), By: "test"}
 		override.Policy = gap([]time.Duration{300 * time.Millisecond, 800 * time.Millisecond, 2500 * time.Millisecond}[rand.IntN(3)])
 		var err error
 		switch {
@@ -226,7 +227,7 @@ type history struct {
 	categories map[string]throttle.Policy
 	// late is how long after a change the last worker has it in force.
 	late    time.Duration
-	changes []throttle.Change
+	changes []limits.Change
 	levels  map[[2]string][]ruled
 }
 
@@ -237,9 +238,9 @@ type ruled struct {
 
 // readHistory answers the history of overrides over the configured policies, of
 // which none is in force after one of the log's any longer than late.
-func readHistory(t *testing.T, o *throttle.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *history {
+func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *history {
 	t.Helper()
-	changes, err := o.Log(t.Context(), throttle.LogKept)
+	changes, err := o.Log(t.Context(), limits.LogKept)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -28,9 +29,9 @@ type system struct {
 	queue   redis.UniversalClient
 	client  redis.UniversalClient // of the same Redis, without shared pipelines
 	limiter *throttle.Outage
-	limits  *throttle.Limits
+	limits  *limits.Policies
 	// overrides are above limits, which a worker keeps in step with them.
-	overrides *throttle.Overrides
+	overrides *limits.Overrides
 	// waiting tells of the users who wait for a scope's limits.
 	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
@@ -63,10 +64,10 @@ type system struct {
 }
 
 // limitsOf are the configured limits.
-func limitsOf(l config.Limits) *throttle.Limits {
-	limits := throttle.NewLimits(l.Default, l.Categories)
-	limits.SetUnknown(l.UnknownCategory)
-	return limits
+func limitsOf(l config.Limits) *limits.Policies {
+	policies := limits.New(l.Default, l.Categories)
+	policies.SetUnknown(l.UnknownCategory)
+	return policies
 }
 
 func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
@@ -106,7 +107,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	s.add(func() error { stop(); return nil })
 	s.queue, s.client = shared, queue.Client
-	s.overrides = throttle.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -28,8 +28,8 @@ type Options struct {
 	Control  *worker.Control
 	Overview *overview.Reader
 	// Limits are the configured ones, and Overrides those above them.
-	Limits    *throttle.Limits
-	Overrides *throttle.Overrides
+	Limits    *limits.Policies
+	Overrides *limits.Overrides
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps names.Apps

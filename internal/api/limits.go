@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A policy is one in force, and where it is from.
@@ -18,11 +19,11 @@ type policy struct {
 	MinGap string          `json:"min_gap,omitempty"`
 	Rates  []throttle.Rate `json:"rates,omitempty"`
 	Exempt bool            `json:"exempt,omitempty"`
-	Source throttle.Source `json:"source,omitempty"`
+	Source limits.Source   `json:"source,omitempty"`
 	Until  time.Time       `json:"until,omitzero"`
 }
 
-func policyOf(r throttle.Ruling) policy {
+func policyOf(r limits.EffectivePolicy) policy {
 	p := policy{Rates: r.Policy.Rates, Exempt: r.Policy.Exempt, Source: r.Source, Until: r.Until}
 	if r.Policy.MinGap > 0 {
 		p.MinGap = r.Policy.MinGap.String()
@@ -32,9 +33,9 @@ func policyOf(r throttle.Ruling) policy {
 
 // allLimits are the configured policies and a part of what is above them.
 type allLimits struct {
-	Default    policy              `json:"default"`
-	Categories map[string]policy   `json:"categories"`
-	Overrides  []throttle.Override `json:"overrides"`
+	Default    policy            `json:"default"`
+	Categories map[string]policy `json:"categories"`
+	Overrides  []limits.Override `json:"overrides"`
 	// Next is the cursor of the other overrides; "" when this is the end.
 	Next string `json:"next,omitempty"`
 	// Horizon is the longest gap or period of an override.
@@ -48,13 +49,13 @@ func (a *API) limits(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	general, categories := a.o.Limits.Base()
-	all := allLimits{Default: policyOf(throttle.Ruling{Policy: general}), Categories: map[string]policy{}, Horizon: a.o.Overrides.Horizon().String()}
+	all := allLimits{Default: policyOf(limits.EffectivePolicy{Policy: general}), Categories: map[string]policy{}, Horizon: a.o.Overrides.Horizon().String()}
 	for name, p := range categories {
-		all.Categories[name] = policyOf(throttle.Ruling{Policy: p})
+		all.Categories[name] = policyOf(limits.EffectivePolicy{Policy: p})
 	}
 	all.Overrides, all.Next, err = a.o.Overrides.ListFrom(ctx, c.query.Get("cursor"), limit)
 	if all.Overrides == nil {
-		all.Overrides = []throttle.Override{}
+		all.Overrides = []limits.Override{}
 	}
 	return reply{http.StatusOK, all}, err
 }
@@ -64,9 +65,9 @@ type levelLimits struct {
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
 	// General is the user's, OfCategory the category's.
-	General    policy             `json:"general"`
-	OfCategory *policy            `json:"of_category,omitempty"`
-	Override   *throttle.Override `json:"override,omitempty"` // of exactly this level
+	General    policy           `json:"general"`
+	OfCategory *policy          `json:"of_category,omitempty"`
+	Override   *limits.Override `json:"override,omitempty"` // of exactly this level
 }
 
 // level is whose limits the path is about.
@@ -89,18 +90,18 @@ func (a *API) limit(ctx context.Context, c *call) (reply, error) {
 	}
 	general, _ := a.o.Limits.Base()
 	l := levelLimits{User: user, Category: category}
-	ruling := throttle.Ruling{Policy: general, Source: throttle.FromConfiguration}
+	effective := limits.EffectivePolicy{Policy: general, Source: limits.FromConfiguration}
 	if user != "" {
-		if l.Override, err = a.over(ctx, user, "", throttle.FromUser, &ruling); err != nil {
+		if l.Override, err = a.over(ctx, user, "", limits.FromUser, &effective); err != nil {
 			return reply{}, err
 		}
 	}
-	l.General = policyOf(ruling)
+	l.General = policyOf(effective)
 	if category != "" {
-		if ruling, l.Override, err = a.ofCategory(ctx, user, category); err != nil {
+		if effective, l.Override, err = a.ofCategory(ctx, user, category); err != nil {
 			return reply{}, err
 		}
-		own := policyOf(ruling)
+		own := policyOf(effective)
 		l.OfCategory = &own
 	}
 	return reply{http.StatusOK, l}, nil
@@ -108,23 +109,23 @@ func (a *API) limit(ctx context.Context, c *call) (reply, error) {
 
 // ofCategory answers what is in force of the category's own for the user, "" for
 // every user, and the override of exactly this level.
-func (a *API) ofCategory(ctx context.Context, user, category string) (throttle.Ruling, *throttle.Override, error) {
+func (a *API) ofCategory(ctx context.Context, user, category string) (limits.EffectivePolicy, *limits.Override, error) {
 	_, categories := a.o.Limits.Base()
-	ruling := throttle.Ruling{Policy: categories[category], Source: throttle.FromConfiguration}
-	override, err := a.over(ctx, "", category, throttle.FromCategory, &ruling)
+	effective := limits.EffectivePolicy{Policy: categories[category], Source: limits.FromConfiguration}
+	override, err := a.over(ctx, "", category, limits.FromCategory, &effective)
 	if err == nil && user != "" {
-		override, err = a.over(ctx, user, category, throttle.FromUserCategory, &ruling)
+		override, err = a.over(ctx, user, category, limits.FromUserCategory, &effective)
 	}
-	return ruling, override, err
+	return effective, override, err
 }
 
 // over answers the level's override, and has it replace what is below it.
-func (a *API) over(ctx context.Context, user, category string, source throttle.Source, below *throttle.Ruling) (*throttle.Override, error) {
+func (a *API) over(ctx context.Context, user, category string, source limits.Source, below *limits.EffectivePolicy) (*limits.Override, error) {
 	o, err := a.o.Overrides.Get(ctx, user, category)
 	if err != nil || o == nil || !o.Until.IsZero() && !o.Until.After(a.o.Limits.Now()) {
 		return nil, err
 	}
-	*below = throttle.Ruling{Policy: o.Policy, Source: source, Until: o.Until}
+	*below = limits.EffectivePolicy{Policy: o.Policy, Source: source, Until: o.Until}
 	return o, nil
 }
 
@@ -138,7 +139,7 @@ type wanted struct {
 
 // setting is the answer to it.
 type setting struct {
-	Override throttle.Override `json:"override"`
+	Override limits.Override `json:"override"`
 	// Warnings are what is odd about it.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -149,7 +150,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	o := throttle.Override{User: user, Category: category, By: c.by}
+	o := limits.Override{User: user, Category: category, By: c.by}
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
 	}
@@ -158,9 +159,9 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	switch err := a.o.Overrides.Set(ctx, o); {
-	case errors.Is(err, throttle.ErrPast):
+	case errors.Is(err, limits.ErrPast):
 		return reply{}, invalid([]fault{{"/until", err.Error()}})
-	case errors.Is(err, throttle.ErrTooManyOverrides):
+	case errors.Is(err, limits.ErrTooManyOverrides):
 		return reply{}, &problem{Status: http.StatusConflict, Detail: "There are too many overrides: remove some, or change the configuration."}
 	case err != nil:
 		return reply{}, err
@@ -177,7 +178,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 }
 
 // readOverride reads the body into o, and validates it.
-func readOverride(body []byte, o *throttle.Override, horizon time.Duration) error {
+func readOverride(body []byte, o *limits.Override, horizon time.Duration) error {
 	var w wanted
 	if err := push.ParseStrictly(body, &w); err != nil {
 		return err
@@ -262,6 +263,6 @@ func (a *API) limitsLog(ctx context.Context, c *call) (reply, error) {
 	}
 	changes, err := a.o.Overrides.LogBefore(ctx, before, limit)
 	return reply{http.StatusOK, struct {
-		Changes []throttle.Change `json:"changes"`
+		Changes []limits.Change `json:"changes"`
 	}{changes}}, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 func TestLimits(t *testing.T) {
@@ -22,7 +23,7 @@ func TestLimits(t *testing.T) {
 		r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &l)
 		return l
 	}
-	if l := get(of); l.User != "a/b c" || l.Category != "marketing" || l.General.MinGap != "1s" || l.General.Source != throttle.FromConfiguration || l.OfCategory == nil || l.Override != nil {
+	if l := get(of); l.User != "a/b c" || l.Category != "marketing" || l.General.MinGap != "1s" || l.General.Source != limits.FromConfiguration || l.OfCategory == nil || l.Override != nil {
 		t.Errorf("%+v", l)
 	}
 	if l := get("/v1/limits/categories/security"); l.OfCategory == nil || !l.OfCategory.Exempt {
@@ -34,11 +35,11 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", set)
 	}
 	r.do(http.StatusOK, operatorToken, "PUT", category, `{"rates":["1/24h"]}`)
-	if l := get(of); l.General.Source != throttle.FromUser || l.General.Until.IsZero() || l.OfCategory.Source != throttle.FromCategory || l.Override != nil {
+	if l := get(of); l.General.Source != limits.FromUser || l.General.Until.IsZero() || l.OfCategory.Source != limits.FromCategory || l.Override != nil {
 		t.Errorf("%+v", l)
 	}
 	r.do(http.StatusOK, operatorToken, "PUT", of, `{"exempt":true}`)
-	if l := get(of); l.OfCategory.Source != throttle.FromUserCategory || !l.OfCategory.Exempt || l.Override == nil {
+	if l := get(of); l.OfCategory.Source != limits.FromUserCategory || !l.OfCategory.Exempt || l.Override == nil {
 		t.Errorf("%+v", l)
 	}
 	if l := get(user); l.Override == nil || l.OfCategory != nil || l.General.MinGap != "500ms" {
@@ -57,11 +58,11 @@ func TestLimits(t *testing.T) {
 	r.do(http.StatusForbidden, viewerToken, "DELETE", user, "")
 	r.do(http.StatusNoContent, operatorToken, "DELETE", user, "")
 	r.do(http.StatusNotFound, operatorToken, "DELETE", user, "")
-	if l := get(user); l.Override != nil || l.General.Source != throttle.FromConfiguration {
+	if l := get(user); l.Override != nil || l.General.Source != limits.FromConfiguration {
 		t.Errorf("%+v", l)
 	}
 	var log struct {
-		Changes []throttle.Change `json:"changes"`
+		Changes []limits.Change `json:"changes"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=3", "").into(t, &log)
 	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 5 {
@@ -74,9 +75,9 @@ func TestPagesOfLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	const overrides = 1200
-	all := make([]throttle.Override, overrides)
+	all := make([]limits.Override, overrides)
 	for i := range all {
-		all[i] = throttle.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+		all[i] = limits.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
 	}
 	if err := r.options.Overrides.Import(t.Context(), all); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestPagesOfLimits(t *testing.T) {
 	next := int64(overrides)
 	for query := "?limit=500"; next > 0; query = fmt.Sprintf("?limit=500&before=%d", next+1) {
 		var page struct {
-			Changes []throttle.Change `json:"changes"`
+			Changes []limits.Change `json:"changes"`
 		}
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log"+query, "").into(t, &page)
 		if len(page.Changes) == 0 {
@@ -171,7 +172,7 @@ func FuzzOverride(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o := throttle.Override{User: "ada", By: "fuzz"}
+		o := limits.Override{User: "ada", By: "fuzz"}
 		if err := readOverride(body, &o, 24*time.Hour); err != nil {
 			if p := problemOf(err); p.Status != http.StatusBadRequest || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)

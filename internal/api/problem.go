@@ -19,6 +19,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -86,7 +87,7 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusConflict, Detail: "The ID is another notification's: it was used with another user or other content. Nothing was queued."}
 	case errors.Is(err, push.ErrNoLetter):
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
-	case errors.Is(err, push.ErrCursor), errors.Is(err, throttle.ErrCursor):
+	case errors.Is(err, push.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, worker.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}

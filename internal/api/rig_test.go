@@ -23,6 +23,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -71,17 +72,17 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	t.Cleanup(stop)
 	r := &rig{t: t, client: client, log: new(logged)}
 	records := push.NewRecords(shared, "", 0)
-	limits := throttle.NewLimits(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
+	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
 	limiter := throttle.NewRedis(shared, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })
 	var h config.HTTP
 	h.SetDefaults()
 	h.Tokens = testTokens()
-	control := worker.NewControl(shared, records, limiter, limits)
+	control := worker.NewControl(shared, records, limiter, policies)
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Limits: limits, Overrides: throttle.NewOverrides(shared, "", 0),
+		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
 	for _, f := range change {

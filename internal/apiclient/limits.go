@@ -12,30 +12,31 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-const limits = "/v1/limits"
+const limitsPath = "/v1/limits"
 
 // policy is one in force as the API tells it.
 type policy struct {
 	MinGap push.Duration   `json:"min_gap"`
 	Rates  []throttle.Rate `json:"rates"`
 	Exempt bool            `json:"exempt"`
-	Source throttle.Source `json:"source"`
+	Source limits.Source   `json:"source"`
 	Until  time.Time       `json:"until"`
 }
 
-func (p policy) ruling() throttle.Ruling {
-	r := throttle.Ruling{Policy: throttle.Policy{MinGap: time.Duration(p.MinGap), Rates: p.Rates, Exempt: p.Exempt}, Source: p.Source, Until: p.Until}
+func (p policy) effective() limits.EffectivePolicy {
+	r := limits.EffectivePolicy{Policy: throttle.Policy{MinGap: time.Duration(p.MinGap), Rates: p.Rates, Exempt: p.Exempt}, Source: p.Source, Until: p.Until}
 	if r.Source == "" {
-		r.Source = throttle.FromConfiguration
+		r.Source = limits.FromConfiguration
 	}
 	return r
 }
 
 // level is the path of a user's limits, a category's, or a user's in a category.
 func level(user, category string) string {
-	path := limits
+	path := limitsPath
 	if user != "" {
 		path += "/users" + segment(user)
 	}
@@ -47,19 +48,19 @@ func level(user, category string) string {
 
 // InForce answers the general policy in force for the user ("" for one without
 // overrides), and the category's.
-func (c *Client) InForce(ctx context.Context, user, category string) (general, own throttle.Ruling, err error) {
+func (c *Client) InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error) {
 	var answer struct {
 		General    policy `json:"general"`
 		OfCategory policy `json:"of_category"`
 		Default    policy `json:"default"` // where nobody is named
 	}
 	if err := c.call(ctx, http.MethodGet, level(user, category), nil, &answer); err != nil {
-		return throttle.Ruling{}, throttle.Ruling{}, err
+		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, err
 	}
 	if user == "" && category == "" {
-		return answer.Default.ruling(), throttle.Ruling{Source: throttle.FromConfiguration}, nil
+		return answer.Default.effective(), limits.EffectivePolicy{Source: limits.FromConfiguration}, nil
 	}
-	return answer.General.ruling(), answer.OfCategory.ruling(), nil
+	return answer.General.effective(), answer.OfCategory.effective(), nil
 }
 
 // Horizon answers the longest gap or period of an override.
@@ -67,7 +68,7 @@ func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
 	var answer struct {
 		Horizon push.Duration `json:"horizon"`
 	}
-	err := c.call(ctx, http.MethodGet, limits+"?limit=1", nil, &answer)
+	err := c.call(ctx, http.MethodGet, limitsPath+"?limit=1", nil, &answer)
 	return time.Duration(answer.Horizon), err
 }
 
@@ -76,14 +77,14 @@ func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	var answer struct {
 		Categories map[string]policy `json:"categories"`
 	}
-	err := c.call(ctx, http.MethodGet, limits+"?limit=1", nil, &answer)
+	err := c.call(ctx, http.MethodGet, limitsPath+"?limit=1", nil, &answer)
 	return slices.Sorted(maps.Keys(answer.Categories)), err
 }
 
 // SetOverride puts the override in force, and answers the one that stands, and
 // what is odd about it. By is not used: who sets it is the token's name. Its error may be
-// throttle.ErrTooManyOverrides.
-func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle.Override, []string, error) {
+// limits.ErrTooManyOverrides.
+func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
 	body := struct {
 		MinGap push.Duration   `json:"min_gap,omitzero"`
 		Rates  []throttle.Rate `json:"rates,omitempty"`
@@ -91,12 +92,12 @@ func (c *Client) SetOverride(ctx context.Context, o throttle.Override) (throttle
 		Until  time.Time       `json:"until,omitzero"`
 	}{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
 	var answer struct {
-		Override throttle.Override `json:"override"`
-		Warnings []string          `json:"warnings"`
+		Override limits.Override `json:"override"`
+		Warnings []string        `json:"warnings"`
 	}
 	err := c.call(ctx, http.MethodPut, level(o.User, o.Category), body, &answer)
 	if is(err, http.StatusConflict) {
-		err = throttle.ErrTooManyOverrides
+		err = limits.ErrTooManyOverrides
 	}
 	return answer.Override, answer.Warnings, err
 }
@@ -112,14 +113,14 @@ func (c *Client) UnsetOverride(ctx context.Context, user, category, _ string) (b
 }
 
 // Overrides calls f with each override once, in no order, until f answers false.
-func (c *Client) Overrides(ctx context.Context, f func(throttle.Override) bool) error {
+func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(limitsPage)}}
 	for seen := map[[2]string]bool{}; ; {
 		var page struct {
-			Overrides []throttle.Override `json:"overrides"`
-			Next      string              `json:"next"`
+			Overrides []limits.Override `json:"overrides"`
+			Next      string            `json:"next"`
 		}
-		if err := c.call(ctx, http.MethodGet, limits+"?"+query.Encode(), nil, &page); err != nil {
+		if err := c.call(ctx, http.MethodGet, limitsPath+"?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
 		for _, o := range page.Overrides {
@@ -137,7 +138,7 @@ func (c *Client) Overrides(ctx context.Context, f func(throttle.Override) bool) 
 }
 
 // Import sets the overrides one by one.
-func (c *Client) Import(ctx context.Context, all []throttle.Override) error {
+func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	for i, o := range all {
 		if _, _, err := c.SetOverride(ctx, o); err != nil {
 			return fmt.Errorf("%d of %d are set; then: %w", i, len(all), err)
@@ -150,16 +151,16 @@ func (c *Client) Import(ctx context.Context, all []throttle.Override) error {
 const limitsPage = 1000
 
 // LimitsLog answers the newest changes, the newest first, at most so many.
-func (c *Client) LimitsLog(ctx context.Context, newest int) ([]throttle.Change, error) {
-	all := []throttle.Change{}
+func (c *Client) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
+	all := []limits.Change{}
 	query := url.Values{}
 	for newest = max(1, newest); len(all) < newest; {
 		var page struct {
-			Changes []throttle.Change `json:"changes"`
+			Changes []limits.Change `json:"changes"`
 		}
 		limit := min(newest-len(all), limitsPage)
 		query.Set("limit", strconv.Itoa(limit))
-		if err := c.call(ctx, http.MethodGet, limits+"/log?"+query.Encode(), nil, &page); err != nil {
+		if err := c.call(ctx, http.MethodGet, limitsPath+"/log?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Changes...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // Limits are what a user may receive. Every app's users have them, each app a
@@ -20,7 +21,7 @@ type Limits struct {
 	OnOutage throttle.OnOutage `yaml:"on_outage"`
 	// UnknownCategory is what becomes of a notification whose category is not among
 	// Categories. Warn by default.
-	UnknownCategory throttle.UnknownCategory `yaml:"unknown_category"`
+	UnknownCategory limits.UnknownCategory `yaml:"unknown_category"`
 	// Default is the general policy. The zero value limits nothing.
 	Default throttle.Policy `yaml:"default"`
 	// Categories have policies of their own, besides the general one.
@@ -34,7 +35,7 @@ type Limits struct {
 
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: throttle.WarnUnknown, MaxBooked: throttle.DefaultMaxBooked}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, MaxBooked: throttle.DefaultMaxBooked}
 }
 
 func (l Limits) check(k *check, key string) {
@@ -43,7 +44,7 @@ func (l Limits) check(k *check, key string) {
 		k.fault(join(key, "on_outage"), "want closed or open")
 	}
 	switch l.UnknownCategory {
-	case throttle.AllowUnknown, throttle.WarnUnknown, throttle.RefuseUnknown:
+	case limits.AllowUnknown, limits.WarnUnknown, limits.RefuseUnknown:
 	default:
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}

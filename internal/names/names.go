@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/near"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // Apps are those that the configuration has, with the platforms that each sends
@@ -49,7 +50,7 @@ func CategoryWarning(name string, configured []string) string {
 // Check answers what the notification names and the configuration does not have:
 // its app, a target's platform, or, where unknown ones are refused, its category.
 // What else is wrong with it, Validate says.
-func Check(n *push.Notification, apps Apps, limits *throttle.Limits) push.Faults {
+func Check(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {
 	var f push.Faults
 	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
 		f = append(f, push.Fault{Field: "/app", Problem: fault})
@@ -60,16 +61,16 @@ func Check(n *push.Notification, apps Apps, limits *throttle.Limits) push.Faults
 			}
 		}
 	}
-	if limits.Unknown(n.Category) == throttle.RefuseUnknown {
-		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + near.Hint(n.Category, limits.Configured())})
+	if policies.Unknown(n.Category) == limits.RefuseUnknown {
+		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + near.Hint(n.Category, policies.Configured())})
 	}
 	return f
 }
 
 // Faults is Check, and with what it finds all else that is wrong: the error of a
 // notification that is refused, nil for one that is left to Validate.
-func Faults(n *push.Notification, apps Apps, limits *throttle.Limits) error {
-	f := Check(n, apps, limits)
+func Faults(n *push.Notification, apps Apps, policies *limits.Policies) error {
+	f := Check(n, apps, policies)
 	if len(f) == 0 {
 		return nil
 	}
@@ -81,7 +82,7 @@ func Faults(n *push.Notification, apps Apps, limits *throttle.Limits) error {
 
 // OverrideWarnings are what is odd about an override, in the place of what is in
 // force for its category.
-func OverrideWarnings(o throttle.Override, inForce throttle.Policy, configured []string) []string {
+func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []string) []string {
 	warnings := throttle.Warnings(o.Policy)
 	if w := CategoryWarning(o.Category, configured); w != "" {
 		warnings = append(warnings, w)

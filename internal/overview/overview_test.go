@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -61,7 +62,7 @@ func TestRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := &Reader{Control: worker.NewControl(client, records, nil, throttle.NewLimits(throttle.Policy{}, nil)), Records: records, Queue: client}
+		r := &Reader{Control: worker.NewControl(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client}
 		o, err := r.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)

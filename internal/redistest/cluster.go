@@ -42,6 +42,32 @@ func StartCluster(t testing.TB, n int, opts ...Option) []*Server {
 	return nodes
 }
 
+// OverAll runs the test on the embedded Redis, on a real one and on a Cluster,
+// under a prefix of its own.
+func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient, prefix string)) {
+	t.Helper()
+	t.Parallel()
+	on := func(name string, open func(t *testing.T) redis.UniversalClient) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := open(t)
+			t.Cleanup(func() { _ = client.Close() })
+			test(t, client, Prefix())
+		})
+	}
+	on("embedded", func(t *testing.T) redis.UniversalClient {
+		return redis.NewClient(&redis.Options{Addr: Miniredis(t).Addr(), ContextTimeoutEnabled: true})
+	})
+	on("redis", func(t *testing.T) redis.UniversalClient { return Shared(t).Client(t) })
+	on("cluster", func(t *testing.T) redis.UniversalClient {
+		var addresses []string
+		for _, node := range StartCluster(t, 3) {
+			addresses = append(addresses, node.Addr())
+		}
+		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, ContextTimeoutEnabled: true})
+	})
+}
+
 // join gives node i of n its slots and introduces it to the first node.
 func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	if err := c.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -23,7 +24,7 @@ func heading(scope string) string {
 
 // source says by whose override a scope's limits are, if by any.
 func source(s worker.TimelineScope) string {
-	if s.Source == "" || s.Source == throttle.FromConfiguration {
+	if s.Source == "" || s.Source == limits.FromConfiguration {
 		return ""
 	}
 	text := "overridden for the " + string(s.Source)

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -32,7 +33,7 @@ type user struct {
 	// categories have their own policies.
 	categories map[string]throttle.Policy
 	job        func(i int) (push.State, string)
-	source     throttle.Source
+	source     limits.Source
 	until      time.Duration // from now, of the source
 }
 
@@ -138,7 +139,7 @@ var users = map[string]user{
 		job: func(int) (push.State, string) { return push.Waiting, "active" }},
 	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
 		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
-	"overridden": {name: "ada", general: shipped, source: throttle.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
+	"overridden": {name: "ada", general: shipped, source: limits.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
 	"hostile":    {name: "ada\x1b[2J\u202e", general: shipped},
 }
 

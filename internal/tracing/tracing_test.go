@@ -29,6 +29,7 @@ import (
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -155,7 +156,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	records := push.NewRecords(client, "", 0)
 	w, err := worker.New(worker.Options{
 		Queue: client, Limiter: limiter, Records: records, Tracer: workers.Tracer(), Lanes: 1, Log: slog.New(slog.DiscardHandler),
-		Limits:  throttle.NewLimits(throttle.Policy{MinGap: time.Second}, nil),
+		Limits:  limits.New(throttle.Policy{MinGap: time.Second}, nil),
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: appleSender, push.FCM: googleSender}},
 	})
 	must(t, err)

@@ -1,8 +1,10 @@
-package throttle
+package httplimit
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,12 +16,13 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // byUser limits the requests that name a user.
-func byUser(scopes ...Scope) func(*http.Request) Request {
-	return func(r *http.Request) Request {
-		return Request{App: "shop", User: r.Header.Get("User"), Scopes: scopes}
+func byUser(scopes ...throttle.Scope) func(*http.Request) throttle.Request {
+	return func(r *http.Request) throttle.Request {
+		return throttle.Request{App: "shop", User: r.Header.Get("User"), Scopes: scopes}
 	}
 }
 
@@ -38,11 +41,11 @@ func get(h http.Handler, user string) *http.Response {
 func TestMiddleware(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	l := NewMemory(MemoryOptions{Now: func() time.Time { return now }})
+	l := throttle.NewMemory(throttle.MemoryOptions{Now: func() time.Time { return now }})
 	h := Middleware(l, byUser(
-		Scope{General, Policy{MinGap: 1500 * time.Millisecond, Rates: []Rate{{2, time.Minute}}}},
-		Scope{"añb", Policy{Rates: []Rate{{10, time.Hour}}}},
-	), MiddlewareOptions{})(hello)
+		throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: 1500 * time.Millisecond, Rates: []throttle.Rate{{Count: 2, Period: time.Minute}}}},
+		throttle.Scope{Name: "añb", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 10, Period: time.Hour}}}},
+	), Options{})(hello)
 
 	const policy = `"all:gap";q=1;w=2, "all:2/1m";q=2;w=60, "a%C3%B1b:10/1h";q=10;w=3600`
 	for _, step := range []struct {
@@ -93,11 +96,11 @@ func TestMiddleware(t *testing.T) {
 
 func TestMiddlewarePassesWithoutAKey(t *testing.T) {
 	t.Parallel()
-	l := NewMemory(MemoryOptions{})
-	one := Scope{General, Policy{Rates: []Rate{{1, time.Hour}}}}
+	l := throttle.NewMemory(throttle.MemoryOptions{})
+	one := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}}
 	for name, h := range map[string]http.Handler{
-		"no user":   Middleware(l, byUser(one), MiddlewareOptions{})(hello),
-		"no scopes": Middleware(l, func(*http.Request) Request { return Request{User: "u"} }, MiddlewareOptions{})(hello),
+		"no user":   Middleware(l, byUser(one), Options{})(hello),
+		"no scopes": Middleware(l, func(*http.Request) throttle.Request { return throttle.Request{User: "u"} }, Options{})(hello),
 	} {
 		for range 3 {
 			got := get(h, "")
@@ -113,18 +116,18 @@ func TestMiddlewarePassesWithoutAKey(t *testing.T) {
 
 func TestMiddlewareUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	for backend, open := range map[string]func(*testing.T) Limiter{
-		"memory": func(*testing.T) Limiter { return NewMemory(MemoryOptions{}) },
-		"redis": func(t *testing.T) Limiter {
-			l := NewRedis(redistest.Shared(t).Client(t), Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
+	for backend, open := range map[string]func(*testing.T) throttle.Limiter{
+		"memory": func(*testing.T) throttle.Limiter { return throttle.NewMemory(throttle.MemoryOptions{}) },
+		"redis": func(t *testing.T) throttle.Limiter {
+			l := throttle.NewRedis(redistest.Shared(t).Client(t), throttle.Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
 			t.Cleanup(func() { _ = l.Close() })
 			return l
 		},
 	} {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
-			scope := Scope{General, Policy{Rates: []Rate{{5, time.Hour}}}}
-			server := httptest.NewServer(Middleware(open(t), byUser(scope), MiddlewareOptions{})(hello))
+			scope := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}
+			server := httptest.NewServer(Middleware(open(t), byUser(scope), Options{})(hello))
 			defer server.Close()
 			var passed, denied atomic.Int64
 			var wg sync.WaitGroup
@@ -154,26 +157,31 @@ func TestMiddlewareUnderConcurrency(t *testing.T) {
 	}
 }
 
+// away is a limiter whose store refuses connections.
+type away struct{ throttle.Limiter }
+
+func (away) Acquire(context.Context, throttle.Request) (throttle.Decision, error) {
+	return throttle.Decision{}, fmt.Errorf("%w: connection refused", throttle.ErrUnavailable)
+}
+
 func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 	t.Parallel()
-	s := &scriptedStore{}
-	s.set(storeRefuses)
-	key := byUser(Scope{General, Policy{MinGap: time.Second, Rates: []Rate{{5, time.Hour}}}})
+	key := byUser(throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}})
 	for _, tt := range []struct {
 		name    string
-		limiter Limiter
-		mode    OnOutage
+		limiter throttle.Limiter
+		mode    throttle.OnOutage
 		status  int
 		policy  string
 		reports int
 	}{
-		{"closed", s, Closed, 503, "", 1},
-		{"closed by default", s, "", 503, "", 1},
-		{"open", s, Open, 200, "", 1},
-		{"unchecked", WithOutage(s, Open, OutageOptions{}), Closed, 200, `"all:gap";q=1;w=1, "all:5/1h";q=5;w=3600`, 0},
+		{"closed", away{}, throttle.Closed, 503, "", 1},
+		{"closed by default", away{}, "", 503, "", 1},
+		{"open", away{}, throttle.Open, 200, "", 1},
+		{"unchecked", throttle.WithOutage(away{}, throttle.Open, throttle.OutageOptions{}), throttle.Closed, 200, `"all:gap";q=1;w=1, "all:5/1h";q=5;w=3600`, 0},
 	} {
 		var reported []error
-		h := Middleware(tt.limiter, key, MiddlewareOptions{
+		h := Middleware(tt.limiter, key, Options{
 			OnError: tt.mode,
 			Report:  func(_ *http.Request, err error) { reported = append(reported, err) },
 		})(hello)
@@ -186,7 +194,7 @@ func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 			string(body) != `{"type":"about:blank","title":"Service Unavailable","status":503}`+"\n") {
 			t.Errorf("%s: %v %s", tt.name, got.Header, body)
 		}
-		if len(reported) != tt.reports || len(reported) > 0 && !errors.Is(reported[0], ErrUnavailable) {
+		if len(reported) != tt.reports || len(reported) > 0 && !errors.Is(reported[0], throttle.ErrUnavailable) {
 			t.Errorf("%s: reported %v", tt.name, reported)
 		}
 		if strings.Contains(string(body), "refused") {
@@ -194,7 +202,7 @@ func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 		}
 	}
 	// without a reporter
-	if got := get(Middleware(s, key, MiddlewareOptions{})(hello), "u"); got.StatusCode != 503 {
+	if got := get(Middleware(away{}, key, Options{})(hello), "u"); got.StatusCode != 503 {
 		t.Errorf("%d", got.StatusCode)
 	}
 }
@@ -202,11 +210,11 @@ func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 func TestAdvertiseADenialWithoutARule(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
-	advertise(h, []Scope{{General, Policy{Rates: []Rate{{5, time.Hour}}}}}, Decision{Status: Refused, Left: time.Second})
+	advertise(h, []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}}, throttle.Decision{Status: throttle.Refused, Left: time.Second})
 	if h.Get("RateLimit") != "" || h.Get("RateLimit-Policy") == "" {
 		t.Error(h)
 	}
-	if p := over(Decision{Status: Refused}); p.Violated != nil {
+	if p := over(throttle.Decision{Status: throttle.Refused}); p.Violated != nil {
 		t.Errorf("%+v", p)
 	}
 }

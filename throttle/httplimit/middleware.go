@@ -1,4 +1,17 @@
-package throttle
+// Package httplimit throttles HTTP requests by a throttle.Limiter, as net/http
+// middleware.
+//
+// A request is asked for now or never: it is admitted, or answered with 429 and
+// leaves no trace in the timeline. So that clients need not guess, every reply
+// says what the limits are and what is left of them, in the fields of
+// draft-ietf-httpapi-ratelimit-headers-11, and a 429 is a problem document.
+//
+// Invariants:
+//   - Every request is an admission of its own, with an ID that nobody repeats.
+//   - No reply says more of a limit than the limiter has checked: where the store
+//     was away, or the limiter names no rule, RateLimit is left out.
+//   - No client reads an error of the store; Options.Report does.
+package httplimit
 
 import (
 	"context"
@@ -9,13 +22,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/throttle"
 )
 
-// MiddlewareOptions configure a Middleware. The zero value is ready for use.
-type MiddlewareOptions struct {
+// Options configure a Middleware. The zero value is ready for use.
+type Options struct {
 	// OnError is what becomes of a request that the limiter answers with an
 	// error: Closed, the default, answers 503; Open lets it pass.
-	OnError OnOutage
+	OnError throttle.OnOutage
 	// Report is told of each such error, to log it; nil for nobody.
 	Report func(*http.Request, error)
 }
@@ -40,7 +55,7 @@ type MiddlewareOptions struct {
 // request that passes, t is the whole window: no more than r requests within it
 // is always allowed. On a 429, RateLimit names the policy that it violates, and
 // t is what Retry-After says.
-func Middleware(l Limiter, key func(*http.Request) Request, o MiddlewareOptions) func(http.Handler) http.Handler {
+func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o Options) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			request := key(r)
@@ -54,12 +69,12 @@ func Middleware(l Limiter, key func(*http.Request) Request, o MiddlewareOptions)
 				if o.Report != nil {
 					o.Report(r, err)
 				}
-				if o.OnError == Open {
+				if o.OnError == throttle.Open {
 					next.ServeHTTP(w, r)
 					return
 				}
 				unavailable503.answer(w, 1)
-			case d.Status != Granted:
+			case d.Status != throttle.Granted:
 				advertise(w.Header(), request.Scopes, d)
 				over(d).answer(w, seconds(d.Left))
 			default:
@@ -71,31 +86,31 @@ func Middleware(l Limiter, key func(*http.Request) Request, o MiddlewareOptions)
 }
 
 // admit asks for one HTTP request, now or never.
-func admit(ctx context.Context, l Limiter, r *Request) (Decision, error) {
+func admit(ctx context.Context, l throttle.Limiter, r *throttle.Request) (throttle.Decision, error) {
 	r.ID, r.Horizon, r.Wait, r.Report = rand.Text(), 0, 0, true
 	return l.Acquire(ctx, *r)
 }
 
 // advertise sets the draft's fields for a decision.
-func advertise(h http.Header, scopes []Scope, d Decision) {
+func advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	var policies, limits []string
 	for _, s := range scopes {
 		if gap := s.Policy.MinGap; gap > 0 {
-			policies = append(policies, item(s.Name, gapRule, "q", 1, "w", seconds(gap)))
-			limits = append(limits, item(s.Name, gapRule, "r", 0, "t", seconds(gap)))
+			policies = append(policies, item(s.Name, throttle.GapRule, "q", 1, "w", seconds(gap)))
+			limits = append(limits, item(s.Name, throttle.GapRule, "r", 0, "t", seconds(gap)))
 		}
 		for _, rate := range s.Policy.Rates {
 			policies = append(policies, item(s.Name, rate.String(), "q", rate.Count, "w", seconds(rate.Period)))
-			i := slices.IndexFunc(d.Remaining, func(left Remaining) bool { return left.Scope == s.Name && left.Rate == rate })
+			i := slices.IndexFunc(d.Remaining, func(left throttle.Remaining) bool { return left.Scope == s.Name && left.Rate == rate })
 			if i >= 0 {
 				limits = append(limits, item(s.Name, rate.String(), "r", d.Remaining[i].Count, "t", seconds(rate.Period)))
 			}
 		}
 	}
 	switch {
-	case d.Unchecked, d.Status != Granted && d.Rule == "":
+	case d.Unchecked, d.Status != throttle.Granted && d.Rule == "":
 		limits = nil // nothing is known of them
-	case d.Status != Granted:
+	case d.Status != throttle.Granted:
 		limits = []string{item(d.Scope, d.Rule, "r", 0, "t", seconds(d.Left))}
 	}
 	if len(policies) > 0 {
@@ -113,7 +128,7 @@ func item(scope, rule, first string, a int, second string, b int) string {
 
 // policyName is plain ASCII without quotes: escape leaves no other byte, and
 // rules have none.
-func policyName(scope, rule string) string { return escape(scope) + ":" + rule }
+func policyName(scope, rule string) string { return throttle.Escape(scope) + ":" + rule }
 
 // seconds rounds up.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
@@ -133,7 +148,7 @@ var unavailable503 = problem{
 }
 
 // over is the problem type quota-exceeded of the draft.
-func over(d Decision) problem {
+func over(d throttle.Decision) problem {
 	p := problem{
 		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
 		Title:  "Request cannot be satisfied as assigned quota has been exceeded",

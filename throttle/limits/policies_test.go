@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"fmt"
@@ -9,16 +9,22 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // per is a policy of one in the period.
-func per(period time.Duration) Policy { return Policy{Rates: []Rate{{1, period}}} }
+func per(period time.Duration) throttle.Policy {
+	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
+}
+
+func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	l := NewLimits(per(time.Second), map[string]Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
+	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
 	ends := time.Now().Add(time.Hour)
-	set := func(user, category string, p Policy) Change {
+	set := func(user, category string, p throttle.Policy) Change {
 		return Change{User: user, Category: category, To: &Override{User: user, Category: category, Policy: p, Until: ends}}
 	}
 	l.apply([]Change{
@@ -26,12 +32,12 @@ func TestPrecedence(t *testing.T) {
 		set("both", "", per(2*time.Millisecond)),
 		set("both", "marketing", per(time.Minute)),
 		set("both", "security", per(3*time.Minute)),
-		set("free", "marketing", Policy{Exempt: true}),
+		set("free", "marketing", throttle.Policy{Exempt: true}),
 		set("", "digest", per(2*time.Hour)),
-		set("", "orders", Policy{Exempt: true}),
+		set("", "orders", throttle.Policy{Exempt: true}),
 		set("both", "orders", per(5*time.Minute)),
 	})
-	check := func(when string, want map[[2]string][]Scope) {
+	check := func(when string, want map[[2]string][]throttle.Scope) {
 		t.Helper()
 		for of, scopes := range want {
 			for range 2 { // the second time they are remembered
@@ -41,40 +47,40 @@ func TestPrecedence(t *testing.T) {
 			}
 		}
 	}
-	general := Scope{General, per(time.Second)}
-	check("overridden", map[[2]string][]Scope{
+	general := throttle.Scope{Name: throttle.General, Policy: per(time.Second)}
+	check("overridden", map[[2]string][]throttle.Scope{
 		{"u", ""}:             {general},
 		{"u", "unnamed"}:      {general},
-		{"u", "marketing"}:    {general, {"marketing", per(time.Hour)}},
+		{"u", "marketing"}:    {general, of("marketing", per(time.Hour))},
 		{"u", "security"}:     nil,
-		{"u", "digest"}:       {general, {"digest", per(2 * time.Hour)}},
+		{"u", "digest"}:       {general, of("digest", per(2*time.Hour))},
 		{"u", "orders"}:       nil,
-		{"vip", ""}:           {{General, per(time.Millisecond)}},
-		{"vip", "unnamed"}:    {{General, per(time.Millisecond)}},
-		{"vip", "marketing"}:  {{General, per(time.Millisecond)}, {"marketing", per(time.Hour)}},
+		{"vip", ""}:           {of(throttle.General, per(time.Millisecond))},
+		{"vip", "unnamed"}:    {of(throttle.General, per(time.Millisecond))},
+		{"vip", "marketing"}:  {of(throttle.General, per(time.Millisecond)), of("marketing", per(time.Hour))},
 		{"vip", "security"}:   nil,
-		{"both", "marketing"}: {{General, per(2 * time.Millisecond)}, {"marketing", per(time.Minute)}},
-		{"both", "security"}:  {{General, per(2 * time.Millisecond)}, {"security", per(3 * time.Minute)}},
-		{"both", "orders"}:    {{General, per(2 * time.Millisecond)}, {"orders", per(5 * time.Minute)}},
-		{"both", "digest"}:    {{General, per(2 * time.Millisecond)}, {"digest", per(2 * time.Hour)}},
+		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
+		{"both", "security"}:  {of(throttle.General, per(2*time.Millisecond)), of("security", per(3*time.Minute))},
+		{"both", "orders"}:    {of(throttle.General, per(2*time.Millisecond)), of("orders", per(5*time.Minute))},
+		{"both", "digest"}:    {of(throttle.General, per(2*time.Millisecond)), of("digest", per(2*time.Hour))},
 		{"free", "marketing"}: nil,
 		{"free", ""}:          {general},
 	})
-	l.SetBase(per(3*time.Second), map[string]Policy{"marketing": per(3 * time.Hour), "digest": per(4 * time.Hour)})
+	l.SetBase(per(3*time.Second), map[string]throttle.Policy{"marketing": per(3 * time.Hour), "digest": per(4 * time.Hour)})
 	general.Policy = per(3 * time.Second)
-	check("reloaded", map[[2]string][]Scope{
-		{"u", "marketing"}:    {general, {"marketing", per(3 * time.Hour)}},
+	check("reloaded", map[[2]string][]throttle.Scope{
+		{"u", "marketing"}:    {general, of("marketing", per(3*time.Hour))},
 		{"u", "security"}:     {general},
-		{"u", "digest"}:       {general, {"digest", per(2 * time.Hour)}},
-		{"vip", "marketing"}:  {{General, per(time.Millisecond)}, {"marketing", per(3 * time.Hour)}},
-		{"both", "marketing"}: {{General, per(2 * time.Millisecond)}, {"marketing", per(time.Minute)}},
+		{"u", "digest"}:       {general, of("digest", per(2*time.Hour))},
+		{"vip", "marketing"}:  {of(throttle.General, per(time.Millisecond)), of("marketing", per(3*time.Hour))},
+		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
 		{"free", "marketing"}: nil,
 	})
 	g, own := l.InForce("both", "marketing")
-	if want := (Ruling{per(2 * time.Millisecond), FromUser, ends}); !reflect.DeepEqual(g, want) {
+	if want := (EffectivePolicy{per(2 * time.Millisecond), FromUser, ends}); !reflect.DeepEqual(g, want) {
 		t.Errorf("the general policy in force is %+v", g)
 	}
-	if want := (Ruling{per(time.Minute), FromUserCategory, ends}); !reflect.DeepEqual(own, want) {
+	if want := (EffectivePolicy{per(time.Minute), FromUserCategory, ends}); !reflect.DeepEqual(own, want) {
 		t.Errorf("the category's policy in force is %+v", own)
 	}
 	if _, own := l.InForce("u", "digest"); own.Source != FromCategory {
@@ -82,12 +88,12 @@ func TestPrecedence(t *testing.T) {
 	}
 	// the ends of all have come by Redis's clock
 	l.observe(ends.UnixMilli(), time.Now())
-	check("ended", map[[2]string][]Scope{
-		{"u", "digest"}:       {general, {"digest", per(4 * time.Hour)}},
+	check("ended", map[[2]string][]throttle.Scope{
+		{"u", "digest"}:       {general, of("digest", per(4*time.Hour))},
 		{"u", "orders"}:       {general},
 		{"vip", ""}:           {general},
-		{"both", "marketing"}: {general, {"marketing", per(3 * time.Hour)}},
-		{"free", "marketing"}: {general, {"marketing", per(3 * time.Hour)}},
+		{"both", "marketing"}: {general, of("marketing", per(3*time.Hour))},
+		{"free", "marketing"}: {general, of("marketing", per(3*time.Hour))},
 	})
 	if g, own := l.InForce("both", "digest"); g.Source != FromConfiguration || own.Source != FromConfiguration {
 		t.Errorf("in force are %+v and %+v", g, own)
@@ -100,22 +106,22 @@ func TestScopesFollowTheRules(t *testing.T) {
 	t.Parallel()
 	users, categories := []string{"", "u", "v"}, []string{"", "a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
-		policy := func(label string) Policy {
-			p := rapid.SampledFrom([]Policy{{}, per(time.Second), per(time.Minute), {MinGap: time.Hour}, {Exempt: true}}).Draw(rt, label)
+		policy := func(label string) throttle.Policy {
+			p := rapid.SampledFrom([]throttle.Policy{{}, per(time.Second), per(time.Minute), {MinGap: time.Hour}, {Exempt: true}}).Draw(rt, label)
 			return p
 		}
-		l := NewLimits(Policy{}, nil)
-		var general Policy
-		configured := map[string]Policy{}
+		l := New(throttle.Policy{}, nil)
+		var general throttle.Policy
+		configured := map[string]throttle.Policy{}
 		overrides := map[[2]string]*Override{}
 		now := time.Now()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 5).Draw(rt, "step") {
 			case 0:
 				if general = policy("default"); general.Exempt {
-					general = Policy{}
+					general = throttle.Policy{}
 				}
-				configured = map[string]Policy{"a": policy("a"), "b": policy("b")}
+				configured = map[string]throttle.Policy{"a": policy("a"), "b": policy("b")}
 				l.SetBase(general, configured)
 			case 1:
 				now = now.Add(time.Minute)
@@ -152,10 +158,10 @@ func TestScopesFollowTheRules(t *testing.T) {
 				overrides[o.level()] = o
 				l.apply([]Change{{User: o.User, Category: o.Category, To: o}})
 			}
-			at := func(user, category string) (Policy, bool) {
+			at := func(user, category string) (throttle.Policy, bool) {
 				o := overrides[[2]string{user, category}]
 				if o == nil || o.ended(now.UnixMilli()) {
-					return Policy{}, false
+					return throttle.Policy{}, false
 				}
 				return o.Policy, true
 			}
@@ -182,7 +188,7 @@ func TestScopesFollowTheRules(t *testing.T) {
 
 // The lookup for each job allocates nothing, among 100,000 overrides as among none.
 func TestScopesAllocateNothing(t *testing.T) {
-	l := NewLimits(per(time.Second), map[string]Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
+	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
 	names := []string{"", "marketing", "security", "unnamed"}
 	ask := func(user string) func() {
 		return func() {
@@ -225,7 +231,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 // What is asked while everything changes is always one state or the other.
 func TestScopesWhileTheyChange(t *testing.T) {
 	t.Parallel()
-	l := NewLimits(per(time.Second), nil)
+	l := New(per(time.Second), nil)
 	o := &Override{User: "u", Policy: per(time.Minute)}
 	done := make(chan struct{})
 	var asking sync.WaitGroup
@@ -237,7 +243,7 @@ func TestScopesWhileTheyChange(t *testing.T) {
 					return
 				default:
 				}
-				if got := l.Scopes("u", "c"); len(got) < 1 || len(got) > 2 || got[0].Name != General {
+				if got := l.Scopes("u", "c"); len(got) < 1 || len(got) > 2 || got[0].Name != throttle.General {
 					t.Errorf("got %v", got)
 					return
 				}
@@ -256,7 +262,7 @@ func TestScopesWhileTheyChange(t *testing.T) {
 }
 
 func BenchmarkScopes(b *testing.B) {
-	l := NewLimits(per(time.Second), map[string]Policy{"marketing": per(time.Hour)})
+	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour)})
 	all := map[[2]string]*Override{}
 	for i := range MaxOverrides {
 		o := &Override{User: fmt.Sprint("user-", i), Policy: per(time.Minute)}

@@ -1,4 +1,4 @@
-package throttle
+package published
 
 import (
 	"bufio"
@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A virtual is a clock that is set, in µs.
@@ -31,19 +32,19 @@ type virtual struct{ us int64 }
 
 func (v *virtual) now() time.Time { return time.UnixMicro(v.us) }
 
-// publishedBackends makes the same limiter on each backend.
-var publishedBackends = map[string]func(testing.TB, PublishedOptions) *Published{
-	"memory": func(t testing.TB, o PublishedOptions) *Published {
-		p, err := NewPublishedMemory(o)
+// backends makes the same limiter on each backend.
+var backends = map[string]func(testing.TB, Options) *Limiter{
+	"memory": func(t testing.TB, o Options) *Limiter {
+		p, err := NewMemory(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	},
-	"redis": func(t testing.TB, o PublishedOptions) *Published {
+	"redis": func(t testing.TB, o Options) *Limiter {
 		o.Prefix = redistest.Prefix()
 		o.Timeout = 10 * time.Second
-		p, err := NewPublished(redistest.Shared(t).Client(t), o)
+		p, err := New(redistest.Shared(t).Client(t), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,7 @@ type traceResult struct {
 }
 
 // replay runs a trace and answers its output.
-func replay(ctx context.Context, p *Published, clock *virtual, trace []byte) ([]byte, error) {
+func replay(ctx context.Context, p *Limiter, clock *virtual, trace []byte) ([]byte, error) {
 	var out bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(trace))
 	for i := 0; lines.Scan(); i++ {
@@ -83,7 +84,7 @@ func replay(ctx context.Context, p *Published, clock *virtual, trace []byte) ([]
 		}
 		clock.us = int64(math.Round(ms * 1000))
 		line.I = &i
-		var r PublishedResult
+		var r Result
 		switch line.Op {
 		case "limit":
 			r, err = p.Limit(ctx, line.ID)
@@ -112,7 +113,7 @@ func replay(ctx context.Context, p *Published, clock *virtual, trace []byte) ([]
 var outName = regexp.MustCompile(`^(.+)\.interval([0-9.]+)\.max([0-9]+)\.gap([0-9.]+)\.out$`)
 
 // traceOptions reads the name of a trace's output.
-func traceOptions(t testing.TB, path string) (input string, o PublishedOptions) {
+func traceOptions(t testing.TB, path string) (input string, o Options) {
 	t.Helper()
 	m := outName.FindStringSubmatch(filepath.Base(path))
 	if m == nil {
@@ -129,17 +130,17 @@ func traceOptions(t testing.TB, path string) (input string, o PublishedOptions) 
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	return filepath.Join(filepath.Dir(path), m[1]+".jsonl"), PublishedOptions{Interval: ms(m[2]), Max: n, MinGap: ms(m[4])}
+	return filepath.Join(filepath.Dir(path), m[1]+".jsonl"), Options{Interval: ms(m[2]), Max: n, MinGap: ms(m[4])}
 }
 
-func TestPublishedReplaysTheLibrary(t *testing.T) {
+func TestReplaysTheLibrary(t *testing.T) {
 	t.Parallel()
 	outputs, err := filepath.Glob("testdata/*.out")
 	if err != nil || len(outputs) == 0 {
 		t.Fatalf("found %d traces: %v", len(outputs), err)
 	}
 	for _, path := range outputs {
-		for backend, open := range publishedBackends {
+		for backend, open := range backends {
 			t.Run(backend+"/"+filepath.Base(path), func(t *testing.T) {
 				t.Parallel()
 				input, o := traceOptions(t, path)
@@ -174,11 +175,11 @@ func TestPublishedReplaysTheLibrary(t *testing.T) {
 // wholeWindow is the published algorithm as it is written: every attempt is
 // stored, and all are read.
 type wholeWindow struct {
-	o   PublishedOptions
+	o   Options
 	all []int64
 }
 
-func (w *wholeWindow) ask(now int64, record bool) PublishedResult {
+func (w *wholeWindow) ask(now int64, record bool) Result {
 	w.all = slices.DeleteFunc(w.all, func(at int64) bool { return at <= now-w.o.Interval.Microseconds() })
 	seen := slices.Clone(w.all)
 	if record {
@@ -199,16 +200,16 @@ func (w *wholeWindow) ask(now int64, record bool) PublishedResult {
 	return w.o.decide(a)
 }
 
-// TestPublishedKeepsOnlyTheNewest checks that what is not kept changes nothing,
+// TestKeepsOnlyTheNewest checks that what is not kept changes nothing,
 // whatever the clock does.
-func TestPublishedKeepsOnlyTheNewest(t *testing.T) {
+func TestKeepsOnlyTheNewest(t *testing.T) {
 	t.Parallel()
-	for backend, open := range publishedBackends {
+	for backend, open := range backends {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(rt *rapid.T) {
 				clock := &virtual{us: 1_000_000}
-				o := PublishedOptions{
+				o := Options{
 					Interval: time.Duration(rapid.IntRange(1, 30).Draw(rt, "interval")) * time.Microsecond,
 					Max:      rapid.IntRange(1, 5).Draw(rt, "max"),
 					MinGap:   time.Duration(rapid.IntRange(0, 40).Draw(rt, "gap")) * time.Microsecond,
@@ -231,11 +232,11 @@ func TestPublishedKeepsOnlyTheNewest(t *testing.T) {
 	}
 }
 
-func TestPublishedIsBounded(t *testing.T) {
+func TestIsBounded(t *testing.T) {
 	t.Parallel()
-	o := PublishedOptions{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
+	o := Options{Interval: time.Hour, Max: 3, Prefix: redistest.Prefix()}
 	client := redistest.Shared(t).Client(t)
-	p, err := NewPublished(client, o)
+	p, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func TestPublishedIsBounded(t *testing.T) {
 
 	clock := &virtual{us: 1}
 	o.Now = clock.now
-	m, err := NewPublishedMemory(o)
+	m, err := NewMemory(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,12 +271,12 @@ func TestPublishedIsBounded(t *testing.T) {
 	}
 }
 
-func TestPublishedUnderConcurrency(t *testing.T) {
+func TestUnderConcurrency(t *testing.T) {
 	t.Parallel()
-	for backend, open := range publishedBackends {
+	for backend, open := range backends {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
-			p := open(t, PublishedOptions{Interval: time.Hour, Max: 7})
+			p := open(t, Options{Interval: time.Hour, Max: 7})
 			var allowed atomic.Int64
 			var wg sync.WaitGroup
 			for range 8 {
@@ -298,29 +299,29 @@ func TestPublishedUnderConcurrency(t *testing.T) {
 	}
 }
 
-func TestPublishedRefusesBadOptions(t *testing.T) {
+func TestRefusesBadOptions(t *testing.T) {
 	t.Parallel()
-	good := PublishedOptions{Interval: time.Second, Max: 1}
-	for name, change := range map[string]func(*PublishedOptions){
-		"no interval":    func(o *PublishedOptions) { o.Interval = 0 },
-		"nanoseconds":    func(o *PublishedOptions) { o.Interval++ },
-		"no max":         func(o *PublishedOptions) { o.Max = 0 },
-		"huge max":       func(o *PublishedOptions) { o.Max = MaxCount + 1 },
-		"negative gap":   func(o *PublishedOptions) { o.MinGap = -time.Second },
-		"nanosecond gap": func(o *PublishedOptions) { o.MinGap = 1 },
+	good := Options{Interval: time.Second, Max: 1}
+	for name, change := range map[string]func(*Options){
+		"no interval":    func(o *Options) { o.Interval = 0 },
+		"nanoseconds":    func(o *Options) { o.Interval++ },
+		"no max":         func(o *Options) { o.Max = 0 },
+		"huge max":       func(o *Options) { o.Max = throttle.MaxCount + 1 },
+		"negative gap":   func(o *Options) { o.MinGap = -time.Second },
+		"nanosecond gap": func(o *Options) { o.MinGap = 1 },
 	} {
 		o := good
 		change(&o)
-		if _, err := NewPublishedMemory(o); err == nil {
+		if _, err := NewMemory(o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := NewPublishedMemory(good); err != nil {
+	if _, err := NewMemory(good); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPublishedWithoutRedis(t *testing.T) {
+func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
 	if err != nil {
@@ -329,14 +330,14 @@ func TestPublishedWithoutRedis(t *testing.T) {
 	defer l.Close()
 	client := redis.NewClient(&redis.Options{Addr: l.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer client.Close()
-	p, err := NewPublished(client, PublishedOptions{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
+	p, err := New(client, Options{Interval: time.Second, Max: 1, Timeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("limit: %v; want ErrUnavailable", err)
+	if _, err := p.Limit(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("limit: %v; want throttle.ErrUnavailable", err)
 	}
-	if err := p.Clear(t.Context(), "u"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("clear: %v; want ErrUnavailable", err)
+	if err := p.Clear(t.Context(), "u"); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("clear: %v; want throttle.ErrUnavailable", err)
 	}
 }

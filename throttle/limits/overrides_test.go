@@ -1,4 +1,4 @@
-package throttle_test
+package limits_test
 
 import (
 	"context"
@@ -16,33 +16,11 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 func rate(count int, period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: count, Period: period}}}
-}
-
-// overStores runs the test on the embedded Redis, a real one and a Cluster.
-func overStores(t *testing.T, test func(t *testing.T, client redis.UniversalClient, prefix string)) {
-	t.Helper()
-	t.Parallel()
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
-		test(t, client, "p")
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, redistest.Shared(t).Client(t), redistest.Prefix())
-	})
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		_, newClient := startCluster(t)
-		client := newClient()
-		t.Cleanup(func() { client.Close() })
-		test(t, client, "p")
-	})
 }
 
 func ok(t *testing.T, err error) {
@@ -53,12 +31,12 @@ func ok(t *testing.T, err error) {
 }
 
 func TestOverrides(t *testing.T) {
-	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
-		o := throttle.NewOverrides(client, prefix, time.Hour)
+		o := limits.NewOverrides(client, prefix, time.Hour)
 		odd := "a b/ü%{}" // names are anything
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
-		all := []throttle.Override{
+		all := []limits.Override{
 			{User: "u1", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}, By: "ann"},
 			{User: odd, Category: odd, Policy: rate(1, time.Minute), Until: until, By: "bob at home"},
 			{Category: "security", Policy: throttle.Policy{Exempt: true}, By: "ann"},
@@ -82,12 +60,12 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("of nobody: %+v, %v", got, err)
 		}
 		listed := 0
-		ok(t, o.List(ctx, func(throttle.Override) bool { listed++; return true }))
+		ok(t, o.List(ctx, func(limits.Override) bool { listed++; return true }))
 		if listed != len(all) {
 			t.Errorf("%d are listed", listed)
 		}
 		listed = 0
-		ok(t, o.List(ctx, func(throttle.Override) bool { listed++; return false }))
+		ok(t, o.List(ctx, func(limits.Override) bool { listed++; return false }))
 		if listed != 1 {
 			t.Errorf("%d are listed after the listing was broken off", listed)
 		}
@@ -102,7 +80,7 @@ func TestOverrides(t *testing.T) {
 		}
 		past := all[0]
 		past.Until = time.Now().Add(-time.Second)
-		if err := o.Set(ctx, past); !errors.Is(err, throttle.ErrPast) {
+		if err := o.Set(ctx, past); !errors.Is(err, limits.ErrPast) {
 			t.Errorf("one that has ended: %v", err)
 		}
 
@@ -111,7 +89,7 @@ func TestOverrides(t *testing.T) {
 		var entries []string
 		for _, c := range slices.Backward(log) {
 			entry := fmt.Sprint(c.Version, " ", c.Why, " ", c.User, "/", c.Category, " by ", c.By)
-			for _, side := range []*throttle.Override{c.From, c.To} {
+			for _, side := range []*limits.Override{c.From, c.To} {
 				if side == nil {
 					entry += " -"
 				} else {
@@ -138,27 +116,27 @@ func TestOverrides(t *testing.T) {
 
 func TestOverridesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	good := throttle.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}
+	good := limits.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}
 	for _, c := range []struct {
 		name string
-		make func(*throttle.Override)
+		make func(*limits.Override)
 		want string
 	}{
-		{"nobody", func(o *throttle.Override) { o.User = "" }, "user and category are missing"},
-		{"control character", func(o *throttle.Override) { o.User = "a\nb" }, "user must be UTF-8 without control"},
-		{"no UTF-8", func(o *throttle.Override) { o.Category = "\xff" }, "category must be UTF-8"},
-		{"long name", func(o *throttle.Override) { o.User = strings.Repeat("x", 129) }, "user must be UTF-8 without control characters, of at most 128 bytes"},
-		{"the general limits' name", func(o *throttle.Override) { o.Category = "all" }, "category all is the name of the general limits"},
-		{"by nobody", func(o *throttle.Override) { o.By = "" }, "by is missing"},
-		{"an exempt user", func(o *throttle.Override) { o.Policy = throttle.Policy{Exempt: true} }, "exempt is for a category"},
-		{"nothing", func(o *throttle.Override) { o.Policy = throttle.Policy{} }, "min_gap and rates are missing"},
-		{"exempt and limited", func(o *throttle.Override) { o.Category, o.Policy.Exempt = "c", true }, "exempt excludes"},
-		{"negative gap", func(o *throttle.Override) { o.Policy.MinGap = -1 }, "min_gap -1ns is negative"},
-		{"beyond the horizon", func(o *throttle.Override) { o.Policy = rate(1, 25*time.Hour) }, "rate 1/25h has a longer period"},
-		{"negative count", func(o *throttle.Override) { o.Policy = rate(-1, time.Hour) }, `rate "-1/1h"`},
-		{"a million a second", func(o *throttle.Override) { o.Policy = rate(1e6, time.Second) }, "rate 1000000/1s allows more than"},
-		{"a gap beyond every period", func(o *throttle.Override) { o.Policy.MinGap = time.Hour }, "min_gap 1h is longer than every"},
-		{"year 10000", func(o *throttle.Override) { o.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "until "},
+		{"nobody", func(o *limits.Override) { o.User = "" }, "user and category are missing"},
+		{"control character", func(o *limits.Override) { o.User = "a\nb" }, "user must be UTF-8 without control"},
+		{"no UTF-8", func(o *limits.Override) { o.Category = "\xff" }, "category must be UTF-8"},
+		{"long name", func(o *limits.Override) { o.User = strings.Repeat("x", 129) }, "user must be UTF-8 without control characters, of at most 128 bytes"},
+		{"the general limits' name", func(o *limits.Override) { o.Category = "all" }, "category all is the name of the general limits"},
+		{"by nobody", func(o *limits.Override) { o.By = "" }, "by is missing"},
+		{"an exempt user", func(o *limits.Override) { o.Policy = throttle.Policy{Exempt: true} }, "exempt is for a category"},
+		{"nothing", func(o *limits.Override) { o.Policy = throttle.Policy{} }, "min_gap and rates are missing"},
+		{"exempt and limited", func(o *limits.Override) { o.Category, o.Policy.Exempt = "c", true }, "exempt excludes"},
+		{"negative gap", func(o *limits.Override) { o.Policy.MinGap = -1 }, "min_gap -1ns is negative"},
+		{"beyond the horizon", func(o *limits.Override) { o.Policy = rate(1, 25*time.Hour) }, "rate 1/25h has a longer period"},
+		{"negative count", func(o *limits.Override) { o.Policy = rate(-1, time.Hour) }, `rate "-1/1h"`},
+		{"a million a second", func(o *limits.Override) { o.Policy = rate(1e6, time.Second) }, "rate 1000000/1s allows more than"},
+		{"a gap beyond every period", func(o *limits.Override) { o.Policy.MinGap = time.Hour }, "min_gap 1h is longer than every"},
+		{"year 10000", func(o *limits.Override) { o.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "until "},
 	} {
 		o := good
 		c.make(&o)
@@ -166,11 +144,11 @@ func TestOverridesThatAreRefused(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-		store := throttle.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
+		store := limits.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
 		if got := store.Set(t.Context(), o); got == nil || got.Error() != err.Error() {
 			t.Errorf("%s: set answers %v", c.name, got)
 		}
-		if got := store.Import(t.Context(), []throttle.Override{good, o}); got == nil || !strings.HasSuffix(got.Error(), err.Error()) {
+		if got := store.Import(t.Context(), []limits.Override{good, o}); got == nil || !strings.HasSuffix(got.Error(), err.Error()) {
 			t.Errorf("%s: import answers %v", c.name, got)
 		}
 		if log, err := store.Log(t.Context(), 1); err != nil || len(log) > 0 {
@@ -184,7 +162,7 @@ func TestOverridesThatAreRefused(t *testing.T) {
 
 func TestOverrideJSON(t *testing.T) {
 	t.Parallel()
-	o := throttle.Override{User: "u", Category: "c", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}},
+	o := limits.Override{User: "u", Category: "c", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}},
 		Until: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), By: "ann"}
 	text, err := json.Marshal(o)
 	ok(t, err)
@@ -192,7 +170,7 @@ func TestOverrideJSON(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("written as %s", text)
 	}
-	var read throttle.Override
+	var read limits.Override
 	if err := json.Unmarshal(text, &read); err != nil || !reflect.DeepEqual(read, o) {
 		t.Errorf("read as %+v, %v", read, err)
 	}
@@ -205,21 +183,21 @@ func TestOverrideJSON(t *testing.T) {
 
 // follower keeps limits in step until the test ends.
 type follower struct {
-	*throttle.Limits
+	*limits.Policies
 	mu      sync.Mutex
-	changes []throttle.Change
+	changes []limits.Change
 	err     error
 	looks   int // that succeeded
 }
 
-func follow(t *testing.T, o *throttle.Overrides) *follower {
+func follow(t *testing.T, o *limits.Overrides) *follower {
 	t.Helper()
-	f := &follower{Limits: throttle.NewLimits(rate(1, time.Second), map[string]throttle.Policy{"news": rate(1, time.Minute)})}
+	f := &follower{Policies: limits.New(rate(1, time.Second), map[string]throttle.Policy{"news": rate(1, time.Minute)})}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o.Follow(ctx, f.Limits, func(changes []throttle.Change, err error) {
+		o.Follow(ctx, f.Policies, func(changes []limits.Change, err error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.changes, f.err = append(f.changes, changes...), err
@@ -284,12 +262,12 @@ func (f *follower) why() []string {
 }
 
 func TestFollow(t *testing.T) {
-	overStores(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
-		o := throttle.NewOverrides(client, prefix, 0)
-		ok(t, o.Set(ctx, throttle.Override{User: "early", Policy: rate(1, time.Hour), By: "ann"}))
-		all := []*follower{follow(t, o), follow(t, throttle.NewOverrides(client, prefix, 0))}
-		ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
+		o := limits.NewOverrides(client, prefix, 0)
+		ok(t, o.Set(ctx, limits.Override{User: "early", Policy: rate(1, time.Hour), By: "ann"}))
+		all := []*follower{follow(t, o), follow(t, limits.NewOverrides(client, prefix, 0))}
+		ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
 		for _, f := range all {
 			f.next(t, "an override is in force", func() bool { return f.period("u") == time.Minute })
 			if f.period("early") != time.Hour {
@@ -299,7 +277,7 @@ func TestFollow(t *testing.T) {
 		_, err := o.Unset(ctx, "u", "", "ann")
 		ok(t, err)
 		ends := time.Now().Add(5 * time.Second)
-		ok(t, o.Set(ctx, throttle.Override{User: "brief", Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
+		ok(t, o.Set(ctx, limits.Override{User: "brief", Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
 		for _, f := range all {
 			f.next(t, "its removal is in force", func() bool { return f.period("u") == time.Second })
 			f.next(t, "a brief one is in force", func() bool { return f.period("brief") == 2*time.Hour })
@@ -329,12 +307,12 @@ func TestFollowCatchesUp(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	ctx := t.Context()
-	o := throttle.NewOverrides(client, prefix, 0)
+	o := limits.NewOverrides(client, prefix, 0)
 	f := follow(t, o)
-	many := func(n int, p throttle.Policy) []throttle.Override {
-		all := make([]throttle.Override, n)
+	many := func(n int, p throttle.Policy) []limits.Override {
+		all := make([]limits.Override, n)
 		for i := range all {
-			all[i] = throttle.Override{User: fmt.Sprint("u", i), Policy: p, By: "ann"}
+			all[i] = limits.Override{User: fmt.Sprint("u", i), Policy: p, By: "ann"}
 		}
 		return all
 	}
@@ -371,10 +349,10 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.AppendOnly())
 	ctx := t.Context()
-	o := throttle.NewOverrides(server.Client(t), "p", 0)
+	o := limits.NewOverrides(server.Client(t), "p", 0)
 	f := follow(t, o)
-	ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
-	ok(t, o.Set(ctx, throttle.Override{User: "brief", Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{User: "brief", Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
 	f.within(t, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
 	server.Kill(t)
 	f.within(t, "the outage is told", f.failing)
@@ -384,27 +362,27 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	f.within(t, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
 	server.Restart(t)
 	f.within(t, "it is over", func() bool { return !f.failing() })
-	ok(t, o.Set(ctx, throttle.Override{User: "u", Policy: rate(1, time.Hour), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Hour), By: "ann"}))
 	f.next(t, "a change after it", func() bool { return f.period("u") == time.Hour })
 }
 
 func TestTooManyOverrides(t *testing.T) {
 	t.Parallel()
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
-	fields := make([]any, 0, 2*throttle.MaxOverrides)
-	for i := range throttle.MaxOverrides {
+	fields := make([]any, 0, 2*limits.MaxOverrides)
+	for i := range limits.MaxOverrides {
 		fields = append(fields, fmt.Sprintf("u%d/", i), `1-1 ann {"rates":["1/1m"]}`)
 	}
 	ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", fields...).Err())
-	o := throttle.NewOverrides(client, prefix, 0)
-	if err := o.Set(t.Context(), throttle.Override{User: "one more", Policy: rate(1, time.Hour), By: "ann"}); !errors.Is(err, throttle.ErrTooManyOverrides) {
+	o := limits.NewOverrides(client, prefix, 0)
+	if err := o.Set(t.Context(), limits.Override{User: "one more", Policy: rate(1, time.Hour), By: "ann"}); !errors.Is(err, limits.ErrTooManyOverrides) {
 		t.Errorf("one more: %v", err)
 	}
-	ok(t, o.Set(t.Context(), throttle.Override{User: "u7", Policy: rate(1, time.Hour), By: "ann"}))
+	ok(t, o.Set(t.Context(), limits.Override{User: "u7", Policy: rate(1, time.Hour), By: "ann"}))
 	began := time.Now()
 	f := follow(t, o)
 	if f.period("u7") != time.Hour || f.period("u99999") != time.Minute {
 		t.Error("they are not in force")
 	}
-	t.Logf("%d are read within %s", throttle.MaxOverrides, time.Since(began))
+	t.Logf("%d are read within %s", limits.MaxOverrides, time.Since(began))
 }

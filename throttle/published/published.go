@@ -1,21 +1,7 @@
-package throttle
-
-import (
-	"context"
-	"crypto/rand"
-	"fmt"
-	"slices"
-	"strconv"
-	"sync"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-)
-
-// Published is the rolling window as rolling-rate-limiter (npm, 0.4.2)
-// publishes it: one rate and one minimum gap for each ID, under which denied
-// attempts count. It suits requests, whose sender is to calm down; a job that
-// retries under it keeps itself out for ever. It is safe for concurrent use.
+// Package published limits by the rolling window as rolling-rate-limiter (npm,
+// 0.4.2) publishes it: one rate and one minimum gap for each ID, under which
+// denied attempts count. It suits requests, whose sender is to calm down; a job
+// that retries under it keeps itself out for ever.
 //
 // Its answers are that package's, in four points to be known:
 //   - An attempt exactly Interval old has expired, and with it the gap to it: a
@@ -29,13 +15,31 @@ import (
 // It differs in what it costs: the package stores every attempt and reads all
 // of them each time, this keeps about Max of an ID and reads three. No
 // answer depends on the others.
-type Published struct {
-	o     PublishedOptions
+package published
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A Limiter limits the attempts of any number of IDs. It is safe for concurrent
+// use.
+type Limiter struct {
+	o     Options
 	store attemptStore
 }
 
-// PublishedOptions configure a Published limiter.
-type PublishedOptions struct {
+// Options configure a Limiter.
+type Options struct {
 	// Interval is the length of the window: positive, in whole microseconds.
 	Interval time.Duration
 	// Max is how many attempts a window allows: 1 to MaxCount.
@@ -52,8 +56,8 @@ type PublishedOptions struct {
 	Timeout time.Duration
 }
 
-// A PublishedResult is the answer to an attempt.
-type PublishedResult struct {
+// A Result is the answer to an attempt.
+type Result struct {
 	Blocked bool
 	ByCount bool // the window holds more than Max attempts, this one included
 	ByGap   bool // the attempt before is less than MinGap ago
@@ -64,59 +68,59 @@ type PublishedResult struct {
 	Remaining int
 }
 
-// NewPublished returns a limiter whose attempts are on Redis, in a sorted set
+// New returns a limiter whose attempts are on Redis, in a sorted set
 // of instants in µs for each ID, PREFIX:{ID}:published. The client stays the
 // caller's to close; it should have ContextTimeoutEnabled, or time-outs of its
-// own below PublishedOptions.Timeout.
-func NewPublished(client redis.UniversalClient, o PublishedOptions) (*Published, error) {
+// own below Options.Timeout.
+func New(client redis.UniversalClient, o Options) (*Limiter, error) {
 	if o.Prefix == "" {
 		o.Prefix = "pushpace"
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = time.Second
 	}
-	return newPublished(o, &attemptsOnRedis{client: client, o: o})
+	return newLimiter(o, &attemptsOnRedis{client: client, o: o})
 }
 
-// NewPublishedMemory returns a limiter whose attempts are in this process.
-func NewPublishedMemory(o PublishedOptions) (*Published, error) {
-	return newPublished(o, &attemptsInMemory{o: o, ids: map[string][]int64{}, sweepAt: minSweep})
+// NewMemory returns a limiter whose attempts are in this process.
+func NewMemory(o Options) (*Limiter, error) {
+	return newLimiter(o, &attemptsInMemory{o: o, ids: map[string][]int64{}, sweepAt: minSweep})
 }
 
-func newPublished(o PublishedOptions, store attemptStore) (*Published, error) {
+func newLimiter(o Options, store attemptStore) (*Limiter, error) {
 	switch {
 	case o.Interval <= 0 || o.Interval%time.Microsecond != 0:
 		return nil, fmt.Errorf("throttle: published: interval %s: want a positive one in whole microseconds", o.Interval)
-	case o.Max < 1 || o.Max > MaxCount:
-		return nil, fmt.Errorf("throttle: published: max %d: want 1 to %d", o.Max, MaxCount)
+	case o.Max < 1 || o.Max > throttle.MaxCount:
+		return nil, fmt.Errorf("throttle: published: max %d: want 1 to %d", o.Max, throttle.MaxCount)
 	case o.MinGap < 0 || o.MinGap%time.Microsecond != 0:
 		return nil, fmt.Errorf("throttle: published: min gap %s: want 0 or a positive one in whole microseconds", o.MinGap)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Published{o: o, store: store}, nil
+	return &Limiter{o: o, store: store}, nil
 }
 
 // Limit makes an attempt. It counts, whatever the answer.
-func (p *Published) Limit(ctx context.Context, id string) (PublishedResult, error) {
+func (p *Limiter) Limit(ctx context.Context, id string) (Result, error) {
 	return p.ask(ctx, id, true)
 }
 
-// WouldLimit answers what Limit would, and counts nothing.
-func (p *Published) WouldLimit(ctx context.Context, id string) (PublishedResult, error) {
+// WouldLimit returns what Limit would, and counts nothing.
+func (p *Limiter) WouldLimit(ctx context.Context, id string) (Result, error) {
 	return p.ask(ctx, id, false)
 }
 
 // Clear forgets the attempts of the ID.
-func (p *Published) Clear(ctx context.Context, id string) error {
+func (p *Limiter) Clear(ctx context.Context, id string) error {
 	return p.store.clear(ctx, id)
 }
 
-func (p *Published) ask(ctx context.Context, id string, record bool) (PublishedResult, error) {
+func (p *Limiter) ask(ctx context.Context, id string, record bool) (Result, error) {
 	a, err := p.store.attempt(ctx, id, p.o.Now().UnixMicro(), record)
 	if err != nil {
-		return PublishedResult{}, err
+		return Result{}, err
 	}
 	return p.o.decide(a), nil
 }
@@ -131,13 +135,13 @@ type attempts struct {
 }
 
 // decide is the published decision.
-func (o *PublishedOptions) decide(a attempts) PublishedResult {
+func (o *Options) decide(a attempts) Result {
 	gap := o.MinGap.Microseconds()
 	left := gap
 	if a.count >= o.Max {
 		left = max(left, a.nth+o.Interval.Microseconds()-a.current)
 	}
-	r := PublishedResult{
+	r := Result{
 		ByCount:   a.count > o.Max,
 		ByGap:     a.count > 1 && gap > 0 && a.current-a.previous < gap,
 		Left:      time.Duration((left+999)/1000) * time.Millisecond,
@@ -149,11 +153,11 @@ func (o *PublishedOptions) decide(a attempts) PublishedResult {
 
 // kept is how many of the attempts before say all there is to say: the Max-th
 // newest, and the newest two should the clock have stepped back.
-func (o *PublishedOptions) kept() int64 { return int64(max(2, o.Max)) }
+func (o *Options) kept() int64 { return int64(max(2, o.Max)) }
 
 // An attemptStore keeps the newest attempts of each ID.
 type attemptStore interface {
-	// attempt drops what has expired and answers what an attempt now sees. With
+	// attempt drops what has expired and returns what an attempt now sees. With
 	// record it counts.
 	attempt(ctx context.Context, id string, now int64, record bool) (attempts, error)
 	clear(ctx context.Context, id string) error
@@ -161,11 +165,11 @@ type attemptStore interface {
 
 type attemptsOnRedis struct {
 	client redis.UniversalClient
-	o      PublishedOptions
+	o      Options
 }
 
 func (s *attemptsOnRedis) key(id string) string {
-	return s.o.Prefix + ":{" + escape(id) + "}:published"
+	return s.o.Prefix + ":{" + throttle.Escape(id) + "}:published"
 }
 
 // clockSlack is how much longer than needed a set lives: its expiry follows the
@@ -194,7 +198,7 @@ func (s *attemptsOnRedis) attempt(ctx context.Context, id string, now int64, rec
 		first = pipe.ZRangeWithScores(ctx, key, -nth, -nth)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return attempts{}, troubled("published: attempt", err)
+		return attempts{}, throttle.StoreError("published: attempt", err)
 	}
 	a := attempts{count: int(count.Val()), current: now, nth: now}
 	last := newest.Val()
@@ -217,7 +221,7 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	if err := s.client.Del(ctx, s.key(id)).Err(); err != nil {
-		return troubled("published: clear", err)
+		return throttle.StoreError("published: clear", err)
 	}
 	return nil
 }
@@ -226,7 +230,7 @@ func (s *attemptsOnRedis) clear(ctx context.Context, id string) error {
 const minSweep = 1024
 
 type attemptsInMemory struct {
-	o PublishedOptions
+	o Options
 
 	mu      sync.Mutex
 	ids     map[string][]int64 // in order of time
@@ -264,7 +268,7 @@ func (s *attemptsInMemory) attempt(_ context.Context, id string, now int64, reco
 	return a, nil
 }
 
-// live answers what has not expired.
+// live returns what has not expired.
 func (s *attemptsInMemory) live(all []int64, now int64) []int64 {
 	from, _ := slices.BinarySearch(all, now-s.o.Interval.Microseconds()+1)
 	return all[from:]

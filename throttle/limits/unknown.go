@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"maps"
@@ -21,11 +21,11 @@ const (
 const unknownNamed = 1000
 
 // SetUnknown says what becomes of unknown categories; at first all are allowed.
-func (l *Limits) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
+func (l *Policies) SetUnknown(u UnknownCategory) { l.unknown.Store(&u) }
 
-// Unknown answers what becomes of a notification of the category: AllowUnknown
+// Unknown returns what becomes of a notification of the category: AllowUnknown
 // for one that the configuration has, and for none.
-func (l *Limits) Unknown(category string) UnknownCategory {
+func (l *Policies) Unknown(category string) UnknownCategory {
 	u := l.unknown.Load()
 	if u == nil || *u == AllowUnknown || category == "" {
 		return AllowUnknown
@@ -38,7 +38,7 @@ func (l *Limits) Unknown(category string) UnknownCategory {
 
 // FirstUnknown reports, once for each category, that it is the first of its name;
 // of so many names at most as a process may well remember.
-func (l *Limits) FirstUnknown(category string) bool {
+func (l *Policies) FirstUnknown(category string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.named[category] || len(l.named) >= unknownNamed {
@@ -51,7 +51,7 @@ func (l *Limits) FirstUnknown(category string) bool {
 	return true
 }
 
-// Configured answers the names of the configuration's categories.
-func (l *Limits) Configured() []string {
+// Configured returns the names of the configuration's categories.
+func (l *Policies) Configured() []string {
 	return slices.Sorted(maps.Keys(l.base.Load().configured))
 }

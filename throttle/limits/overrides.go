@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/throttle"
 )
 
 const (
@@ -98,7 +99,7 @@ func (o *Override) args() ([]any, error) {
 	if !o.Until.IsZero() {
 		end = o.Until.UnixMilli()
 	}
-	return []any{field(o.User, o.Category), escape(o.By), string(text), end, MaxOverrides}, nil
+	return []any{field(o.User, o.Category), throttle.Escape(o.By), string(text), end, MaxOverrides}, nil
 }
 
 func setAnswer(cmd *redis.Cmd) error {
@@ -174,20 +175,20 @@ func (o *Override) name() string {
 }
 
 // Unset removes the override of exactly that user and category, on behalf of by,
-// and answers whether there was one.
+// and returns whether there was one.
 func (o *Overrides) Unset(ctx context.Context, user, category, by string) (bool, error) {
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
 		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
 	}
-	n, err := o.run(ctx, "unset", field(user, category), escape(by)).Int()
+	n, err := o.run(ctx, "unset", field(user, category), throttle.Escape(by)).Int()
 	if err != nil {
 		return false, fmt.Errorf("remove an override: %w", err)
 	}
 	return n == 1, nil
 }
 
-// Get answers the override of exactly that user and category, or nil. One that
-// has ended may still be answered for a moment.
+// Get returns the override of exactly that user and category, or nil. One that
+// has ended may still be returned for a moment.
 func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -204,7 +205,7 @@ func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, 
 
 const listPage = 1000
 
-// List answers each override once, in no order, until f answers false.
+// List returns each override once, in no order, until f returns false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	type level struct{ user, category string }
 	seen := map[level]bool{}
@@ -229,11 +230,11 @@ func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
 	}
 }
 
-// ErrCursor means that a cursor is none that ListFrom has answered.
+// ErrCursor means that a cursor is none that ListFrom has returned.
 var ErrCursor = errors.New("the cursor is not known")
 
-// ListFrom answers about as many overrides as limit says, in no order, and the
-// cursor that the next call goes on from; "" begins, and is answered at the end.
+// ListFrom returns about as many overrides as limit says, in no order, and the
+// cursor that the next call goes on from; "" begins, and is returned at the end.
 // One that comes or goes meanwhile may be missed, and one may come twice.
 func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (overrides []Override, next string, err error) {
 	at := uint64(0)
@@ -285,12 +286,12 @@ type Change struct {
 	To       *Override `json:"to,omitempty"`   // nil: there is none any more
 }
 
-// Log answers the newest changes, the newest first, at most so many.
+// Log returns the newest changes, the newest first, at most so many.
 func (o *Overrides) Log(ctx context.Context, newest int) ([]Change, error) {
 	return o.LogBefore(ctx, 0, newest)
 }
 
-// LogBefore answers the newest changes before a version, 0 for all, the newest
+// LogBefore returns the newest changes before a version, 0 for all, the newest
 // first, at most so many.
 func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([]Change, error) {
 	from := "+"
@@ -319,7 +320,9 @@ func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([
 }
 
 // field is the hash's field of an override: no escaped name has a slash.
-func field(user, category string) string { return escape(user) + "/" + escape(category) }
+func field(user, category string) string {
+	return throttle.Escape(user) + "/" + throttle.Escape(category)
+}
 
 var errForeign = errors.New("an entry of the overrides is not one of this version")
 

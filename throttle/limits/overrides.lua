@@ -4,14 +4,14 @@
 --       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
 -- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most
 --       unset, entries to keep, field, by
---       news, entries to keep, last entry that is known, entries to answer at most
+--       changes, entries to keep, last entry that is known, entries to return at most
 local hash, ends, log = KEYS[1], KEYS[2], KEYS[3]
 local op, keep = ARGV[1], ARGV[2]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function text(n) return string.format('%.0f', n) end
 
--- note writes an entry, and answers its ID or an error. It goes before the
+-- note writes an entry, and returns its ID or an error. It goes before the
 -- change itself: a Redis without memory refuses it, and so changes nothing.
 local function note(field, why, by, from, setting)
   local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
@@ -46,7 +46,7 @@ if op == 'unset' then
   return 1
 end
 
--- news: those whose end has come are removed by whoever asks first
+-- changes: those whose end has come are removed by whoever asks first
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do
   local old = redis.call('HGET', hash, field)
   if old then

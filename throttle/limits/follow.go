@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"context"
@@ -12,17 +12,17 @@ const (
 	// that, and a command's answer, is well within the second after which a change
 	// is in force everywhere.
 	followEvery = 250 * time.Millisecond
-	newsPage    = 1000
+	changesPage = 1000
 	// reloads bounds how often a reload that changes overtake is begun anew at once.
 	reloads = 3
 )
 
 // Follow keeps the limits in step with the overrides until ctx ends: a change is
 // in force within a second. It asks Redis four times a second, by one command
-// each. told, if not nil, hears of the outcome each time: what has changed
+// each. onChange, if not nil, hears of the outcome each time: what has changed
 // since the last time, or why that is not known. While Redis is away the limits
 // stay as they are, and overrides end when their time has come.
-func (o *Overrides) Follow(ctx context.Context, l *Limits, told func([]Change, error)) {
+func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Change, error)) {
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
 	for {
@@ -30,8 +30,8 @@ func (o *Overrides) Follow(ctx context.Context, l *Limits, told func([]Change, e
 		if ctx.Err() != nil {
 			return
 		}
-		if told != nil {
-			told(changes, err)
+		if onChange != nil {
+			onChange(changes, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -41,9 +41,9 @@ func (o *Overrides) Follow(ctx context.Context, l *Limits, told func([]Change, e
 	}
 }
 
-// Refresh brings the limits up to date once, and answers what has changed since
+// Refresh brings the limits up to date once, and returns what has changed since
 // the last time; nothing the first time. Limits follow one set of overrides.
-func (o *Overrides) Refresh(ctx context.Context, l *Limits) ([]Change, error) {
+func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) {
 	l.following.Lock()
 	defer l.following.Unlock()
 	if l.known == "" {
@@ -52,8 +52,8 @@ func (o *Overrides) Refresh(ctx context.Context, l *Limits) ([]Change, error) {
 	}
 	var all []Change
 	for {
-		changes, last, err := o.news(ctx, l)
-		if err == errGap {
+		changes, last, err := o.changesSince(ctx, l)
+		if err == errTruncated {
 			differences, err := o.reload(ctx, l)
 			return append(all, differences...), err
 		}
@@ -63,20 +63,20 @@ func (o *Overrides) Refresh(ctx context.Context, l *Limits) ([]Change, error) {
 		l.apply(changes)
 		l.known = last
 		all = append(all, changes...)
-		if len(changes) < newsPage {
+		if len(changes) < changesPage {
 			return all, nil
 		}
 	}
 }
 
-// errGap means that the log does not lead from what is known to now.
-var errGap = fmt.Errorf("the log of the overrides has a gap")
+// errTruncated means that the log does not lead from what is known to now.
+var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 
-// news answers the changes after the one that the limits know, and the entry up
+// changesSince returns the changes after the one that the limits know, and the entry up
 // to which that is.
-func (o *Overrides) news(ctx context.Context, l *Limits) ([]Change, string, error) {
+func (o *Overrides) changesSince(ctx context.Context, l *Policies) ([]Change, string, error) {
 	asked := time.Now()
-	reply, err := o.run(ctx, "news", l.known, newsPage).Slice()
+	reply, err := o.run(ctx, "changes", l.known, changesPage).Slice()
 	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}
@@ -90,8 +90,8 @@ func (o *Overrides) news(ctx context.Context, l *Limits) ([]Change, string, erro
 	}
 	// the reply was written between asking and now
 	l.observe(now, asked.Add(time.Since(asked)/2))
-	if gap, _ := reply[1].(int64); gap != 0 {
-		return nil, "", errGap
+	if truncated, _ := reply[1].(int64); truncated != 0 {
+		return nil, "", errTruncated
 	}
 	entries, _ := reply[2].([]any)
 	changes := make([]Change, 0, len(entries))
@@ -101,21 +101,21 @@ func (o *Overrides) news(ctx context.Context, l *Limits) ([]Change, string, erro
 		if err != nil {
 			return nil, "", err
 		}
-		c, id, err := readNews(entry)
+		c, id, err := readEntry(entry)
 		if err != nil {
 			return nil, "", err
 		}
 		if c.Version != before+1 {
-			return nil, "", errGap
+			return nil, "", errTruncated
 		}
 		changes, last = append(changes, c), id
 	}
 	return changes, last, nil
 }
 
-// readNews reads an entry of the stream as a script answers it: ID, and names
+// readEntry reads an entry of the stream as a script returns it: ID, and names
 // and values in turn.
-func readNews(entry any) (Change, string, error) {
+func readEntry(entry any) (Change, string, error) {
 	parts, _ := entry.([]any)
 	if len(parts) != 2 {
 		return Change{}, "", errForeign
@@ -131,9 +131,9 @@ func readNews(entry any) (Change, string, error) {
 	return c, id, err
 }
 
-// reload reads all overrides, and answers in what they differ from those that
+// reload reads all overrides, and returns in what they differ from those that
 // were in force.
-func (o *Overrides) reload(ctx context.Context, l *Limits) ([]Change, error) {
+func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	for range reloads {
 		head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
 		if err != nil {
@@ -154,8 +154,8 @@ func (o *Overrides) reload(ctx context.Context, l *Limits) ([]Change, error) {
 		// what has changed while they were listed; each entry says the whole of it
 		before := l.known
 		l.known = from
-		changes, last, err := o.news(ctx, l)
-		if err == errGap {
+		changes, last, err := o.changesSince(ctx, l)
+		if err == errTruncated {
 			l.known = before
 			continue
 		}
@@ -169,5 +169,5 @@ func (o *Overrides) reload(ctx context.Context, l *Limits) ([]Change, error) {
 		l.known = last
 		return l.replace(all), nil
 	}
-	return nil, fmt.Errorf("follow the overrides: %w, and they change faster than they can be read", errGap)
+	return nil, fmt.Errorf("follow the overrides: %w, and they change faster than they can be read", errTruncated)
 }

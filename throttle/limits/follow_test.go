@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestFollowWithinASecond(t *testing.T) {
 			Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
 			Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
 		})
-		o, l := NewOverrides(client, "", 0), NewLimits(per(time.Second), nil)
+		o, l := NewOverrides(client, "", 0), New(per(time.Second), nil)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {

@@ -1,4 +1,4 @@
-package throttle
+package limits
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // MaxNameBytes bounds the names of an override's user and category, and who set it.
@@ -19,7 +21,7 @@ const MaxNameBytes = 128
 // user (both).
 type Override struct {
 	User, Category string
-	Policy         Policy
+	Policy         throttle.Policy
 	// Until is when it ends, in whole milliseconds; zero when it has no end.
 	Until time.Time
 	// By is who set it, and At when, on Redis's clock.
@@ -41,8 +43,8 @@ func (o *Override) Validate(horizon time.Duration) error {
 			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.field, MaxNameBytes)
 		}
 	}
-	if o.Category == General {
-		fault("category %s is the name of the general limits: set a user's own, or limits.default in the configuration", General)
+	if o.Category == throttle.General {
+		fault("category %s is the name of the general limits: set a user's own, or limits.default in the configuration", throttle.General)
 	}
 	if o.By == "" {
 		fault("by is missing: the audit log says who changed a limit")
@@ -76,10 +78,10 @@ func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.U
 // setting is an override as it is written in JSON, but for whom it is and who
 // set it.
 type setting struct {
-	MinGap string    `json:"min_gap,omitempty"`
-	Rates  []Rate    `json:"rates,omitempty"`
-	Exempt bool      `json:"exempt,omitempty"`
-	Until  time.Time `json:"until,omitzero"`
+	MinGap string          `json:"min_gap,omitempty"`
+	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Exempt bool            `json:"exempt,omitempty"`
+	Until  time.Time       `json:"until,omitzero"`
 }
 
 type writtenOverride struct {
@@ -93,7 +95,7 @@ type writtenOverride struct {
 func (o *Override) setting() setting {
 	s := setting{Rates: o.Policy.Rates, Exempt: o.Policy.Exempt}
 	if o.Policy.MinGap != 0 {
-		s.MinGap = formatPeriod(o.Policy.MinGap)
+		s.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
 	}
 	if !o.Until.IsZero() {
 		s.Until = o.Until.UTC().Truncate(time.Millisecond)
@@ -102,7 +104,7 @@ func (o *Override) setting() setting {
 }
 
 func (s setting) applyTo(o *Override) error {
-	o.Policy, o.Until = Policy{Rates: s.Rates, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
+	o.Policy, o.Until = throttle.Policy{Rates: s.Rates, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
 	if s.MinGap == "" {
 		return nil
 	}

@@ -1,0 +1,167 @@
+// Package limits holds the policies in force: those of the configuration, and
+// above them the overrides that operators set at run time.
+//
+// Policies answer, for each notification, which scopes limit it (Scopes), and for
+// operators which policy is effective and where it is from (InForce). The readers
+// are the handlers, once a notification: they take no lock and allocate nothing.
+// What they read never changes; a change makes another copy and swaps a pointer.
+//
+// Overrides keep the operators' settings in Redis, together with the log of who
+// changed what. Every process follows the log (Follow) and applies what is new to
+// its own Policies, so that a change binds everywhere within a second.
+//
+// Invariants:
+//   - An override replaces the whole policy at its level. Of the general limits the
+//     user's own counts, else the configured ones; of a category's the user's own in
+//     it, else the category's override, else the configured ones.
+//   - An override and its entry in the log are one step; versions have no gaps, so
+//     that a follower knows when it has missed one, and loads all of them anew.
+//   - An override ends by Redis's clock, also while Redis is away.
+//   - While Redis is away the policies stay as they are.
+package limits
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Policies are those in force: the configured ones, and above them the overrides
+// that a Follow or Refresh brings. They may change while they are in use. Safe for
+// concurrent use; what reads them takes no lock.
+type Policies struct {
+	base  atomic.Pointer[base]
+	users [userShards]atomic.Pointer[map[string]*userPolicy] // by user; the maps never change
+	seed  maphash.Seed
+	began time.Time    // of this process's clock, of which only the progress counts
+	clock atomic.Int64 // what Redis's clock said then, in µs
+
+	unknown atomic.Pointer[UnknownCategory]
+
+	mu         sync.Mutex // of who changes what follows, base and users
+	general    throttle.Policy
+	configured map[string]throttle.Policy
+	categories map[string]*Override // the overrides of categories
+	named      map[string]bool      // unknown categories that were told of
+
+	following sync.Mutex
+	known     string // the last entry of the overrides' log that is in force; "" before the first
+}
+
+// userShards is among how many maps the users with overrides are spread. A
+// change copies one of them: 100 of 100,000 users.
+const userShards = 1024
+
+// New returns the configured policies, without overrides.
+func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
+	l := &Policies{seed: maphash.MakeSeed(), began: time.Now(), categories: map[string]*Override{}}
+	l.clock.Store(l.began.UnixMicro())
+	l.SetBase(general, categories)
+	return l
+}
+
+// SetBase has these policies take the place of the configured ones. The
+// overrides above them stay.
+func (l *Policies) SetBase(general throttle.Policy, categories map[string]throttle.Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.general, l.configured = general, maps.Clone(categories)
+	l.renew()
+}
+
+// Base returns the configured policies. The caller must not change the map.
+func (l *Policies) Base() (general throttle.Policy, categories map[string]throttle.Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.general, l.configured
+}
+
+// Scopes returns what limits a notification of that user and category, for
+// Request.Scopes: the general policy, which is the user's override or the default,
+// and the category's, which is the override of the user and category, or of the
+// category, or the configured one. It is empty for an exempt category. The caller
+// must not change it.
+func (l *Policies) Scopes(user, category string) []throttle.Scope {
+	b := l.current()
+	if p := l.user(user); p != nil {
+		return p.scopes(b, category)
+	}
+	if scopes, ok := b.scopes[category]; ok {
+		return scopes
+	}
+	return b.defaults
+}
+
+// A Source is where a policy in force is from.
+type Source string
+
+// The sources.
+const (
+	FromConfiguration Source = "configuration"
+	FromUser          Source = "user"
+	FromCategory      Source = "category"
+	FromUserCategory  Source = "user and category"
+)
+
+// An EffectivePolicy is a policy in force and where it is from. The zero Policy limits
+// nothing.
+type EffectivePolicy struct {
+	Policy throttle.Policy
+	Source Source
+	Until  time.Time // when the override that it is from ends; zero for never
+}
+
+// InForce returns the general policy in force for the user ("" for one without
+// overrides), and the category's.
+func (l *Policies) InForce(user, category string) (general, own EffectivePolicy) {
+	b := l.current()
+	general = EffectivePolicy{b.general, FromConfiguration, time.Time{}}
+	own = EffectivePolicy{b.categories[category], FromConfiguration, time.Time{}}
+	l.mu.Lock()
+	if o := l.categories[category]; o != nil && !o.ended(l.now()) {
+		own = EffectivePolicy{o.Policy, FromCategory, o.Until}
+	}
+	l.mu.Unlock()
+	p := l.user(user)
+	if p == nil {
+		return general, own
+	}
+	if o := p.general; o != nil {
+		general = EffectivePolicy{o.Policy, FromUser, o.Until}
+	}
+	if o := p.categories[category]; o != nil {
+		own = EffectivePolicy{o.Policy, FromUserCategory, o.Until}
+	}
+	return general, own
+}
+
+// Categories returns the categories that have a policy of their own for the user.
+func (l *Policies) Categories(user string) []string {
+	names := map[string]bool{}
+	for name := range l.current().categories {
+		names[name] = true
+	}
+	if p := l.user(user); p != nil {
+		for name := range p.categories {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// Now is the clock of the overrides' Redis, as learned on the way; before the
+// first Refresh, this machine's. It does not step with this machine's.
+func (l *Policies) Now() time.Time { return time.UnixMilli(l.now()) }
+
+// now is Redis's clock in Unix ms.
+func (l *Policies) now() int64 { return (l.clock.Load() + time.Since(l.began).Microseconds()) / 1000 }
+
+// observe learns from an answer of Redis what its clock said at that instant.
+func (l *Policies) observe(clock int64, at time.Time) {
+	l.clock.Store(clock*1000 - at.Sub(l.began).Microseconds())
+}
