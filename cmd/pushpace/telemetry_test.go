@@ -50,7 +50,7 @@ func TestMetrics(t *testing.T) {
 	for _, pattern := range []string{
 		`pushpace_checks_total ([5-9]|\d\d)`,
 		`pushpace_deferrals_total\{app="demo",category="other",rule="gap",scope="general"\} \d+`,
-		`pushpace_lateness_seconds_count [3-9]`, // one that finds no connection in time has a slot too
+		`pushpace_lateness_seconds_count [1-9]`, // how many have a slot depends on how fast they are pulled
 		`pushpace_attempts_total\{app="demo",kind="delivered",platform="apns",reason="ok"\} 4`,
 		`pushpace_attempts_total\{app="demo",kind="dead_token",platform="apns",reason="\w+"\} 1`,
 		`pushpace_breaker_open\{app="demo",platform="fcm"\} 0`,
