@@ -34,7 +34,7 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 		switch {
 		case err != nil:
 		case p.oneStep && !accepted.NotBefore.After(now):
-			a, err := p.addTo(ctx, pipe, &accepted, now)
+			a, err := p.addTo(ctx, pipe, &accepted)
 			if err != nil {
 				results[i].Err = err
 			} else {
@@ -72,8 +72,8 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 }
 
 // addTo leaves the command that enqueues the notification on the pipe.
-func (p *Producer) addTo(ctx context.Context, pipe redis.Pipeliner, n *Notification, now time.Time) (*acceptance, error) {
-	payload, facts, err := encodeNew(&Job{Notification: n, AcceptedAt: now})
+func (p *Producer) addTo(ctx context.Context, pipe redis.Pipeliner, n *Notification) (*acceptance, error) {
+	payload, facts, err := encodeNew(&Job{Notification: n, AcceptedAt: p.accepted.next()})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,12 +21,31 @@ type Producer struct {
 	records   *Records
 	oneStep   bool
 	headers   func(context.Context) map[string]string
+	accepted  *instants
+}
+
+// instants are those at which a Producer accepts, in whole µs, each later than the
+// one before: they say the order among those that wait for a user's limits.
+type instants struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (i *instants) next() time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now().Truncate(time.Microsecond)
+	if !now.After(i.last) {
+		now = i.last.Add(time.Microsecond)
+	}
+	i.last = now
+	return now
 }
 
 // NewProducer returns a producer on the client, which stays the caller's to
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	p := &Producer{records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
+	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
 	if p.oneStep {
 		client = &enqueuer{client, p.records}
 	}
@@ -63,7 +83,7 @@ type Receipt struct {
 // that counts. A job that may be there twice is marked as a replay: the worker
 // then looks at the record before it sends.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
-	now := time.Now()
+	now := p.accepted.next()
 	accepted, err := p.accept(ctx, n, now)
 	receipt := Receipt{ID: accepted.ID}
 	if err != nil {

@@ -22,7 +22,7 @@ type claim struct {
 	keys      *keys
 	member    string
 	scopes    []Scope
-	views     []view
+	views     []glance
 	report    bool
 	housekeep bool // trim, and set the expiry
 	keep      int64
@@ -86,13 +86,11 @@ func (c *claim) build() {
 	c.group.Commands, c.reply = c.group.Commands[:0], c.reply[:0]
 	c.add("multi")
 	c.add("time")
-	switch {
-	case c.keys.line == "":
-		c.add("exists", c.keys.booked)
-	case len(c.scopes) == 1:
-		c.add("exists", c.keys.catBooked, c.keys.line)
-	default:
-		c.add("exists", c.keys.booked, c.keys.line)
+	// A claim must not overtake its category, nor take room from who waits nearby.
+	// A booking that is further away than any period shares no window with it.
+	c.add("exists", c.keys.catBooked)
+	if c.scopes[0].Name == General {
+		c.add("zcount", c.keys.booked, "-inf", strconv.FormatInt(c.stamp+c.views[0].longest(), 10))
 	}
 	for i := range c.views {
 		set := c.set(i)
@@ -174,6 +172,9 @@ func (c *claim) parse() (claimed, error) {
 	seconds, micros := p.integer(), p.integer()
 	got.now = seconds*1_000_000 + micros
 	got.waiting = p.integer() > 0
+	if c.scopes[0].Name == General {
+		got.waiting = p.integer() > 0 || got.waiting
+	}
 	for i := range c.views {
 		v := &c.views[i]
 		for j := range v.rules {

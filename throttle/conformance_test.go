@@ -104,7 +104,7 @@ func newRedisOn(t testing.TB, o *redis.Options, limits throttle.Options) *thrott
 	o.ContextTimeoutEnabled, o.ReadTimeout = true, 20*time.Second // miniredis is slow under the race detector
 	o.MaintNotificationsConfig = nil
 	client := redis.NewClient(o)
-	limits.Horizon, limits.Timeout = throttletest.Horizon, 20*time.Second
+	limits.Horizon, limits.Timeout = throttletest.Horizon, max(limits.Timeout, 20*time.Second)
 	l := throttle.NewRedis(client, limits)
 	t.Cleanup(func() {
 		_ = l.Close()

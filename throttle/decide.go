@@ -6,11 +6,20 @@ type entry = int64
 // none stands for an entry that does not exist.
 const none entry = -1
 
-// A view is what a first visit reads of one scope: for each rule the n-th
+// A glance is what a first visit reads of one scope: for each rule the n-th
 // newest admission, or none.
-type view struct {
+type glance struct {
 	rules []rule
 	nth   []entry
+}
+
+// longest is the longest of the rules' periods, with the margin of those who wait.
+func (g *glance) longest() int64 {
+	longest := int64(0)
+	for _, r := range g.rules {
+		longest = max(longest, r.period)
+	}
+	return longest + mostMargin
 }
 
 // decide answers the first instant, from that one on, at which every rule of
@@ -19,7 +28,7 @@ type view struct {
 //
 // A rule of n in a period allows an instant that lies at least the period after
 // the n-th newest admission; an entry exactly one period old has expired.
-func decide(views []view, from int64) (at int64, scope, rule int) {
+func decide(views []glance, from int64) (at int64, scope, rule int) {
 	at = from
 	for i, v := range views {
 		for j, r := range v.rules {

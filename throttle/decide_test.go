@@ -11,30 +11,30 @@ func TestDecide(t *testing.T) {
 	gap := func(period int64) rule { return rule{1, period} }
 	for _, tt := range []struct {
 		name        string
-		views       []view
+		views       []glance
 		at          int64
 		scope, rule int
 	}{
 		{"no scopes", nil, now, 0, 0},
-		{"no history", []view{{[]rule{gap(10), {5, 100}}, []entry{none, none}}}, now, 0, 0},
-		{"an entry exactly one period old has expired", []view{{[]rule{gap(10)}, []entry{now - 10}}}, now, 0, 0},
-		{"a microsecond younger has not", []view{{[]rule{gap(10)}, []entry{now - 9}}}, now + 1, 0, 0},
-		{"an entry now", []view{{[]rule{gap(10)}, []entry{now}}}, now + 10, 0, 0},
-		{"an entry ahead", []view{{[]rule{gap(10)}, []entry{now + 5}}}, now + 15, 0, 0},
-		{"no gap", []view{{[]rule{gap(0), {2, 100}}, []entry{now, none}}}, now, 0, 0},
-		{"no gap, an entry ahead", []view{{[]rule{gap(0)}, []entry{now + 5}}}, now, 0, 0},
-		{"the rate binds", []view{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 50}}}, now + 50, 0, 1},
-		{"the gap binds", []view{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 99}}}, now + 5, 0, 0},
-		{"the first of equals", []view{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 95}}}, now + 5, 0, 0},
-		{"the second scope binds", []view{
+		{"no history", []glance{{[]rule{gap(10), {5, 100}}, []entry{none, none}}}, now, 0, 0},
+		{"an entry exactly one period old has expired", []glance{{[]rule{gap(10)}, []entry{now - 10}}}, now, 0, 0},
+		{"a microsecond younger has not", []glance{{[]rule{gap(10)}, []entry{now - 9}}}, now + 1, 0, 0},
+		{"an entry now", []glance{{[]rule{gap(10)}, []entry{now}}}, now + 10, 0, 0},
+		{"an entry ahead", []glance{{[]rule{gap(10)}, []entry{now + 5}}}, now + 15, 0, 0},
+		{"no gap", []glance{{[]rule{gap(0), {2, 100}}, []entry{now, none}}}, now, 0, 0},
+		{"no gap, an entry ahead", []glance{{[]rule{gap(0)}, []entry{now + 5}}}, now, 0, 0},
+		{"the rate binds", []glance{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 50}}}, now + 50, 0, 1},
+		{"the gap binds", []glance{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 99}}}, now + 5, 0, 0},
+		{"the first of equals", []glance{{[]rule{gap(10), {2, 100}}, []entry{now - 5, now - 95}}}, now + 5, 0, 0},
+		{"the second scope binds", []glance{
 			{[]rule{gap(10)}, []entry{now - 5}},
 			{[]rule{gap(10), {3, 1000}}, []entry{now - 5, now - 1}},
 		}, now + 999, 1, 1},
-		{"the first scope binds", []view{
+		{"the first scope binds", []glance{
 			{[]rule{gap(10), {3, 1000}}, []entry{now - 5, now - 1}},
 			{[]rule{gap(10)}, []entry{now - 5}},
 		}, now + 999, 0, 1},
-		{"the longest period", []view{{[]rule{gap(math.MaxInt64 / 2)}, []entry{now}}}, now + math.MaxInt64/2, 0, 0},
+		{"the longest period", []glance{{[]rule{gap(math.MaxInt64 / 2)}, []entry{now}}}, now + math.MaxInt64/2, 0, 0},
 	} {
 		at, scope, rule := decide(tt.views, now)
 		if at != tt.at || scope != tt.scope || rule != tt.rule {
@@ -52,7 +52,7 @@ func FuzzDecide(f *testing.F) {
 		const most = 1 << 61
 		bound := func(n int64) int64 { return max(none, n%most) }
 		from = max(0, bound(from))
-		views := []view{
+		views := []glance{
 			{[]rule{{1, max(0, bound(p0))}, {3, max(0, bound(p1))}}, []entry{bound(e0), bound(e1)}},
 			{[]rule{{1, max(0, bound(p2))}}, []entry{bound(e2)}},
 		}

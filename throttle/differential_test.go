@@ -37,8 +37,8 @@ func genPolicy(rt *rapid.T, label string) Policy {
 	return p
 }
 
-// TestMemoryDecidesAsTheScript runs the same calls on line.lua and on its port.
-func TestMemoryDecidesAsTheScript(t *testing.T) {
+// TestTheScriptDecidesAsTheModel runs the same calls on booking.lua and on the model.
+func TestTheScriptDecidesAsTheModel(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -59,8 +59,15 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 				clock.advance(time.Duration(rapid.SampledFrom([]int{1, 1000, 2500, 100_000, 299_999, 1_000_000, 3_000_000, 30_000_000}).Draw(rt, "µs")) * time.Microsecond)
 			}
 			server.SetTime(clock.now())
-			r := Request{User: "u", ID: fmt.Sprint("n", rapid.IntRange(0, 15).Draw(rt, "id"))}
-			names := rapid.SampledFrom([][]string{{General}, {"a"}, {General, "a"}, {General, "a"}, {General, "b"}, {General, "b"}}).Draw(rt, "scopes")
+			n := rapid.IntRange(0, 17).Draw(rt, "id")
+			r := Request{User: "u", ID: fmt.Sprint("n", n)}
+			names := [][]string{{General}, {"a"}, {General, "a"}, {General, "a"}, {General, "b"}, {General}}[n%6]
+			if n%6 == 5 {
+				r.Category = "c"
+			}
+			if accepted := rapid.IntRange(-3, 9).Draw(rt, "accepted"); accepted >= 0 {
+				r.Accepted = start.Add(time.Duration(accepted) * time.Second)
+			}
 			for _, name := range names {
 				if rapid.IntRange(0, 30).Draw(rt, "change") == 0 {
 					policies[name] = genPolicy(rt, name)
@@ -86,7 +93,7 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 			}
 			var got, want Decision
 			var err, err2 error
-			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule"}).Draw(rt, "op")
+			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
 				got, err = memory.Acquire(ctx, r)
@@ -95,8 +102,12 @@ func TestMemoryDecidesAsTheScript(t *testing.T) {
 				got, err = memory.Peek(ctx, r)
 				want, err2 = script.Peek(ctx, r)
 			case "cancel":
+				r.Used = rapid.IntRange(0, 3).Draw(rt, "used") == 0
 				got.Moved, err = memory.Cancel(ctx, r)
 				want.Moved, err2 = script.Cancel(ctx, r)
+			case "inherit":
+				from := fmt.Sprint("n", (n+6)%18)
+				err, err2 = memory.Inherit(ctx, r, from), script.Inherit(ctx, r, from)
 			case "reschedule":
 				if last := &r.Scopes[len(r.Scopes)-1]; last.Name != General && rapid.IntRange(0, 2).Draw(rt, "exempt") == 0 {
 					last.Policy = Policy{Exempt: true}

@@ -6,3 +6,6 @@ func (l *Redis) Nodes() int {
 	defer l.mu.RUnlock()
 	return len(l.nodes)
 }
+
+// Words writes the policy as the script reads it.
+func Words(p Policy) string { return p.words() }

@@ -8,22 +8,22 @@ import (
 )
 
 // The keys of a user, all under one hash tag so that a Redis Cluster keeps
-// them in one slot. All but the last are sorted sets of instants in µs of Redis's
-// clock.
+// them in one slot. Instants are in µs of Redis's clock.
 //
-//	PREFIX:{APP/USER}:sent          admissions, by member(ID)
-//	PREFIX:{APP/USER}:booked        who waits for the general limits, by ID
-//	PREFIX:{APP/USER}:reserved      the places among the general limits of those
-//	                                who wait for their category's, by ID
-//	PREFIX:{APP/USER}:sent:CAT      the category's part of each, where the
-//	PREFIX:{APP/USER}:booked:CAT    category has limits of its own
-//	PREFIX:{APP/USER}:line:CAT      who waits for the category's limits, by ID
-//	PREFIX:{APP/USER}:beyond[:CAT]  the last instant at which somebody comes back
+//	PREFIX:{APP/USER}:sent          admissions: sorted set, by member(ID)
+//	PREFIX:{APP/USER}:sent:CAT      the category's, where it has limits of its own
+//	PREFIX:{APP/USER}:booked        the slots under the general limits: sorted set, by number
+//	PREFIX:{APP/USER}:booked:CAT    the category's slots: the same numbers and instants
+//	PREFIX:{APP/USER}:queue:CAT     who waits of the category, by the instant of
+//	                                acceptance: sorted set, by ID. The k-th holds
+//	                                the category's k-th slot
+//	PREFIX:{APP/USER}:limits        the limits that the slots were given by: hash
+//	PREFIX:{APP/USER}:beyond:CAT    the last instant at which somebody comes back
 //	                                who waits without a slot
 type keys struct {
-	sent, booked, reserved string
-	catSent, catBooked     string
-	line, beyond           string
+	sent, booked, limits, beyond string
+	catSent, catBooked, queue    string
+	category                     string // escaped
 }
 
 func userKeys(prefix string, r *Request) keys {
@@ -31,14 +31,11 @@ func userKeys(prefix string, r *Request) keys {
 	if r.App != "" {
 		tag = Escape(r.App) + "/" + tag
 	}
-	base := prefix + ":{" + tag + "}:"
-	k := keys{sent: base + "sent", booked: base + "booked", reserved: base + "reserved", beyond: base + "beyond"}
-	if category := r.category(); category != nil {
-		name := Escape(category.Name)
-		k.catSent, k.catBooked, k.line = k.sent+":"+name, k.booked+":"+name, base+"line:"+name
-		k.beyond += ":" + name
+	base, name := prefix+":{"+tag+"}:", Escape(r.class())
+	return keys{
+		sent: base + "sent", booked: base + "booked", limits: base + "limits", beyond: base + "beyond:" + name,
+		catSent: base + "sent:" + name, catBooked: base + "booked:" + name, queue: base + "queue:" + name, category: name,
 	}
-	return k
 }
 
 const hexDigits = "0123456789ABCDEF"

@@ -44,9 +44,9 @@ func TestKeysAreApart(t *testing.T) {
 					r.Scopes = append(r.Scopes, Scope{category, Policy{}})
 				}
 				k := userKeys("p", &r)
-				own := map[string]string{k.sent: "", k.booked: ""}
-				if category != "" {
-					own[k.catSent], own[k.catBooked], own[k.line] = category, category, category
+				own := map[string]string{k.sent: "", k.booked: "", k.limits: ""}
+				for _, key := range []string{k.catSent, k.catBooked, k.queue, k.beyond} {
+					own[key] = "of " + category
 				}
 				for key, category := range own {
 					owner := fmt.Sprintf("%q %q %q", app, user, category)

@@ -39,12 +39,12 @@ type Limiter interface {
 	// scopes, which no longer holds it. The next Acquire comes for it. When the
 	// other holds none, nothing changes.
 	Inherit(ctx context.Context, r Request, from string) error
-	// Reschedule gives those who wait the earliest slots that the request's
-	// policies allow, in the order they have; ID is not used. Who waits for a
-	// scope whose policy limits nothing waits no longer, and of an exempt category
-	// not for the general limits either: these bookings end, and are answered with
-	// the instant of the call. Besides them it answers the bookings that now have an
-	// earlier slot: a caller that put them to sleep has to wake them.
+	// Reschedule gives those of the user who wait, of all categories, the earliest
+	// slots that the request's policies allow, and of other categories those that
+	// they wait by; ID is not used. Whom nothing limits any more waits no longer, of
+	// an exempt category nobody: these bookings end, and are returned with the instant
+	// of the call. Besides them it returns the bookings that now have an earlier
+	// slot: a caller that put them to sleep has to wake them.
 	Reschedule(context.Context, Request) ([]Booking, error)
 	// Timeline answers what is known of the user in the request's scopes.
 	Timeline(context.Context, Request) (Timeline, error)
@@ -71,11 +71,20 @@ type Request struct {
 	// then the category's. A scope with an unlimited policy still keeps its
 	// timeline; a request without scopes is granted at once and leaves no trace.
 	Scopes []Scope
+	// Category of the notification, where no scope names it. Those that wait of a
+	// category keep the order in which they were accepted.
+	Category string
+	// Accepted is the instant that says its place among those that wait of its
+	// category, which then the ID decides. The zero value is the instant of the call,
+	// and behind them all.
+	Accepted time.Time
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
 	// be further is Refused and holds nothing; with 0 every denied one is.
 	Horizon time.Duration
 	// Wait is how long the caller is ready to wait before it sends. A slot no
-	// further away than this is Granted at once, with At in the future. Others
+	// further away than this is Granted at once, with At in the future; but not to
+	// one with Accepted that has no slot yet, as others may come that were accepted
+	// before it. Others
 	// who come forward by the call, of Acquire or Reschedule, get no slot sooner
 	// than this, or than a second if that is less: they have to be woken first.
 	Wait time.Duration
@@ -141,6 +150,22 @@ func (r *Request) category() *Scope {
 		return &r.Scopes[n-1]
 	}
 	return nil
+}
+
+// class is the category whose order the notification keeps.
+func (r *Request) class() string {
+	if c := r.category(); c != nil {
+		return c.Name
+	}
+	return r.Category
+}
+
+// accepted is Accepted in µs, 0 for none.
+func (r *Request) accepted() int64 {
+	if r.Accepted.IsZero() {
+		return 0
+	}
+	return max(1, r.Accepted.UnixMicro())
 }
 
 // A Status is what became of a request.
@@ -211,6 +236,9 @@ type Booking struct {
 	ID    string    `json:"id"`
 	Scope string    `json:"scope"` // the scope whose limits it waits for
 	Slot  time.Time `json:"slot"`
+	// Rule of the scope that lets it be no earlier, in a Timeline; empty when that is
+	// not known.
+	Rule string `json:"rule,omitempty"`
 }
 
 // An Admission is a notification that was let through.
@@ -227,6 +255,8 @@ type Timeline struct {
 	Now        time.Time              `json:"now"`
 	Admissions map[string][]Admission `json:"admissions"` // by scope
 	Bookings   []Booking              `json:"bookings"`
+
+	marks map[string]*view // what counts, by scope
 }
 
 // TimelineEntries bounds the entries of a Timeline.
@@ -259,16 +289,18 @@ func (p Policy) ruleName(i int) string {
 	return p.Rates[i-1].String()
 }
 
+// mostMargin is the longest margin, in µs.
+const mostMargin = 3000
+
 // margin is what lies between two booked slots beyond what the policy asks
 // for, in µs, so that a job that comes a hair late does not deny its successor:
 // a fiftieth of the mean distance the policy allows, at most 3 ms.
 func (p Policy) margin() int64 {
-	const most = 3000
 	mean := p.MinGap.Microseconds()
 	for _, r := range p.Rates {
 		mean = max(mean, r.Period.Microseconds()/int64(r.Count))
 	}
-	return max(1, min(most, mean/50))
+	return max(1, min(mostMargin, mean/50))
 }
 
 // ErrUnavailable is wrapped by the errors of a limiter whose store does not answer.

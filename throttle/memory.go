@@ -3,7 +3,6 @@ package throttle
 import (
 	"container/list"
 	"context"
-	"maps"
 	"sync"
 	"time"
 )
@@ -32,10 +31,8 @@ type Memory struct {
 type memoryUser struct{ app, user string }
 
 type memoryState struct {
-	user                   memoryUser
-	sent, booked, reserved *set
-	categories             map[string]*limited // their sets, by name
-	beyond                 map[string]entry    // the last instant of those without a slot, by category
+	user memoryUser
+	*model
 }
 
 // NewMemory returns a limiter without any history.
@@ -67,29 +64,18 @@ func (m *Memory) Peek(ctx context.Context, r Request) (Decision, error) {
 	return m.ask(ctx, &r, (*visit).peek)
 }
 
-func (m *Memory) ask(ctx context.Context, r *Request, what func(*visit) verdict) (Decision, error) {
+func (m *Memory) ask(ctx context.Context, r *Request, what func(*visit) verdict) (d Decision, err error) {
 	if err := r.validateID(); err != nil {
-		return Decision{}, err
+		return d, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Decision{}, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.visit(r)
-	if !ok {
-		return Decision{Status: Granted, At: time.UnixMicro(v.now)}, nil
-	}
-	return v.decision(r, what(v)), nil
+	err = m.visit(ctx, r, func(v *visit) { d = v.decision(what(v)) })
+	return d, err
 }
 
 // Cancel implements Limiter.
 func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {
 		return nil, err
-	}
-	if r.Used {
-		return m.move(ctx, &r, (*visit).leave)
 	}
 	return m.move(ctx, &r, (*visit).cancel)
 }
@@ -99,25 +85,7 @@ func (m *Memory) Inherit(ctx context.Context, r Request, from string) error {
 	if err := r.validateHeir(from); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, _ := m.visit(&r)
-	inherit := func(line *set) {
-		slot, own := line.score(from), line.score(r.ID)
-		if slot == none {
-			return
-		}
-		line.drop(from)
-		if own == none || slot < own {
-			line.put(r.ID, slot)
-		}
-	}
-	v.each(func(s *limited) { inherit(s.booked); inherit(s.line) })
-	inherit(v.reserved)
-	return nil
+	return m.visit(ctx, &r, func(v *visit) { v.inherit(from) })
 }
 
 // Reschedule implements Limiter.
@@ -129,107 +97,69 @@ func (m *Memory) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	return m.move(ctx, &r, (*visit).reschedule)
 }
 
-func (m *Memory) move(ctx context.Context, r *Request, what func(*visit)) ([]Booking, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.visit(r)
-	if !ok {
-		return nil, nil
-	}
-	what(v)
-	return v.bookings(r), nil
+func (m *Memory) move(ctx context.Context, r *Request, what func(*visit)) (moved []Booking, err error) {
+	err = m.visit(ctx, r, func(v *visit) {
+		what(v)
+		moved = v.moved
+	})
+	return moved, err
 }
 
 // Timeline implements Limiter.
-func (m *Memory) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	t := Timeline{Admissions: map[string][]Admission{}}
+func (m *Memory) Timeline(ctx context.Context, r Request) (t Timeline, err error) {
+	r.ID = ""
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return t, err
+		return newTimeline(&r, time.Time{}, nil, nil), err
 	}
+	err = m.visit(ctx, &r, func(v *visit) {
+		admissions := map[string][]Admission{}
+		for _, s := range r.Scopes {
+			sent := v.sent[s.Name]
+			for _, a := range sent[max(0, len(sent)-TimelineEntries):] {
+				admissions[s.Name] = append(admissions[s.Name], Admission{ID: a.id, At: micros(a.at)})
+			}
+		}
+		var all []waiting
+		for name, c := range v.classes {
+			for k, s := range c.slots {
+				all = append(all, newWaiting(&r, c.queue[k].id, s.at, name == r.class(), s.general))
+			}
+		}
+		t = newTimeline(&r, micros(v.now), admissions, all)
+	})
+	return t, err
+}
+
+// visit does a call's work, with the clock read under the lock. A request without
+// scopes has none.
+func (m *Memory) visit(ctx context.Context, r *Request, do func(*visit)) error {
 	if err := ctx.Err(); err != nil {
-		return t, err
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v, _ := m.visit(&r)
-	t.Now = time.UnixMicro(v.now)
-	v.each(func(s *limited) {
-		name := r.scope(int64(s.which)).Name
-		sent := s.sent.list[max(0, s.sent.len()-TimelineEntries):]
-		admissions := make([]Admission, len(sent))
-		for i, e := range sent {
-			admissions[i] = Admission{ID: e.name, At: time.UnixMicro(e.at)}
-		}
-		t.Admissions[name] = admissions
-		line, _ := s.lineAndAhead()
-		for _, e := range line.list[:min(line.len(), TimelineEntries)] {
-			t.Bookings = append(t.Bookings, Booking{ID: e.name, Scope: name, Slot: time.UnixMicro(e.at)})
-		}
-	})
-	sortBookings(t.Bookings)
-	return t, nil
-}
-
-// visit prepares a call's work, with the clock read under the lock. A request
-// without scopes has none.
-func (m *Memory) visit(r *Request) (*visit, bool) {
-	v := &visit{now: m.now().UnixMicro(), keep: m.keep, id: r.ID,
-		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds(), most: r.MaxBooked, back: r.Returned, reach: r.reach()}
+	now := m.now().UnixMicro()
 	if len(r.Scopes) == 0 {
-		return v, false
+		do(newModel().visit(r, now, m.keep))
+		return nil
 	}
-	m.forget(v.now, 2)
-	u := m.user(r)
-	v.reserved, v.beyond = u.reserved, u.beyond
-	if g := r.general(); g != nil {
-		v.all = g.Policy.limited(1, u.sent, u.booked, nil)
-	}
-	if c := r.category(); c != nil {
-		v.class = c.Name
-		sets := u.category(c.Name, v.now-m.keep)
-		v.cat = c.Policy.limited(2, sets.sent, sets.booked, sets.line)
-	}
-	return v, true
+	m.forget(now, 2)
+	v := m.user(r).visit(r, now, m.keep)
+	do(v)
+	v.end()
+	return nil
 }
 
-func (p Policy) limited(which int, sent, booked, line *set) *limited {
-	return &limited{
-		which: which, rules: p.appendRules(nil), margin: p.margin(), free: p.Unlimited(), exempt: p.Exempt,
-		sent: sent, booked: booked, line: line,
-	}
-}
-
-// user answers the request's user, as seen just now.
+// user returns the request's user, as seen just now.
 func (m *Memory) user(r *Request) *memoryState {
 	key := memoryUser{r.App, r.User}
 	if e, ok := m.users[key]; ok {
 		m.idle.MoveToBack(e)
 		return e.Value.(*memoryState)
 	}
-	u := &memoryState{user: key, sent: newSet(), booked: newSet(), reserved: newSet(), categories: map[string]*limited{}, beyond: map[string]entry{}}
+	u := &memoryState{key, newModel()}
 	m.users[key] = m.idle.PushBack(u)
 	return u
-}
-
-// category answers the category's sets. When they are new, those of which
-// nothing counts since the instant are dropped.
-func (u *memoryState) category(name string, since int64) *limited {
-	c, ok := u.categories[name]
-	if !ok {
-		maps.DeleteFunc(u.categories, func(_ string, c *limited) bool { return c.last() <= since })
-		maps.DeleteFunc(u.beyond, func(_ string, at entry) bool { return at <= since })
-		c = &limited{sent: newSet(), booked: newSet(), line: newSet()}
-		u.categories[name] = c
-	}
-	return c
-}
-
-// last answers the newest instant of the scope's sets, or none.
-func (s *limited) last() int64 {
-	return max(s.sent.newest(0), s.booked.newest(0), s.line.newest(0))
 }
 
 // forget looks at the users that were seen longest ago, at most that many, and
@@ -248,47 +178,51 @@ func (m *Memory) forget(now int64, users int) {
 	}
 }
 
-// last answers the newest instant of the user's sets, or none.
-func (u *memoryState) last() int64 {
-	last := max(u.sent.newest(0), u.booked.newest(0), u.reserved.newest(0))
+// last returns the newest instant of the user's, or none.
+func (u *model) last() int64 {
+	last := none
+	for _, sent := range u.sent {
+		for _, a := range sent {
+			last = max(last, a.at)
+		}
+	}
+	for _, c := range u.classes {
+		last = max(last, c.slots[len(c.slots)-1].at)
+	}
 	for _, at := range u.beyond {
 		last = max(last, at)
-	}
-	for _, c := range u.categories {
-		last = max(last, c.last())
 	}
 	return last
 }
 
 // decision makes a Decision of a verdict.
-func (v *visit) decision(r *Request, d verdict) Decision {
-	decision := Decision{Status: d.status, At: time.UnixMicro(d.at), Full: d.full, Moved: v.bookings(r)}
+func (v *visit) decision(w verdict) Decision {
+	d := Decision{Status: w.status, At: micros(w.at), Full: w.full && w.status == Deferred, Moved: v.moved}
 	if v.held != none {
-		decision.Slot = time.UnixMicro(v.held)
+		d.Slot = micros(v.held)
 	}
-	if d.at > v.now {
-		decision.Left = time.Duration(d.at-v.now) * time.Microsecond
-		if d.rule > 0 {
-			scope := r.scope(int64(d.which))
-			decision.Scope, decision.Rule = scope.Name, scope.Policy.ruleName(d.rule-1)
+	if w.at > v.now {
+		d.Left = time.Duration(w.at-v.now) * time.Microsecond
+		if scope, rule := binding(v.views(false), w.at); scope != nil {
+			d.Scope, d.Rule = scope.name, rule
 		}
 	}
-	if r.Report {
-		v.each(func(s *limited) {
-			scope := r.scope(int64(s.which))
-			for _, rate := range scope.Policy.Rates {
-				used := s.sent.since(v.now - rate.Period.Microseconds() + 1)
-				decision.Remaining = append(decision.Remaining, Remaining{scope.Name, rate, max(0, rate.Count-used)})
+	if v.r.Report {
+		v.end()
+		for _, s := range v.r.Scopes {
+			for _, rate := range s.Policy.Rates {
+				used := 0
+				for _, a := range v.sent[s.Name] {
+					if a.at > v.now-rate.Period.Microseconds() {
+						used++
+					}
+				}
+				d.Remaining = append(d.Remaining, Remaining{s.Name, rate, max(0, rate.Count-used)})
 			}
-		})
+		}
+		v.own = none
 	}
-	return decision
+	return d
 }
 
-func (v *visit) bookings(r *Request) []Booking {
-	var moved []Booking
-	for _, s := range v.moved {
-		moved = append(moved, Booking{ID: s.id, Scope: r.scope(int64(s.which)).Name, Slot: time.UnixMicro(s.slot)})
-	}
-	return moved
-}
+func micros(at int64) time.Time { return time.UnixMicro(at) }

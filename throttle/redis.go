@@ -32,7 +32,7 @@ type Options struct {
 
 // Redis is the Limiter whose timelines are sorted sets on Redis. Its instants
 // are those of Redis's clock. See keys.go for the keys, claim.go for the first
-// visit of a notification and line.go for what follows when it is denied.
+// visit of a notification and booking.go for what follows when it is denied.
 type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
@@ -211,7 +211,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 
 // wait is a visit to the line.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
-	d, err := l.visit(ctx, opAcquire, r, &user.keys, claim)
+	d, err := l.visit(ctx, opAcquire, r, user, claim)
 	if err != nil {
 		return d, err
 	}
@@ -233,7 +233,7 @@ func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	d, err := l.visit(ctx, opPeek, &r, &user.keys, denial{})
+	d, err := l.visit(ctx, opPeek, &r, user, denial{})
 	if err == nil && r.Report {
 		d.Remaining, err = l.report(ctx, &r, &user.keys, d.At.Add(-d.Left).UnixMicro())
 	}
@@ -257,13 +257,7 @@ func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	moved, err := l.move(ctx, opReschedule, r)
-	if err != nil || r.category() == nil {
-		return moved, err
-	}
-	// a call for each line, so that Redis serves others in between
-	more, err := l.move(ctx, opLine, r)
-	return append(moved, more...), err
+	return l.move(ctx, opReschedule, r)
 }
 
 func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, error) {
@@ -271,7 +265,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 		return nil, nil
 	}
 	user := l.user(&r)
-	d, err := l.visit(ctx, op, &r, &user.keys, denial{})
+	d, err := l.visit(ctx, op, &r, user, denial{})
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
 	if err == nil && (op == opCancel || op == opLeave) {
 		user.waits.Store(0)
@@ -285,10 +279,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, erro
 
 // user answers what is remembered of the request's user.
 func (l *Redis) user(r *Request) *userState {
-	key := userKey{app: r.App, user: r.User}
-	if c := r.category(); c != nil {
-		key.category = c.Name
-	}
+	key := userKey{r.App, r.User, r.class()}
 	if u, ok := l.users.Get(key); ok {
 		return u
 	}
@@ -305,7 +296,7 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	kept := user.kept.Load()
 	c.housekeep = kept == 0 || l.elapsed()-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {
-		c.views = append(c.views, view{})
+		c.views = append(c.views, glance{})
 	}
 	c.views = c.views[:len(r.Scopes)]
 	for i := range r.Scopes {

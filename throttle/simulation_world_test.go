@@ -62,7 +62,7 @@ func newWorld(seed uint64, jolts bool) *world {
 	w.raw = w.client()
 	w.plan(jolts)
 	if w.rng.IntN(4) > 0 {
-		w.must(lineScript.Load(context.Background(), w.raw).Err())
+		w.must(bookingScript.Load(context.Background(), w.raw).Err())
 	}
 	return w
 }

@@ -1,17 +1,104 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
+// A waiting is a booking, and the request's scopes that it counts in.
+type waiting struct {
+	Booking
+	general, category bool
+}
+
+// newWaiting is the booking of one that waits, of the request's category or not.
+func newWaiting(r *Request, id string, at int64, own, general bool) waiting {
+	return waiting{Booking{ID: id, Slot: time.UnixMicro(at)}, general && r.general() != nil, own && r.category() != nil}
+}
+
+// newTimeline is what the request's scopes have: the nearest of those that wait in
+// any of them, with the scope and the rule that let them be no earlier.
+func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, all []waiting) Timeline {
+	t := Timeline{Now: now, Admissions: map[string][]Admission{}, marks: map[string]*view{}}
+	all = slices.DeleteFunc(all, func(w waiting) bool { return !w.general && !w.category })
+	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.ID, b.ID)) })
+	all = all[:min(len(all), TimelineEntries)]
+	for _, s := range r.Scopes {
+		v := &view{name: s.Name, policy: s.Policy, rules: s.Policy.appendRules(nil)}
+		for _, a := range admissions[s.Name] {
+			v.marks = append(v.marks, mark{at: a.At.UnixMicro()})
+		}
+		for _, w := range all {
+			if w.general && s.Name == General || w.category && s.Name != General {
+				v.marks = append(v.marks, mark{at: w.Slot.UnixMicro(), waits: true})
+			}
+		}
+		slices.SortFunc(v.marks, mark.compare)
+		t.Admissions[s.Name], t.marks[s.Name] = append([]Admission{}, admissions[s.Name]...), v
+	}
+	for _, w := range all {
+		var under []*view
+		if w.category {
+			under = append(under, t.marks[r.category().Name])
+		}
+		if w.general {
+			under = append(under, t.marks[General])
+		}
+		w.Scope = under[len(under)-1].name
+		if scope, rule := binding(under, w.Slot.UnixMicro()); scope != nil {
+			w.Scope, w.Rule = scope.name, rule
+		}
+		t.Bookings = append(t.Bookings, w.Booking)
+	}
+	sortBookings(t.Bookings)
+	return t
+}
+
+// Rule names the limit of the scope that lets an entry at the instant be no earlier,
+// after those sent and those who wait before it; "" when that is not known.
+func (t *Timeline) Rule(scope string, at time.Time) string {
+	if t.marks[scope] == nil {
+		return ""
+	}
+	_, rule := binding([]*view{t.marks[scope]}, at.UnixMicro())
+	return rule
+}
+
+// waitingSource returns those who wait, the nearest of each category: its name,
+// then ID, slot and 1 when it is under the general limits, of each.
+//
+// KEYS  limits, the slots under the general limits
+// ARGV  how many of each
+const waitingSource = `
+local base, reply = string.sub(KEYS[1], 1, -7), {}
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local name = string.sub(field, 2)
+  if string.sub(field, 1, 1) == 'c' and (ARGV[2] == '' or ARGV[2] == name) then
+    local slots = redis.call('ZRANGE', base .. 'booked:' .. name, 0, ARGV[1] - 1, 'WITHSCORES')
+    local queue = redis.call('ZRANGE', base .. 'queue:' .. name, 0, ARGV[1] - 1)
+    local one = {name}
+    for k, id in ipairs(queue) do
+      if slots[2 * k] then
+        one[#one + 1] = id
+        one[#one + 1] = string.format('%.0f', tonumber(slots[2 * k]))
+        one[#one + 1] = redis.call('ZSCORE', KEYS[2], slots[2 * k - 1]) and 1 or 0
+      end
+    end
+    reply[#reply + 1] = one
+  end
+end
+return reply`
+
+var waitingScript = redis.NewScript(waitingSource)
+
 // Timeline implements Limiter.
 func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	t := Timeline{Admissions: map[string][]Admission{}}
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return t, err
+		return newTimeline(&r, time.Time{}, nil, nil), err
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -19,33 +106,45 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	pipe := l.client.Pipeline()
 	clock := pipe.Time(ctx)
 	sent := map[string]*redis.ZSliceCmd{}
-	waiting := map[string]*redis.ZSliceCmd{}
 	for _, s := range r.Scopes {
-		set, line := k.sent, k.booked
+		set := k.sent
 		if s.Name != General {
-			set, line = k.catSent, k.line
+			set = k.catSent
 		}
 		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, set, 0, TimelineEntries-1)
-		waiting[s.Name] = pipe.ZRangeWithScores(ctx, line, 0, TimelineEntries-1)
 	}
-	l.trips.Add(1)
+	category := k.category
+	if r.general() != nil {
+		category = ""
+	}
+	l.trips.Add(2)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return t, StoreError("timeline", err)
+		return Timeline{}, StoreError("timeline", err)
 	}
-	t.Now = clock.Val()
+	reply, err := waitingScript.Run(ctx, l.client, []string{k.limits, k.booked}, TimelineEntries, category).Slice()
+	if err != nil {
+		return Timeline{}, StoreError("timeline", err)
+	}
+	admissions := map[string][]Admission{}
 	for scope, cmd := range sent {
-		entries := cmd.Val()
-		admissions := make([]Admission, len(entries))
-		for i, e := range entries {
-			admissions[len(entries)-1-i] = Admission{ID: memberID(e.Member.(string)), At: time.UnixMicro(int64(e.Score))}
-		}
-		t.Admissions[scope] = admissions
-	}
-	for scope, cmd := range waiting {
-		for _, e := range cmd.Val() {
-			t.Bookings = append(t.Bookings, Booking{ID: e.Member.(string), Scope: scope, Slot: time.UnixMicro(int64(e.Score))})
+		for _, e := range slices.Backward(cmd.Val()) {
+			admissions[scope] = append(admissions[scope], Admission{ID: memberID(e.Member.(string)), At: time.UnixMicro(int64(e.Score))})
 		}
 	}
-	sortBookings(t.Bookings)
-	return t, nil
+	var all []waiting
+	for _, class := range reply {
+		fields, _ := class.([]any)
+		if len(fields) == 0 {
+			return Timeline{}, errReply
+		}
+		for i := 1; i+2 < len(fields); i += 3 {
+			id, _ := fields[i].(string)
+			at, err := integer(fields[i+1])
+			if err != nil {
+				return Timeline{}, err
+			}
+			all = append(all, newWaiting(&r, id, at, fields[0] == k.category, fields[i+2] == int64(1)))
+		}
+	}
+	return newTimeline(&r, clock.Val(), admissions, all), nil
 }

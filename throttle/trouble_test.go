@@ -207,8 +207,8 @@ func TestOneUsersKeys(t *testing.T) {
 	ctx := context.Background()
 	for name, spoil := range map[string]func(k *keys) error{
 		"admissions of another type": func(k *keys) error { return admin.Set(ctx, k.sent, "x", 0).Err() },
-		"a line of another type":     func(k *keys) error { return admin.Set(ctx, k.booked, "x", 0).Err() },
-		"places of another type":     func(k *keys) error { return admin.Set(ctx, k.reserved, "x", 0).Err() },
+		"slots of another type":      func(k *keys) error { return admin.Set(ctx, k.booked, "x", 0).Err() },
+		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.limits, "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +225,7 @@ func TestOneUsersKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if d, err := open.Acquire(ctx, bad); err == nil && !strings.HasPrefix(name, "places") || errors.Is(err, ErrUnavailable) || d.Unchecked {
+				if d, err := open.Acquire(ctx, bad); err == nil && !strings.HasPrefix(name, "limits") || errors.Is(err, ErrUnavailable) || d.Unchecked {
 					t.Errorf("the user's own: %+v, %v", d, err)
 				}
 				bad.ID += "n"

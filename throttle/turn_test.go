@@ -3,7 +3,7 @@ package throttle
 import (
 	"context"
 	"fmt"
-	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,7 +90,9 @@ func TestADeniedClaimLeavesNoHole(t *testing.T) {
 	}
 	want, _ := slots("without", false)
 	got, moved := slots("with", true)
-	if !reflect.DeepEqual(got, want) {
+	if !slices.EqualFunc(got, want, func(a, b Booking) bool {
+		return a.ID == b.ID && a.Slot.Sub(b.Slot).Abs() <= slack*time.Microsecond // nobody is moved for less
+	}) {
 		t.Errorf("with the claim\n%v, without\n%v", got, want)
 	}
 	// n9 was the tenth before the window was full

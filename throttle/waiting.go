@@ -21,18 +21,17 @@ const scanPage = 1000
 // comes or goes meanwhile may be missed, and one may be told twice. An error of
 // f ends it.
 func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
-	pattern, suffixes := "}:[br]*ed", []string{"}:booked", "}:reserved"} // who waits for a category has a place reserved
+	suffix := "}:booked"
 	if scope != General {
-		pattern = "}:line:" + Escape(scope)
-		suffixes = []string{pattern}
+		suffix += ":" + Escape(scope)
 	}
-	pattern = globbed(l.prefix+":{") + "*" + pattern
+	pattern := globbed(l.prefix+":{") + "*" + suffix
 	masters, err := l.masters(ctx)
 	if err != nil {
 		return StoreError("waiting", err)
 	}
 	for _, master := range masters {
-		if err := l.waitingOn(ctx, master, pattern, suffixes, f); err != nil {
+		if err := l.waitingOn(ctx, master, pattern, suffix, f); err != nil {
 			return err
 		}
 	}
@@ -55,7 +54,7 @@ func (l *Redis) masters(ctx context.Context) ([]redis.UniversalClient, error) {
 	return all, err
 }
 
-func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pattern string, suffixes []string, f func(app, user string) error) error {
+func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pattern, suffix string, f func(app, user string) error) error {
 	for cursor := uint64(0); ; {
 		began := time.Now()
 		keys, next, err := l.scan(ctx, master, cursor, pattern)
@@ -64,7 +63,7 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pat
 		}
 		took := time.Since(began)
 		for _, key := range keys {
-			app, user, err := l.owner(key, suffixes)
+			app, user, err := l.owner(key, suffix)
 			if err != nil {
 				continue // not one of ours
 			}
@@ -98,14 +97,12 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 var errForeignKey = errors.New("throttle: the key is not one of a user")
 
 // owner answers whose key it is.
-func (l *Redis) owner(key string, suffixes []string) (app, user string, err error) {
-	tag := strings.TrimPrefix(key, l.prefix+":{")
-	for _, suffix := range suffixes {
-		if before, found := strings.CutSuffix(tag, suffix); found {
-			return readTag(before)
-		}
+func (l *Redis) owner(key, suffix string) (app, user string, err error) {
+	tag, found := strings.CutSuffix(strings.TrimPrefix(key, l.prefix+":{"), suffix)
+	if !found {
+		return "", "", errForeignKey
 	}
-	return "", "", errForeignKey
+	return readTag(tag)
 }
 
 // readTag reads the hash tag of a user's keys.

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -55,51 +54,4 @@ func (t *Timeline) Windows(s Scope) []Window {
 		windows = append(windows, w)
 	}
 	return windows
-}
-
-// Bound names the limit that each of the timeline's bookings in the scope waits
-// for, by ID: the rule that is the last to let it pass after those sent and
-// those who wait ahead of it. It is "" when none of what the timeline shows
-// holds the booking back: those of a category who wait for the general limits
-// count for its own too, and stand among the general bookings.
-func (t *Timeline) Bound(s Scope) map[string]string {
-	ahead := make([]int64, 0, len(t.Admissions[s.Name])+len(t.Bookings))
-	for _, a := range t.Admissions[s.Name] {
-		ahead = append(ahead, a.At.UnixMicro())
-	}
-	rules := s.Policy.appendRules(nil)
-	bound := map[string]string{}
-	for _, b := range t.Bookings { // by slot
-		if b.Scope != s.Name {
-			continue
-		}
-		slot, latest, name := b.Slot.UnixMicro(), int64(0), ""
-		// an admission may lie ahead of a slot that is due
-		n, _ := slices.BinarySearchFunc(ahead, slot, cmp.Compare[int64])
-		for i, r := range rules {
-			if r.period == 0 || r.n > n {
-				continue
-			}
-			if free := ahead[n-r.n] + r.period; free > latest {
-				latest, name = free, s.Policy.ruleName(i)
-			}
-		}
-		if name == "" && s.Name != General {
-			name = s.Policy.only()
-		}
-		bound[b.ID] = name
-		ahead = slices.Insert(ahead, n, slot)
-	}
-	return bound
-}
-
-// only names the policy's limit when there is a single one.
-func (p Policy) only() string {
-	switch {
-	case p.MinGap > 0 && len(p.Rates) == 0:
-		return GapRule
-	case p.MinGap == 0 && len(p.Rates) == 1:
-		return p.ruleName(1)
-	}
-	return ""
 }

@@ -62,7 +62,7 @@ func (c *Control) giveBack(ctx context.Context, t *push.Taken) ([]throttle.Booki
 	if t.User == "" || len(scopes) == 0 {
 		return nil, nil
 	}
-	moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: t.ID, Scopes: scopes, Used: t.Used})
+	moved, err := c.limiter.Cancel(ctx, throttle.Request{App: t.App, User: t.User, ID: t.ID, Category: t.Category, Scopes: scopes, Used: t.Used})
 	if err != nil {
 		return nil, fmt.Errorf("its slot: %w", err)
 	}

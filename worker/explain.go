@@ -114,17 +114,16 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 		return nil
 	}
 	scopes := c.limits.Scopes(n.User, n.Category)
-	known, err := c.limiter.Timeline(ctx, throttle.Request{App: n.App, User: n.User, Scopes: scopes})
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: n.App, User: n.User, Category: n.Category, Scopes: scopes})
 	if err != nil {
 		return nil // the workers tell when the limits' Redis is away
 	}
 	var slot *Waiter
 	for _, s := range scopes {
 		ahead(&known, s.Name)
-		rules := known.Bound(s)
 		for _, b := range known.Bookings {
 			if b.Scope == s.Name && (b.ID == n.ID || b.ID == throttle.AdmissionID(n.ID)) && (slot == nil || slot.Rule == "") {
-				slot = &Waiter{Booking: b, Rule: rules[b.ID]}
+				slot = &Waiter{Booking: b}
 			}
 		}
 	}
@@ -142,7 +141,7 @@ func ahead(t *throttle.Timeline, scope string) map[string]bool {
 	moved := make(map[string]bool, len(sent)-first)
 	for _, a := range sent[first:] {
 		moved[a.ID] = true
-		t.Bookings = append(t.Bookings, throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At})
+		t.Bookings = append(t.Bookings, throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At, Rule: t.Rule(scope, a.At)})
 	}
 	t.Admissions[scope] = sent[:first]
 	slices.SortStableFunc(t.Bookings, func(a, b throttle.Booking) int { return a.Slot.Compare(b.Slot) })

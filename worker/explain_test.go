@@ -35,7 +35,7 @@ func TestWaits(t *testing.T) {
 	pending := &asynq.TaskInfo{State: asynq.TaskStatePending}
 	active := &asynq.TaskInfo{State: asynq.TaskStateActive}
 	slot := func(d time.Duration) *Waiter {
-		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d)}, Rule: "gap"}
+		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d), Rule: "gap"}}
 	}
 	operator := func(p push.Platform, until time.Time) Standing {
 		return Standing{Kind: ByOperator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}

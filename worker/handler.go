@@ -23,6 +23,7 @@ type handler struct {
 	deadTokens *push.DeadTokens
 	control    *Control
 	puller     *puller
+	asks       asks
 	unrecorded unrecorded
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking

@@ -8,9 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
-
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -273,41 +270,20 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 		return sleep(ctx, retunePause)
 	}
 	err := t.Waiting(ctx, scope, one)
-	if _, own := t.Limits.InForce("", category); err == nil && own.Policy.Exempt && category != "" {
-		err = t.Waiting(ctx, throttle.General, one) // they wait there too
-	}
 	t.control.wakeAll(ctx, moved)
 	return err
 }
 
-// retune gives those of the user who wait the slots that the limits in force
-// allow, and answers whom to wake for them. Who waits for a category's limits has
-// a place among the general ones, so that these concern every category.
+// retune gives those of the user who wait, of all categories, the slots that the
+// limits in force allow, the general ones and the category's, and returns whom to
+// wake for them.
 func (t *retuner) retune(ctx context.Context, app, user, category string) ([]throttle.Booking, error) {
 	general, own := t.Limits.InForce(user, category)
-	all := throttle.Scope{Name: throttle.General, Policy: general.Policy}
-	if category != "" {
-		r := throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all, {Name: category, Policy: own.Policy}}}
-		found, err := t.reschedule(ctx, r)
-		if err == nil && own.Policy.Exempt {
-			var freed []throttle.Booking
-			freed, err = t.free(ctx, r, found, category)
-			found = append(freed, found...) // their slots are now
-		}
-		return found, err
+	r := throttle.Request{App: app, User: user, Category: category, Wait: t.MaxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general.Policy}}}
+	if category != "" && (own.Policy.Exempt || !own.Policy.Unlimited()) {
+		r.Scopes = append(r.Scopes, throttle.Scope{Name: category, Policy: own.Policy})
 	}
-	found, err := t.reschedule(ctx, throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all}})
-	for _, name := range t.Limits.Categories(user) {
-		if err != nil {
-			break
-		}
-		if _, own := t.Limits.InForce(user, name); !own.Policy.Exempt {
-			var more []throttle.Booking
-			more, err = t.reschedule(ctx, throttle.Request{App: app, User: user, Wait: t.MaxWait, Scopes: []throttle.Scope{all, {Name: name, Policy: own.Policy}}})
-			found = append(found, more...)
-		}
-	}
-	return found, err
+	return t.reschedule(ctx, r)
 }
 
 // reschedule answers all who wait, and who waits no longer: somebody else may
@@ -331,42 +307,4 @@ func (t *retuner) reschedule(ctx context.Context, r throttle.Request) ([]throttl
 		}
 	}
 	return found, nil
-}
-
-// free takes those of a category that is exempt now out of the line for the
-// general limits, where they stand among others, and answers whom to wake.
-func (t *retuner) free(ctx context.Context, r throttle.Request, bookings []throttle.Booking, category string) ([]throttle.Booking, error) {
-	r.Wait, r.Used = 0, true // what was admitted before the category was exempt counts
-	var freed []throttle.Booking
-	for _, b := range bookings {
-		if t.control.categoryOf(ctx, b.ID) != category {
-			continue
-		}
-		r.ID = b.ID
-		moved, err := t.Limiter.Cancel(ctx, r)
-		if err != nil {
-			return freed, fmt.Errorf("give a slot back: %w", err)
-		}
-		freed = append(freed, throttle.Booking{ID: b.ID, Scope: b.Scope, Slot: t.Limits.Now()})
-		freed = append(freed, moved...)
-	}
-	return freed, nil
-}
-
-// categoryOf is the category of a notification that sleeps on the queue; "" also
-// for one that does not.
-func (c *Control) categoryOf(ctx context.Context, id string) string {
-	record, err := c.records.Lookup(ctx, id)
-	if err != nil || record.State.Ended() {
-		return ""
-	}
-	info, err := c.inspector.GetTaskInfo(record.Queue, id)
-	if err != nil || info.State != asynq.TaskStateRetry && info.State != asynq.TaskStateScheduled {
-		return ""
-	}
-	job, err := push.Decode(info.Payload)
-	if err != nil {
-		return ""
-	}
-	return job.Notification.Category
 }

@@ -47,12 +47,9 @@ func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, erro
 // waited is how long the job has been due on the queue: since it was accepted,
 // or went back to it, in whole seconds.
 func (d *delivery) waited(now time.Time) time.Duration {
-	since := d.accepted
-	switch {
-	case !d.back.IsZero():
-		since = d.back
-	case d.NotBefore.After(since):
-		since = d.NotBefore
+	since := d.back
+	if since.IsZero() {
+		since = latest(d.accepted, d.NotBefore)
 	}
 	return max(0, now.Sub(since))
 }
@@ -146,7 +143,7 @@ func (h *handler) giveUp(ctx context.Context, d *delivery) error {
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	scopes := h.Limits.Scopes(d.User, d.Category)
 	d.paced = len(scopes) > 0
-	decision, err := h.acquire(ctx, d)
+	decision, err := h.await(ctx, d)
 	for range lateTries {
 		if err != nil || decision.Status != throttle.Granted {
 			return decision, err
@@ -191,10 +188,20 @@ func (h *handler) request(d *delivery) throttle.Request {
 		wait = 0
 	}
 	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID,
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(),
 		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
 		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
 	}
+}
+
+// place is the instant that says the notification's place among those that wait: when
+// it was accepted or may go at first. What returns from an attempt or is requeued
+// comes behind those that wait then.
+func (d *delivery) place() time.Time {
+	if d.attempts > 0 || d.replay {
+		return time.Time{}
+	}
+	return latest(d.accepted, d.NotBefore)
 }
 
 // forever is further ahead than any notification waits.
@@ -227,6 +234,43 @@ var (
 	errBusy      = errors.New(whyBusy)
 	errUnchecked = errors.New(whyUnchecked)
 )
+
+// A slot that is waited for here is asked for ahead: what is late for it finds the
+// next ones let through, and goes after them. But not at once: others come meanwhile
+// that were accepted earlier.
+const (
+	settled    = 100 * time.Millisecond
+	beforeSlot = 500 * time.Millisecond
+	tightSlot  = 50 * time.Millisecond
+)
+
+// askAfter is when to ask again for a slot that is so far away.
+func askAfter(left time.Duration) time.Duration {
+	return max(left-beforeSlot, min(settled, left-tightSlot))
+}
+
+// await asks the throttle, and again before a slot that is near: until then
+// whoever was accepted earlier may take it, and have the next one left.
+func (h *handler) await(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	for try := 1; ; try++ {
+		decision, err := h.inTurn(ctx, d, try == 1)
+		if err != nil || decision.Status != throttle.Deferred || decision.Full || decision.Left > h.MaxWait || h.full() || try > lateTries {
+			return decision, err
+		}
+		d.slotted = d.slotted || decision.Slot.IsZero()
+		if err := h.waitOut(ctx, askAfter(decision.Left)); err != nil {
+			return decision, err
+		}
+	}
+}
+
+// inTurn asks the throttle, for the first time in the order of acceptance.
+func (h *handler) inTurn(ctx context.Context, d *delivery, first bool) (throttle.Decision, error) {
+	if first && d.back.IsZero() && d.paced && h.asks.enter(ctx, d) {
+		defer h.asks.leave(d)
+	}
+	return h.acquire(ctx, d)
+}
 
 func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	request := h.request(d)

@@ -58,8 +58,6 @@ type Window struct {
 // A Waiter is a notification that waits for a limit.
 type Waiter struct {
 	throttle.Booking
-	// Rule of the Scope that it waits for; empty when that is not known.
-	Rule string `json:"rule,omitempty"`
 	// State and Job are as in Status, of the first TimelineStates; a slot whose
 	// notification is not known has the state "".
 	State push.State `json:"state,omitempty"`
@@ -131,7 +129,8 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 		t.Scopes = append(t.Scopes, one)
 		return nil
 	}
-	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[at : at+1]})
+	// those of a category may wait for the general limits
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[:at+1]})
 	if err != nil {
 		return fmt.Errorf("the timeline of scope %s: %w", name, err)
 	}
@@ -147,26 +146,22 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 		a.At = a.At.UTC()
 		one.Admissions = append(one.Admissions, a)
 	}
-	rules := known.Bound(scopes[at])
 	for _, b := range known.Bookings {
 		b.Slot = b.Slot.UTC()
-		t.add(Waiter{Booking: b, Rule: rules[b.ID], inHand: inHand[b.ID]})
+		t.add(Waiter{Booking: b, inHand: inHand[b.ID]})
 	}
 	t.Scopes = append(t.Scopes, one)
 	return nil
 }
 
-// add adds one that waits. Whoever is let through is in the timelines of both its
-// scopes, and is told once.
+// add adds one that waits, once: whoever waits under both its scopes is told by
+// the one that binds it.
 func (t *Timeline) add(w Waiter) {
-	i := -1
-	if w.inHand {
-		i = slices.IndexFunc(t.Bookings, func(known Waiter) bool { return known.inHand && known.ID == w.ID })
-	}
+	i := slices.IndexFunc(t.Bookings, func(known Waiter) bool { return known.inHand == w.inHand && known.ID == w.ID })
 	switch {
 	case i < 0:
 		t.Bookings = append(t.Bookings, w)
-	case t.Bookings[i].Rule == "":
+	case t.Bookings[i].Rule == "" || !w.inHand && w.Scope != throttle.General:
 		t.Bookings[i] = w
 	}
 }

@@ -61,12 +61,13 @@ func (u user) timeline() *worker.Timeline {
 			one.Limits = append(one.Limits, worker.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
 		}
 		t.Scopes = append(t.Scopes, one)
-		rules := known.Bound(s)
+		rules := bound(known, s)
 		for i, b := range known.Bookings {
 			if b.Scope != name {
 				continue
 			}
-			w := worker.Waiter{Booking: b, Rule: rules[b.ID], State: push.Waiting, Job: "retry"}
+			b.Rule = rules[b.ID]
+			w := worker.Waiter{Booking: b, State: push.Waiting, Job: "retry"}
 			if u.job != nil {
 				w.State, w.Job = u.job(i)
 			}
@@ -80,6 +81,36 @@ func (u user) timeline() *worker.Timeline {
 		}
 	}
 	return t
+}
+
+// bound answers the rule of the scope, by ID, that is the last to let each of its
+// bookings pass after those sent and those who wait ahead of it.
+func bound(t throttle.Timeline, s throttle.Scope) map[string]string {
+	var ahead []time.Time
+	for _, a := range t.Admissions[s.Name] {
+		ahead = append(ahead, a.At)
+	}
+	rules := map[string]string{}
+	for _, b := range t.Bookings {
+		if b.Scope != s.Name {
+			continue
+		}
+		var latest time.Time
+		limit := func(name string, n int, period time.Duration) {
+			if n > len(ahead) || period == 0 {
+				return
+			}
+			if free := ahead[len(ahead)-n].Add(period); free.After(latest) {
+				latest, rules[b.ID] = free, name
+			}
+		}
+		limit("gap", 1, s.Policy.MinGap)
+		for _, r := range s.Policy.Rates {
+			limit(r.String(), r.Count, r.Period)
+		}
+		ahead = append(ahead, b.Slot)
+	}
+	return rules
 }
 
 // every answers n instants, each so long after the one before.

@@ -100,6 +100,9 @@ var properties = []property{
 	{"an admission that was not used keeps its place", []Ability{SetClock}, admissionIsKept},
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
+	{"accepted first, admitted first", []Ability{SetClock}, acceptedFirst},
+	{"what was let through keeps its place", []Ability{SetClock}, admissionKeepsItsPlace},
+
 	{"no more hold slots than may", []Ability{SetClock}, fullLine},
 	{"a line that was full has room again", []Ability{SetClock}, roomAgain},
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},

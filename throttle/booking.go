@@ -1,0 +1,201 @@
+package throttle
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Admissions are law, bookings are advice: the beginning of booking.lua says what
+// that means, and how those who wait are kept. model.go tells the same rules
+// plainly.
+//
+//go:embed booking.lua
+var bookingSource string
+
+var bookingScript = redis.NewScript(bookingSource)
+
+// The operations of the script.
+const (
+	opAcquire    = "acquire"
+	opPeek       = "peek"
+	opCancel     = "cancel"
+	opLeave      = "leave" // cancel, but that an admission stays
+	opReschedule = "reschedule"
+	opReplan     = "replan" // what is left of a call that had too many to move
+)
+
+// slotless is the script's status of one that is deferred without a slot.
+const slotless = 4
+
+// A denial is what is known of the claim that was denied. The zero value is none.
+type denial struct {
+	stamp int64 // its score
+	alone bool  // nobody waited
+}
+
+// visit runs the script, and again for those whom one call leaves to be moved: so
+// Redis serves others in between.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial) (Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	d, left, err := l.script(ctx, op, r, user, claim, 0)
+	for from := left; err == nil && from > 0; {
+		var more Decision
+		if more, from, err = l.script(ctx, opReplan, r, user, denial{}, from); err == nil {
+			d.Moved = append(d.Moved, more.Moved...)
+		} else if ctx.Err() != nil {
+			return d, nil // the rest keep slots that are too early or too late, which they find out
+		}
+	}
+	return d, err
+}
+
+func (l *Redis) script(ctx context.Context, op string, r *Request, user *userState, claim denial, from int64) (d Decision, left int64, err error) {
+	k := &user.keys
+	var general, special *Policy
+	if g := r.general(); g != nil {
+		general = &g.Policy
+	}
+	if c := r.category(); c != nil {
+		special = &c.Policy
+	}
+	l.trips.Add(1)
+	reply, err := bookingScript.Run(ctx, l.client,
+		[]string{k.sent, k.booked, k.limits, k.beyond, k.catSent, k.catBooked, k.queue},
+		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
+		l.keep, l.life(), r.MaxBooked, r.Returned, r.accepted(), from, general.words(), special.words(), k.category).Slice()
+	if err != nil {
+		return Decision{}, 0, StoreError(op, err)
+	}
+	return l.read(r, user, reply)
+}
+
+// words writes the policy as the script reads it: KIND MARGIN {N PERIOD}…, "" for nil.
+func (p *Policy) words() string {
+	if p == nil {
+		return ""
+	}
+	b := []byte("1 ")
+	if p.Exempt {
+		b[0] = '2'
+	}
+	b = strconv.AppendInt(b, p.margin(), 10)
+	for _, r := range p.appendRules(nil) {
+		b = strconv.AppendInt(append(b, ' '), int64(r.n), 10)
+		b = strconv.AppendInt(append(b, ' '), r.period, 10)
+	}
+	return string(b)
+}
+
+var errReply = errors.New("throttle: the script gave a reply of another shape than asked for")
+
+// read makes a Decision of the script's reply: status, now, instant, scope (1 the
+// general, 2 the category's) and rule (from 1) that let it be no earlier, the slot
+// before, whether a claim would be in vain, where to go on; then who came
+// forward: ID, slot and scope (1 the general, or a category) of each.
+func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, left int64, err error) {
+	const length = 8
+	var head [length]int64
+	if len(reply) < length {
+		return d, 0, errReply
+	}
+	for i := range head {
+		if head[i], err = integer(reply[i]); err != nil {
+			return d, 0, err
+		}
+	}
+	status, now, instant := head[0], head[1], head[2]
+	d = Decision{Status: Status(status), At: time.UnixMicro(instant)}
+	if status == slotless {
+		d.Status, d.Full = Deferred, true
+	}
+	if head[5] > 0 {
+		d.Slot = time.UnixMicro(head[5])
+	}
+	if instant > now {
+		d.Left = time.Duration(instant-now) * time.Microsecond
+		scope := r.general()
+		if head[3] == 2 {
+			scope = r.category()
+		}
+		if scope != nil && head[4] > 0 {
+			d.Scope, d.Rule = scope.Name, scope.Policy.ruleName(int(head[4])-1)
+		}
+	}
+	if head[6] > 0 {
+		user.waitsUntil(l.elapsed() + nearHint)
+	}
+	for i := length; i+2 < len(reply); i += 3 {
+		id, _ := reply[i].(string)
+		slot, err := integer(reply[i+1])
+		if err != nil {
+			return d, 0, err
+		}
+		scope := General
+		if name, ok := reply[i+2].(string); ok {
+			if scope, err = url.PathUnescape(name); err != nil {
+				return d, 0, errReply
+			}
+		}
+		d.Moved = append(d.Moved, Booking{ID: id, Scope: scope, Slot: time.UnixMicro(slot)})
+	}
+	return d, head[7], nil
+}
+
+// nearHint is for how long, in µs, somebody is thought to wait after a visit has
+// found somebody.
+const nearHint = 1_000_000
+
+func integer(field any) (int64, error) {
+	switch v := field.(type) {
+	case int64:
+		return v, nil
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, errReply
+}
+
+// inheritSource gives one notification's place in the queue to another, unless that
+// has an earlier one: then the slot goes. The sets' expiry stays: they are never empty.
+//
+// KEYS  the category's queue and slots, the slots under the general limits
+// ARGV  the ID that has the place, the ID that gets it
+const inheritSource = `
+local from, own = redis.call('ZRANK', KEYS[1], ARGV[1]), redis.call('ZRANK', KEYS[1], ARGV[2])
+if not from then return 0 end
+if own then
+  local slot = redis.call('ZRANGE', KEYS[2], math.max(from, own), math.max(from, own))[1]
+  if slot then
+    redis.call('ZREM', KEYS[2], slot)
+    redis.call('ZREM', KEYS[3], slot)
+  end
+end
+if not own or from < own then redis.call('ZADD', KEYS[1], redis.call('ZSCORE', KEYS[1], ARGV[1]), ARGV[2]) end
+redis.call('ZREM', KEYS[1], ARGV[1])
+return 0`
+
+var inheritScript = redis.NewScript(inheritSource)
+
+// Inherit implements Limiter.
+func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
+	if err := r.validateHeir(from); err != nil || len(r.Scopes) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	k := &l.user(&r).keys
+	l.trips.Add(1)
+	if err := inheritScript.Run(ctx, l.client, []string{k.queue, k.catBooked, k.booked}, from, r.ID).Err(); err != nil {
+		return StoreError("inherit", err)
+	}
+	return nil
+}

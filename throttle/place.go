@@ -1,0 +1,145 @@
+package throttle
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A view is a scope's limits, and the entries that they are held against.
+type view struct {
+	name   string
+	policy Policy
+	rules  []rule
+	margin int64
+	marks  []mark // in order
+}
+
+// A mark is an entry of a scope: of one that was sent, or of one that waits.
+type mark struct {
+	at    int64
+	waits bool
+}
+
+// compare has those who wait come first at an instant.
+func (m mark) compare(o mark) int {
+	if c := cmp.Compare(m.at, o.at); c != 0 || m.waits == o.waits {
+		return c
+	}
+	if m.waits {
+		return -1
+	}
+	return 1
+}
+
+func (s *view) add(m mark) {
+	i, _ := slices.BinarySearchFunc(s.marks, m, mark.compare)
+	s.marks = slices.Insert(s.marks, i, m)
+}
+
+// upTo returns how many of the marks are at the instant or before it.
+func (s *view) upTo(at int64) int {
+	n, _ := slices.BinarySearchFunc(s.marks, at, func(m mark, at int64) int {
+		if m.at <= at {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// view is the scope's entries: those sent, and unless only the law is asked for,
+// those who wait.
+func (u *model) view(scope string, p Policy, law bool) *view {
+	s := &view{name: scope, policy: p, rules: p.appendRules(nil), margin: p.margin()}
+	for _, a := range u.sent[scope] {
+		s.marks = append(s.marks, mark{at: a.at})
+	}
+	for name, c := range u.classes {
+		for _, slot := range c.slots {
+			if !law && (scope == General && slot.general || scope == name) {
+				s.marks = append(s.marks, mark{slot.at, true})
+			}
+		}
+	}
+	slices.SortFunc(s.marks, mark.compare)
+	return s
+}
+
+// views are those of the request's scopes, the category's first.
+func (v *visit) views(law bool) []*view {
+	var views []*view
+	for _, s := range slices.Backward(v.r.Scopes) {
+		views = append(views, v.view(s.Name, s.Policy, law))
+	}
+	return views
+}
+
+// clash returns until when the limits forbid what they forbid at the instant, 0
+// when they allow it. Of the windows of n + 1 entries that would hold the new one,
+// each must span the period, and a margin more where its first or last one waits, who
+// may come a hair late.
+func (s *view) clash(at, margin int64) (over int64) {
+	before := s.upTo(at)
+	for _, r := range s.rules {
+		span := func(waits bool) int64 {
+			if waits {
+				return r.period + margin
+			}
+			return r.period
+		}
+		// so many of the window's others are later than the new one
+		for later := max(0, r.n-before); later <= min(r.n, len(s.marks)-before); later++ {
+			others := s.marks[before+later-r.n : before+later]
+			first, last := mark{at: at}, mark{at: at}
+			if later < r.n {
+				first = others[0]
+			}
+			if later > 0 {
+				last = others[r.n-1]
+			}
+			if last.at-first.at < span(first.waits || last.waits) {
+				over = max(over, last.at, others[0].at+span(others[0].waits))
+			}
+		}
+		if over > 0 {
+			return over
+		}
+	}
+	return 0
+}
+
+// place returns the first instant from that one on at which all views have a place.
+func place(views []*view, from int64, margins bool) int64 {
+	for at := from; ; from = at {
+		for _, s := range views {
+			margin := int64(0)
+			if margins {
+				margin = s.margin
+			}
+			for over := s.clash(at, margin); over > 0; over = s.clash(at, margin) {
+				at = over
+			}
+		}
+		if at == from {
+			return at
+		}
+	}
+}
+
+// binding returns the view, and of its policy's rules the one, that let an entry at
+// the instant be no earlier than it is; nil and "" when none does.
+func binding(views []*view, at int64) (scope *view, rule string) {
+	var latest int64
+	for _, s := range views {
+		before := s.upTo(at - 1)
+		for i, r := range s.rules {
+			if r.period == 0 || r.n > before {
+				continue
+			}
+			if free := s.marks[before-r.n].at + r.period; free >= latest {
+				latest, scope, rule = free, s, s.policy.ruleName(i)
+			}
+		}
+	}
+	return scope, rule
+}

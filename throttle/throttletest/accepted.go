@@ -1,0 +1,97 @@
+package throttletest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// acceptedFirst: of a category, those that wait are admitted in the order in which
+// they were accepted, whoever asks first. Only one that goes at its first call
+// without any wait may be ahead of its turn.
+func acceptedFirst(s *stage) {
+	for _, tt := range []struct {
+		name    string
+		general throttle.Policy
+		own     []throttle.Policy
+	}{
+		{"a gap", policy(time.Second), []throttle.Policy{policy(0)}},
+		{"a gap and a rate", policy(300*time.Millisecond, rate(10, 5*time.Second)), []throttle.Policy{policy(0)}},
+		{"one a day", policy(0, rate(1, 24*time.Hour)), []throttle.Policy{policy(0)}},
+		{"the category's", policy(0), []throttle.Policy{policy(time.Second, rate(5, 10*time.Second))}},
+		{"three categories", policy(300*time.Millisecond, rate(20, 10*time.Second)), []throttle.Policy{
+			policy(0, rate(5, 10*time.Second)), policy(2 * time.Second), policy(0)}},
+	} {
+		for _, early := range []time.Duration{0, time.Second} {
+			name := fmt.Sprintf("%s, woken %v early", tt.name, early)
+			var kinds [][]throttle.Scope
+			for i, own := range tt.own {
+				kinds = append(kinds, scopes(tt.general, []string{"a", "b", "c"}[i], own))
+			}
+			b := s.backlog(s.size(200)/len(kinds), kinds...)
+			for i, j := range b.jobs {
+				j.request.Accepted = b.start.Add(time.Duration(i-len(b.jobs)) * time.Millisecond)
+			}
+			accepted := slices.Clone(b.jobs)
+			rng := rand.New(rand.NewPCG(1, uint64(len(name))))
+			for i := range b.jobs { // as a few lanes of a few processes ask
+				k := min(len(b.jobs)-1, i+rng.IntN(12))
+				b.jobs[i], b.jobs[k] = b.jobs[k], b.jobs[i]
+			}
+			if early > 0 {
+				b.wait, b.back = 1200*time.Millisecond, earlyBy(early)
+			}
+			b.drain()
+			last := map[string]*job{}
+			for _, j := range accepted {
+				if j.asks == 1 {
+					continue
+				}
+				category := j.request.Scopes[1].Name
+				if before := last[category]; before != nil && before.admitted.After(j.admitted) {
+					s.Errorf("%s: %s was accepted before %s and is admitted %v after it", name, before.request.ID, j.request.ID, before.admitted.Sub(j.admitted))
+				}
+				last[category] = j
+			}
+			asks := 0
+			for _, j := range b.jobs {
+				asks += j.asks
+			}
+			// one call more for whoever others come in before: it learns its later slot at the old one
+			n := float64(asks) / float64(len(b.jobs))
+			s.Logf("%s: %.2f calls for each delivery", name, n)
+			if n > 3 {
+				s.Errorf("%s: %.2f calls for each delivery", name, n)
+			}
+		}
+	}
+}
+
+// admissionKeepsItsPlace: what was let through and was not sent at its instant may
+// go now, as far as those sent allow, whoever waits behind it.
+func admissionKeepsItsPlace(s *stage) {
+	for _, category := range []string{"", "c"} {
+		r := throttle.Request{User: s.user(), Scopes: scopes(policy(10*time.Second), category, policy(0, rate(2, 15*time.Second))), Horizon: time.Hour}
+		ask := func(status throttle.Status, id string) throttle.Decision {
+			r.ID = id
+			return s.want(s, status, r)
+		}
+		ask(throttle.Granted, "late")
+		waits := ask(throttle.Deferred, "waits")
+		s.Advance(4 * time.Second)
+		if d := ask(throttle.Granted, "late"); d.Left > 0 {
+			s.Fatalf("what was let through has %+v", d)
+		}
+		s.Advance(waits.Left - 4*time.Second)
+		again := ask(throttle.Deferred, "waits")
+		if again.Left < 3*time.Second || again.Left > 5*time.Second {
+			s.Fatalf("who waits behind it has %+v", again)
+		}
+		s.Advance(again.Left)
+		ask(throttle.Granted, "waits")
+		ask(throttle.Deferred, "late") // now another one is too near
+	}
+}
