@@ -3,7 +3,6 @@ package push
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -43,6 +42,7 @@ return 1
 type acceptance struct {
 	queue    string
 	facts    []any
+	asked    bool  // asynq has run its script
 	state    State // that its record had
 	conflict bool  // that is of another content
 	err      error // Redis's own, which asynq's would not wrap
@@ -77,11 +77,17 @@ type enqueuer struct {
 }
 
 // EvalSha runs enqueueScript in the place of asynq's own for what Enqueue
-// accepts, and passes everything else on.
+// accepts, and passes everything else on. Another script of asynq's would put a job
+// on the queue that has no record.
 func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	a, ours := ctx.Value(acceptanceKey{}).(*acceptance)
-	if !ours || len(keys) != 2 || len(args) != 3 || !strings.HasSuffix(keys[1], ":pending") {
+	if !ours {
 		return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+	a.asked = true
+	if sha != EnqueueHash {
+		a.err = UnknownScript(sha)
+		return redis.NewCmdResult(nil, a.err)
 	}
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
@@ -108,6 +114,9 @@ func OneRedis(client redis.UniversalClient) bool {
 // record that stood there, if any; accepting is for the other way to go on from.
 func (p *Producer) inOneStep(ctx context.Context, id string, payload []byte, a *acceptance) error {
 	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), id, a.queue, payload, time.Time{})
+	if err == nil && !a.asked {
+		a.err = UnknownScript("none")
+	}
 	if a.err != nil {
 		return fmt.Errorf("enqueue: %w", a.err)
 	}

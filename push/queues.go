@@ -1,6 +1,10 @@
 package push
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+)
 
 // TaskType is the type of our jobs on asynq's queues.
 const TaskType = "pushpace:notification"
@@ -27,3 +31,25 @@ func Queues() map[string]int {
 
 // QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
 func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
+
+// AsynqVersion is the asynq whose scripts this package and worker/queue take the
+// place of. They recognise a script by the hash of its text, so that another text
+// is never run, or replaced, by mistake.
+const AsynqVersion = "v0.26.0"
+
+// EnqueueHash is that of asynq's enqueueCmd, for which Producers run their own.
+const EnqueueHash = "98d28b42650870a743450ffda9791e9e19c6991b"
+
+// UnknownScript returns the error for a script of asynq's that is not known.
+func UnknownScript(hash string) error {
+	linked := "of this build"
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range build.Deps {
+			if m.Path == "github.com/hibiken/asynq" {
+				linked = m.Version
+			}
+		}
+	}
+	return fmt.Errorf("asynq %s runs a script that is not known, of hash %s: build with asynq %s, or compare the scripts as worker/queue's contract test says",
+		linked, hash, AsynqVersion)
+}

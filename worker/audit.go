@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // An Audit compares what was accepted with what became of it.
@@ -43,7 +45,7 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 		if err != nil || a.Balanced() || try == auditTries {
 			return a, err
 		}
-		if err := sleep(ctx, auditPause); err != nil {
+		if err := clock.Sleep(ctx, auditPause); err != nil {
 			return nil, err
 		}
 	}
@@ -51,11 +53,11 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 
 // count counts what is at one instant, where all is on one Redis.
 func (c *Control) count(ctx context.Context) (*Audit, error) {
-	if !push.OneRedis(c.queue) {
+	if !push.OneRedis(c.client) {
 		return c.countCluster(ctx)
 	}
-	pipe := c.queue.TxPipeline()
-	sums, queues := c.records.CountsOn(ctx, pipe), readJobs(ctx, pipe)
+	pipe := c.client.TxPipeline()
+	sums, queues := c.records.CountsOn(ctx, pipe), queue.JobsOn(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("count what was accepted and what waits: %w", err)
 	}
@@ -72,7 +74,7 @@ func (c *Control) countCluster(ctx context.Context) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := ReadJobs(ctx, c.queue)
+	jobs, err := queue.ReadJobs(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +90,11 @@ func (c *Control) countCluster(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-func newAudit(counts push.Counts, queues map[string]map[JobState]int64) *Audit {
+func newAudit(counts push.Counts, queues map[string]map[queue.JobState]int64) *Audit {
 	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed}
 	for _, jobs := range queues {
-		a.InFlight += jobs[JobActive]
-		a.Queued += jobs[JobPending] + jobs[JobActive] + jobs[JobScheduled] + jobs[JobPutOff]
+		a.InFlight += jobs[queue.JobActive]
+		a.Queued += jobs[queue.JobPending] + jobs[queue.JobActive] + jobs[queue.JobScheduled] + jobs[queue.JobPutOff]
 	}
 	a.Difference = a.Waiting - a.Queued
 	return a

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Cause is what a notification waits for, from a closed set.
@@ -27,6 +28,17 @@ const (
 	ForRecovery Cause = "recovery" // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
 )
 
+// Why a job returns, as asynq keeps it: Causes are read from it.
+const (
+	whyDeferred  = "deferred"
+	whyAgain     = "to be sent again"
+	whyBusy      = "the provider is busy"
+	whyPaused    = "the provider is paused"
+	whyUnwritten = "Redis refuses to write"
+	whyTooLate   = "the machine is too busy to send on time"
+	whyUnchecked = "the user's limits cannot be checked"
+)
+
 // Causes are all of them, in the order in which they are told.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
@@ -34,13 +46,13 @@ var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPa
 // of its last return to it, and what it holds. Operators' pauses are told from
 // providers' trouble by matching the pauses in force. n is nil when the job
 // cannot be read.
-func waitsFor(now time.Time, state JobState, returned string, n *push.Notification, pauses []Standing) Cause {
+func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Notification, pauses []Standing) Cause {
 	switch state {
-	case JobPending:
+	case queue.JobPending:
 		return ForWorker
-	case JobActive:
+	case queue.JobActive:
 		return InHand
-	case JobScheduled:
+	case queue.JobScheduled:
 		return ForSchedule
 	}
 	c := returnedFor(returned)
@@ -58,9 +70,8 @@ func waitsFor(now time.Time, state JobState, returned string, n *push.Notificati
 	return c
 }
 
-// returnedFor reads what a comeback has left in the job.
-func returnedFor(returned string) Cause {
-	why, _, _ := strings.Cut(returned, backIn)
+// returnedFor reads why a job has returned.
+func returnedFor(why string) Cause {
 	switch why {
 	case whyDeferred:
 		return ForLimit

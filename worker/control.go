@@ -4,31 +4,31 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // Control is for operators: it looks at the notifications on the queue, and
 // takes them from it. Its zero value is not usable.
 type Control struct {
-	queue     redis.UniversalClient
+	client    redis.UniversalClient
 	records   *push.Records
 	limiter   throttle.Limiter
 	limits    *limits.Policies
-	inspector *asynq.Inspector
+	inspector *queue.Inspector
 	holds     *Holds
 	pauses    *Pauses
 }
 
 // NewControl returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func NewControl(queue redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
+func NewControl(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{queue, records, limiter, limits, asynq.NewInspectorFromRedisClient(queue), NewHolds(queue, prefix), NewPauses(queue, prefix)}
+	return &Control{client, records, limiter, limits, queue.NewInspector(client), NewHolds(client, prefix), NewPauses(client, prefix)}
 }
 
 // ErrUnderWay and ErrEnded are push's.

@@ -3,16 +3,12 @@ package worker
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Status is all that is known of a notification.
@@ -48,7 +44,7 @@ type Waits struct {
 // limiter, or while that is away, what a worker has in hand is not told apart from
 // what waits there for its slot.
 func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
-	record, info, err := c.look(ctx, id)
+	record, job, err := c.look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +52,18 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 	if record.State.Ended() {
 		return s, nil
 	}
-	at := circumstances{now: time.Now(), record: record, job: info}
-	if info != nil {
-		s.Job = info.State.String()
-		if job, err := push.Decode(info.Payload); err == nil { // else a worker will set it aside
-			at.n = job.Notification
+	at := circumstances{now: time.Now(), record: record, job: job}
+	if job != nil {
+		s.Job = job.State
+		if decoded, err := push.Decode(job.Payload); err == nil { // else a worker will set it aside
+			at.n = decoded.Notification
 			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
 			if len(record.Outcomes) == 0 {
 				record.Outcomes = push.Unsent(at.n.Targets)
 			}
 		}
 	}
-	if at.workers, err = ReadSnapshots(ctx, c.queue, c.records.Prefix()); err != nil {
+	if at.workers, err = ReadSnapshots(ctx, c.client, c.records.Prefix()); err != nil {
 		return nil, err
 	}
 	if at.n != nil {
@@ -85,26 +81,19 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 
 // look answers a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, id string) (*push.Record, *asynq.TaskInfo, error) {
+func (c *Control) look(ctx context.Context, id string) (*push.Record, *queue.Place, error) {
 	record, err := c.records.Lookup(ctx, id)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
 	}
-	info, err := c.inspector.GetTaskInfo(record.Queue, id)
-	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
-		if err := c.queue.SAdd(ctx, "asynq:queues", record.Queue).Err(); err != nil {
-			return nil, nil, fmt.Errorf("look for the job: %w", err)
-		}
-		info, err = c.inspector.GetTaskInfo(record.Queue, id)
-	}
-	if errors.Is(err, asynq.ErrTaskNotFound) {
-		record, err = c.records.Lookup(ctx, id) // it may just have ended
-		return record, nil, err
-	}
+	job, err := c.inspector.Find(ctx, record.Queue, id)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for the job: %w", err)
+		return nil, nil, err
 	}
-	return record, info, nil
+	if job == nil {
+		record, err = c.records.Lookup(ctx, id) // it may just have ended
+	}
+	return record, job, err
 }
 
 // slotOf answers the slot that the notification has or is about to leave at, nil
@@ -152,7 +141,7 @@ func ahead(t *throttle.Timeline, scope string) map[string]bool {
 type circumstances struct {
 	now     time.Time
 	record  *push.Record
-	job     *asynq.TaskInfo    // nil for none
+	job     *queue.Place       // nil for none
 	n       *push.Notification // nil when the job cannot be read
 	pauses  []Standing         // of those of its targets that are left
 	workers []Snapshot
@@ -172,7 +161,7 @@ func (c *circumstances) waits() *Waits {
 		}
 		return w
 	}
-	if c.job.State == asynq.TaskStateActive {
+	if c.job.State == queue.Active {
 		return c.inHand()
 	}
 	w := c.queued()
@@ -205,26 +194,25 @@ func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.rec
 // queued is what a job that is on the queue waits for by itself.
 func (c *circumstances) queued() *Waits {
 	switch c.job.State {
-	case asynq.TaskStatePending:
+	case queue.Pending:
 		return &Waits{For: ForWorker, Since: c.due()}
-	case asynq.TaskStateScheduled:
-		w := &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.job.NextProcessAt.UTC()}
+	case queue.Scheduled:
+		w := &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.job.Due.UTC()}
 		if c.record.NotBefore.After(w.Until) { // asynq's instants are whole seconds
 			w.Until = c.record.NotBefore
 		}
 		return w
-	case asynq.TaskStateRetry:
+	case queue.Returned:
 		return c.returned()
 	}
-	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + c.job.State.String(), Since: c.job.LastFailedAt.UTC()}
+	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + c.job.State, Since: c.job.Back.UTC()}
 }
 
 // returned is what a job waits for that a worker has put back on the queue.
 func (c *circumstances) returned() *Waits {
-	why, _, _ := strings.Cut(c.job.LastErr, backIn)
-	w := &Waits{For: waitsFor(c.now, JobPutOff, c.job.LastErr, c.n, c.pauses), Until: c.job.NextProcessAt.UTC()}
-	if !c.job.LastFailedAt.IsZero() {
-		w.Since = c.job.LastFailedAt.UTC()
+	w := &Waits{For: waitsFor(c.now, queue.JobPutOff, c.job.Why, c.n, c.pauses), Until: c.job.Due.UTC()}
+	if !c.job.Back.IsZero() {
+		w.Since = c.job.Back.UTC()
 	}
 	switch w.For {
 	case ForLimit:
@@ -243,22 +231,22 @@ func (c *circumstances) returned() *Waits {
 	case ForAttempt:
 		w.Reason = c.record.Error
 	case ForProvider:
-		w.Reason, w.Since = why, time.Time{} // since when is not known
+		w.Reason, w.Since = c.job.Why, time.Time{} // since when is not known
 		if open := c.open(); len(open) == 1 {
 			w.Platform = open[0]
 		}
-		if why == "" {
+		if c.job.Why == "" {
 			w.Reason = whyBusy
 		}
 	case ForLimiter:
-		w.Reason = why
+		w.Reason = c.job.Why
 		for _, worker := range c.workers {
 			if away := worker.Limits; !away.Since.IsZero() && (w.Since.IsZero() || away.Since.Before(w.Since)) {
 				w.Since, w.Reason = away.Since, away.Cause
 			}
 		}
 	case ForTimeline, ForRedis, ForMachine, ForRecovery:
-		w.Reason = why
+		w.Reason = c.job.Why
 	}
 	return w
 }
@@ -281,7 +269,7 @@ func limitWords(scope, rule string) string {
 func (c *circumstances) inHand() *Waits {
 	began := c.due()
 	switch {
-	case c.job.IsOrphaned || len(c.workers) == 0:
+	case c.job.Orphaned || len(c.workers) == 0:
 		return &Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: began}
 	case c.slot != nil && c.slot.Slot.After(c.now):
 		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitWords(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A handler takes each notification along the pipeline.
@@ -22,13 +21,13 @@ type handler struct {
 	holds      *Holds
 	deadTokens *push.DeadTokens
 	control    *Control
-	puller     *puller
+	queue      *queue.Server
 	asks       asks
 	unrecorded unrecorded
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
 	overtaken  overtaken
-	unacquired atomic.Int64 // when it was told last that a user's limits cannot be checked
+	unacquired rarely // that a user's limits cannot be checked
 
 	holding   atomic.Pointer[holdings] // what operators have paused
 	turns     comebacks                // of what they hold
@@ -47,22 +46,22 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix), holds: NewHolds(o.Queue, o.Prefix),
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
-		puller:     newPuller(o.Queue, o.Records, routes, o.RedisLog),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
-	h.puller.aside = h.keepAside
+	h.queue = queue.NewServer(queue.Config{
+		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
+		Stalled: routes.stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
+	})
 	h.holding.Store(&holdings{})
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
 }
 
-// ProcessTask implements asynq.Handler. A nil error ends the job; a comeback
-// returns it to the queue.
-func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
-	growStack()
-	d, err := h.decode(ctx, task)
+// Handle implements queue.Handler.
+func (h *handler) Handle(ctx context.Context, job queue.Job) error {
+	d, err := h.decode(ctx, &job)
 	if err != nil {
-		return h.setAside(ctx, task, err)
+		return h.setAside(ctx, &job, err)
 	}
 	if ended, err := h.resume(ctx, d); ended || err != nil {
 		return orLater(err)
@@ -79,7 +78,7 @@ func (h *handler) ProcessTask(ctx context.Context, task *asynq.Task) error {
 		return h.end(ctx, d, push.Superseded, "a newer one has the same collapse key")
 	}
 	if left := time.Until(d.NotBefore); left > h.MaxWait || left > 0 && h.full() {
-		return putOff(left)
+		return queue.SnoozeUntil(whyDeferred, left)
 	} else if err := h.waitOut(ctx, left); err != nil {
 		return later(err)
 	}
@@ -104,7 +103,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d, d.taken())
-		return true, cmp.Or(h.turnedAway(d, time.Now()), error(busy(busyDelay)))
+		return true, cmp.Or(h.turnedAway(d, time.Now()), error(queue.Snooze(whyBusy, busyDelay)))
 	case err != nil:
 		return true, later(err)
 	case decision.Status == throttle.Refused:

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // holdings are the holds in force, by selector.
@@ -193,8 +192,12 @@ func (h *handler) releaseAll(ctx context.Context, selector string) error {
 		}
 		var awake []string
 		for queue, jobs := range byQueue {
-			ids, err := h.wakeHeld(ctx, queue, jobs)
-			if awake = append(awake, ids...); err != nil {
+			ids := make([]string, len(jobs))
+			for i, job := range jobs {
+				ids[i] = job.id
+			}
+			inHand, err := h.control.inspector.WakeAll(ctx, queue, ids)
+			if awake = append(awake, inHand...); err != nil {
 				return err
 			}
 		}
@@ -213,42 +216,13 @@ func (h *handler) releaseAll(ctx context.Context, selector string) error {
 // drained waits until the queue is short, for a while at most.
 func (h *handler) drained(ctx context.Context, queue string) error {
 	for range releasePauses {
-		pending, err := h.Queue.LLen(ctx, push.QueueKey(queue, "pending")).Result()
+		pending, err := h.control.inspector.Due(ctx, queue)
 		if err != nil || pending < pendingMost {
 			return err
 		}
-		if err := sleep(ctx, releasePause); err != nil {
+		if err := clock.Sleep(ctx, releasePause); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// wakeScript moves jobs that wait for another visit to the end of the queue. It
-// answers those that a worker has in hand.
-//
-// KEYS  retry, pending
-// ARGV  prefix of the tasks' keys, IDs
-var wakeScript = redis.NewScript(`
-local awake = {}
-for i = 2, #ARGV do
-  local key = ARGV[1] .. ARGV[i]
-  if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
-    redis.call('LPUSH', KEYS[2], ARGV[i])
-    redis.pcall('HSET', key, 'state', 'pending')
-  elseif redis.pcall('HGET', key, 'state') == 'active' then
-    awake[#awake + 1] = ARGV[i]
-  end
-end
-return awake
-`)
-
-// wakeHeld has jobs of a queue come back, and answers the IDs of those that are on
-// their way to it.
-func (h *handler) wakeHeld(ctx context.Context, queue string, jobs []heldJob) (awake []string, err error) {
-	args := []any{push.QueueKey(queue, "t:")}
-	for _, job := range jobs {
-		args = append(args, job.id)
-	}
-	return wakeScript.Run(ctx, h.Queue, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending")}, args...).StringSlice()
 }

@@ -1,14 +1,11 @@
 package worker
 
 import (
-	"context"
-	"errors"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A reply is an error that Redis answers.
@@ -18,52 +15,6 @@ func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
 const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
-
-// Redis writes again when it does, not when it is not heard of.
-func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
-	t.Parallel()
-	timeout := errors.New("i/o timeout")
-	pending := push.QueueKey("q", "pending")
-	failing := func(errs ...error) func() error {
-		return func() error {
-			err := errs[0]
-			errs = append(errs[1:], err)
-			return err
-		}
-	}
-	for name, c := range map[string]struct {
-		begins func(r *refusals)
-		goesOn func(r *refusals)
-	}{
-		"a pull is not answered": {
-			func(r *refusals) { r.pulled(pending, outOfMemory) },
-			func(r *refusals) { r.pulled(pending, timeout); r.pulled(pending, context.Canceled) },
-		},
-		"an end is given up": {
-			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory)) },
-			func(r *refusals) { r.pulled(pending, timeout) },
-		},
-		"an end is not answered": {
-			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory, timeout)) },
-			func(r *refusals) { r.pulled(pending, timeout) },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var log strings.Builder
-			r := &refusals{log: slog.New(slog.NewTextHandler(&log, nil))}
-			c.begins(r)
-			c.goesOn(r)
-			if !r.held("q") || r.recording() || strings.Contains(log.String(), "writes again") {
-				t.Errorf("held %t, recording %t, log:\n%s", r.held("q"), r.recording(), &log)
-			}
-			r.pulled(pending, nil)
-			if r.held("q") || strings.Count(log.String(), "refuses to write") != 1 || strings.Count(log.String(), "writes again") != 1 {
-				t.Errorf("held %t, log:\n%s", r.held("q"), &log)
-			}
-		})
-	}
-}
 
 // What is not sent since it could not be recorded says so, and blames no provider.
 func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
@@ -80,13 +31,13 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 		"not written":          {true, nil, ForRedis},
 		"busy and not written": {true, []*gate{full}, ForRedis},
 	} {
-		h := &handler{puller: &puller{refusals: refusals{log: slog.New(slog.DiscardHandler)}}}
+		h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
 		if c.refused {
-			h.puller.refusals.ended(1, outOfMemory)
+			_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 		}
 		var got Cause
 		if err := h.turnedAway(&delivery{queue: "q", gates: c.gates}, time.Now()); err != nil {
-			got = returnedFor(err.Error())
+			got = returnedFor(queue.Why(err.Error()))
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // hold marks the targets whose route is closed, by trouble or by an operator,
@@ -33,7 +35,7 @@ func (h *handler) hold(d *delivery) bool {
 // the next one is likely to stand back too.
 func (h *handler) standBack(ctx context.Context, d *delivery) error {
 	h.remember(ctx, d, h.freeSlot(ctx, d, d.taken()))
-	return paused(h.heldFor(d))
+	return queue.Snooze(whyPaused, h.heldFor(d))
 }
 
 // heldFor is how long the delivery waits for the first of its closed routes.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // While a provider is stuck, most of what is pulled may be for it. Each such job
@@ -20,9 +21,6 @@ const (
 	// parkGap lies between the ends of two jobs' parking, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
 	parkGap = 100 * time.Microsecond
-	// parkRounds is how many scripts one pull runs that find nothing but what is
-	// parked.
-	parkRounds = 8
 )
 
 // parkUntil is until when what is for the gate stays on the queue; zero when it
@@ -45,18 +43,14 @@ func (g *gate) parkedTo(until time.Time, n int64) {
 	g.parked.Store(until.Add(time.Duration(n) * parkGap).UnixNano())
 }
 
-// A stalled gate is one whose jobs stay on the queue until then.
-type stalled struct {
-	*gate
-	mark  string // that its jobs have
-	until time.Time
-}
-
-func (r routes) stalled(now time.Time) (all []stalled) {
+// stalled are the gates whose jobs stay on the queue.
+func (r routes) stalled(now time.Time) (all []queue.Stalled) {
 	for name, app := range r {
 		for platform, route := range app {
 			if until := route.gate.parkUntil(now); !until.IsZero() {
-				all = append(all, stalled{route.gate, push.OnlyMark(name, platform), until})
+				all = append(all, queue.Stalled{
+					Mark: push.OnlyMark(name, platform), Until: until, Skipped: func(n int64) { route.gate.parkedTo(until, n) },
+				})
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A passLock has one worker at a time look through all who wait, and tells the
@@ -56,7 +58,7 @@ func (l passLock) hold(ctx context.Context, f func(context.Context) error) error
 		if got {
 			break
 		}
-		if err := sleep(ctx, passAsk); err != nil {
+		if err := clock.Sleep(ctx, passAsk); err != nil {
 			return err
 		}
 	}
@@ -64,7 +66,7 @@ func (l passLock) hold(ctx context.Context, f func(context.Context) error) error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleep(ctx, passRenew) == nil {
+		for clock.Sleep(ctx, passRenew) == nil {
 			if n, err := passScript.Run(ctx, l.client, []string{l.key}, owner, passHeld.Milliseconds()).Int(); err != nil || n == 0 {
 				cancel(errPassLost)
 				return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // times are how long things take that tests have no time for.
@@ -258,10 +259,10 @@ func (h *handler) tellUnread(ctx context.Context, fields []string) {
 // outOfStep reports whether this machine's clock is not Redis's, so that
 // providers may refuse what is signed here.
 func (h *handler) outOfStep() bool {
-	if time.Duration(h.pauses.ahead.Load()).Abs() > clockLimit {
+	if time.Duration(h.pauses.ahead.Load()).Abs() > clock.Limit {
 		return true
 	}
-	return h.ClockOffset != nil && h.ClockOffset().Abs() > clockLimit
+	return h.ClockOffset != nil && h.ClockOffset().Abs() > clock.Limit
 }
 
 // keep has every route in the state that the list, asked for at that instant, says.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 const (
@@ -150,7 +151,7 @@ func run(ctx context.Context, log *slog.Logger, news chan struct{}, retune func(
 		case <-ctx.Done():
 			return
 		}
-		if sleep(ctx, settling) != nil {
+		if clock.Sleep(ctx, settling) != nil {
 			return
 		}
 		err := retune(ctx)
@@ -162,7 +163,7 @@ func run(ctx context.Context, log *slog.Logger, news chan struct{}, retune func(
 		}
 		failing = err != nil
 		if failing {
-			if sleep(ctx, retuneAgain) != nil {
+			if clock.Sleep(ctx, retuneAgain) != nil {
 				return
 			}
 			signal(news)
@@ -228,7 +229,7 @@ func (t *retuner) pass(ctx context.Context, scope string, since time.Time) error
 	if t.Waiting == nil {
 		return nil
 	}
-	if err := sleep(ctx, since.Add(everywhere).Sub(t.Limits.Now())); err != nil {
+	if err := clock.Sleep(ctx, since.Add(everywhere).Sub(t.Limits.Now())); err != nil {
 		return err
 	}
 	return t.lock.hold(ctx, func(ctx context.Context) error {
@@ -267,7 +268,7 @@ func (t *retuner) lookThrough(ctx context.Context, scope string) error {
 			failed = true
 			t.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a user who waits does not come forward", slog.String("app", app), slog.Any("error", err))
 		}
-		return sleep(ctx, retunePause)
+		return clock.Sleep(ctx, retunePause)
 	}
 	err := t.Waiting(ctx, scope, one)
 	t.control.wakeAll(ctx, moved)

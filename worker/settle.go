@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // An outcome is what is known of one target.
@@ -179,6 +180,13 @@ func backoffAfter(attempts int) time.Duration {
 	return d
 }
 
+// unsettled is a new visit, after that many others, because what was sent is not
+// recorded. It counts on asynq's side: the next visit looks at the record before
+// anything is sent.
+func unsettled(cause error, visits int) error {
+	return queue.Retry("not recorded: "+cause.Error(), max(queue.Again, backoffAfter(visits)))
+}
+
 // settle ends the delivery after an attempt, or has it come back for another.
 func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if !d.attempted() {
@@ -221,7 +229,7 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 			c.delay = max(c.delay, min(left, longestHold))
 		}
 	}
-	return again(c.delay)
+	return queue.Retry(whyAgain, c.delay)
 }
 
 // note notes the attempt in the record. It answers false when another worker has
@@ -283,7 +291,7 @@ func (d *delivery) unreported() []push.TargetOutcome {
 // finish settles the notification, once.
 func (h *handler) finish(ctx context.Context, d *delivery, c conclusion) error {
 	h.traceEnd(ctx, c.state)
-	if c.state == push.Delivered && d.plain() && h.puller.settle(d.ID, d.told()) {
+	if c.state == push.Delivered && d.plain() && h.queue.Settle(d.ID, d.told()) {
 		h.ended(ctx, d, c.state)
 		return nil
 	}
@@ -369,5 +377,5 @@ func (d *delivery) told() []push.TargetOutcome {
 
 // persist repeats a write that failed for a while.
 func (h *handler) persist(ctx context.Context, write func() error) error {
-	return h.puller.refusals.persist(ctx, 10*time.Second, write)
+	return h.queue.Persist(ctx, 10*time.Second, write)
 }

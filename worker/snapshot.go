@@ -163,7 +163,7 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 		told = err != nil
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.Background(), putBackTimeout)
+			last, cancel := context.WithTimeout(context.Background(), lastWord)
 			defer cancel()
 			_ = w.leave(last, 0) // it is forgotten in some seconds anyway
 			return
@@ -171,6 +171,9 @@ func (w *Worker) leaveSnapshots(ctx context.Context) {
 		}
 	}
 }
+
+// lastWord is how long it takes at most to tell that the worker has stopped.
+const lastWord = 3 * time.Second
 
 func (w *Worker) leave(ctx context.Context, life time.Duration) error {
 	var text []byte

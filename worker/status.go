@@ -101,4 +101,4 @@ func (w *Worker) Holds() int {
 
 // Pulls reports whether the lanes get an answer when they ask Redis for jobs,
 // which takes more than that it answers: rights, a primary, its scripts.
-func (w *Worker) Pulls() bool { return !w.h.puller.failed.Load() }
+func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }

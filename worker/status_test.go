@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 func route(t *testing.T, w *worker.Worker, app string, platform push.Platform) worker.RouteStatus {
@@ -83,13 +84,13 @@ func TestBacklogAndAges(t *testing.T) {
 		later := to("later")
 		later.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(later)
-		jobs := func() map[worker.JobState]int64 {
-			all, err := worker.ReadJobs(t.Context(), r.client)
+		jobs := func() map[queue.JobState]int64 {
+			all, err := queue.ReadJobs(t.Context(), r.client)
 			must(t, err)
 			return all["pushpace-default"]
 		}
-		wait(t, func() bool { return jobs()[worker.JobPutOff] == 1 && jobs()[worker.JobScheduled] == 1 })
-		if got := jobs(); got[worker.JobPending] != 0 || got[worker.JobActive] != 0 || got[worker.JobArchived] != 0 {
+		wait(t, func() bool { return jobs()[queue.JobPutOff] == 1 && jobs()[queue.JobScheduled] == 1 })
+		if got := jobs(); got[queue.JobPending] != 0 || got[queue.JobActive] != 0 || got[queue.JobArchived] != 0 {
 			t.Errorf("%v", got)
 		}
 		counts, err := r.records.Counts(t.Context())

@@ -9,35 +9,31 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // decode reads the job.
-func (h *handler) decode(ctx context.Context, task *asynq.Task) (*delivery, error) {
-	id, _ := asynq.GetTaskID(ctx)
-	visit := h.puller.visits.take(id)
-	if task.Type() != push.TaskType {
+func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error) {
+	if job.Type != push.TaskType {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
 	}
-	job, err := push.Decode(task.Payload())
+	decoded, err := push.Decode(job.Payload)
 	if err != nil {
 		return nil, err
 	}
-	if id != job.Notification.ID {
+	if job.ID != decoded.Notification.ID {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
-	visits, _ := asynq.GetRetryCount(ctx)
-	queue, _ := asynq.GetQueueName(ctx)
 	d := &delivery{
-		Notification: job.Notification, accepted: job.AcceptedAt, back: visit.back, job: task.Payload(), queue: queue, visits: visits,
-		replay:   job.Replay || visit.foreign, // whoever put it there may not have looked whether it is known
-		outcomes: make([]outcome, len(job.Notification.Targets)),
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, job: job.Payload, queue: job.Queue, visits: job.Retries,
+		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
+		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 	}
-	if visit.back.IsZero() {
+	if job.Back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
 	h.traceDelivery(ctx, d)
@@ -55,23 +51,20 @@ func (d *delivery) waited(now time.Time) time.Duration {
 }
 
 // setAside keeps a job that is no notification as a dead letter.
-func (h *handler) setAside(ctx context.Context, task *asynq.Task, cause error) error {
+func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) error {
 	reason := string(push.MalformedNotification)
 	var malformed *push.MalformedError
 	if errors.As(cause, &malformed) {
 		reason = string(malformed.Reason)
 	}
-	id, _ := asynq.GetTaskID(ctx)
-	queue, _ := asynq.GetQueueName(ctx)
-	visits, _ := asynq.GetRetryCount(ctx)
 	letter := &push.Letter{
-		ID: id, State: push.Malformed, Reason: reason, Attempts: visits, Error: cause.Error(),
-		At: time.Now().UTC(), Queue: queue, Job: task.Payload(),
+		ID: job.ID, State: push.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
+		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
 	if err := h.Records.SetAside(ctx, letter); err != nil {
 		return later(err)
 	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue), slog.String("reason", reason))
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.ID), slog.String("queue", job.Queue), slog.String("reason", reason))
 	h.Observer.Ended(letter.State)
 	h.traceEnd(ctx, letter.State)
 	return nil
@@ -83,7 +76,7 @@ func (h *handler) resume(ctx context.Context, d *delivery) (done bool, err error
 	if d.visits == 0 && !d.replay {
 		return false, nil
 	}
-	if h.puller.delivers(d.ID) {
+	if h.queue.Settling(d.ID) {
 		return true, nil // it is settled when asynq is done with this job
 	}
 	if h.unrecorded.take(d) {
@@ -165,7 +158,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		scopes = now
 		// with the place kept, if it may go now
 		decision, err = h.acquire(ctx, d)
-		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && sleep(ctx, decision.Left) == nil {
+		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
 			h.paced(decision, 0)
 			return decision, nil
 		}
@@ -304,7 +297,7 @@ func (h *handler) deferUntil(ctx context.Context, d *delivery, decision throttle
 	if err != nil {
 		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
 	}
-	return putOff(decision.Left)
+	return queue.SnoozeUntil(whyDeferred, decision.Left)
 }
 
 // waitOut waits in the process, where so many may wait at once.
@@ -314,29 +307,29 @@ func (h *handler) waitOut(ctx context.Context, left time.Duration) error {
 	}
 	h.waiting.Add(1)
 	defer h.waiting.Add(-1)
-	return sleep(ctx, left)
+	return clock.Sleep(ctx, left)
 }
 
 // full reports whether nothing more should wait in the process.
 func (h *handler) full() bool { return h.waiting.Load() >= int64(h.MaxWaiting) }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
+// later is a new visit because something of ours is away.
+func later(cause error) error { return queue.Snooze(cause.Error(), queue.Again) }
+
+// turnedAway is why the delivery is not to be sent now; nil when it may be.
+func (h *handler) turnedAway(d *delivery, now time.Time) error {
+	if h.queue.Refused(d.queue) {
+		return queue.Snooze(whyUnwritten, busyDelay)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if delay := d.busy(now); delay > 0 {
+		return queue.Snooze(whyBusy, delay)
 	}
+	return nil
 }
 
 // orLater is the error as a reason to come back.
 func orLater(err error) error {
-	if err == nil || errors.As(err, new(*comeback)) {
+	if err == nil || errors.As(err, new(*queue.Return)) {
 		return err
 	}
 	return later(err)

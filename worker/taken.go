@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 const (
@@ -19,19 +20,12 @@ const (
 // producers, who know no limits, and by those who crashed in between. It counts
 // their ends, and those of what operators have cancelled.
 func (h *handler) freeTaken(ctx context.Context) {
-	ticker := time.NewTicker(freeEvery)
-	defer ticker.Stop()
-	for told := new(said); ; {
-		err := h.freeAbandoned(ctx)
-		if err != nil && ctx.Err() == nil && told.first("slots", time.Now()) {
+	var logged rarely
+	clock.Every(ctx, freeEvery, func() {
+		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil && logged.due(time.Now()) {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	})
 }
 
 // freeAbandoned gives back what it can, and answers the first of the errors: one

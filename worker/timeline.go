@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Timeline is what is known of one user of an app: each limit's window, what
@@ -93,7 +92,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		record, job, err := c.look(ctx, w.ID)
 		if errors.Is(err, push.ErrUnknownID) {
 			if w.inHand { // a long ID, of which there is a digest
-				w.State, w.Job = push.Waiting, asynq.TaskStateActive.String()
+				w.State, w.Job = push.Waiting, queue.Active
 			}
 			continue
 		}
@@ -102,7 +101,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		}
 		w.State = record.State
 		if job != nil {
-			w.Job = job.State.String()
+			w.Job = job.State
 		}
 		if w.Rule == "" && record.Scope == w.Scope {
 			w.Rule = record.Rule // as it was when it was put off

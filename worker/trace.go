@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -14,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A visit of a notification is one span, "handle", of the trace that its task's
@@ -25,23 +25,23 @@ import (
 type traced struct{ *handler }
 
 // processor is what the lanes call: the handler itself when nothing is traced.
-func (h *handler) processor() asynq.Handler {
+func (h *handler) processor() queue.Handler {
 	if h.Tracer == nil {
 		return h
 	}
 	return traced{h}
 }
 
-// ProcessTask implements asynq.Handler.
-func (t traced) ProcessTask(ctx context.Context, task *asynq.Task) error {
-	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(task.Headers()))
+// Handle implements queue.Handler.
+func (t traced) Handle(ctx context.Context, job queue.Job) error {
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(job.Headers))
 	producer := ctx
 	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
-	err := t.handler.ProcessTask(context.WithValue(ctx, producerKey{}, producer), task)
-	if c := (*comeback)(nil); errors.As(err, &c) {
-		span.SetAttributes(attribute.Float64("pushpace.back_after_s", c.after.Seconds()))
-		if c.failed {
+	err := t.handler.Handle(context.WithValue(ctx, producerKey{}, producer), job)
+	if back := (*queue.Return)(nil); errors.As(err, &back) {
+		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
+		if back.Failed {
 			span.SetStatus(codes.Error, "it is to be repeated")
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // unrecorded are notifications that this process has sent, and whose outcomes it
-// could not record. A comeback records them, and sends nothing. The zero value is
+// could not record. A later visit records them, and sends nothing. The zero value is
 // ready to use.
 type unrecorded struct {
 	mu     sync.Mutex
@@ -75,9 +77,9 @@ func (u *unrecorded) take(d *delivery) bool {
 func (h *handler) recordAgain(ctx context.Context, d *delivery) error {
 	h.route(d)
 	err := h.record(ctx, d)
-	var c *comeback
-	if errors.As(err, &c) && !h.unrecorded.has(d.ID) {
-		c.failed = false
+	var back *queue.Return
+	if errors.As(err, &back) && !h.unrecorded.has(d.ID) {
+		back.Failed = false
 	}
 	return err
 }

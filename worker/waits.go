@@ -2,9 +2,10 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
+
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Share is how many notifications wait for one cause.
@@ -23,7 +24,7 @@ type Share struct {
 // more. It takes a few round trips and a few steps for each job drawn, however
 // many there are.
 func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
-	sizes, err := ReadJobs(ctx, c.queue)
+	sizes, err := queue.ReadJobs(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
@@ -32,20 +33,16 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		return nil, err
 	}
 	shares := map[Cause]*Share{}
-	for _, at := range spots {
-		size := sizes[at.queue][at.state]
+	for _, at := range queue.Spots {
+		size := sizes[at.Queue][at.State]
 		if size == 0 {
 			continue
 		}
-		jobs, err := c.draw(ctx, at, size, sample)
+		jobs, err := c.inspector.Sample(ctx, at, size, sample)
 		if err != nil {
 			return nil, err
 		}
-		drawn, err := c.read(ctx, at, jobs, Selection{}, pauses)
-		if err != nil {
-			return nil, err
-		}
-		for cause, one := range sharesOf(at.state, size, drawn) {
+		for cause, one := range sharesOf(at.State, size, classify(at, jobs, Selection{}, pauses)) {
 			shares[cause] = shares[cause].plus(one)
 		}
 	}
@@ -79,14 +76,14 @@ func earlier(a, b time.Time) time.Time {
 
 // sharesOf tells what so many jobs of a state wait for by those that were drawn.
 // In the states that have one cause, the count is the state's.
-func sharesOf(state JobState, size int64, drawn []Queued) map[Cause]Share {
+func sharesOf(state queue.JobState, size int64, drawn []Queued) map[Cause]Share {
 	shares := map[Cause]Share{}
 	for _, q := range drawn {
 		s := shares[q.For]
 		s.For, s.Count, s.Oldest = q.For, s.Count+1, earlier(s.Oldest, q.Accepted)
 		shares[q.For] = s
 	}
-	if state != JobPutOff {
+	if state != queue.JobPutOff {
 		cause := waitsFor(time.Time{}, state, "", nil, nil)
 		return map[Cause]Share{cause: {For: cause, Count: size, Oldest: shares[cause].Oldest}}
 	}
@@ -97,25 +94,4 @@ func sharesOf(state JobState, size int64, drawn []Queued) map[Cause]Share {
 		}
 	}
 	return shares
-}
-
-// draw answers so many of a spot's jobs: of those that are due, the ones that
-// came first.
-func (c *Control) draw(ctx context.Context, at spot, size int64, sample int) (jobs []found, err error) {
-	var ids []string
-	switch {
-	case at.state == JobPending || at.state == JobActive:
-		ids, err = c.queue.LRange(ctx, at.key(), int64(-sample), -1).Result()
-	case size <= int64(sample):
-		ids, err = c.queue.ZRange(ctx, at.key(), 0, -1).Result()
-	default:
-		ids, err = c.queue.ZRandMember(ctx, at.key(), sample).Result()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("draw of what waits: %w", err)
-	}
-	for _, id := range ids {
-		jobs = append(jobs, found{id: id})
-	}
-	return jobs, nil
 }

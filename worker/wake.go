@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // Of the bookings that a call has moved, the first wakeMost are woken for, and
@@ -80,7 +81,7 @@ func (c *Control) wakeAll(ctx context.Context, moved []throttle.Booking) {
 // and how far the new slot is.
 func (c *Control) wake(ctx context.Context, moved []throttle.Booking, worth func(gain, left time.Duration) bool) {
 	for try := range wakeTries {
-		if try > 0 && sleep(ctx, wakePause) != nil {
+		if try > 0 && clock.Sleep(ctx, wakePause) != nil {
 			return
 		}
 		var awake []throttle.Booking
@@ -107,5 +108,5 @@ func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(ga
 	if !worth(record.Until.Sub(b.Slot), time.Until(b.Slot)) {
 		return true
 	}
-	return c.inspector.RunTask(record.Queue, b.ID) == nil
+	return c.inspector.Wake(record.Queue, b.ID)
 }

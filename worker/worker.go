@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // Options say what a Worker works with. Queue, Limiter, Limits, Senders and
@@ -121,8 +121,7 @@ func orDefault[T comparable](v *T, otherwise T) {
 
 // A Worker works off the queues.
 type Worker struct {
-	lanes []*asynq.Server
-	h     *handler
+	h *handler
 	// self is what does not change of the worker's snapshots.
 	self     Snapshot
 	draining atomic.Bool
@@ -136,10 +135,6 @@ func New(o Options) (*Worker, error) {
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o), self: identify(&o)}
 	w.h.pauses.host = w.self.Host
-	told := new(said)
-	for i := range o.Lanes {
-		w.lanes = append(w.lanes, newLane(w.h.stopping, &o, w.h.puller, told, i))
-	}
 	return w, nil
 }
 
@@ -153,15 +148,10 @@ func (w *Worker) Start() error {
 			return err
 		}
 	}
-	for i, lane := range w.lanes {
-		if err := lane.Start(w.h.processor()); err != nil {
-			for _, started := range w.lanes[:i] {
-				started.Shutdown()
-			}
-			return err
-		}
+	if err := w.h.queue.Start(w.h.stopping, w.h.processor()); err != nil {
+		return err
 	}
-	w.h.side.Go(func() { w.h.sweep(w.h.stopping) })
+	w.h.side.Go(func() { w.h.queue.Sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
 	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
 	w.h.side.Go(func() { w.h.tellTroubles(w.h.stopping) })
@@ -169,7 +159,9 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
 	w.h.followLimits()
 	w.h.startWebhooks()
-	w.h.side.Go(func() { w.h.watchClock(w.h.stopping) })
+	if w.h.ClockOffset != nil {
+		w.h.side.Go(func() { clock.Watch(w.h.stopping, w.h.Log, w.h.ClockOffset) })
+	}
 	w.h.side.Go(func() { w.leaveSnapshots(w.h.stopping) })
 	return nil
 }
@@ -180,24 +172,16 @@ func (w *Worker) Shutdown() {
 	defer w.h.side.Wait()
 	defer w.h.stop()
 	w.draining.Store(true)
-	for _, lane := range w.lanes {
-		lane.Stop()
-	}
-	done := make(chan struct{}, len(w.lanes))
-	for _, lane := range w.lanes {
-		go func() {
-			lane.Shutdown()
-			done <- struct{}{}
-		}()
-	}
-	for range w.lanes {
-		<-done
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
-	defer cancel()
-	if err := w.h.puller.putBack(ctx); err != nil {
-		w.h.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "error", err)
-	}
+	w.h.queue.Shutdown()
 }
 
-const putBackTimeout = 3 * time.Second
+// handlers is how many jobs a process has in hand at most: so many that those
+// of slow providers, each before its own gate, leave places for the others.
+func (o *Options) handlers() int {
+	const most = 8192
+	routes := 1
+	for _, platforms := range o.Senders {
+		routes += len(platforms)
+	}
+	return min(most, routes*(o.Concurrency+gateWaiting)+o.MaxWaiting)
+}

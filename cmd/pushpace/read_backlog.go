@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // readBacklog reads what Redis holds. Its error is that of the sums and queues; of
@@ -18,7 +19,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	if b.Counts, err = s.records.Counts(ctx); err != nil {
 		return b, err
 	}
-	if b.Jobs, err = worker.ReadJobs(ctx, s.queue); err != nil {
+	if b.Jobs, err = queue.ReadJobs(ctx, s.queue); err != nil {
 		return b, err
 	}
 	var reads sync.WaitGroup

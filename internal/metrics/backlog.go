@@ -10,12 +10,13 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A Backlog is what Redis holds, of all processes together.
 type Backlog struct {
 	Counts push.Counts
-	Jobs   map[string]map[worker.JobState]int64 // by queue
+	Jobs   map[string]map[queue.JobState]int64 // by queue
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not
 	// there.

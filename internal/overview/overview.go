@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // An Overview is how everything is.
@@ -35,8 +36,8 @@ type Overview struct {
 
 // A Queue is how many jobs one of asynq's queues has.
 type Queue struct {
-	Name string                    `json:"queue"`
-	Jobs map[worker.JobState]int64 `json:"jobs"`
+	Name string                   `json:"queue"`
+	Jobs map[queue.JobState]int64 `json:"jobs"`
 }
 
 // Letters are the dead letters by their reason: of the LookedAt first ones that
@@ -84,7 +85,7 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 	if o.Waits, err = r.Control.Waits(ctx, sample); err != nil {
 		return nil, err
 	}
-	jobs, err := worker.ReadJobs(ctx, r.Queue)
+	jobs, err := queue.ReadJobs(ctx, r.Queue)
 	if err != nil {
 		return nil, err
 	}

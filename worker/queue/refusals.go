@@ -1,4 +1,4 @@
-package worker
+package queue
 
 import (
 	"context"
@@ -67,17 +67,6 @@ func (r *refusals) recording() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ends > 0
-}
-
-// turnedAway is why the delivery is not to be sent now; nil when it may be.
-func (h *handler) turnedAway(d *delivery, now time.Time) error {
-	if h.puller.refusals.held(d.queue) {
-		return unwritten(busyDelay)
-	}
-	if delay := d.busy(now); delay > 0 {
-		return busy(delay)
-	}
-	return nil
 }
 
 // pulled notes how a pull has gone, which begins with a write. One without an

@@ -1,4 +1,4 @@
-package worker
+package clock
 
 import (
 	"bytes"
@@ -16,15 +16,11 @@ func TestAClockOutOfStepIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var offset atomic.Int64
 		var log bytes.Buffer
-		h := &handler{Options: &Options{
-			ClockOffset: func() time.Duration { return time.Duration(offset.Load()) },
-			Log:         slog.New(slog.NewTextHandler(&log, nil)),
-		}}
 		ctx, stop := context.WithCancel(t.Context())
-		go h.watchClock(ctx)
+		go Watch(ctx, slog.New(slog.NewTextHandler(&log, nil)), func() time.Duration { return time.Duration(offset.Load()) })
 		for _, step := range []time.Duration{400 * time.Millisecond, -600 * time.Millisecond, -2 * time.Second, 0} {
 			offset.Store(int64(step))
-			time.Sleep(3 * clockEvery)
+			time.Sleep(3 * every)
 		}
 		stop()
 		synctest.Wait()

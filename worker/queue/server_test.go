@@ -1,4 +1,4 @@
-package worker
+package queue
 
 import (
 	"log/slog"
@@ -11,7 +11,7 @@ import (
 func TestLanesSayOnce(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	told := new(said)
+	told := new(once)
 	for lane := range 3 {
 		l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("lane", lane), told}
 		l.Error("Dequeue error: UNKNOWN: connection refused")
@@ -26,7 +26,7 @@ func TestLanesSayOnce(t *testing.T) {
 
 func TestSaidAgain(t *testing.T) {
 	t.Parallel()
-	told, now := new(said), time.Unix(1e9, 0)
+	told, now := new(once), time.Unix(1e9, 0)
 	for i, c := range []struct {
 		after time.Duration
 		want  bool

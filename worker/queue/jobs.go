@@ -1,4 +1,4 @@
-package worker
+package queue
 
 import (
 	"context"
@@ -46,15 +46,15 @@ func setSize(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCm
 // one step for Redis, however many there are.
 func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map[JobState]int64, error) {
 	pipe := client.Pipeline()
-	jobs := readJobs(ctx, pipe)
+	jobs := JobsOn(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("count the jobs: %w", err)
 	}
 	return jobs(), nil
 }
 
-// readJobs is ReadJobs on a pipe, whose answers are there when it was executed.
-func readJobs(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
+// JobsOn is ReadJobs on a pipe, whose answers are there when it was executed.
+func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range push.Queues() {
 		for _, s := range jobStates {

@@ -1,4 +1,4 @@
-package worker
+package queue
 
 import (
 	"testing"
@@ -45,26 +45,26 @@ func TestWentBack(t *testing.T) {
 
 // Every job is looked at: nothing is copied for it.
 func TestAFirstVisitAllocatesNothing(t *testing.T) {
-	job, v := &pulled{id: "n-1", message: message(0)}, new(visits)
+	job, v := &pulled{id: "n-1", message: message(0)}, new(arrivals)
 	if n := testing.AllocsPerRun(100, func() { _, _ = push.ReadEnvelope(job.message); v.note(job); v.take(job.id) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestVisits(t *testing.T) {
+func TestArrivals(t *testing.T) {
 	t.Parallel()
-	v := new(visits)
+	v := new(arrivals)
 	at := time.Unix(1700000000, 0)
 	v.note(&pulled{id: "first"})
 	v.note(&pulled{id: "back", back: at})
 	v.note(&pulled{id: "foreign", foreign: true})
-	if v.take("first") != (visit{}) || !v.take("back").back.Equal(at) || v.take("back") != (visit{}) || !v.take("foreign").foreign || len(v.known) != 0 {
+	if v.take("first") != (arrival{}) || !v.take("back").back.Equal(at) || v.take("back") != (arrival{}) || !v.take("foreign").foreign || len(v.known) != 0 {
 		t.Errorf("left: %v", v.known)
 	}
 }
 
-func BenchmarkVisit(b *testing.B) {
-	job, v := &pulled{id: "n-1", message: message(0)}, new(visits)
+func BenchmarkArrival(b *testing.B) {
+	job, v := &pulled{id: "n-1", message: message(0)}, new(arrivals)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = push.ReadEnvelope(job.message)

@@ -1,4 +1,4 @@
-package worker
+package queue
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestDoneTogether(t *testing.T) {
 		ctx := t.Context()
 		const queue, day, total = "asynq:{q}:", "asynq:{q}:processed:today", "asynq:{q}:processed"
 		ids := []string{"first"}
-		for i := range doneAtOnce {
+		for i := range batchMost {
 			ids = append(ids, fmt.Sprint(i))
 		}
 		const astray = "7" // not in hand
@@ -66,7 +66,7 @@ func TestDoneTogether(t *testing.T) {
 		shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Minute})
 		t.Cleanup(stop)
 		records := push.NewRecords(shared, "", 0)
-		groups := newDoneGroups(shared, records)
+		groups := newBatches(shared, records)
 		var all sync.WaitGroup
 		done := func(id string, inHand bool) {
 			all.Go(func() {
@@ -90,7 +90,7 @@ func TestDoneTogether(t *testing.T) {
 			}
 			return 0
 		}
-		for waiting() < doneAtOnce {
+		for waiting() < batchMost {
 			runtime.Gosched()
 		}
 		close(hook.goOn)
@@ -106,7 +106,7 @@ func TestDoneTogether(t *testing.T) {
 		processed, _ := client.Get(ctx, day).Int()
 		ever, _ := client.Get(ctx, total).Int()
 		counts, err := records.Counts(ctx)
-		if err != nil || left != 0 || processed != doneAtOnce || ever != doneAtOnce || counts.Ended[push.Delivered] != int64(len(ids)) || client.TTL(ctx, day).Val() <= 0 {
+		if err != nil || left != 0 || processed != batchMost || ever != batchMost || counts.Ended[push.Delivered] != int64(len(ids)) || client.TTL(ctx, day).Val() <= 0 {
 			t.Errorf("left %d, processed %d, ever %d, %+v (%v)", left, processed, ever, counts, err)
 		}
 	})

@@ -1,0 +1,63 @@
+// Package clock is how the worker's goroutines deal with time: they sleep and do
+// things every so often until they are stopped, and watch whether this machine's
+// clock goes with Redis's. The queue's delayed jobs are due by the workers' clocks,
+// slots by Redis's: the two have to be in step.
+package clock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Sleep waits for so long, or returns ctx's error when that ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Every calls f at once, and then once every interval until ctx ends.
+func Every(ctx context.Context, interval time.Duration, f func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		f()
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
+const (
+	// Limit is how far this machine's clock may be from Redis's before the operator
+	// is warned.
+	Limit = 500 * time.Millisecond
+	every = 10 * time.Second
+)
+
+// Watch warns when the clocks are out of step, and logs when they are back, until
+// ctx ends. offset returns how far Redis's clock is ahead.
+func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
+	off := false
+	Every(ctx, every, func() {
+		offset := offset()
+		if now := offset.Abs() > Limit; now != off {
+			off = now
+			level, words := slog.LevelInfo, "the clock is in step with Redis's again"
+			if off {
+				level, words = slog.LevelWarn, "the clock is out of step with Redis's: deferred notifications are early or late; keep it by NTP"
+			}
+			log.LogAttrs(ctx, level, words, slog.Duration("redis_ahead_by", offset))
+		}
+	})
+}

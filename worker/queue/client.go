@@ -1,0 +1,177 @@
+package queue
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A client is the Redis client of asynq's servers. It takes the place of some of
+// asynq's scripts, see scripts, and saves two kinds of round trips.
+//
+// asynq asks for each job by itself, queue by queue, the most urgent ones mostly
+// first, so that while one queue is busy the empty ones cost as much as it does.
+// Several jobs are pulled at once, and what was found empty is not asked again
+// for a moment.
+//
+// A notification that is delivered at its first attempt, as most are, is settled
+// in the step in which asynq is done with its job.
+//
+// What asynq could not read, or would lose, it never sees: see unfit.go.
+type client struct {
+	redis.UniversalClient
+	records     *push.Records
+	stalledNow  func(now time.Time) []Stalled
+	wasSetAside func(push.State)
+	log         *slog.Logger
+	redisLog    *slog.Logger
+	batches     *batches
+	oneStep     bool
+	failed      atomic.Bool // the last pull
+	stalled     atomic.Bool // something was, at the last pull
+	arrivals    arrivals
+	refusals    refusals
+
+	mu        sync.Mutex
+	empty     map[string]time.Time // by the key of what is pending: until when
+	ready     map[string][]pulled  // by the same: jobs that were pulled ahead
+	pruned    time.Time
+	delivered map[string]delivered // by ID: handled, and not settled yet
+}
+
+func newClient(c *Config) *client {
+	return &client{
+		UniversalClient: c.Client, records: c.Records, stalledNow: c.Stalled, wasSetAside: c.SetAside, log: c.Log, redisLog: c.RedisLog,
+		refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
+		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
+	}
+}
+
+// delivered is a notification that is to be settled with its job.
+type delivered struct {
+	outcomes []push.TargetOutcome
+	at       time.Time
+}
+
+// forgetAfter is when a delivered notification is forgotten of whose job, cut
+// off or taken over, asynq never says that it is done.
+const forgetAfter = 5 * time.Minute
+
+// settle takes over the settle of a notification that is delivered, and whose
+// job is done as soon as the handler returns. It reports whether it does.
+func (c *client) settle(id string, outcomes []push.TargetOutcome) bool {
+	if !c.oneStep {
+		return false
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.pruned) > forgetAfter {
+		c.pruned = now
+		maps.DeleteFunc(c.delivered, func(_ string, d delivered) bool { return now.Sub(d.at) > forgetAfter })
+	}
+	c.delivered[id] = delivered{outcomes, now}
+	return true
+}
+
+// settling reports whether this process has delivered the notification, and
+// its job is not done: what comes back is not to be sent again.
+func (c *client) settling(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.delivered[id]
+	if ok {
+		d.at = time.Now() // it may come again
+		c.delivered[id] = d
+	}
+	return ok
+}
+
+// EvalSha takes the place of asynq's scripts as the list of scripts says, and
+// refuses what is not in it.
+func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	switch sha {
+	case dequeueHash:
+		return c.dequeue(ctx, keys, args)
+	case doneHash:
+		return c.done(ctx, keys, args)
+	case retryHash:
+		return c.returnJob(ctx, keys, args)
+	case forwardHash:
+		return forwardScript.Run(ctx, c.UniversalClient, keys, args...)
+	case leasesHash:
+		return c.crashed(ctx, keys[0], args)
+	case requeueHash:
+		return c.cutOff(ctx, keys, args)
+	}
+	if scripts[sha] == "" {
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(push.UnknownScript(sha))
+		return cmd
+	}
+	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+}
+
+// done settles in the same step what waits for it.
+func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd {
+	id, _ := args[0].(string)
+	c.mu.Lock()
+	d, ours := c.delivered[id]
+	c.mu.Unlock()
+	if !ours {
+		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, doneHash, keys, args...) })
+	}
+	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
+		cmd := redis.NewCmd(ctx)
+		if err := c.batches.done(ctx, id, d.outcomes, c.stalled.Load(), keys, args); err != nil {
+			cmd.SetErr(err)
+		}
+		return cmd
+	})
+	if err := cmd.Err(); err == nil || notFound(err) {
+		c.mu.Lock()
+		delete(c.delivered, id)
+		c.mu.Unlock()
+	}
+	return cmd
+}
+
+// insist repeats what takes a job out of hand. asynq's own repetitions come with a
+// context that has ended, and never reach Redis.
+func (c *client) insist(ctx context.Context, f func(context.Context) *redis.Cmd) *redis.Cmd {
+	cmd := f(ctx)
+	if outOfHand(cmd) {
+		return cmd
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), insistFor)
+	defer cancel()
+	_ = c.refusals.persist(ctx, insistFor, func() error { // the error is the command's
+		if cmd = f(ctx); outOfHand(cmd) {
+			return nil
+		}
+		return cmd.Err()
+	})
+	return cmd
+}
+
+// outOfHand reports whether the job is, or another script is asked for.
+func outOfHand(cmd *redis.Cmd) bool {
+	err := cmd.Err()
+	return err == nil || notFound(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+// insistFor is how long: until another worker may have the job, whose lease
+// has been over for half a minute then.
+const insistFor = time.Minute
+
+// notFound reports whether the error is asynq's for a job that is not, or no
+// longer, in hand.
+func notFound(err error) bool { return strings.Contains(err.Error(), "NOT FOUND") }

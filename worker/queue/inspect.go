@@ -1,0 +1,106 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// queuesKey is asynq's set of the queues' names.
+const queuesKey = "asynq:queues"
+
+// An Inspector looks at the jobs on the queues. It is safe for concurrent use.
+type Inspector struct {
+	client redis.UniversalClient
+	asynq  *asynq.Inspector
+}
+
+// NewInspector returns an inspector on the client.
+func NewInspector(client redis.UniversalClient) *Inspector {
+	return &Inspector{client, asynq.NewInspectorFromRedisClient(client)}
+}
+
+// A Place is where asynq has a job.
+type Place struct {
+	// State is pending, active, scheduled, retry, or another of asynq's words.
+	State   string
+	Payload []byte
+	// Orphaned says that the worker is gone that had the job in hand.
+	Orphaned bool
+	// Why the job has returned to the queue last, and when; zero when it has not.
+	Why  string
+	Back time.Time
+	// Due is when it comes back; zero for one that is due.
+	Due time.Time
+}
+
+// Asynq's words for where a job is.
+const (
+	Pending   = "pending"
+	Active    = "active"
+	Scheduled = "scheduled"
+	Returned  = "retry"
+)
+
+// Find returns where a job is; nil when it is on no queue.
+func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
+	info, err := i.asynq.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
+		if err := i.client.SAdd(ctx, queuesKey, queue).Err(); err != nil {
+			return nil, fmt.Errorf("look for the job: %w", err)
+		}
+		info, err = i.asynq.GetTaskInfo(queue, id)
+	}
+	if errors.Is(err, asynq.ErrTaskNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for the job: %w", err)
+	}
+	return &Place{
+		State: info.State.String(), Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
+	}, nil
+}
+
+// Wake has a job come back now that waits for later, and reports whether it did.
+func (i *Inspector) Wake(queue, id string) bool { return i.asynq.RunTask(queue, id) == nil }
+
+// wakeScript moves jobs that wait for another visit to the end of the queue. It
+// returns those that a worker has in hand.
+//
+// KEYS  retry, pending
+// ARGV  prefix of the tasks' keys, IDs
+var wakeScript = redis.NewScript(`
+local awake = {}
+for i = 2, #ARGV do
+  local key = ARGV[1] .. ARGV[i]
+  if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+    redis.call('LPUSH', KEYS[2], ARGV[i])
+    redis.pcall('HSET', key, 'state', 'pending')
+  elseif redis.pcall('HGET', key, 'state') == 'active' then
+    awake[#awake + 1] = ARGV[i]
+  end
+end
+return awake
+`)
+
+// WakeAll has those of the jobs come back now that have returned to the queue, and
+// returns the IDs of those that are in a worker's hands still.
+func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (inHand []string, err error) {
+	args := []any{push.QueueKey(queue, "t:")}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return wakeScript.Run(ctx, i.client, []string{push.QueueKey(queue, Returned), push.QueueKey(queue, Pending)}, args...).StringSlice()
+}
+
+// Due is how many jobs of the queue are.
+func (i *Inspector) Due(ctx context.Context, queue string) (int64, error) {
+	return i.client.LLen(ctx, push.QueueKey(queue, Pending)).Result()
+}

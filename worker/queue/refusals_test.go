@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A reply is an error that Redis answers.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory'.")
+
+// Redis writes again when it does, not when it is not heard of.
+func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
+	t.Parallel()
+	timeout := errors.New("i/o timeout")
+	pending := push.QueueKey("q", "pending")
+	failing := func(errs ...error) func() error {
+		return func() error {
+			err := errs[0]
+			errs = append(errs[1:], err)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		begins func(r *refusals)
+		goesOn func(r *refusals)
+	}{
+		"a pull is not answered": {
+			func(r *refusals) { r.pulled(pending, outOfMemory) },
+			func(r *refusals) { r.pulled(pending, timeout); r.pulled(pending, context.Canceled) },
+		},
+		"an end is given up": {
+			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory)) },
+			func(r *refusals) { r.pulled(pending, timeout) },
+		},
+		"an end is not answered": {
+			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory, timeout)) },
+			func(r *refusals) { r.pulled(pending, timeout) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log strings.Builder
+			r := &refusals{log: slog.New(slog.NewTextHandler(&log, nil))}
+			c.begins(r)
+			c.goesOn(r)
+			if !r.held("q") || r.recording() || strings.Contains(log.String(), "writes again") {
+				t.Errorf("held %t, recording %t, log:\n%s", r.held("q"), r.recording(), &log)
+			}
+			r.pulled(pending, nil)
+			if r.held("q") || strings.Count(log.String(), "refuses to write") != 1 || strings.Count(log.String(), "writes again") != 1 {
+				t.Errorf("held %t, log:\n%s", r.held("q"), &log)
+			}
+		})
+	}
+}

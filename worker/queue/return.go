@@ -1,0 +1,61 @@
+package queue
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// A Return is the error by which a handler has its job return to the queue.
+type Return struct {
+	Why   string
+	After time.Duration
+	// Failed counts on asynq's side, which tells the next visit to look at the
+	// notification's record.
+	Failed bool
+}
+
+// Error is what asynq keeps in the job: Why reads it.
+func (r *Return) Error() string { return r.Why + backIn + r.After.String() }
+
+const backIn = ", back in "
+
+// Why returns why a job has returned, by the error that asynq has kept.
+func Why(kept string) string {
+	why, _, _ := strings.Cut(kept, backIn)
+	return why
+}
+
+// Snooze returns the job after so long. It is no failure and spends nothing.
+func Snooze(why string, after time.Duration) *Return { return &Return{Why: why, After: after} }
+
+// SnoozeUntil is Snooze for a job that is wanted in a worker's hands by the end of
+// the time left: asynq looks for delayed jobs only so often, and an idle lane for
+// those that are due. It floors the instant to whole seconds on top of it. What is
+// left then is waited for in the process.
+func SnoozeUntil(why string, left time.Duration) *Return { return Snooze(why, max(0, left-earliness)) }
+
+const earliness = pollDelayed + pollFresh + 50*time.Millisecond
+
+// Retry returns the job after so long for another attempt, and counts that.
+func Retry(why string, after time.Duration) *Return {
+	return &Return{Why: why, After: after, Failed: true}
+}
+
+// Again is after how long a job returns for a reason of ours that may pass.
+const Again = 2 * time.Second
+
+func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
+	var r *Return
+	if errors.As(err, &r) {
+		return r.After
+	}
+	return Again // a crashed worker's job, or a panic of ours
+}
+
+func isFailure(err error) bool {
+	var r *Return
+	return !errors.As(err, &r) || r.Failed
+}

@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Job is one that asynq has handed out.
+type Job struct {
+	ID, Queue, Type string
+	Payload         []byte
+	Headers         map[string]string
+	// Retries is how often asynq has counted a failure of the job: an attempt that
+	// is to be repeated, or a worker that crashed with it.
+	Retries int
+	// Back is when it went back to the queue last, in whole seconds; zero for one
+	// that comes for the first time.
+	Back time.Time
+	// Foreign says that no Producer of ours has put it there.
+	Foreign bool
+}
+
+// A Handler works off a job. A nil error ends the job; a Return brings it back.
+type Handler interface {
+	Handle(ctx context.Context, job Job) error
+}
+
+// Config says what a Server works with. All of it is required.
+type Config struct {
+	Client  redis.UniversalClient
+	Records *push.Records
+	// Lanes is how many of asynq's servers pull side by side, a job a round trip
+	// each, and Handlers how many jobs they have in hand at most.
+	Lanes, Handlers int
+	// ShutdownTimeout bounds the end of what is under way.
+	ShutdownTimeout time.Duration
+	// Stalled returns what nothing is to be pulled for.
+	Stalled func(now time.Time) []Stalled
+	// SetAside is told how a job ends that asynq never sees.
+	SetAside func(push.State)
+	Log      *slog.Logger
+	// RedisLog is told what fails for want of Redis.
+	RedisLog *slog.Logger
+}
+
+// A Server pulls jobs and has them handled.
+type Server struct {
+	config Config
+	client *client
+	lanes  []*asynq.Server
+}
+
+// NewServer returns a server that has not started yet.
+func NewServer(c Config) *Server { return &Server{config: c, client: newClient(&c)} }
+
+const (
+	// pollFresh is how often an idle lane looks for a job, on average.
+	pollFresh = 450 * time.Millisecond
+	// pollDelayed is how often the first lane looks for delayed jobs that are
+	// due: see earliness. The others' pollers are quiet.
+	pollDelayed = 500 * time.Millisecond
+	never       = 24 * time.Hour
+)
+
+// Start begins to pull, and returns once every lane runs. What the handler has in
+// hand when ctx ends is cut off, and must not go on: it is put back on the queue.
+func (s *Server) Start(ctx context.Context, h Handler) error {
+	if err := Check(); err != nil {
+		return err
+	}
+	logged := new(once)
+	for i := range s.config.Lanes {
+		delayed := time.Duration(never)
+		if i == 0 {
+			delayed = pollDelayed
+		}
+		lane := asynq.NewServerFromRedisClient(s.client, asynq.Config{
+			Concurrency:              (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes,
+			Queues:                   push.Queues(),
+			BaseContext:              func() context.Context { growStack(); return ctx },
+			TaskCheckInterval:        pollFresh,
+			DelayedTaskCheckInterval: delayed,
+			ShutdownTimeout:          s.config.ShutdownTimeout,
+			RetryDelayFunc:           retryDelay,
+			IsFailure:                isFailure,
+			Logger:                   asynqLog{s.config.RedisLog.With("lane", i), logged},
+			LogLevel:                 asynq.WarnLevel,
+		})
+		if err := lane.Start(processor{s.client, h}); err != nil {
+			for _, started := range s.lanes {
+				started.Shutdown()
+			}
+			return err
+		}
+		s.lanes = append(s.lanes, lane)
+	}
+	return nil
+}
+
+// Shutdown stops pulling, lets what is under way end, within ShutdownTimeout, and
+// puts the rest back on the queue.
+func (s *Server) Shutdown() {
+	for _, lane := range s.lanes {
+		lane.Stop()
+	}
+	var all sync.WaitGroup
+	for _, lane := range s.lanes {
+		all.Go(lane.Shutdown)
+	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
+	defer cancel()
+	if err := s.client.putBack(ctx); err != nil {
+		s.config.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "error", err)
+	}
+}
+
+const putBackTimeout = 3 * time.Second
+
+// Settle settles a notification that is delivered in the step that ends its job,
+// which is done as soon as the handler returns. It reports whether that will be so.
+func (s *Server) Settle(id string, outcomes []push.TargetOutcome) bool {
+	return s.client.settle(id, outcomes)
+}
+
+// Settling reports whether this process has delivered the notification, and its
+// job is not done: what comes back is not to be sent again.
+func (s *Server) Settling(id string) bool { return s.client.settling(id) }
+
+// Persist repeats a write that fails for so long at most: what was sent and is not
+// recorded would be sent again. Nothing is pulled while Redis refuses it.
+func (s *Server) Persist(ctx context.Context, limit time.Duration, write func() error) error {
+	return s.client.refusals.persist(ctx, limit, write)
+}
+
+// Refused reports whether what came from that queue is not to be sent now, since
+// Redis refuses to record it.
+func (s *Server) Refused(queue string) bool { return s.client.refusals.held(queue) }
+
+// Pulls reports whether the last pull was answered.
+func (s *Server) Pulls() bool { return !s.client.failed.Load() }
+
+// A processor hands asynq's tasks to the handler as Jobs.
+type processor struct {
+	client  *client
+	handler Handler
+}
+
+// ProcessTask implements asynq.Handler.
+func (p processor) ProcessTask(ctx context.Context, task *asynq.Task) error {
+	growStack()
+	id, _ := asynq.GetTaskID(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	retries, _ := asynq.GetRetryCount(ctx)
+	arrival := p.client.arrivals.take(id)
+	return p.handler.Handle(ctx, Job{
+		ID: id, Queue: queue, Type: task.Type(), Payload: task.Payload(), Headers: task.Headers(),
+		Retries: retries, Back: arrival.back, Foreign: arrival.foreign,
+	})
+}
+
+// growStack makes room on the stack of one of asynq's goroutines, of which each
+// job has two, while there is next to nothing on it. A stack starts small and
+// doubles when it is full, and what is on it is then copied, frame by frame: done
+// deep in a job, that takes a twentieth of a worker's processor time.
+//
+//go:noinline
+func growStack() {
+	var room [4 << 10]byte
+	runtime.KeepAlive(&room)
+}
+
+// asynqLog hands asynq's words to slog. What it has to say of a job is ours to
+// say, so it is heard only when something is wrong with the lane itself.
+type asynqLog struct {
+	log    *slog.Logger
+	logged *once // by all lanes
+}
+
+func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Info(args ...any)  { l.write(slog.LevelDebug, args) }
+func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
+func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
+func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
+
+func (l asynqLog) write(level slog.Level, args []any) {
+	text := shortened(fmt.Sprint(args...))
+	if strings.Contains(text, "NOT FOUND") { // another lane was faster
+		level = slog.LevelDebug
+	}
+	if level > slog.LevelDebug && !l.logged.first(text, time.Now()) {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, "queue: "+text)
+}
+
+// shortened is asynq's text with the first of the tasks that it lists: there may be
+// thousands.
+func shortened(text string) string {
+	const list = "tasks ["
+	start := strings.Index(text, list)
+	end := strings.LastIndex(text, "]: ")
+	if start < 0 || end < start {
+		return text
+	}
+	tasks := strings.Fields(text[start+len(list) : end])
+	if len(tasks) < 2 {
+		return text
+	}
+	return fmt.Sprintf("%s%s and %d more%s", text[:start+len(list)], tasks[0], len(tasks)-1, text[end:])
+}
+
+// sayAgain is after how long the same trouble is logged again: while Redis is away
+// every lane has as much to say of it several times a second.
+const sayAgain = time.Minute
+
+// once knows what was logged when. Its zero value has logged nothing.
+type once struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// first reports whether the trouble was not logged within sayAgain. What it is
+// stands before the jobs, queues and errors that a text names.
+func (o *once) first(text string, now time.Time) bool {
+	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
+		text = text[:end]
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if at, ok := o.at[text]; ok && now.Sub(at) < sayAgain {
+		return false
+	}
+	if o.at == nil || len(o.at) >= 100 {
+		o.at = make(map[string]time.Time)
+	}
+	o.at[text] = now
+	return true
+}

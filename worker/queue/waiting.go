@@ -1,0 +1,171 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Spot is one of asynq's collections of waiting jobs.
+type Spot struct {
+	Queue string
+	State JobState
+}
+
+// Spots are all of them, in the order in which they are to be looked through: a job
+// mostly moves to one that comes later.
+var Spots = func() (all []Spot) {
+	for _, state := range []JobState{JobPutOff, JobScheduled, JobPending, JobActive} {
+		for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
+			all = append(all, Spot{p.Queue(), state})
+		}
+	}
+	return all
+}()
+
+// key is asynq's, of what is there.
+func (s Spot) key() string {
+	for _, j := range jobStates {
+		if j.state == s.State {
+			return push.QueueKey(s.Queue, j.name)
+		}
+	}
+	return ""
+}
+
+// isList reports whether the spot is a list, else it is a sorted set by instant.
+func (s Spot) isList() bool { return s.State == JobPending || s.State == JobActive }
+
+// A Waiting job is one that a spot holds.
+type Waiting struct {
+	ID      string
+	Due     time.Time // when it comes back; zero when it is due
+	Why     string    // it has returned to the queue last
+	Payload string
+}
+
+// PageSize is how many jobs a page has, about.
+const PageSize = 200
+
+// Page returns a page of the jobs that a spot holds, and where the next one
+// begins, 0 at the end. What stays there meanwhile is not missed, but for what a
+// worker that stops puts back: a sorted set is scanned, and of a list what is left
+// is counted from the end that jobs leave at, so that what is taken from anywhere
+// has some come twice.
+func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []Waiting, next uint64, err error) {
+	if s.isList() {
+		left, err := i.client.LLen(ctx, s.key()).Result()
+		if err != nil {
+			return nil, 0, fmt.Errorf("list what waits: %w", err)
+		}
+		if position > 0 && position < uint64(left) {
+			left = int64(position)
+		}
+		if left == 0 {
+			return nil, 0, nil
+		}
+		ids, err := i.client.LRange(ctx, s.key(), -left, -max(1, left-PageSize+1)).Result()
+		if err != nil {
+			return nil, 0, fmt.Errorf("list what waits: %w", err)
+		}
+		jobs, err = i.read(ctx, s, found(ids))
+		return jobs, uint64(max(0, left-PageSize)), err
+	}
+	pairs, next, err := i.client.ZScan(ctx, s.key(), position, "", PageSize).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("list what waits: %w", err)
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		jobs = append(jobs, Waiting{ID: pairs[i], Due: dueAt(pairs[i+1])})
+	}
+	jobs, err = i.read(ctx, s, jobs)
+	return jobs, next, err
+}
+
+// Sample returns about n of a spot's jobs, of which it has so many: of those that are
+// due, the ones that came first, and else some at random, all where they are no more.
+// It does not say when they come back.
+func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Waiting, error) {
+	var ids []string
+	var err error
+	switch {
+	case s.isList():
+		ids, err = i.client.LRange(ctx, s.key(), int64(-n), -1).Result()
+	case size <= int64(n):
+		ids, err = i.client.ZRange(ctx, s.key(), 0, -1).Result()
+	default:
+		ids, err = i.client.ZRandMember(ctx, s.key(), n).Result()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("draw of what waits: %w", err)
+	}
+	return i.read(ctx, s, found(ids))
+}
+
+func found(ids []string) []Waiting {
+	jobs := make([]Waiting, len(ids))
+	for i, id := range ids {
+		jobs[i].ID = id
+	}
+	return jobs
+}
+
+// dueAt is when a job comes back by its score, Unix time in seconds.
+func dueAt(score string) time.Time {
+	seconds, err := strconv.ParseFloat(score, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.Unix(int64(seconds), 0).UTC()
+}
+
+// messagesScript returns the messages of jobs: nothing of one that has gone, and an
+// empty one where it is too long, or the key of another type.
+//
+// KEYS  the tasks
+// ARGV  how long a message may be
+var messagesScript = redis.NewScript(`
+local messages = {}
+for i, key in ipairs(KEYS) do
+  local length = redis.pcall('HSTRLEN', key, 'msg')
+  if type(length) == 'table' or length > tonumber(ARGV[1]) then
+    messages[i] = ''
+  else
+    messages[i] = redis.call('HGET', key, 'msg')
+  end
+end
+return messages
+`)
+
+// read looks into the jobs. One that has gone since is left out; one that cannot be
+// read, which a worker will set aside, is there with nothing but its ID.
+func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []Waiting, err error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	keys := make([]string, len(jobs))
+	for i, job := range jobs {
+		keys[i] = push.QueueKey(s.Queue, "t:"+job.ID)
+	}
+	messages, err := messagesScript.Run(ctx, i.client, keys, push.MaxEnvelopeSize).Slice()
+	if err != nil {
+		return nil, fmt.Errorf("look into what waits: %w", err)
+	}
+	if len(messages) != len(jobs) {
+		return nil, errors.New("look into what waits: the answer is cut off")
+	}
+	for i, job := range jobs {
+		if message, ok := messages[i].(string); ok {
+			envelope, _ := push.ReadEnvelope(message)
+			job.Why, job.Payload = Why(envelope.Error), envelope.Payload
+			there = append(there, job)
+		}
+	}
+	return there, nil
+}
