@@ -6,6 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -46,7 +47,7 @@ var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPa
 // of its last return to it, and what it holds. Operators' pauses are told from
 // providers' trouble by matching the pauses in force. n is nil when the job
 // cannot be read.
-func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Notification, pauses []Standing) Cause {
+func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Notification, pauses []pause.Pause) Cause {
 	switch state {
 	case queue.JobPending:
 		return ForWorker
@@ -62,7 +63,7 @@ func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Noti
 		return ForSchedule
 	case c == ForProvider:
 		for _, p := range pauses {
-			if p.Kind == ByOperator && p.matches(n, nil) {
+			if p.Kind == pause.Operator && p.Keeps(n, nil) {
 				return ForPause
 			}
 		}

@@ -17,8 +17,8 @@ func TestConclude(t *testing.T) {
 	ambiguous := outcome{Outcome: providers.Outcome{Kind: providers.Retry, Ambiguous: true}}
 	rejected := outcome{Outcome: providers.Outcome{Kind: providers.Rejected, Reason: "r", Err: errors.New("why")}}
 	misconfigured := outcome{Outcome: providers.Outcome{Kind: providers.Misconfigured}}
-	held := outcome{held: true}
-	heldLater := outcome{Outcome: ambiguous.Outcome, held: true}
+	blocked := outcome{blocked: true}
+	blockedLater := outcome{Outcome: ambiguous.Outcome, blocked: true}
 	const backoff = 2 * time.Second
 	for name, c := range map[string]struct {
 		outcomes []outcome
@@ -28,25 +28,25 @@ func TestConclude(t *testing.T) {
 		delay    time.Duration
 		taken    bool
 	}{
-		"delivered":                    {[]outcome{delivered}, 1, 0, push.Delivered, 0, true},
-		"one of two delivered":         {[]outcome{delivered, dead}, 1, 0, push.Delivered, 0, true},
-		"all dead":                     {[]outcome{dead, dead}, 1, 0, push.Undeliverable, 0, false},
-		"dead and rejected":            {[]outcome{dead, rejected}, 1, 0, push.Rejected, 0, false},
-		"retry after":                  {[]outcome{retry}, 1, 0, push.Waiting, 7 * time.Second, false},
-		"retry, backoff is longer":     {[]outcome{ambiguous}, 1, 0, push.Waiting, backoff, true},
-		"delivered, the other retried": {[]outcome{delivered, retry}, 1, 0, push.Waiting, 7 * time.Second, true},
-		"attempts spent":               {[]outcome{retry}, 3, 0, push.Exhausted, 7 * time.Second, false},
-		"attempts spent, ambiguous":    {[]outcome{ambiguous}, 3, 0, push.Exhausted, 0, true},
-		"attempts spent, delivered":    {[]outcome{delivered, retry}, 3, 0, push.Delivered, 7 * time.Second, true},
-		"time spent":                   {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 7 * time.Second, false},
-		"misconfigured waits":          {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, backoff, false},
-		"held, the other delivered":    {[]outcome{held, delivered}, 1, 0, push.Waiting, 0, true},
-		"held, the other dead":         {[]outcome{held, dead}, 1, 0, push.Waiting, 0, false},
-		"held, the other spent":        {[]outcome{held, retry}, 3, 0, push.Waiting, 7 * time.Second, false},
-		"held after an ambiguous one":  {[]outcome{heldLater, rejected}, 9, 0, push.Waiting, 0, true},
-		"held too long":                {[]outcome{held, dead}, 1, time.Hour + 1, push.Exhausted, 0, false},
-		"held too long, delivered":     {[]outcome{held, delivered}, 1, time.Hour + 1, push.Delivered, 0, true},
-		"misconfigured too long":       {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
+		"delivered":                      {[]outcome{delivered}, 1, 0, push.Delivered, 0, true},
+		"one of two delivered":           {[]outcome{delivered, dead}, 1, 0, push.Delivered, 0, true},
+		"all dead":                       {[]outcome{dead, dead}, 1, 0, push.Undeliverable, 0, false},
+		"dead and rejected":              {[]outcome{dead, rejected}, 1, 0, push.Rejected, 0, false},
+		"retry after":                    {[]outcome{retry}, 1, 0, push.Waiting, 7 * time.Second, false},
+		"retry, backoff is longer":       {[]outcome{ambiguous}, 1, 0, push.Waiting, backoff, true},
+		"delivered, the other retried":   {[]outcome{delivered, retry}, 1, 0, push.Waiting, 7 * time.Second, true},
+		"attempts spent":                 {[]outcome{retry}, 3, 0, push.Exhausted, 7 * time.Second, false},
+		"attempts spent, ambiguous":      {[]outcome{ambiguous}, 3, 0, push.Exhausted, 0, true},
+		"attempts spent, delivered":      {[]outcome{delivered, retry}, 3, 0, push.Delivered, 7 * time.Second, true},
+		"time spent":                     {[]outcome{retry}, 2, time.Hour + 1, push.Exhausted, 7 * time.Second, false},
+		"misconfigured waits":            {[]outcome{misconfigured}, 100, time.Minute, push.Waiting, backoff, false},
+		"blocked, the other delivered":   {[]outcome{blocked, delivered}, 1, 0, push.Waiting, 0, true},
+		"blocked, the other dead":        {[]outcome{blocked, dead}, 1, 0, push.Waiting, 0, false},
+		"blocked, the other spent":       {[]outcome{blocked, retry}, 3, 0, push.Waiting, 7 * time.Second, false},
+		"blocked after an ambiguous one": {[]outcome{blockedLater, rejected}, 9, 0, push.Waiting, 0, true},
+		"blocked too long":               {[]outcome{blocked, dead}, 1, time.Hour + 1, push.Exhausted, 0, false},
+		"blocked too long, delivered":    {[]outcome{blocked, delivered}, 1, time.Hour + 1, push.Delivered, 0, true},
+		"misconfigured too long":         {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
 		if got.state != c.state || got.delay != c.delay || got.taken != c.taken {

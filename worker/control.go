@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -20,15 +21,14 @@ type Control struct {
 	limiter   throttle.Limiter
 	limits    *limits.Policies
 	inspector *queue.Inspector
-	holds     *Holds
-	pauses    *Pauses
+	pauses    *pause.Store
 }
 
 // NewControl returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
 func NewControl(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, queue.NewInspector(client), NewHolds(client, prefix), NewPauses(client, prefix)}
+	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix)}
 }
 
 // ErrUnderWay and ErrEnded are push's.

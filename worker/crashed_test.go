@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // crashed leaves the notification's job as a worker does that was admitted, and
@@ -57,7 +57,7 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 		},
 		"paused, then cancelled": {
 			then: func(t *testing.T, r *rig, n *push.Notification) {
-				must(t, r.control().Pause(t.Context(), worker.Hold{App: n.App}))
+				must(t, r.control().Pause(t.Context(), pause.Pause{App: n.App}))
 				r.start()
 				wait(t, func() bool {
 					status, err := r.control().Status(t.Context(), n.ID)

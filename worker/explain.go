@@ -8,6 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -21,7 +22,7 @@ type Status struct {
 	// when it has none.
 	Job string `json:"job,omitempty"`
 	// Paused are the pauses that keep it, or some of its targets, on the queue.
-	Paused []Standing `json:"paused,omitempty"`
+	Paused []pause.Pause `json:"paused,omitempty"`
 }
 
 // Waits is what a notification waits for.
@@ -71,7 +72,7 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Paused = slices.DeleteFunc(list, func(p Standing) bool { return !p.matches(at.n, record.Outcomes) })
+		s.Paused = slices.DeleteFunc(list, func(p pause.Pause) bool { return !p.Keeps(at.n, record.Outcomes) })
 		at.pauses = s.Paused
 		at.slot = c.slotOf(ctx, at.n)
 	}
@@ -143,7 +144,7 @@ type circumstances struct {
 	record  *push.Record
 	job     *queue.Place       // nil for none
 	n       *push.Notification // nil when the job cannot be read
-	pauses  []Standing         // of those of its targets that are left
+	pauses  []pause.Pause      // of those of its targets that are left
 	workers []Snapshot
 	slot    *Waiter // nil for none
 }
@@ -317,7 +318,7 @@ func (c *circumstances) held() *Waits {
 	return c.first(func(platform push.Platform) *Waits {
 		var last *Waits
 		for _, p := range c.pauses {
-			if p.Kind != ByOperator || p.Platform != "" && p.Platform != platform {
+			if p.Kind != pause.Operator || p.Platform != "" && p.Platform != platform {
 				continue
 			}
 			if last == nil || p.Until.IsZero() || !last.Until.IsZero() && p.Until.After(last.Until) {
@@ -333,7 +334,7 @@ func (c *circumstances) held() *Waits {
 func (c *circumstances) trouble() *Waits {
 	return c.first(func(platform push.Platform) *Waits {
 		for _, p := range c.pauses {
-			if p.Kind != ByOperator && p.Platform == platform {
+			if p.Kind != pause.Operator && p.Platform == platform {
 				return &Waits{For: ForProvider, Platform: platform, Reason: cmp.Or(p.Error, p.Reason), Since: p.At, Until: p.Until}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // status waits until the notification waits for that, and answers all about it.
@@ -83,7 +84,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 			w := s.Waits
 			return w.Platform == push.FCM && strings.Contains(w.Reason, "503") && !w.Since.IsZero() && !w.Until.IsZero()
 		})
-		must(t, r.control().Pause(t.Context(), worker.Hold{App: "shop", By: "ada", Reason: "wrong text"}))
+		must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop", By: "ada", Reason: "wrong text"}))
 		if s := r.status("l", worker.ForPause); s.Waits.Reason != "wrong text" || s.Waits.Since.IsZero() || len(s.Paused) == 0 {
 			t.Errorf("%+v", s.Waits)
 		}

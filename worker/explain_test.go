@@ -6,6 +6,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -18,9 +19,9 @@ func TestWaits(t *testing.T) {
 	fcm := &push.Notification{App: "shop", Targets: apnsAndFCM.Targets[1:]}
 	later := &push.Notification{App: "shop", Targets: fcm.Targets, NotBefore: at(time.Hour)}
 	idle := Snapshot{Pulls: true}
-	troubled := func(platforms ...push.Platform) (list []Standing) {
+	troubled := func(platforms ...push.Platform) (list []pause.Pause) {
 		for i, p := range platforms {
-			list = append(list, Standing{Kind: ByTrouble, App: "shop", Platform: p, Reason: "unavailable", Error: "FCM answered 503 UNAVAILABLE",
+			list = append(list, pause.Pause{Kind: pause.Trouble, App: "shop", Platform: p, Reason: "unavailable", Error: "FCM answered 503 UNAVAILABLE",
 				At: at(-6 * time.Second), Until: at(time.Duration(27+i) * time.Second)})
 		}
 		return list
@@ -36,10 +37,10 @@ func TestWaits(t *testing.T) {
 	slot := func(d time.Duration) *Waiter {
 		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d), Rule: "gap"}}
 	}
-	operator := func(p push.Platform, until time.Time) Standing {
-		return Standing{Kind: ByOperator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}
+	operator := func(p push.Platform, until time.Time) pause.Pause {
+		return pause.Pause{Kind: pause.Operator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}
 	}
-	refusal := Standing{Kind: ByProvider, App: "shop", Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}
+	refusal := pause.Pause{Kind: pause.Provider, App: "shop", Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}
 	accepted := at(-time.Minute)
 	deferred := &push.Record{Accepted: accepted, Confirmed: true, Until: at(time.Hour), Scope: "news", Rule: "1/24h"}
 	tried := &push.Record{Accepted: accepted, Confirmed: true, Attempts: 1, Error: "FCM answered 500"}
@@ -48,7 +49,7 @@ func TestWaits(t *testing.T) {
 		record  *push.Record
 		job     *queue.Place
 		n       *push.Notification
-		pauses  []Standing
+		pauses  []pause.Pause
 		workers []Snapshot
 		slot    *Waiter
 		want    Waits
@@ -60,7 +61,7 @@ func TestWaits(t *testing.T) {
 		"no worker":             {job: pending, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
 		"draining":              {job: pending, workers: []Snapshot{draining}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: accepted}},
 		"nothing is pulled":     {job: pending, workers: []Snapshot{refused}, want: Waits{For: ForWorker, Reason: "Redis does not let the workers take anything", Since: accepted}},
-		"due, paused":           {job: pending, pauses: []Standing{operator("", time.Time{})}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"due, paused":           {job: pending, pauses: []pause.Pause{operator("", time.Time{})}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"due, trouble":          {job: pending, pauses: troubled(push.FCM), want: trouble},
 		"trouble of one of two": {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForWorker, Since: accepted}},
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
@@ -70,12 +71,12 @@ func TestWaits(t *testing.T) {
 		"overdue, no worker":                    {job: &queue.Place{State: queue.Scheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
 		"deferred":                              {record: deferred, job: returned(whyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"deferred, moved forward":               {record: deferred, job: returned(whyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
-		"deferred, and paused for less":         {record: deferred, job: returned(whyDeferred, 59*time.Minute), pauses: []Standing{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, and paused for less":         {record: deferred, job: returned(whyDeferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"back until not_before":                 {n: later, job: returned(whyDeferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
 		"another attempt":                       {record: tried, job: returned(whyAgain, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
 		"another attempt, trouble":              {record: tried, job: returned(whyAgain, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"paused":                                {job: returned(whyPaused, time.Minute), pauses: []Standing{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
-		"refused by the provider":               {job: returned(whyPaused, time.Minute), pauses: []Standing{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
+		"paused":                                {job: returned(whyPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"refused by the provider":               {job: returned(whyPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
 		"trouble":                               {job: returned(whyPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
 		"trouble, untold":                       {job: returned(whyPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: whyPaused, Until: at(time.Minute)}},
 		"busy":                                  {job: returned(whyBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: whyBusy, Until: at(time.Second)}},

@@ -10,15 +10,16 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A handler takes each notification along the pipeline.
 type handler struct {
 	*Options
-	routes     routes
-	pauses     *Pauses
-	holds      *Holds
+	routes     *route.Routes
+	pauses     *pause.Store
 	deadTokens *push.DeadTokens
 	control    *Control
 	queue      *queue.Server
@@ -29,10 +30,9 @@ type handler struct {
 	overtaken  overtaken
 	unacquired rarely // that a user's limits cannot be checked
 
-	holding   atomic.Pointer[holdings] // what operators have paused
-	turns     comebacks                // of what they hold
-	releasing sync.Map                 // by selector: what comes back
-	unread    []string                 // entries of the pauses that cannot be read
+	inForce       atomic.Pointer[pause.InForce] // as it was read last
+	pausedReturns route.Stagger                 // of what operators have paused
+	resuming      sync.Map                      // by selector: what is woken since its pause is over
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup
@@ -41,18 +41,21 @@ type handler struct {
 }
 
 func newHandler(o *Options) *handler {
-	routes := newRoutes(o)
+	pauses := pause.NewStore(o.Queue, o.Prefix)
+	routes := route.New(route.Config{
+		Senders: o.Senders, Concurrency: o.Concurrency, Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
+		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
+	})
 	h := &handler{
-		Options: o, routes: routes, pauses: NewPauses(o.Queue, o.Prefix), holds: NewHolds(o.Queue, o.Prefix),
+		Options: o, routes: routes, pauses: pauses,
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.queue = queue.NewServer(queue.Config{
 		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
-		Stalled: routes.stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
+		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
 	})
-	h.holding.Store(&holdings{})
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	return h
 }
@@ -66,7 +69,7 @@ func (h *handler) Handle(ctx context.Context, job queue.Job) error {
 	if ended, err := h.resume(ctx, d); ended || err != nil {
 		return orLater(err)
 	}
-	if !h.route(d) {
+	if !h.findRoutes(d) {
 		return h.finish(ctx, d, h.conclude(d))
 	}
 	if d.expired(time.Now()) {
@@ -82,9 +85,10 @@ func (h *handler) Handle(ctx context.Context, job queue.Job) error {
 	} else if err := h.waitOut(ctx, left); err != nil {
 		return later(err)
 	}
-	if h.hold(d) {
+	if h.blocked(d) {
 		return h.standBack(ctx, d)
 	}
+	d.needs = d.bulkheads()
 	if err := h.turnedAway(d, time.Now()); err != nil {
 		return err
 	}
@@ -103,7 +107,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 	switch {
 	case errors.Is(err, errBusy):
 		h.giveBack(ctx, d, d.taken())
-		return true, cmp.Or(h.turnedAway(d, time.Now()), error(queue.Snooze(whyBusy, busyDelay)))
+		return true, cmp.Or(h.turnedAway(d, time.Now()), error(queue.Snooze(whyBusy, route.BusyDelay)))
 	case err != nil:
 		return true, later(err)
 	case decision.Status == throttle.Refused:
@@ -111,7 +115,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error
 	case decision.Status == throttle.Deferred:
 		return true, h.deferUntil(ctx, d, decision)
 	}
-	defer leave(d.gates)
+	defer route.Release(d.needs)
 	if d.expired(time.Now()) {
 		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
 	}
@@ -135,11 +139,11 @@ type delivery struct {
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time
-	slotted  bool      // it has waited here for its first slot
-	routes   []*route  // of each target; nil where there is none
-	outcomes []outcome // of each target
-	gates    []*gate   // of the routes that are to be taken
-	paced    bool      // by limits, so that its instant counts
+	slotted  bool              // it has waited here for its first slot
+	routes   []*route.Route    // of each target; nil where there is none
+	outcomes []outcome         // of each target
+	needs    []*route.Bulkhead // of the routes that are to be taken
+	paced    bool              // by limits, so that its instant counts
 }
 
 func (d *delivery) expired(now time.Time) bool {

@@ -3,9 +3,13 @@ package worker
 import (
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A reply is an error that Redis answers.
@@ -19,28 +23,31 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 // What is not sent since it could not be recorded says so, and blames no provider.
 func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 	t.Parallel()
-	full := newGate(1)
-	full.waiting.Store(gateWaiting)
-	for name, c := range map[string]struct {
-		refused bool
-		gates   []*gate
-		want    Cause
-	}{
-		"nothing":              {false, nil, ""},
-		"busy":                 {false, []*gate{full}, ForProvider},
-		"not written":          {true, nil, ForRedis},
-		"busy and not written": {true, []*gate{full}, ForRedis},
-	} {
-		h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
-		if c.refused {
-			_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
+	synctest.Test(t, func(t *testing.T) {
+		full := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")[push.APNs].Bulkhead
+		route.Acquire(t.Context(), []*route.Bulkhead{full})
+		time.Sleep(time.Second) // nothing moves
+		for name, c := range map[string]struct {
+			refused bool
+			needs   []*route.Bulkhead
+			want    Cause
+		}{
+			"nothing":              {false, nil, ""},
+			"busy":                 {false, []*route.Bulkhead{full}, ForProvider},
+			"not written":          {true, nil, ForRedis},
+			"busy and not written": {true, []*route.Bulkhead{full}, ForRedis},
+		} {
+			h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
+			if c.refused {
+				_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
+			}
+			var got Cause
+			if err := h.turnedAway(&delivery{queue: "q", needs: c.needs}, time.Now()); err != nil {
+				got = returnedFor(queue.Why(err.Error()))
+			}
+			if got != c.want {
+				t.Errorf("%s: %q, want %q", name, got, c.want)
+			}
 		}
-		var got Cause
-		if err := h.turnedAway(&delivery{queue: "q", gates: c.gates}, time.Now()); err != nil {
-			got = returnedFor(queue.Why(err.Error()))
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
+	})
 }

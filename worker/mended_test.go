@@ -20,13 +20,14 @@ import (
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // standing waits for one pause of a provider, and answers it.
-func (r *rig) standing(kind worker.StandingKind) worker.Standing {
+func (r *rig) standing(kind pause.Kind) pause.Pause {
 	r.t.Helper()
-	var found worker.Standing
+	var found pause.Pause
 	wait(r.t, func() bool {
 		list, err := r.control().Pauses(r.t.Context())
 		must(r.t, err)
@@ -87,17 +88,17 @@ func TestAWorkerWithAWrongKeyStopsNobody(t *testing.T) {
 		wait(t, func() bool { // until the wrong one gets one of them
 			r.enqueue(to(fmt.Sprint("first-", first), apple))
 			first++
-			return route(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
+			return statusOf(t, wrong, "shop", push.APNs).Pause == "InvalidProviderToken"
 		})
 		r.enqueueMany("then", n, apple)
 		r.settled(first + n)
 		if got := r.pauses(); len(got) != 0 {
 			t.Errorf("all have to keep to %+v", got)
 		}
-		if got := route(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != worker.BreakerClosed {
+		if got := statusOf(t, healthy, "shop", push.APNs); got.Pause != "" || got.Breaker != route.BreakerClosed {
 			t.Errorf("the healthy one: %+v", got)
 		}
-		if s := r.standing(worker.ByProvider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {
+		if s := r.standing(pause.Provider); s.Workers != 1 || !strings.Contains(s.Error, "403 InvalidProviderToken") || s.At.IsZero() {
 			t.Errorf("listed: %+v", s)
 		}
 		if len(r.pushed("")) != first+n {
@@ -170,11 +171,11 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer standin.Answer
-		kind   worker.StandingKind
+		kind   pause.Kind
 		reason string
 	}{
-		"refused": {standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"}, worker.ByProvider, "InvalidProviderToken"},
-		"down":    {standin.Answer{Status: http.StatusServiceUnavailable}, worker.ByTrouble, "ServiceUnavailable"},
+		"refused": {standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"}, pause.Provider, "InvalidProviderToken"},
+		"down":    {standin.Answer{Status: http.StatusServiceUnavailable}, pause.Trouble, "ServiceUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overRedis(t, func(t *testing.T, client redis.UniversalClient) {
@@ -190,7 +191,7 @@ func TestResumeEndsWhatProvidersHaveBroughtAbout(t *testing.T) {
 					t.Errorf("listed: %+v", s)
 				}
 				r.apns.Recover()
-				hold := worker.Hold{App: "shop", Platform: push.FCM, By: "ada"}
+				hold := pause.Pause{App: "shop", Platform: push.FCM, By: "ada"}
 				if ended, err := r.control().Resume(t.Context(), hold); err != nil || len(ended) != 0 {
 					t.Errorf("of the other platform: %+v, %v", ended, err)
 				}
@@ -228,8 +229,8 @@ func TestAPauseThatCannotBeRead(t *testing.T) {
 		r.start()
 		r.enqueue(to("sent", apple))
 		r.settled(1)
-		must(t, r.control().Pause(t.Context(), worker.Hold{App: "shop"}))
-		if s := r.standing(worker.ByOperator); s.App != "shop" {
+		must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop"}))
+		if s := r.standing(pause.Operator); s.App != "shop" {
 			t.Errorf("listed: %+v", s)
 		}
 		wait(t, func() bool { return strings.Contains(log.text(), "paused by an operator") }) // it has read them again

@@ -13,11 +13,11 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // pause has the workers hold what the hold matches, and waits until they do.
-func (r *rig) pause(h worker.Hold, log *logged) {
+func (r *rig) pause(h pause.Pause, log *logged) {
 	r.t.Helper()
 	before := strings.Count(log.text(), "paused by an operator")
 	must(r.t, r.control().Pause(r.t.Context(), h))
@@ -28,7 +28,7 @@ func (r *rig) pause(h worker.Hold, log *logged) {
 	}
 }
 
-func (r *rig) resume(h worker.Hold) {
+func (r *rig) resume(h pause.Pause) {
 	r.t.Helper()
 	ended, err := r.control().Resume(r.t.Context(), h)
 	must(r.t, err)
@@ -63,7 +63,7 @@ func TestAnOperatorsPause(t *testing.T) {
 		r := newRig(t, client, hourly)
 		log := r.logs()
 		r.start()
-		hold := worker.Hold{App: "shop", Platform: push.APNs, By: "ada", Reason: "a new certificate"}
+		hold := pause.Pause{App: "shop", Platform: push.APNs, By: "ada", Reason: "a new certificate"}
 		r.pause(hold, log)
 		r.enqueueMany("held", n, apple)
 		r.enqueueMany("flows", n, google)
@@ -78,7 +78,7 @@ func TestAnOperatorsPause(t *testing.T) {
 		if status.State != push.Waiting || status.Attempts != 0 || len(status.Paused) != 1 {
 			t.Fatalf("status %+v", status)
 		}
-		if p := status.Paused[0]; p.Kind != worker.ByOperator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
+		if p := status.Paused[0]; p.Kind != pause.Operator || p.App != "shop" || p.Platform != push.APNs || p.By != "ada" || p.Reason != "a new certificate" {
 			t.Errorf("paused by %+v", p)
 		}
 		if other, err := r.control().Status(t.Context(), "flows-0"); err != nil || len(other.Paused) != 0 {
@@ -128,7 +128,7 @@ func TestAPauseOfACategory(t *testing.T) {
 		r.settled(1)
 		r.enqueue(digest("second"))
 		r.deferred("second")
-		hold := worker.Hold{Category: "digest"}
+		hold := pause.Pause{Category: "digest"}
 		r.pause(hold, log)
 		expires := digest("expires")
 		expires.ExpiresAt = time.Now().Add(2 * time.Second)
@@ -163,7 +163,7 @@ func TestHalfOfItIsPausedByAnOperator(t *testing.T) {
 		r := newRig(t, client, hourly)
 		log := r.logs()
 		r.start()
-		hold := worker.Hold{Platform: push.APNs, Until: time.Now().Add(12 * time.Second)}
+		hold := pause.Pause{Platform: push.APNs, Until: time.Now().Add(12 * time.Second)}
 		r.pause(hold, log)
 		r.enqueue(to("both", apple, google))
 		wait(t, func() bool { return r.record("both").Attempts == 1 })
@@ -193,7 +193,7 @@ func TestAPauseOfMuch(t *testing.T) {
 	log := r.logs()
 	r.options.Concurrency, r.options.Lanes = 64, 2
 	r.start()
-	hold := worker.Hold{App: "shop", Category: "bulk"}
+	hold := pause.Pause{App: "shop", Category: "bulk"}
 	r.pause(hold, log)
 	for i := range n {
 		h := to(fmt.Sprintf("held-%04d", i), apple)

@@ -3,265 +3,209 @@ package worker
 import (
 	"cmp"
 	"context"
-	_ "embed"
-	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A Pause keeps all workers from sending on behalf of one app to one platform,
-// because of what its provider answers: operators' pauses are Holds. What waits
-// for it is kept on the queue.
-type Pause struct {
-	App      string        `json:"app"`
-	Platform push.Platform `json:"platform"`
-	// Reason is why, from a closed set, and Error what the provider answered.
-	Reason providers.Reason `json:"reason"`
-	Error  string           `json:"error,omitempty"`
-	// Until is when it ends, on the local clock; zero when it has no end.
-	Until time.Time `json:"until,omitzero"`
-	// level counts the pauses for misconfiguration in a row, this one included.
-	level int
-	// credential is the fingerprint of what it is about: it does not concern who
-	// has other credentials. "" concerns everyone.
-	credential string
-	// claim is the host whose workers alone say so, which nobody else believes; ""
-	// when it is borne out.
-	claim string
-}
+// Pause has all workers keep what the pause matches: see pause.Store.Begin.
+func (c *Control) Pause(ctx context.Context, p pause.Pause) error { return c.pauses.Begin(ctx, p) }
 
-// Pauses are shared by all workers, in two hashes:
-//
-//	PREFIX:{pauses}:providers    by APP/PLATFORM, or APP/PLATFORM/CREDENTIAL: "END
-//	                             LEVEL CLAIM REASON ERROR", END in Unix ms of Redis's
-//	                             clock, 0 when it has none, CLAIM a worker's host or *
-//	PREFIX:{pauses}:resumed      by APP/PLATFORM: "AT BY" of who had it tried again
-//
-// The first lives no longer than the last of them, the second for a minute.
-type Pauses struct {
-	client redis.UniversalClient
-	keys   []string // its own, and what Holds keep beside it
-	host   string   // of the worker that they are of; "" for none
-	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
-	ahead atomic.Int64
-}
-
-// NewPauses returns the pauses under the prefix, "pushpace" when it is empty.
-func NewPauses(client redis.UniversalClient, prefix string) *Pauses {
-	keys := []string{"providers", "operators", "holding", "resumed"}
-	for i := range keys {
-		keys[i] = pausesKey(prefix, keys[i])
-	}
-	return &Pauses{client: client, keys: keys}
-}
-
-// pausesKey is a key of the pauses, which share a hash tag.
-func pausesKey(prefix, name string) string {
-	if prefix == "" {
-		prefix = "pushpace"
-	}
-	return prefix + ":{pauses}:" + name
-}
-
-//go:embed pauses.lua
-var pausesSource string
-
-var pausesScript = redis.NewScript(pausesSource)
-
-// shared is what keeps all workers from sending.
-type shared struct {
-	pauses []Pause
-	holds  []Hold
-	ended  []Hold // not long ago, by somebody
-	// holding are the selectors of holds, in force or not, that hold jobs.
-	holding []string
-	// resumed tells by APP/PLATFORM of the operators who have ended pauses of late.
-	resumed map[string]resumption
-	// unread are the fields of what is not of this version, and has no effect.
-	unread []string
-}
-
-// A resumption is that an operator has had a provider tried again.
-type resumption struct {
-	at int64 // Unix ms of Redis's clock
-	by string
-}
-
-// read reads everything in one round trip.
-func (p *Pauses) read(ctx context.Context) (all shared, err error) {
-	asked := time.Now()
-	reply, err := pausesScript.Run(ctx, p.client, p.keys).Slice()
+// Resume ends what keeps on the queue what the pause matches: the operator's pause
+// that matches the same, and, unless it is one of a category, the pauses and the
+// trouble of the providers that it covers, which every worker tries again within
+// a second. It returns what it has ended.
+func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
+	list, err := c.Pauses(ctx)
 	if err != nil {
-		return all, fmt.Errorf("list the pauses: %w", err)
+		return nil, err
 	}
-	now, _ := reply[0].(int64)
-	p.ahead.Store(int64(aheadBy(time.UnixMilli(now), asked, time.Now())))
-	all.resumed = map[string]resumption{}
-	all.each(reply[1], func(field, value string) error {
-		pause, left, err := readPause(field, value, now)
-		if err != nil || left < 0 {
-			return err
+	var ended []pause.Pause
+	var routes []string
+	for _, s := range list {
+		switch {
+		case s.Kind == pause.Operator:
+			if s.App == p.App && s.Platform == p.Platform && s.Category == p.Category {
+				ended = append(ended, s)
+			}
+		case p.Category == "" && (p.App == "" || p.App == s.App) && (p.Platform == "" || p.Platform == s.Platform):
+			ended = append(ended, s)
+			routes = append(routes, s.Route())
 		}
-		if left > 0 {
-			pause.Until = asked.Add(left)
-		}
-		all.pauses = append(all.pauses, pause)
-		return nil
-	})
-	all.each(reply[2], func(field, value string) error {
-		hold, err := readHold(field, value)
-		if err != nil {
-			return err
-		}
-		if left := hold.Until.UnixMilli() - now; hold.Until.IsZero() || left > 0 {
-			hold.over = asked.Add(time.Duration(left) * time.Millisecond)
-			all.holds = append(all.holds, hold)
-		} else if hold.endedBy != "" {
-			all.ended = append(all.ended, hold)
-		}
-		return nil
-	})
-	all.each(reply[4], func(field, value string) error {
-		at, by, _ := strings.Cut(value, " ")
-		ms, err := strconv.ParseInt(at, 10, 64)
-		if err == nil {
-			all.resumed[field] = resumption{ms, by}
-		}
-		return err
-	})
-	holding, _ := reply[3].([]any)
-	for _, selector := range holding {
-		all.holding = append(all.holding, fmt.Sprint(selector))
 	}
-	slices.SortFunc(all.pauses, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
-	slices.SortFunc(all.holds, func(a, b Hold) int { return strings.Compare(a.selector().field(), b.selector().field()) })
-	return all, nil
+	there, err := c.pauses.End(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if there && !slices.ContainsFunc(ended, func(s pause.Pause) bool { return s.Kind == pause.Operator }) { // begun just now
+		ended = append(ended, pause.Pause{Kind: pause.Operator, App: p.App, Platform: p.Platform, Category: p.Category})
+	}
+	if len(routes) == 0 {
+		return ended, nil
+	}
+	return ended, c.pauses.TryAgain(ctx, p.By, routes)
 }
 
-// aheadBy is by how much another clock is ahead of this machine's, negative when
-// behind, at least: it showed now at some instant of a round trip.
-func aheadBy(now, asked, answered time.Time) time.Duration {
+// Pauses returns the pauses in force, the operators' first, then the providers',
+// then the trouble that no pause covers.
+func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
+	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	if err != nil {
+		return nil, err
+	}
+	return c.PausesSeen(ctx, workers)
+}
+
+// PausesSeen is Pauses by what these workers tell.
+func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.Pause, error) {
+	in, err := c.pauses.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]pause.Pause{}, in.Operators, ofProviders(in.Providers, workers)), nil
+}
+
+// ofProviders joins the pauses that are shared with what each worker tells, by
+// app and platform. What a worker has seen says more than that it is paused.
+func ofProviders(pauses []pause.Pause, workers []Snapshot) []pause.Pause {
+	type key struct {
+		kind  pause.Kind
+		route string
+	}
+	found := map[key]*pause.Pause{}
+	add := func(s pause.Pause) {
+		old := found[key{s.Kind, s.Route()}]
+		if old == nil {
+			found[key{s.Kind, s.Route()}] = &s
+			return
+		}
+		join(old, &s)
+	}
+	used := map[string]map[string]bool{} // credentials, by route
+	for _, w := range workers {
+		for _, r := range w.Routes {
+			s := pause.Pause{Kind: pause.Trouble, App: r.App, Platform: r.Platform, Reason: string(r.Trouble.Reason), Error: r.Trouble.Error,
+				At: r.Trouble.Since, Until: r.Trouble.Next, Waiting: r.Held + r.Queued}
+			if used[s.Route()] == nil {
+				used[s.Route()] = map[string]bool{}
+			}
+			used[s.Route()][r.Credential] = true
+			if r.Pause != "" {
+				s.Kind, s.Reason, s.Until = pause.Provider, string(r.Pause), r.Until
+			}
+			if r.Alone || s.Kind == pause.Trouble {
+				s.Workers = 1
+			}
+			if s.Reason != "" {
+				add(s)
+			}
+		}
+	}
+	for _, p := range pauses {
+		route := p.Route()
+		if p.Claim != "" || p.Credential != "" && used[route] != nil && !used[route][p.Credential] {
+			continue // one worker alone says so, or the credentials are others by now
+		}
+		p.Until = p.Until.UTC()
+		add(p)
+	}
+	list := make([]pause.Pause, 0, len(found))
+	for _, s := range found {
+		if s.Kind == pause.Trouble && found[key{pause.Provider, s.Route()}] != nil {
+			found[key{pause.Provider, s.Route()}].Waiting += s.Waiting
+			continue
+		}
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b pause.Pause) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.Route(), b.Route()))
+	})
+	return list
+}
+
+// join takes in what another worker tells of the same: the earliest beginning,
+// the latest end of a pause, the earliest look at what is in trouble.
+func join(s, o *pause.Pause) {
+	if s.At.IsZero() || !o.At.IsZero() && o.At.Before(s.At) {
+		s.At = o.At
+	}
 	switch {
-	case now.After(answered):
-		return now.Sub(answered)
-	case now.Before(asked):
-		return now.Sub(asked)
+	case s.Kind == pause.Trouble && o.Until.Before(s.Until):
+		s.Until = o.Until
+	case s.Kind == pause.Provider && !s.Until.IsZero() && (o.Until.IsZero() || o.Until.After(s.Until)):
+		s.Until, s.Reason, s.Error = o.Until, o.Reason, cmp.Or(o.Error, s.Error)
 	}
-	return 0
-}
-
-// each reads each field of a hash, and notes those that cannot be read.
-func (all *shared) each(hash any, read func(field, value string) error) {
-	fields, _ := hash.([]any)
-	for i := 0; i+1 < len(fields); i += 2 {
-		field, _ := fields[i].(string)
-		value, _ := fields[i+1].(string)
-		if read(field, value) != nil {
-			all.unread = append(all.unread, field)
-		}
+	s.Error = cmp.Or(s.Error, o.Error)
+	s.Waiting += o.Waiting
+	if s.Workers > 0 && o.Workers > 0 {
+		s.Workers += o.Workers
+	} else {
+		s.Workers = 0 // all share it
 	}
 }
-
-var errPause = errors.New("an entry is not one of this version")
-
-// readPause reads an entry of the hash. left is negative when the pause is over,
-// and 0 when it has no end.
-func readPause(field, value string, now int64) (p Pause, left time.Duration, err error) {
-	parts := strings.SplitN(value, " ", 5)
-	if len(parts) != 5 || !p.readField(field) {
-		return p, 0, errPause
-	}
-	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
-	level, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil {
-		return p, 0, errPause
-	}
-	p.level, p.claim, p.Reason, p.Error = level, parts[2], providers.Reason(parts[3]), parts[4]
-	if p.claim == borneOut {
-		p.claim = ""
-	}
-	if ends == 0 {
-		return p, 0, nil
-	}
-	if left = time.Duration(ends-now) * time.Millisecond; left <= 0 {
-		left = -1
-	}
-	return p, left, nil
-}
-
-// borneOut is in the place of a claim.
-const borneOut = "*"
-
-func (p *Pause) route() string { return p.App + "/" + string(p.Platform) }
-
-func (p *Pause) field() string {
-	if p.credential == "" {
-		return p.route()
-	}
-	return p.route() + "/" + p.credential
-}
-
-// readField reads what field has written. No fingerprint is a platform's name.
-func (p *Pause) readField(field string) bool {
-	route, last, ok := cutLast(field)
-	if platform := push.Platform(last); platform != push.APNs && platform != push.FCM {
-		p.credential = last
-		route, last, ok = cutLast(route)
-	}
-	p.App, p.Platform = route, push.Platform(last)
-	return ok
-}
-
-func cutLast(s string) (before, last string, ok bool) {
-	if i := strings.LastIndexByte(s, '/'); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
-}
-
-// begun is what became of a pause that was to begin.
-type begun int
 
 const (
-	stands  begun = iota // a longer one does
-	shares               // all workers keep to it
-	unheard              // nobody does, until a worker on another host says the same
+	// wakeAtOnce is how many paused jobs come back at once.
+	wakeAtOnce = 200
+	// The next ones wait until so few are due on their queue, for a while at
+	// most: what was not paused is not to stand behind all that was.
+	dueMost   = 1000
+	duePause  = 25 * time.Millisecond
+	duePauses = 20
 )
 
-// begin has all workers pause whom the pause concerns, unless a longer one
-// stands. A claim is believed when a worker on another host makes it too: those of
-// one host, and a worker that has started again, have the same files and clock.
-func (p *Pauses) begin(ctx context.Context, pause Pause) (begun, error) {
-	length := int64(0)
-	if !pause.Until.IsZero() {
-		length = max(1, time.Until(pause.Until).Milliseconds())
+// WakePaused has the jobs come back that an operator's pause has kept which is over.
+// What is not on the queue yet, or not woken for an error, is woken later.
+func (c *Control) WakePaused(ctx context.Context, selector string) error {
+	for {
+		jobs, err := c.pauses.PopJobs(ctx, selector, wakeAtOnce)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		byQueue := map[string][]string{}
+		for _, job := range jobs {
+			if job.Queue != "" {
+				byQueue[job.Queue] = append(byQueue[job.Queue], job.ID)
+				continue
+			}
+			for queue := range push.Queues() {
+				byQueue[queue] = append(byQueue[queue], job.ID)
+			}
+		}
+		var inHand []string
+		for queue, ids := range byQueue {
+			some, err := c.inspector.WakeAll(ctx, queue, ids)
+			if err != nil {
+				return err
+			}
+			inHand = append(inHand, some...)
+		}
+		woken := slices.DeleteFunc(jobs, func(job pause.Job) bool { return slices.Contains(inHand, job.ID) })
+		if err := c.pauses.Woken(ctx, selector, woken); err != nil {
+			return err
+		}
+		for queue := range byQueue {
+			if err := c.drained(ctx, queue); err != nil {
+				return err
+			}
+		}
 	}
-	claim := cmp.Or(pause.claim, borneOut)
-	set, err := pausesScript.Run(ctx, p.client, p.keys, "begin", pause.field(), length, pause.level, claim, string(pause.Reason), pause.Error).Int()
-	if err != nil {
-		return stands, fmt.Errorf("share a pause: %w", err)
-	}
-	return begun(set), nil
 }
 
-// resume ends every pause of the routes, APP/PLATFORM each, and has all workers
-// try them again within a second.
-func (p *Pauses) resume(ctx context.Context, by string, routes []string) error {
-	args := []any{"resume", by}
-	for _, route := range routes {
-		args = append(args, route)
-	}
-	if err := pausesScript.Run(ctx, p.client, p.keys, args...).Err(); err != nil {
-		return fmt.Errorf("end a provider's pause: %w", err)
+// drained waits until few jobs of the queue are due, for a while at most.
+func (c *Control) drained(ctx context.Context, queue string) error {
+	for range duePauses {
+		due, err := c.inspector.Due(ctx, queue)
+		if err != nil || due < dueMost {
+			return err
+		}
+		if err := clock.Sleep(ctx, duePause); err != nil {
+			return err
+		}
 	}
 	return nil
 }

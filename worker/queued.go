@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -54,7 +55,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 	if err != nil {
 		return nil, "", err
 	}
-	pauses, err := c.operators(ctx)
+	in, err := c.pauses.Read(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -63,7 +64,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 		if jobs, position, err = c.inspector.Page(ctx, queue.Spots[at], position); err != nil {
 			return nil, "", err
 		}
-		list, looked = append(list, classify(queue.Spots[at], jobs, s, pauses)...), looked+len(jobs)
+		list, looked = append(list, classify(queue.Spots[at], jobs, s, in.Operators)...), looked+len(jobs)
 		if position == 0 {
 			at++
 		}
@@ -90,7 +91,7 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []Standing) []Queued {
+func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.Pause) []Queued {
 	now := time.Now()
 	var list []Queued
 	for _, job := range jobs {

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // queued answers everything that waits, by ID.
@@ -49,8 +50,8 @@ func (r *rig) shares(sample int) map[worker.Cause]worker.Share {
 func TestEveryCauseIsTold(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(throttle.Policy{}, map[string]throttle.Policy{"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}}))
-		holds := worker.NewHolds(client, "")
-		must(t, holds.Begin(t.Context(), worker.Hold{Category: "later"}))
+		holds := pause.NewStore(client, "")
+		must(t, holds.Begin(t.Context(), pause.Pause{Category: "later"}))
 		stop := r.start()
 		for _, category := range []string{"marketing", "later"} {
 			for i := range 3 {

@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // What a worker was to wake when it crashed is woken by another one.
@@ -26,7 +26,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 		if crashed.Load() {
 			return true
 		}
-		crashed.Store(crashes.Load() && hasArg(cmd, "take"))
+		crashed.Store(crashes.Load() && hasArg(cmd, "pop"))
 		return false
 	}}
 	redisGone.left.Store(1 << 32)
@@ -37,7 +37,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 	r.options.Queue, r.options.Records = own, push.NewRecords(own, "", 0)
 	log := r.logs()
 	stop := r.start()
-	hold := worker.Hold{App: "shop"}
+	hold := pause.Pause{App: "shop"}
 	r.pause(hold, log)
 	for i := range n {
 		one := to(fmt.Sprint("held-", i), apple)
@@ -70,7 +70,7 @@ func TestWhatStandsBackWhenAPauseEnds(t *testing.T) {
 		log := r.logs()
 		r.start()
 		r.start()
-		hold := worker.Hold{App: "shop"}
+		hold := pause.Pause{App: "shop"}
 		n := 0
 		for range rounds {
 			r.pause(hold, log)
@@ -110,7 +110,7 @@ func TestWhoComesForwardDuringAPause(t *testing.T) {
 		behind.Priority = push.Bulk
 		r.enqueue(behind)
 		old := r.deferred("behind").Until
-		hold := worker.Hold{App: "shop"}
+		hold := pause.Pause{App: "shop"}
 		r.pause(hold, log)
 		wait(t, func() bool { // the next two have stood back, and one has come forward
 			line := r.timeline("u1").Bookings

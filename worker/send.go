@@ -41,13 +41,13 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 // sendTo makes one attempt, unless the route has closed since: that is none.
 func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	r := d.routes[i]
-	if hold := h.heldBy(d, i, time.Now()); hold != nil {
-		d.outcomes[i].held, d.outcomes[i].hold = true, hold
+	if by := h.pausedBy(d, i, time.Now()); by != nil {
+		d.outcomes[i].blocked, d.outcomes[i].pausedBy = true, by
 		return
 	}
-	done, ok := r.allow()
+	done, ok := r.Allow()
 	if !ok {
-		d.outcomes[i].held = true
+		d.outcomes[i].blocked = true
 		return
 	}
 	sending, span := h.startSpan(ctx, "send")
@@ -64,16 +64,16 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		}
 		done(o)
 	}()
-	credential := r.fingerprint()
+	credential := r.Credential()
 	began := time.Now()
-	o = r.sender.Send(sending, d.Notification, d.Targets[i])
+	o = r.Sender.Send(sending, d.Notification, d.Targets[i])
 	took := time.Since(began)
 	traceOutcome(span, r, o)
 	if o.Reason == providers.TooLate { // nothing has left: that is no attempt
-		d.outcomes[i].held, d.outcomes[i].missed = true, true
+		d.outcomes[i].blocked, d.outcomes[i].missed = true, true
 		return
 	}
-	o = h.learn(ctx, r, o, credential)
+	o = h.routes.Learn(ctx, r, o, credential)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = tell(o)
@@ -92,7 +92,7 @@ func (d *delivery) missed() bool {
 	}
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.missed {
-			o.held, o.missed = false, false
+			o.blocked, o.missed = false, false
 		}
 	}
 	return missed

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -21,11 +22,12 @@ type outcome struct {
 	// told is the outcome as the record keeps it.
 	told push.TargetOutcome
 	sent bool // in this visit
-	held bool // in this visit: the route is closed
+	// blocked says that the route is closed, in this visit, and pausedBy by which
+	// operator's pause, if one does.
+	blocked  bool
+	pausedBy *pause.Pause
 	// missed says that there was no connection for it at its instant.
 	missed bool
-	// hold is the operator's pause that closes it, if one does.
-	hold *Hold
 }
 
 // open reports whether the target is still to be sent to.
@@ -34,7 +36,7 @@ func (o *outcome) open() bool {
 }
 
 // due reports whether the target is to be sent to in this visit.
-func (o *outcome) due() bool { return o.open() && !o.held }
+func (o *outcome) due() bool { return o.open() && !o.blocked }
 
 // resumed is an outcome as an earlier visit has recorded it.
 func resumed(o push.TargetOutcome) outcome {
@@ -65,9 +67,9 @@ type conclusion struct {
 	problem string
 	// taken says that a provider has taken the notification, or may have: its
 	// slot is used.
-	taken bool
-	held  bool // some targets were not sent to, because their route is closed
-	dead  int  // targets whose token is dead
+	taken   bool
+	blocked bool // some targets were not sent to, because their route is closed
+	dead    int  // targets whose token is dead
 }
 
 // A budget is what a notification may spend on attempts.
@@ -84,8 +86,8 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 	for i := range outcomes {
 		o := &outcomes[i]
 		c.taken = c.taken || o.Ambiguous
-		if o.held {
-			c.held = true
+		if o.blocked {
+			c.blocked = true
 			continue
 		}
 		switch o.Kind {
@@ -109,16 +111,16 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		}
 	}
 	again := retry || misconfigured
-	spent := since > b.time || retry && !c.held && attempts >= b.attempts
+	spent := since > b.time || retry && !c.blocked && attempts >= b.attempts
 	switch {
-	case (again || c.held) && !spent:
+	case (again || c.blocked) && !spent:
 		c.state = push.Waiting
 		if again {
 			c.delay = max(c.delay, backoff)
 		}
 	case delivered:
 		c.state = push.Delivered
-	case again || c.held:
+	case again || c.blocked:
 		c.state = push.Exhausted
 	case rejected:
 		c.state = push.Rejected
@@ -187,6 +189,14 @@ func unsettled(cause error, visits int) error {
 	return queue.Retry("not recorded: "+cause.Error(), max(queue.Again, backoffAfter(visits)))
 }
 
+// standBack returns the job to the queue until a route may be open. It spends
+// neither an attempt nor a slot. Those who wait behind the slot are not woken yet:
+// the next one is likely to stand back too.
+func (h *handler) standBack(ctx context.Context, d *delivery) error {
+	h.rememberPaused(ctx, d, h.freeSlot(ctx, d, d.taken()))
+	return queue.Snooze(whyPaused, h.blockedFor(d))
+}
+
 // settle ends the delivery after an attempt, or has it come back for another.
 func (h *handler) settle(ctx context.Context, d *delivery) error {
 	if !d.attempted() {
@@ -221,12 +231,12 @@ func (h *handler) record(ctx context.Context, d *delivery) error {
 	if !c.taken && alone {
 		h.giveBack(ctx, d, false)
 	}
-	if c.held {
-		h.remember(ctx, d, nil)
-		if left := h.heldFor(d); c.delay == 0 {
+	if c.blocked {
+		h.rememberPaused(ctx, d, nil)
+		if left := h.blockedFor(d); c.delay == 0 {
 			c.delay = left
 		} else { // other targets are to be sent to again
-			c.delay = max(c.delay, min(left, longestHold))
+			c.delay = max(c.delay, min(left, longestBlock))
 		}
 	}
 	return queue.Retry(whyAgain, c.delay)
@@ -246,14 +256,14 @@ func (h *handler) note(ctx context.Context, d *delivery, told []push.TargetOutco
 // attempted reports whether the visit was an attempt: that it sent something, or
 // had nothing to wait for.
 func (d *delivery) attempted() bool {
-	held := false
+	blocked := false
 	for i := range d.outcomes {
 		if d.outcomes[i].sent {
 			return true
 		}
-		held = held || d.outcomes[i].held
+		blocked = blocked || d.outcomes[i].blocked
 	}
-	return !held
+	return !blocked
 }
 
 // reportDead tells the producer of the tokens that this visit found dead. It

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A Snapshot is what one worker alone knows. Its instants are the worker's own,
@@ -37,8 +38,8 @@ type Snapshot struct {
 	Waiting int `json:"waiting"`
 	// Routes are the ways to the providers, those in trouble first, and MoreRoutes
 	// how many were left out.
-	Routes     []RouteStatus `json:"routes"`
-	MoreRoutes int           `json:"more_routes,omitempty"`
+	Routes     []route.Status `json:"routes"`
+	MoreRoutes int            `json:"more_routes,omitempty"`
 	// Limits tells that the limits' store is away; zero when it is not.
 	Limits LimitsAway `json:"limits_away,omitzero"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
@@ -193,28 +194,17 @@ func (w *Worker) Snapshot() Snapshot {
 	s.Draining = w.draining.Load()
 	s.Pulls, s.Waiting = w.Pulls(), w.Waiting()
 	s.Routes = w.Routes()
-	slices.SortStableFunc(s.Routes, func(a, b RouteStatus) int { return b.severity() - a.severity() })
+	slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
 	if n := len(s.Routes) - snapshotRoutes; n > 0 {
 		s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
 	}
 	if store, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
 		if stats := store.Stats(); !stats.Since.IsZero() {
-			s.Limits = LimitsAway{stats.Since.UTC(), causeOf(stats.Cause)}
+			s.Limits = LimitsAway{stats.Since.UTC(), route.CauseOf(stats.Cause)}
 		}
 	}
 	if w.h.ClockOffset != nil {
 		s.RedisAheadBy = w.h.ClockOffset()
 	}
 	return s
-}
-
-// severity orders routes by what is worth knowing.
-func (s *RouteStatus) severity() int {
-	switch {
-	case s.Breaker != BreakerClosed || s.Pause != "":
-		return 2
-	case s.InFlight+s.Queued > 0:
-		return 1
-	}
-	return 0
 }

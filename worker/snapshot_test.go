@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 func (r *rig) snapshots() []worker.Snapshot {
@@ -38,10 +39,10 @@ func TestSnapshots(t *testing.T) {
 		wait(t, func() bool { return len(r.snapshots()) == 2 })
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 		r.enqueueMany("down", 20, apple)
-		var troubled worker.RouteStatus
+		var troubled route.Status
 		wait(t, func() bool {
 			for _, s := range r.snapshots() {
-				if got := s.Routes[0]; got.Breaker != worker.BreakerClosed {
+				if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
 					troubled = got
 					if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Lanes != 2 || s.Concurrency != 256 ||
 						!s.Pulls || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {

@@ -13,9 +13,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
-func route(t *testing.T, w *worker.Worker, app string, platform push.Platform) worker.RouteStatus {
+func statusOf(t *testing.T, w *worker.Worker, app string, platform push.Platform) route.Status {
 	t.Helper()
 	for _, s := range w.Routes() {
 		if s.App == app && s.Platform == platform {
@@ -23,7 +24,7 @@ func route(t *testing.T, w *worker.Worker, app string, platform push.Platform) w
 		}
 	}
 	t.Fatalf("no route %s/%s", app, platform)
-	return worker.RouteStatus{}
+	return route.Status{}
 }
 
 // run is start, and answers the worker.
@@ -42,18 +43,18 @@ func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
 	if got := w.Routes(); len(got) != 3 || got[0].App != "apple" || got[1].Platform != push.APNs || got[2].Platform != push.FCM {
 		t.Fatalf("%+v", got)
 	}
-	want := worker.RouteStatus{App: "shop", Platform: push.APNs, Breaker: worker.BreakerClosed}
-	got := route(t, w, "shop", push.APNs)
-	if want.Credential = got.Credential; got != want || got.Credential == "" || got.Credential == route(t, w, "shop", push.FCM).Credential {
+	want := route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed}
+	got := statusOf(t, w, "shop", push.APNs)
+	if want.Credential = got.Credential; got != want || got.Credential == "" || got.Credential == statusOf(t, w, "shop", push.FCM).Credential {
 		t.Errorf("%+v", got)
 	}
 	r.apns.RespondAlways(standin.Answer{Status: 403, Reason: "InvalidProviderToken"})
 	r.enqueue(to("refused"))
 	wait(t, func() bool { // the breaker opens a moment after the pause has begun
-		got := route(t, w, "shop", push.APNs)
-		return got.Pause == "InvalidProviderToken" && got.Breaker == worker.BreakerOpen
+		got := statusOf(t, w, "shop", push.APNs)
+		return got.Pause == "InvalidProviderToken" && got.Breaker == route.BreakerOpen
 	})
-	if got := route(t, w, "shop", push.FCM); got.Pause != "" || got.Breaker != worker.BreakerClosed {
+	if got := statusOf(t, w, "shop", push.FCM); got.Pause != "" || got.Breaker != route.BreakerClosed {
 		t.Errorf("%+v", got)
 	}
 }
@@ -67,10 +68,10 @@ func TestRoutesTellWhatIsInFlight(t *testing.T) {
 	for i := range n {
 		r.enqueue(to(fmt.Sprint("slow-", i)))
 	}
-	wait(t, func() bool { s := route(t, w, "shop", push.APNs); return s.InFlight == 1 && s.Queued > 0 })
+	wait(t, func() bool { s := statusOf(t, w, "shop", push.APNs); return s.InFlight == 1 && s.Queued > 0 })
 	r.apns.Recover()
 	r.settled(n)
-	wait(t, func() bool { s := route(t, w, "shop", push.APNs); return s.InFlight == 0 && s.Queued == 0 })
+	wait(t, func() bool { s := statusOf(t, w, "shop", push.APNs); return s.InFlight == 0 && s.Queued == 0 })
 }
 
 // What Redis holds is told by the counts and the queues, wherever it waits.

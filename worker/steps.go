@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // decode reads the job.
@@ -146,7 +147,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		if err := h.waitOut(ctx, decision.Left); err != nil {
 			return decision, err
 		}
-		if !enter(ctx, d.gates) {
+		if !route.Acquire(ctx, d.needs) {
 			return decision, errBusy
 		}
 		late := time.Since(due)
@@ -162,7 +163,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			h.paced(decision, 0)
 			return decision, nil
 		}
-		leave(d.gates)
+		route.Release(d.needs)
 	}
 	if err != nil {
 		return decision, err
@@ -319,9 +320,9 @@ func later(cause error) error { return queue.Snooze(cause.Error(), queue.Again) 
 // turnedAway is why the delivery is not to be sent now; nil when it may be.
 func (h *handler) turnedAway(d *delivery, now time.Time) error {
 	if h.queue.Refused(d.queue) {
-		return queue.Snooze(whyUnwritten, busyDelay)
+		return queue.Snooze(whyUnwritten, route.BusyDelay)
 	}
-	if delay := d.busy(now); delay > 0 {
+	if delay := route.Busy(d.needs, now); delay > 0 {
 		return queue.Snooze(whyBusy, delay)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A visit of a notification is one span, "handle", of the trace that its task's
@@ -103,13 +104,13 @@ func traceDecision(span trace.Span, decision throttle.Decision, err error) {
 }
 
 // traceOutcome ends a target's span.
-func traceOutcome(span trace.Span, r *route, o providers.Outcome) {
+func traceOutcome(span trace.Span, r *route.Route, o providers.Outcome) {
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(
-		attribute.String("pushpace.app", r.app), attribute.String("pushpace.platform", string(r.platform)),
+		attribute.String("pushpace.app", r.App), attribute.String("pushpace.platform", string(r.Platform)),
 		attribute.String("pushpace.outcome", o.Kind.String()), attribute.String("pushpace.reason", string(o.Reason)),
 	)
 	if o.Kind != providers.Delivered {

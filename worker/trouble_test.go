@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 var (
@@ -39,11 +40,11 @@ func (r *rig) slots() int {
 	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 }
 
-func (r *rig) pauses() []worker.Pause {
+func (r *rig) pauses() []pause.Pause {
 	r.t.Helper()
-	list, err := worker.NewPauses(r.client, "").List(r.t.Context())
+	in, err := pause.NewStore(r.client, "").Read(r.t.Context())
 	must(r.t, err)
-	return list
+	return slices.DeleteFunc(in.Providers, func(p pause.Pause) bool { return p.Claim != "" })
 }
 
 func (r *rig) enqueueMany(name string, n int, targets ...push.Target) {

@@ -75,7 +75,7 @@ func (u *unrecorded) take(d *delivery) bool {
 // recordAgain records the attempt of an earlier visit. That visit has counted on
 // asynq's side already.
 func (h *handler) recordAgain(ctx context.Context, d *delivery) error {
-	h.route(d)
+	h.findRoutes(d)
 	err := h.record(ctx, d)
 	var back *queue.Return
 	if errors.As(err, &back) && !h.unrecorded.has(d.ID) {

@@ -28,7 +28,7 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := c.operators(ctx)
+	in, err := c.pauses.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		if err != nil {
 			return nil, err
 		}
-		for cause, one := range sharesOf(at.State, size, classify(at, jobs, Selection{}, pauses)) {
+		for cause, one := range sharesOf(at.State, size, classify(at, jobs, Selection{}, in.Operators)) {
 			shares[cause] = shares[cause].plus(one)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // Options say what a Worker works with. Queue, Limiter, Limits, Senders and
@@ -112,6 +113,20 @@ func (o *Options) setDefaults() {
 	}
 }
 
+// times are how long things take that tests have no time for.
+type times struct {
+	route    route.Times
+	poll     time.Duration // between two looks at the shared pauses
+	webhook  webhookTimes
+	snapshot time.Duration // between two snapshots
+}
+
+func (t *times) setDefaults() {
+	orDefault(&t.poll, 500*time.Millisecond)
+	orDefault(&t.snapshot, time.Second)
+	t.webhook.setDefaults()
+}
+
 func orDefault[T comparable](v *T, otherwise T) {
 	var zero T
 	if *v == zero {
@@ -134,9 +149,21 @@ func New(o Options) (*Worker, error) {
 	}
 	o.setDefaults()
 	w := &Worker{h: newHandler(&o), self: identify(&o)}
-	w.h.pauses.host = w.self.Host
 	return w, nil
 }
+
+// Routes returns how each route is, sorted by app and platform.
+func (w *Worker) Routes() []route.Status { return w.h.routes.Statuses() }
+
+// Waiting is how many notifications wait in the process for their instant.
+func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
+
+// Pauses is how many operators' pauses are in force, as this worker knows it.
+func (w *Worker) Pauses() int { return w.h.inForce.Load().Count(time.Now()) }
+
+// Pulls reports whether the lanes get an answer when they ask Redis for jobs,
+// which takes more than that it answers: rights, a primary, its scripts.
+func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }
 
 // Start begins to pull. It returns once every lane runs.
 func (w *Worker) Start() error {
@@ -152,9 +179,9 @@ func (w *Worker) Start() error {
 		return err
 	}
 	w.h.side.Go(func() { w.h.queue.Sweep(w.h.stopping) })
-	w.h.side.Go(func() { w.h.watchPauses(w.h.stopping) })
+	w.h.side.Go(func() { w.h.followPauses(w.h.stopping) })
 	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
-	w.h.side.Go(func() { w.h.tellTroubles(w.h.stopping) })
+	w.h.side.Go(func() { clock.Every(w.h.stopping, w.h.times.poll, func() { w.h.routes.LogTroubles(w.h.stopping) }) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
 	w.h.followLimits()
@@ -183,5 +210,5 @@ func (o *Options) handlers() int {
 	for _, platforms := range o.Senders {
 		routes += len(platforms)
 	}
-	return min(most, routes*(o.Concurrency+gateWaiting)+o.MaxWaiting)
+	return min(most, routes*(o.Concurrency+route.MaxWaiting)+o.MaxWaiting)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A backend does what the commands ask for. There are two: the Redis of the
@@ -59,9 +60,9 @@ type backend interface {
 	Purge(ctx context.Context, id string) error
 
 	// Resume answers what it has ended.
-	Pause(ctx context.Context, h worker.Hold) error
-	Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error)
-	Pauses(ctx context.Context) ([]worker.Standing, error)
+	Pause(ctx context.Context, h pause.Pause) error
+	Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error)
+	Pauses(ctx context.Context) ([]pause.Pause, error)
 
 	Audit(ctx context.Context) (*worker.Audit, error)
 	Overview(ctx context.Context) (*overview.Overview, error)

@@ -100,14 +100,14 @@ func inPages(ctx context.Context, ids []string, f func(context.Context, []string
 			break
 		}
 		if len(ids) > 0 {
-			pause(ctx, underWayPause)
+			rest(ctx, underWayPause)
 		}
 	}
 	b.UnderWay = len(ids)
 	return b, first
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

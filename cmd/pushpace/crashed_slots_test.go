@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A worker is killed that has sent and recorded nothing of it. What it sent ends
@@ -72,7 +73,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	}
 	until("all are sent", func() bool { return c.delivered() == each*len(fates) })
 	c.kill(t, first)
-	if err := control.Pause(t.Context(), worker.Hold{Category: "cancels"}); err != nil {
+	if err := control.Pause(t.Context(), pause.Pause{Category: "cancels"}); err != nil {
 		t.Fatal(err)
 	}
 	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
@@ -89,7 +90,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 		}
 		until("the first one ends", func() bool { return record("a-" + user).State.Ended() })
 	})
-	if _, err := control.Resume(t.Context(), worker.Hold{Category: "cancels"}); err != nil {
+	if _, err := control.Resume(t.Context(), pause.Pause{Category: "cancels"}); err != nil {
 		t.Fatal(err)
 	}
 	all(func(fate, user string) {

@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // enqueuers is how many notifications are enqueued at once.
@@ -193,18 +194,18 @@ func (d *direct) Purge(ctx context.Context, id string) error {
 	return err
 }
 
-func (d *direct) Pause(ctx context.Context, h worker.Hold) error {
+func (d *direct) Pause(ctx context.Context, h pause.Pause) error {
 	if fault := d.apps.Fault(h.App); h.App != "" && fault != "" {
 		return misusedf("--app: %s", fault)
 	}
 	return d.control.Pause(ctx, h)
 }
 
-func (d *direct) Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error) {
+func (d *direct) Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error) {
 	return d.control.Resume(ctx, h)
 }
 
-func (d *direct) Pauses(ctx context.Context) ([]worker.Standing, error) { return d.control.Pauses(ctx) }
+func (d *direct) Pauses(ctx context.Context) ([]pause.Pause, error) { return d.control.Pauses(ctx) }
 
 func (d *direct) Audit(ctx context.Context) (*worker.Audit, error) { return d.control.Audit(ctx) }
 

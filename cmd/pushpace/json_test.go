@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // Every command prints JSON when it is asked to, but those that have no answer.
@@ -77,9 +78,9 @@ func TestChangesAsJSON(t *testing.T) {
 			t.Errorf("import as %s: %+v", name, imported)
 		}
 		with.stdin = nil
-		var standing worker.Standing
+		var standing pause.Pause
 		says(&standing, by("pause", "--category", "chat", "--reason", "too much")...)
-		if standing.Kind != worker.ByOperator || standing.Category != "chat" || standing.By != name || standing.Reason != "too much" || standing.At.IsZero() {
+		if standing.Kind != pause.Operator || standing.Category != "chat" || standing.By != name || standing.Reason != "too much" || standing.At.IsZero() {
 			t.Errorf("pause as %s: %+v", name, standing)
 		}
 		id := "held-" + name
@@ -91,7 +92,7 @@ func TestChangesAsJSON(t *testing.T) {
 		if says(&status, "cancel", id); status.ID != id || status.State != push.Cancelled {
 			t.Errorf("cancel as %s: %+v", name, status)
 		}
-		var over worker.Standing
+		var over pause.Pause
 		if says(&over, by("resume", "--category", "chat")...); !reflect.DeepEqual(over, standing) {
 			t.Errorf("resume as %s: %+v, want %+v", name, over, standing)
 		}

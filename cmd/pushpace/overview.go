@@ -74,7 +74,7 @@ func watchOverview(ctx context.Context, b backend, out io.Writer) error {
 		if _, err := out.Write(screen.Bytes()); err != nil {
 			return err
 		}
-		pause(ctx, overviewEvery)
+		rest(ctx, overviewEvery)
 	}
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // holdFlags adds the flags that say what is paused, and answers what reads them.
-func holdFlags(cmd *cobra.Command) func() (worker.Hold, error) {
+func holdFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "what is for the `APP`")
 	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, apns or fcm")
 	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
@@ -28,9 +28,9 @@ func holdFlags(cmd *cobra.Command) func() (worker.Hold, error) {
 	completeApps(cmd)
 	completeCategories(cmd)
 	complete(cmd, "platform", string(push.APNs), string(push.FCM))
-	return func() (worker.Hold, error) {
-		h := worker.Hold{App: *app, Platform: push.Platform(*platform), Category: *category}
-		switch some := h != (worker.Hold{}); {
+	return func() (pause.Pause, error) {
+		h := pause.Pause{App: *app, Platform: push.Platform(*platform), Category: *category}
+		switch some := h != (pause.Pause{}); {
 		case !some && !*all:
 			return h, misusedf("say what: --app, --platform, --category or several of them; or --all")
 		case some && *all:
@@ -79,7 +79,7 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 			return err
 		}
 		for _, p := range list {
-			if p.Kind == worker.ByOperator && p.App == h.App && p.Platform == h.Platform && p.Category == h.Category {
+			if p.Kind == pause.Operator && p.App == h.App && p.Platform == h.Platform && p.Category == h.Category {
 				return printJSON(out, p)
 			}
 		}
@@ -106,7 +106,7 @@ func badHold(err error) error {
 	switch {
 	case errors.As(err, &faults):
 		return misusedf("--%s: %s", strings.TrimPrefix(faults[0].Field, "/"), faults[0].Problem)
-	case errors.Is(err, worker.ErrHoldOver):
+	case errors.Is(err, pause.ErrOver):
 		return misusedf("--until: %w", err)
 	}
 	return err
@@ -185,7 +185,7 @@ many the workers have put back for a provider.`,
 		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
 		for _, p := range list {
 			waiting := "-"
-			if p.Kind != worker.ByOperator {
+			if p.Kind != pause.Operator {
 				waiting = strconv.Itoa(p.Waiting)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, quoted(p.App), orAny(string(p.Platform)), quoted(p.Category),
@@ -196,7 +196,7 @@ many the workers have put back for a provider.`,
 }
 
 // reasons are why, in the provider's word and as the worker saw it.
-func reasons(p worker.Standing) string {
+func reasons(p pause.Pause) string {
 	if p.Error == "" {
 		return p.Reason
 	}

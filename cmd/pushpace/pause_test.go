@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // run runs the program to its end and answers what it has written.
@@ -53,9 +54,9 @@ func TestPauseAndResume(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &status); err != nil || len(status.Paused) != 1 || status.Paused[0].By != "ada" {
 		t.Errorf("status: %s, %v", out, err)
 	}
-	var listed worker.Standing
+	var listed pause.Pause
 	out, _ = s.run(t, exitDone, "pauses", "--json")
-	if err := json.Unmarshal([]byte(out), &listed); err != nil || listed.Kind != worker.ByOperator || listed.Platform != "apns" || time.Until(listed.Until) < 59*time.Minute {
+	if err := json.Unmarshal([]byte(out), &listed); err != nil || listed.Kind != pause.Operator || listed.Platform != "apns" || time.Until(listed.Until) < 59*time.Minute {
 		t.Errorf("pauses: %s, %v", out, err)
 	}
 	if out, _ = s.run(t, exitDone, "pauses"); !strings.Contains(out, "KIND") || !strings.Contains(out, "  demo  ") || !strings.Contains(out, "a new certificate") {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A target that nothing was sent to is told apart from one that was served.
@@ -35,18 +36,18 @@ func TestStatusOfTargets(t *testing.T) {
 func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
-	trouble := worker.Standing{Kind: worker.ByTrouble, App: "shop", Platform: push.FCM, Error: "FCM answered 503 UNAVAILABLE", At: now.Add(-6 * time.Second), Until: now.Add(27 * time.Second)}
+	trouble := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Error: "FCM answered 503 UNAVAILABLE", At: now.Add(-6 * time.Second), Until: now.Add(27 * time.Second)}
 	for _, c := range []struct {
 		waits  worker.Waits
-		paused []worker.Standing
+		paused []pause.Pause
 		want   []string
 	}{
 		{worker.Waits{For: worker.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
 		{worker.Waits{For: worker.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m0s\n", "deferred   never\n"}},
 		{worker.Waits{For: worker.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt: FCM answered 500\n", ", now\n"}},
-		{worker.Waits{For: worker.ForProvider, Platform: push.FCM}, []worker.Standing{trouble}, []string{"waits for  fcm of shop, in trouble since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27\n"}},
+		{worker.Waits{For: worker.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27\n"}},
 		{worker.Waits{For: worker.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
-		{worker.Waits{For: worker.ForWorker}, []worker.Standing{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
+		{worker.Waits{For: worker.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
 		{worker.Waits{For: worker.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00Z: no worker runs\n"}},
 		{worker.Waits{For: worker.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 13:28:00: NOPERM\n"}},
 		{worker.Waits{For: worker.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},

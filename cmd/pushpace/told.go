@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // countTime is how long what waits is counted at most.
@@ -34,7 +35,7 @@ func countQueued(ctx context.Context, b backend, s worker.Selection) string {
 }
 
 // tellPaused says what was paused, how much of it waits and what ends it.
-func tellPaused(ctx context.Context, b backend, h worker.Hold) {
+func tellPaused(ctx context.Context, b backend, h pause.Pause) {
 	what, flags := describeHold(h)
 	text := "Paused: " + what
 	if !h.Until.IsZero() {
@@ -49,7 +50,7 @@ func tellPaused(ctx context.Context, b backend, h worker.Hold) {
 }
 
 // describeHold is what a hold matches, in words and as flags.
-func describeHold(h worker.Hold) (words, flags string) {
+func describeHold(h pause.Pause) (words, flags string) {
 	var say, flag []string
 	for _, part := range []struct{ name, value string }{{"app", h.App}, {"platform", string(h.Platform)}, {"category", h.Category}} {
 		if part.value != "" {

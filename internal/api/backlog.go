@@ -68,4 +68,4 @@ func (a *API) waiting(ctx context.Context) (int64, error) {
 	return counts.Waiting(), err
 }
 
-var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait.", retryAfter: pause}
+var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait.", retryAfter: comeAgain}

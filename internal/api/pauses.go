@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // pauses lists those in force.
 func (a *API) pauses(ctx context.Context, _ *call) (reply, error) {
 	list, err := a.o.Control.Pauses(ctx)
 	return reply{http.StatusOK, struct {
-		Pauses []worker.Standing `json:"pauses"`
+		Pauses []pause.Pause `json:"pauses"`
 	}{list}}, err
 }
 
 // holdOf is what the query selects.
-func holdOf(c *call) (worker.Hold, error) {
-	h := worker.Hold{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.by}
+func holdOf(c *call) (pause.Pause, error) {
+	h := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.by}
 	for name, values := range c.query {
 		if len(values) > 1 {
 			return h, badQuery(name, "given once")
@@ -61,9 +61,9 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	}
 	h.Until, h.Reason = w.Until, w.Reason
 	switch err := a.o.Control.Pause(ctx, h); {
-	case errors.Is(err, worker.ErrHoldOver):
+	case errors.Is(err, pause.ErrOver):
 		return reply{}, invalid([]fault{{"/until", "has passed"}})
-	case errors.Is(err, worker.ErrTooManyHolds):
+	case errors.Is(err, pause.ErrTooMany):
 		return reply{}, &problem{Status: http.StatusConflict, Detail: "There are too many pauses: end some of them first."}
 	case err != nil:
 		return reply{}, err
@@ -87,6 +87,6 @@ func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	}
 	a.log.Info("pauses are ended", "by", c.by, "remote", c.RemoteAddr, "pauses", len(ended))
 	return reply{http.StatusOK, struct {
-		Ended []worker.Standing `json:"ended"`
+		Ended []pause.Pause `json:"ended"`
 	}{ended}}, nil
 }

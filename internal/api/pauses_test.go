@@ -9,12 +9,13 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
-func (r *rig) pauses() []worker.Standing {
+func (r *rig) pauses() []pause.Pause {
 	r.t.Helper()
 	var list struct {
-		Pauses []worker.Standing `json:"pauses"`
+		Pauses []pause.Pause `json:"pauses"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/pauses", "").into(r.t, &list)
 	return list.Pauses
@@ -33,7 +34,7 @@ func TestPauses(t *testing.T) {
 	if len(got) != 2 || got[0].By != "ada" || got[0].App != "" || got[0].At.IsZero() || !got[0].Until.IsZero() {
 		t.Fatalf("%+v", got)
 	}
-	if p := got[1]; p.Kind != worker.ByOperator || p.App != "demo" || p.Platform != push.APNs || p.Category != "a/b c" || p.Reason != "a new certificate" ||
+	if p := got[1]; p.Kind != pause.Operator || p.App != "demo" || p.Platform != push.APNs || p.Category != "a/b c" || p.Reason != "a new certificate" ||
 		!p.Until.Equal(time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", p)
 	}
@@ -48,7 +49,7 @@ func TestPauses(t *testing.T) {
 		r.do(http.StatusForbidden, token, "DELETE", path, "")
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", "/v1/pauses", "")
-	var ended struct{ Ended []worker.Standing }
+	var ended struct{ Ended []pause.Pause }
 	r.do(http.StatusOK, operatorToken, "DELETE", path, "").into(t, &ended)
 	if len(ended.Ended) != 1 || ended.Ended[0] != got[1] {
 		t.Errorf("%+v", ended)

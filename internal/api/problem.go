@@ -64,8 +64,8 @@ func invalid(faults []fault) *problem {
 	return &problem{Status: http.StatusBadRequest, Detail: "The body is not valid.", Errors: faults}
 }
 
-// pause is after how long it is worth to come again while Redis is away.
-const pause = time.Second
+// comeAgain is after how long it is worth to come again while Redis is away.
+const comeAgain = time.Second
 
 // problemOf says what to answer to an error.
 func problemOf(err error) *problem {
@@ -94,13 +94,13 @@ func problemOf(err error) *problem {
 	case errors.Is(err, worker.ErrUnderWay):
 		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
 	case errors.Is(err, push.ErrStillThere):
-		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: pause}
+		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: comeAgain}
 	case errors.Is(err, context.Canceled):
 		return &problem{Status: statusGone, cause: err}
 	case isJSON(err):
 		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
 	case isAway(err):
-		return &problem{Status: http.StatusServiceUnavailable, Detail: away(err), retryAfter: pause, cause: err}
+		return &problem{Status: http.StatusServiceUnavailable, Detail: away(err), retryAfter: comeAgain, cause: err}
 	}
 	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
 }

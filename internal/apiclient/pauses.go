@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 const pauses = "/v1/pauses"
 
 // selecting is the path of what the hold matches.
-func selecting(h worker.Hold) string {
+func selecting(h pause.Pause) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": h.App, "platform": string(h.Platform), "category": h.Category} {
 		if value != "" {
@@ -26,24 +26,24 @@ func selecting(h worker.Hold) string {
 }
 
 // Pause has the workers hold what the hold matches. By is not used: who does it
-// is the token's name. It answers worker.ErrTooManyHolds.
-func (c *Client) Pause(ctx context.Context, h worker.Hold) error {
+// is the token's name. It answers pause.ErrTooMany.
+func (c *Client) Pause(ctx context.Context, h pause.Pause) error {
 	body := struct {
 		Until  time.Time `json:"until,omitzero"`
 		Reason string    `json:"reason,omitempty"`
 	}{h.Until, h.Reason}
 	err := c.call(ctx, http.MethodPut, selecting(h), body, nil)
 	if is(err, http.StatusConflict) {
-		return worker.ErrTooManyHolds
+		return pause.ErrTooMany
 	}
 	return err
 }
 
 // Resume ends what keeps on the queue what the hold matches, and answers it: see
 // worker.Control.Resume. By is not used.
-func (c *Client) Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, error) {
+func (c *Client) Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error) {
 	var answer struct {
-		Ended []worker.Standing `json:"ended"`
+		Ended []pause.Pause `json:"ended"`
 	}
 	err := c.call(ctx, http.MethodDelete, selecting(h), nil, &answer)
 	if is(err, http.StatusNotFound) {
@@ -53,9 +53,9 @@ func (c *Client) Resume(ctx context.Context, h worker.Hold) ([]worker.Standing, 
 }
 
 // Pauses answers the pauses in force.
-func (c *Client) Pauses(ctx context.Context) ([]worker.Standing, error) {
+func (c *Client) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	var answer struct {
-		Pauses []worker.Standing `json:"pauses"`
+		Pauses []pause.Pause `json:"pauses"`
 	}
 	err := c.call(ctx, http.MethodGet, pauses, nil, &answer)
 	return answer.Pauses, err

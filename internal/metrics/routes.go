@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // routes collects the state of the worker and of its ways to the providers.
@@ -41,12 +42,12 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	gauge(waiting, float64(w.Waiting()))
-	gauge(holds, float64(w.Holds()))
+	gauge(holds, float64(w.Pauses()))
 	for _, s := range w.Routes() {
 		app, platform := s.App, string(s.Platform)
 		gauge(inFlight, float64(s.InFlight), app, platform)
 		gauge(queuing, float64(s.Queued), app, platform)
-		for _, state := range []worker.BreakerState{worker.BreakerClosed, worker.BreakerHalfOpen, worker.BreakerOpen} {
+		for _, state := range []route.BreakerState{route.BreakerClosed, route.BreakerHalfOpen, route.BreakerOpen} {
 			gauge(breakerState, oneIf(s.Breaker == state), app, platform, string(state))
 		}
 		if s.Trouble.Reason != "" {

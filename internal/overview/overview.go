@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -26,10 +27,10 @@ type Overview struct {
 	Waits   []worker.Share `json:"waits"`
 	Queues  []Queue        `json:"queues"`
 	// Providers are as the workers that are alive see them.
-	Providers []Provider        `json:"providers"`
-	Pauses    []worker.Standing `json:"pauses"`
-	Letters   Letters           `json:"dead_letters"`
-	Redis     []redisconn.Node  `json:"redis"`
+	Providers []Provider       `json:"providers"`
+	Pauses    []pause.Pause    `json:"pauses"`
+	Letters   Letters          `json:"dead_letters"`
+	Redis     []redisconn.Node `json:"redis"`
 	// LimitsRedis is there where the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
 }

@@ -13,25 +13,26 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 func TestProvidersOfAllWorkers(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
-	trouble := func(after time.Duration, text string) worker.Trouble {
-		return worker.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
+	trouble := func(after time.Duration, text string) route.Trouble {
+		return route.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
 	}
-	snapshot := func(routes ...worker.RouteStatus) worker.Snapshot { return worker.Snapshot{Routes: routes} }
+	snapshot := func(routes ...route.Status) worker.Snapshot { return worker.Snapshot{Routes: routes} }
 	got := providersOf([]worker.Snapshot{
 		snapshot(
-			worker.RouteStatus{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: worker.BreakerOpen, Trouble: trouble(time.Minute, "later")},
-			worker.RouteStatus{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: worker.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour)},
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later")},
+			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour)},
 		),
 		snapshot(
-			worker.RouteStatus{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: worker.BreakerOpen, Trouble: trouble(0, "first")},
-			worker.RouteStatus{App: "shop", Platform: push.APNs, Breaker: worker.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: route.BreakerOpen, Trouble: trouble(0, "first")},
+			route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
 		),
-		snapshot(worker.RouteStatus{App: "shop", Platform: push.FCM, Breaker: worker.BreakerHalfOpen}), // which tries it again
+		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen}), // which tries it again
 	})
 	want := []Provider{
 		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},

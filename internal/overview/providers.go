@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A Provider is one app's way to one platform, as all workers together see it.
@@ -22,7 +23,7 @@ type Provider struct {
 	Workers  int `json:"workers"`
 	Troubled int `json:"troubled"`
 	// Trouble is the worst of theirs: the one that began first.
-	Trouble worker.Trouble `json:"trouble,omitzero"`
+	Trouble route.Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
 	Pause providers.Reason `json:"pause,omitempty"`
 	Until time.Time        `json:"until,omitzero"`
@@ -55,7 +56,7 @@ func providersOf(workers []worker.Snapshot) []Provider {
 	return list
 }
 
-func (p *Provider) add(r worker.RouteStatus) {
+func (p *Provider) add(r route.Status) {
 	p.InFlight += r.InFlight
 	p.Queued += r.Queued
 	p.Workers++

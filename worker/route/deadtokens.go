@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-// A spike watches the share of dead tokens among an app's pushes to one
+// A deadTokenRatio watches the share of dead tokens among an app's pushes to one
 // platform. When most tokens are dead, the environment or the sender is wrong
 // more often than all of them were uninstalled: from then on none is dropped.
 // The zero value is ready to use.
-type spike struct {
+type deadTokenRatio struct {
 	mu      sync.Mutex
-	buckets [spikeBuckets]bucket
+	buckets [ratioBuckets]bucket
 	on      bool
 }
 
@@ -25,26 +25,26 @@ type bucket struct {
 }
 
 const (
-	spikeBuckets = 12
-	spikeBucket  = 5 * time.Second // twelve of them are a minute
+	ratioBuckets = 12
+	ratioBucket  = 5 * time.Second // twelve of them are a minute
 	// A spike begins when more than half of so many sends of the last minute met a
 	// dead token, and ends when of so many sends since no more than half did.
-	spikeBegins = 100
-	spikeEnds   = 20
+	ratioBegins = 100
+	ratioEnds   = 20
 )
 
-// spiking decides whether so many dead tokens among the sends of the window are
+// tooMany decides whether so many dead tokens among the sends of the window are
 // a spike. While there is one, the window begins with it.
-func spiking(on bool, sends, dead int) bool {
+func tooMany(on bool, sends, dead int) bool {
 	if on {
-		return sends < spikeEnds || 2*dead > sends
+		return sends < ratioEnds || 2*dead > sends
 	}
-	return sends >= spikeBegins && 2*dead > sends
+	return sends >= ratioBegins && 2*dead > sends
 }
 
-// judge takes an outcome in, and answers what is to be made of it: a dead token
+// judge takes an outcome in, and returns what is to be made of it: a dead token
 // within a spike is a sign of a wrong configuration. on says that there is one.
-func (s *spike) judge(now time.Time, o providers.Outcome) (judged providers.Outcome, on bool) {
+func (s *deadTokenRatio) judge(now time.Time, o providers.Outcome) (judged providers.Outcome, on bool) {
 	if o.Kind != providers.Delivered && o.Kind != providers.DeadToken {
 		return o, false
 	}
@@ -52,9 +52,9 @@ func (s *spike) judge(now time.Time, o providers.Outcome) (judged providers.Outc
 	defer s.mu.Unlock()
 	was := s.on
 	sends, dead := s.count(now, o.Kind == providers.DeadToken)
-	s.on = spiking(was, sends, dead)
+	s.on = tooMany(was, sends, dead)
 	if s.on != was {
-		s.buckets = [spikeBuckets]bucket{}
+		s.buckets = [ratioBuckets]bucket{}
 	}
 	if !s.on || o.Kind != providers.DeadToken {
 		return o, s.on
@@ -66,25 +66,25 @@ func (s *spike) judge(now time.Time, o providers.Outcome) (judged providers.Outc
 }
 
 // begin is what is to be done when another worker has seen the spike begin.
-func (s *spike) begin() {
+func (s *deadTokenRatio) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.on {
-		s.on, s.buckets = true, [spikeBuckets]bucket{}
+		s.on, s.buckets = true, [ratioBuckets]bucket{}
 	}
 }
 
 // reset forgets the window, and that there was a spike.
-func (s *spike) reset() {
+func (s *deadTokenRatio) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.on, s.buckets = false, [spikeBuckets]bucket{}
+	s.on, s.buckets = false, [ratioBuckets]bucket{}
 }
 
 // count adds one send, and sums up the window.
-func (s *spike) count(now time.Time, isDead bool) (sends, dead int) {
-	period := now.UnixNano() / int64(spikeBucket)
-	b := &s.buckets[period%spikeBuckets]
+func (s *deadTokenRatio) count(now time.Time, isDead bool) (sends, dead int) {
+	period := now.UnixNano() / int64(ratioBucket)
+	b := &s.buckets[period%ratioBuckets]
 	if b.period != period {
 		*b = bucket{period: period}
 	}
@@ -93,7 +93,7 @@ func (s *spike) count(now time.Time, isDead bool) (sends, dead int) {
 		b.dead++
 	}
 	for i := range s.buckets {
-		if b := &s.buckets[i]; period-b.period < spikeBuckets {
+		if b := &s.buckets[i]; period-b.period < ratioBuckets {
 			sends, dead = sends+b.sends, dead+b.dead
 		}
 	}

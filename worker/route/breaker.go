@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ type breaker struct {
 	cb *gobreaker.TwoStepCircuitBreaker[struct{}]
 	// until is when an open breaker lets the next probe through, in Unix ns; 0 when
 	// it may now.
-	until  atomic.Int64
-	forced atomic.Bool // it opens for a pause, whatever the counts
-	told   bool        // that it has opened; under cb's lock
+	until    atomic.Int64
+	forced   atomic.Bool // it opens for a pause, whatever the counts
+	observed bool        // that it has opened; under cb's lock
 }
 
 const (
@@ -47,13 +47,13 @@ func newBreaker(openFor time.Duration, changed func(open bool)) *breaker {
 			case to == gobreaker.StateOpen:
 				b.until.Store(time.Now().Add(openFor).UnixNano())
 				if from == gobreaker.StateClosed && !b.forced.Load() {
-					b.told = true
+					b.observed = true
 					changed(true)
 				}
 			case to == gobreaker.StateClosed:
 				b.until.Store(0)
-				if b.told {
-					b.told = false
+				if b.observed {
+					b.observed = false
 					changed(false)
 				}
 			}

@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"cmp"
@@ -10,9 +10,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A RouteStatus is how one app's way to one platform is right now, as this
+// A Status is how one app's way to one platform is right now, as this
 // worker knows it.
-type RouteStatus struct {
+type Status struct {
 	App      string        `json:"app"`
 	Platform push.Platform `json:"platform"`
 	// InFlight is how many notifications are being sent, Concurrency at most, and
@@ -49,25 +49,25 @@ const (
 	BreakerOpen     BreakerState = "open"
 )
 
-// Routes answers how each route is, sorted by app and platform.
-func (w *Worker) Routes() []RouteStatus {
+// Statuses returns how each route is, sorted by app and platform.
+func (rs *Routes) Statuses() []Status {
 	now := time.Now()
-	var all []RouteStatus
-	for r := range w.h.routes.all() {
+	var all []Status
+	for r := range rs.All() {
 		all = append(all, r.status(now))
 	}
-	slices.SortFunc(all, func(a, b RouteStatus) int {
+	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))
 	})
 	return all
 }
 
-func (r *route) status(now time.Time) RouteStatus {
-	s := RouteStatus{
-		App: r.app, Platform: r.platform, Credential: r.fingerprint(),
-		InFlight: len(r.gate.places), Queued: int(r.gate.waiting.Load()), Held: r.queue.waiting(now),
+func (r *Route) status(now time.Time) Status {
+	s := Status{
+		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
+		InFlight: len(r.Bulkhead.places), Queued: int(r.Bulkhead.waiting.Load()), Held: r.Blocked.waiting(now),
 	}
-	if ending, ok := r.sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
+	if ending, ok := r.Sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
 		if at, ends := ending.CredentialExpiry(); ends {
 			s.CredentialEnds = at.UTC()
 		}
@@ -75,30 +75,23 @@ func (r *route) status(now time.Time) RouteStatus {
 	s.Breaker, _ = r.breaker.state(now)
 	if trouble := r.failures.last(); s.Breaker != BreakerClosed && trouble.Failures > 0 {
 		s.Trouble = trouble
-		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(r.left(now)).UTC()
+		s.Trouble.Since, s.Trouble.Next = trouble.Since.UTC(), now.Add(r.Left(now)).UTC()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pause.left(now) > 0 {
-		s.Pause, s.Until, s.Alone = r.pause.Reason, r.pause.Until.UTC(), r.pause.local
+		s.Pause, s.Until, s.Alone = providers.Reason(r.pause.Reason), r.pause.Until.UTC(), r.pause.local
 	}
 	return s
 }
 
-// Waiting is how many notifications wait in the process for their instant.
-func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
-
-// Holds is how many operators' pauses are in force, as this worker knows it.
-func (w *Worker) Holds() int {
-	n, now := 0, time.Now()
-	for _, hold := range *w.h.holding.Load() {
-		if hold.left(now) > 0 {
-			n++
-		}
+// Severity orders routes by what is worth knowing.
+func (s *Status) Severity() int {
+	switch {
+	case s.Breaker != BreakerClosed || s.Pause != "":
+		return 2
+	case s.InFlight+s.Queued > 0:
+		return 1
 	}
-	return n
+	return 0
 }
-
-// Pulls reports whether the lanes get an answer when they ask Redis for jobs,
-// which takes more than that it answers: rights, a primary, its scripts.
-func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }

@@ -1,11 +1,11 @@
-package worker
+package route
 
 import (
 	"testing"
 	"time"
 )
 
-func TestParkUntil(t *testing.T) {
+func TestSkipUntil(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		taken, waiting int
@@ -22,47 +22,47 @@ func TestParkUntil(t *testing.T) {
 		"for long":                  {4, 0, 5 * time.Second, 0, 5 * time.Second},
 		"for ever":                  {4, 0, time.Hour, 0, longestBusy},
 	} {
-		g, now := newGate(4), time.Now()
+		b, now := newBulkhead(4), time.Now()
 		for range tt.taken {
-			g.places <- now.UnixNano()
+			b.places <- now.UnixNano()
 		}
-		g.waiting.Store(int64(tt.waiting))
-		g.moved.Store(now.Add(-tt.still).UnixNano())
-		g.usual.Store(int64(tt.usual))
+		b.waiting.Store(int64(tt.waiting))
+		b.changed.Store(now.Add(-tt.still).UnixNano())
+		b.meanHold.Store(int64(tt.usual))
 		want := time.Time{}
 		if tt.want > 0 {
 			want = now.Add(tt.want)
 		}
-		if got := g.parkUntil(now); !got.Equal(want) {
+		if got := b.skipUntil(now); !got.Equal(want) {
 			t.Errorf("%s: %s, want %s", name, got.Sub(now), tt.want)
 		}
 	}
 }
 
 // The more there is for a stuck provider, the less often it comes back.
-func TestParkingSpreads(t *testing.T) {
+func TestSkippingSpreads(t *testing.T) {
 	t.Parallel()
-	g, now := newGate(1), time.Now()
-	g.places <- 0
-	g.moved.Store(now.Add(-time.Hour).UnixNano())
-	first := g.parkUntil(now)
-	g.parkedTo(first, 100_000)
-	if got := g.parkUntil(now).Sub(first); got != 10*time.Second {
+	b, now := newBulkhead(1), time.Now()
+	b.places <- 0
+	b.changed.Store(now.Add(-time.Hour).UnixNano())
+	first := b.skipUntil(now)
+	b.skippedUntil(first, 100_000)
+	if got := b.skipUntil(now).Sub(first); got != 10*time.Second {
 		t.Errorf("after 100,000 the next stays for %s longer", got)
 	}
-	if got := g.parkUntil(now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
+	if got := b.skipUntil(now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
 		t.Errorf("a minute later it is %s", got)
 	}
 }
 
-func TestAGateLearnsHowLongItsPlacesAreTaken(t *testing.T) {
+func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	t.Parallel()
-	g := newGate(4)
+	b := newBulkhead(4)
 	for i := range int64(100) {
-		g.places <- i
-		g.leave(i + int64(time.Second))
+		b.places <- i
+		b.release(i + int64(time.Second))
 	}
-	if usual := time.Duration(g.usual.Load()); usual < 990*time.Millisecond || usual > time.Second {
+	if usual := time.Duration(b.meanHold.Load()); usual < 990*time.Millisecond || usual > time.Second {
 		t.Errorf("%s", usual)
 	}
 }

@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"cmp"
@@ -25,15 +25,16 @@ type Trouble struct {
 	Next time.Time `json:"next,omitzero"`
 }
 
-// longestCause bounds the text of an error that is told.
-const longestCause = 300
+// LongestCause bounds the text of an error that is told.
+const LongestCause = 300
 
-func causeOf(err error) string {
+// CauseOf is the text of an error, as far as it is told.
+func CauseOf(err error) string {
 	if err == nil {
 		return ""
 	}
 	text := err.Error()
-	return text[:min(len(text), longestCause)]
+	return text[:min(len(text), LongestCause)]
 }
 
 // failures are those of a provider, one after the other. The zero value is none.
@@ -44,7 +45,7 @@ type failures struct {
 }
 
 // note takes in what an outcome says of the provider.
-func (r *route) note(now time.Time, o providers.Outcome) {
+func (r *Route) note(now time.Time, o providers.Outcome) {
 	switch f := &r.failures; symptom(o) {
 	case nil:
 		// failures here and there are no trouble
@@ -64,7 +65,7 @@ func (f *failures) add(now time.Time, o providers.Outcome) {
 		f.some.Store(true)
 	}
 	f.run.Failures++
-	f.run.Reason, f.run.Error = o.Reason, causeOf(o.Err)
+	f.run.Reason, f.run.Error = o.Reason, CauseOf(o.Err)
 }
 
 func (f *failures) end() {
@@ -84,9 +85,9 @@ func (f *failures) last() Trouble {
 // when it ends, and one with each new reason in between. The zero value is that
 // there is nothing to tell.
 type tale struct {
-	since time.Time // zero while nothing is wrong
-	calm  time.Time // since when it seems to be over; zero while it does not
-	told  map[line]bool
+	since  time.Time // zero while nothing is wrong
+	calm   time.Time // since when it seems to be over; zero while it does not
+	logged map[line]bool
 }
 
 // A line is what makes one different from others of the same trouble.
@@ -108,8 +109,8 @@ const (
 	ends
 )
 
-// hear takes in how the route is, and answers what is news.
-func (t *tale) hear(now time.Time, s *RouteStatus, level int, calm time.Duration) news {
+// hear takes in how the route is, and returns what is news.
+func (t *tale) hear(now time.Time, s *Status, level int, calm time.Duration) news {
 	if s.Breaker == BreakerClosed && s.Pause == "" {
 		switch {
 		case t.since.IsZero():
@@ -122,58 +123,50 @@ func (t *tale) hear(now time.Time, s *RouteStatus, level int, calm time.Duration
 	}
 	t.calm = time.Time{}
 	l := line{cmp.Or(s.Pause, s.Trouble.Reason), min(level, topLevel)}
-	if l.reason == "" || t.told[l] {
+	if l.reason == "" || t.logged[l] {
 		return nothing
 	}
 	begun := !t.since.IsZero()
 	if !begun {
-		t.since, t.told = now, map[line]bool{}
+		t.since, t.logged = now, map[line]bool{}
 		if !s.Trouble.Since.IsZero() {
 			t.since = s.Trouble.Since
 		}
 	}
-	t.told[l], t.told[line{reason: l.reason}] = true, true
+	t.logged[l], t.logged[line{reason: l.reason}] = true, true
 	if begun {
 		return goesOn
 	}
 	return begins
 }
 
-// tellTroubles has the log tell which providers are in trouble, and why.
-func (h *handler) tellTroubles(ctx context.Context) {
-	ticker := time.NewTicker(h.times.poll)
-	defer ticker.Stop()
-	for {
-		now := time.Now()
-		for r := range h.routes.all() {
-			h.tellTrouble(ctx, now, r)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// LogTroubles has the log tell which providers are in trouble, and why, of what is
+// new since the last call.
+func (rs *Routes) LogTroubles(ctx context.Context) {
+	now := time.Now()
+	for r := range rs.All() {
+		rs.logTrouble(ctx, now, r)
 	}
 }
 
-func (h *handler) tellTrouble(ctx context.Context, now time.Time, r *route) {
+func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
 	s, pause := r.status(now), r.pausing(now)
-	attrs := []slog.Attr{slog.String("app", r.app), slog.String("platform", string(r.platform))}
-	what := r.tale.hear(now, &s, pause.level, h.times.calm)
+	attrs := []slog.Attr{slog.String("app", r.App), slog.String("platform", string(r.Platform))}
+	what := r.tale.hear(now, &s, pause.Level, rs.Calm)
 	switch what {
 	case nothing:
 		return
 	case ends:
 		lasted := r.tale.calm.Sub(r.tale.since)
 		r.tale = tale{}
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "the app's provider works again", append(attrs, slog.Duration("lasted", lasted.Round(time.Second)))...)
+		rs.Log.LogAttrs(ctx, slog.LevelInfo, "the app's provider works again", append(attrs, slog.Duration("lasted", lasted.Round(time.Second)))...)
 		return
 	}
 	level, message := slog.LevelWarn, "the app's provider is in trouble: its notifications wait on the queue"
 	switch {
-	case pause.level > 0 && what == begins:
-		level, message = slog.LevelError, "the app is misconfigured: its notifications are kept until it is mended"
-	case pause.level > 0:
+	case pause.Level > 0 && what == begins:
+		level, message = slog.LevelError, "the app is misconfigured: its notifications are held until the configuration is fixed"
+	case pause.Level > 0:
 		message = "the app is still misconfigured"
 	case pause.on:
 		message = "the app's provider asks for a pause: its notifications wait on the queue"
@@ -190,12 +183,12 @@ func (h *handler) tellTrouble(ctx context.Context, now time.Time, r *route) {
 	default:
 		attrs = append(attrs, slog.Time("until", s.Until), slog.String("set_by", "another process"))
 	}
-	h.Log.LogAttrs(ctx, level, message, attrs...)
+	rs.Log.LogAttrs(ctx, level, message, attrs...)
 }
 
 // pausing is the route's pause: on if it lasts, and with its level until it is
-// mended.
-func (r *route) pausing(now time.Time) pauseState {
+// fixed.
+func (r *Route) pausing(now time.Time) pauseState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pause := r.pause

@@ -11,16 +11,16 @@ func TestAttempted(t *testing.T) {
 	t.Parallel()
 	sent := outcome{Outcome: providers.Outcome{Kind: providers.Retry}, sent: true}
 	earlier := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
-	held := outcome{held: true}
+	blocked := outcome{blocked: true}
 	for name, c := range map[string]struct {
 		outcomes []outcome
 		want     bool
 	}{
-		"sent":                        {[]outcome{sent}, true},
-		"sent and held":               {[]outcome{held, sent}, true},
-		"held":                        {[]outcome{held, held}, false},
-		"held, the other sent before": {[]outcome{held, earlier}, false},
-		"nothing left":                {[]outcome{earlier}, true},
+		"sent":                           {[]outcome{sent}, true},
+		"sent and blocked":               {[]outcome{blocked, sent}, true},
+		"blocked":                        {[]outcome{blocked, blocked}, false},
+		"blocked, the other sent before": {[]outcome{blocked, earlier}, false},
+		"nothing left":                   {[]outcome{earlier}, true},
 	} {
 		if got := (&delivery{outcomes: c.outcomes}).attempted(); got != c.want {
 			t.Errorf("%s: %t", name, got)

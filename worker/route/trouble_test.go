@@ -1,9 +1,8 @@
-package worker
+package route
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // The log tells of a trouble once, and again only what is new.
@@ -20,15 +20,15 @@ func TestTale(t *testing.T) {
 	t.Parallel()
 	const calm = 10 * time.Second
 	now := time.Unix(1_795_219_200, 0)
-	closed := RouteStatus{Breaker: BreakerClosed}
-	down := RouteStatus{Breaker: BreakerOpen, Trouble: Trouble{Reason: "UNAVAILABLE", Since: now.Add(-time.Second)}}
-	lost := RouteStatus{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
-	quota := RouteStatus{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
-	refused := RouteStatus{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
+	closed := Status{Breaker: BreakerClosed}
+	down := Status{Breaker: BreakerOpen, Trouble: Trouble{Reason: "UNAVAILABLE", Since: now.Add(-time.Second)}}
+	lost := Status{Breaker: BreakerHalfOpen, Trouble: Trouble{Reason: "dial_failed"}}
+	quota := Status{Breaker: BreakerOpen, Pause: "QUOTA_EXCEEDED"}
+	refused := Status{Breaker: BreakerOpen, Pause: "InvalidProviderToken"}
 	var told tale
 	for i, step := range []struct {
 		after time.Duration
-		s     RouteStatus
+		s     Status
 		level int
 		want  news
 	}{
@@ -103,34 +103,23 @@ func TestWhoIsBelieved(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				prefix := strings.ReplaceAll(name, " ", "-")
-				worker := func(host string, credentials identified, clock time.Duration) (*handler, *route) {
-					o := &Options{
-						Queue: client, Records: push.NewRecords(client, prefix, 0), Log: slog.New(slog.DiscardHandler), Prefix: prefix,
-						Senders:     map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: credentials}},
-						ClockOffset: func() time.Duration { return clock },
-					}
-					o.setDefaults()
-					h := newHandler(o)
-					h.pauses.host = host
-					return h, h.routes["shop"][push.APNs]
+				worker := func(host string, credentials identified, clock time.Duration) (*Routes, *Route) {
+					rs := routesOf(client, prefix, host, map[push.Platform]providers.Sender{push.APNs: credentials}, clock)
+					return rs, rs.Of("shop")[push.APNs]
 				}
 				one, its := worker("one", "a", c.clock)
 				two, also := worker(c.second, "a", 0)
 				other, others := worker("other", identified(c.others), 0)
 				its.proven = c.proven
-				one.learn(t.Context(), its, c.o, "a")
+				one.Learn(t.Context(), its, c.o, "a")
 				if c.second != "" {
-					two.learn(t.Context(), also, c.o, "a")
+					two.Learn(t.Context(), also, c.o, "a")
 				}
-				if err := other.readPauses(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				other.read(t)
 				if got := others.pauseLeft(time.Now()) > 0; got != c.want {
 					t.Errorf("the others pause: %t", got)
 				}
-				if err := one.readPauses(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				one.read(t)
 				if got := its.status(time.Now()); got.Pause != c.o.Reason || got.Alone != c.alone {
 					t.Errorf("the worker itself: %+v", got)
 				}
@@ -139,28 +128,13 @@ func TestWhoIsBelieved(t *testing.T) {
 	})
 }
 
-// By how much a clock is off is known to within a round trip.
-func TestAheadBy(t *testing.T) {
-	t.Parallel()
-	asked := time.Unix(1_795_219_200, 0)
-	answered := asked.Add(time.Second)
-	for _, c := range []struct{ now, want time.Duration }{
-		{0, 0}, {time.Second, 0}, {3 * time.Second, 2 * time.Second}, {-time.Hour, -time.Hour},
-	} {
-		if got := aheadBy(asked.Add(c.now), asked, answered); got != c.want {
-			t.Errorf("%s: %s", c.now, got)
-		}
-	}
-}
-
 // What keeps to another worker's pause has seen no trouble of its own, and what an
 // operator has tried again has none until a push shows it.
 func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
 	t.Parallel()
-	o := &Options{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: identified("a")}}}
-	o.setDefaults()
-	r, now := newRoutes(o)["shop"][push.APNs], time.Now()
-	r.keep(Pause{App: "shop", Platform: push.APNs, Reason: "QUOTA_EXCEEDED", Until: now.Add(time.Hour)}, true, now)
+	rs := routesOf(nil, "", "", map[push.Platform]providers.Sender{push.APNs: identified("a")}, 0)
+	r, now := rs.Of("shop")[push.APNs], time.Now()
+	r.apply(pause.Pause{App: "shop", Platform: push.APNs, Reason: "QUOTA_EXCEEDED", Until: now.Add(time.Hour)}, true, now)
 	r.breaker.trip()
 	if s := r.status(now); s.Pause == "" || s.Breaker == BreakerClosed || s.Trouble != (Trouble{}) {
 		t.Errorf("of another worker's pause: %+v", s)
@@ -170,7 +144,7 @@ func TestARouteWithoutFailuresTellsNoTrouble(t *testing.T) {
 	if s := r.status(now); s.Trouble.Reason != down.Reason || s.Trouble.Since.IsZero() || s.Trouble.Next.IsZero() {
 		t.Errorf("after a failure: %+v", s)
 	}
-	r.lift(func(Pause) bool { return true })
+	r.lift(func(pause.Pause) bool { return true })
 	if s := r.status(now); s.Breaker != BreakerHalfOpen || s.Pause != "" || s.Trouble != (Trouble{}) {
 		t.Errorf("tried again: %+v", s)
 	}

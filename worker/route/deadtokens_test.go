@@ -1,4 +1,4 @@
-package worker
+package route
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 )
 
-func TestSpiking(t *testing.T) {
+func TestTooMany(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		on          bool
@@ -25,17 +25,17 @@ func TestSpiking(t *testing.T) {
 		{true, 20, 10, false},
 		{true, 1000, 900, true},
 	} {
-		if got := spiking(c.on, c.sends, c.dead); got != c.want {
+		if got := tooMany(c.on, c.sends, c.dead); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}
 }
 
-func TestSpike(t *testing.T) {
+func TestDeadTokenRatio(t *testing.T) {
 	t.Parallel()
 	dead := providers.Outcome{Kind: providers.DeadToken, Reason: "BadDeviceToken", Err: errors.New("why")}
 	other := providers.Outcome{Kind: providers.Retry}
-	var s spike
+	var s deadTokenRatio
 	now := time.Unix(1_795_219_200, 0)
 	judge := func(o providers.Outcome, n int) (last providers.Outcome) {
 		for range n {

@@ -1,0 +1,314 @@
+package pause
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		list := func(want ...Pause) {
+			t.Helper()
+			all, err := NewStore(client, "").Read(ctx)
+			got := all.Operators
+			if err != nil || len(got) != len(want) {
+				t.Fatalf("listed %+v, %v; want %+v", got, err, want)
+			}
+			for i, h := range got {
+				if age := time.Since(h.At); age < -time.Second || age > time.Minute {
+					t.Errorf("begun %s ago", age)
+				}
+				if left := h.Left(time.Now()); h.Until.IsZero() && left != forever || !h.Until.IsZero() && (time.Until(h.Until)-left).Abs() > time.Second {
+					t.Errorf("%+v is over in %s", h, left)
+				}
+				h.Kind, h.At, h.ends = "", time.Time{}, time.Time{}
+				if h != want[i] {
+					t.Errorf("listed %+v, want %+v", h, want[i])
+				}
+			}
+		}
+		begin := func(h Pause, want error) {
+			t.Helper()
+			if err := store.Begin(ctx, h); !errors.Is(err, want) {
+				t.Errorf("begin %+v: %v, want %v", h, err, want)
+			}
+		}
+		end := func(h Pause, want bool) {
+			t.Helper()
+			if there, err := store.End(ctx, h); err != nil || there != want {
+				t.Errorf("end %+v: %t, %v", h, there, err)
+			}
+		}
+		list()
+		odd := Pause{App: `a "b"/{c} é`, Platform: push.FCM, Category: "x y", By: "ada@host", Reason: "it says: 1 2 3"}
+		begin(odd, nil)
+		all := Pause{By: "ben"}
+		begin(all, nil)
+		over := Pause{App: "over"}
+		client.HSet(ctx, "pushpace:{pauses}:operators", over.Selector(), "1 1 {}")
+		later := Pause{App: "later", Until: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
+		begin(later, nil)
+		list(all, odd, later)
+		odd.By, odd.Reason, odd.Until = "cyd", "", later.Until
+		begin(odd, nil) // takes the place of the first
+		list(all, odd, later)
+		begin(Pause{Until: time.Now().Add(-time.Minute)}, ErrOver)
+		end(Pause{App: "shop"}, false)
+		end(Pause{By: "anyone"}, true)
+		end(all, false)
+		list(odd, later)
+		end(over, false)
+		end(later, true)
+		end(later, false)
+		list(odd)
+		begin(later, nil)
+		list(odd, later)
+		if _, err := store.End(ctx, Pause{Platform: "pigeon"}); !errors.As(err, new(push.Faults)) {
+			t.Errorf("end what cannot be: %v", err)
+		}
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:operators").Val(); ttl >= 0 {
+			t.Errorf("what is in force is forgotten in %s", ttl)
+		}
+		unread := Pause{App: "unread"}
+		client.HSet(ctx, "pushpace:{pauses}:operators", "odd", "odd", unread.Selector(), "odd")
+		list(odd, later)
+		end(unread, true)
+		end(unread, false)
+		if all, err := NewStore(client, "").Read(ctx); err != nil || !slices.Equal(all.Unread, []string{"odd"}) {
+			t.Errorf("with what cannot be read: %q, %v", all.Unread, err)
+		}
+	})
+}
+
+func TestOperatorsAreBounded(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		for i := range maxOperators {
+			field := (&Pause{App: fmt.Sprint(i)}).Selector()
+			if err := client.HSet(ctx, "pushpace:{pauses}:operators", field, "0 1 {}").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.Begin(ctx, Pause{App: "more"}); !errors.Is(err, ErrTooMany) {
+			t.Errorf("one more: %v", err)
+		}
+		if err := store.Begin(ctx, Pause{App: "7", Reason: "another"}); err != nil {
+			t.Errorf("one that is there: %v", err)
+		}
+	})
+}
+
+func TestOperatorsAreValidated(t *testing.T) {
+	t.Parallel()
+	for field, h := range map[string]Pause{
+		"/app":      {App: strings.Repeat("a", 129)},
+		"/platform": {Platform: "pigeon"},
+		"/category": {Category: "a\nb"},
+		"/by":       {By: "\xff"},
+		"/reason":   {Reason: strings.Repeat("a", 513)},
+	} {
+		var faults push.Faults
+		if err := h.Validate(); !errors.As(err, &faults) || len(faults) != 1 || faults[0].Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := (&Pause{App: strings.Repeat("a", 128), Platform: push.APNs, Reason: strings.Repeat("é", 256)}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func inForce(list ...Pause) *InForce {
+	f := &InForce{Operators: list, bySelector: map[selector]Pause{}}
+	for _, p := range list {
+		f.bySelector[p.selector()] = p
+	}
+	return f
+}
+
+func TestOn(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for name, c := range map[string]struct {
+		pause Pause
+		want  bool
+	}{
+		"everything":          {Pause{}, true},
+		"the app":             {Pause{App: "shop"}, true},
+		"another app":         {Pause{App: "news"}, false},
+		"the platform":        {Pause{Platform: push.APNs}, true},
+		"another platform":    {Pause{Platform: push.FCM}, false},
+		"the category":        {Pause{Category: "digest"}, true},
+		"another category":    {Pause{Category: "orders"}, false},
+		"the app's category":  {Pause{App: "shop", Category: "digest"}, true},
+		"all of it":           {Pause{App: "shop", Platform: push.APNs, Category: "digest"}, true},
+		"a part does not fit": {Pause{App: "shop", Platform: push.FCM, Category: "digest"}, false},
+		"over":                {Pause{App: "shop", Until: now, ends: now}, false},
+		"not over yet":        {Pause{App: "shop", Until: now, ends: now.Add(time.Second)}, true},
+	} {
+		got := inForce(c.pause).On(now, "shop", push.APNs, "digest")
+		if got != nil != c.want || got != nil && *got != c.pause {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	minute := Pause{App: "shop", Until: now.Add(time.Minute), ends: now.Add(time.Minute)}
+	hour := Pause{Category: "digest", Until: now.Add(time.Hour), ends: now.Add(time.Hour)}
+	if got := inForce(minute, hour).On(now, "shop", push.APNs, "digest"); got == nil || *got != hour {
+		t.Errorf("of two, %+v", got)
+	}
+	if got := inForce(minute, hour, Pause{}).On(now, "shop", push.APNs, "digest"); got == nil || *got != (Pause{}) {
+		t.Errorf("of three, %+v", got)
+	}
+}
+
+// What was taken and not woken is taken again.
+func TestJobs(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		at := time.UnixMilli(1_795_219_200_123)
+		first, second := Job{"pushpace-default", "a"}, Job{"pushpace-bulk", "b c"}
+		field := (&Pause{App: "shop"}).Selector()
+		holding := func(want ...string) {
+			t.Helper()
+			all, err := NewStore(client, "").Read(ctx)
+			if err != nil || !slices.Equal(all.Keeping, want) {
+				t.Errorf("holding %q, %v; want %q", all.Keeping, err, want)
+			}
+		}
+		keep := func(job Job, at time.Time) {
+			t.Helper()
+			if err := store.AddJobs(ctx, field, at, job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		take := func(want ...Job) {
+			t.Helper()
+			if got, err := store.PopJobs(ctx, field, 1); err != nil || !slices.Equal(got, want) {
+				t.Errorf("taken %+v, %v; want %+v", got, err, want)
+			}
+		}
+		again := func(want Job) {
+			t.Helper()
+			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+				if got, err := store.PopJobs(ctx, field, 1); err != nil || len(got) > 0 {
+					if err != nil || got[0] != want {
+						t.Errorf("taken %+v, %v; want %+v", got, err, want)
+					}
+					return
+				}
+			}
+			t.Errorf("%+v is not taken again", want)
+		}
+		woken := func(jobs ...Job) {
+			t.Helper()
+			if err := store.Woken(ctx, field, jobs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			keep(second, at.Add(time.Second))
+			keep(first, at)
+		}
+		holding(field)
+		take(first)
+		woken(first)
+		take(second)
+		take()
+		holding(field)
+		again(second)
+		keep(second, at) // it has stood back again since
+		woken(second)
+		holding(field)
+		take(second)
+		woken(second)
+		holding()
+		take()
+		holding()
+	})
+}
+
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		begin := func(app string, length time.Duration, reason string, want Shared) {
+			t.Helper()
+			p := Pause{App: app, Platform: push.FCM, Reason: reason, Level: 2}
+			if length > 0 {
+				p.Until = time.Now().Add(length)
+			}
+			if set, err := store.Share(ctx, p); err != nil || set != want {
+				t.Errorf("pause of %s: %d, %v", app, set, err)
+			}
+		}
+		list := func() []Pause {
+			t.Helper()
+			in, err := store.Read(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return in.Providers
+		}
+		if got := list(); len(got) != 0 {
+			t.Errorf("paused from the start: %+v", got)
+		}
+		begin("shop/é x", time.Hour, "QUOTA_EXCEEDED", Agreed)
+		begin("shop/é x", time.Minute, "short", Outlasted)
+		begin("news", time.Millisecond, "over", Agreed)
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl < 59*time.Minute || ttl > time.Hour {
+			t.Errorf("the pauses live for %s, want as long as the longest", ttl)
+		}
+		deadline := time.Now().Add(10 * time.Second)
+		for len(list()) > 1 && time.Now().Before(deadline) {
+		}
+		got := list()
+		if len(got) != 1 {
+			t.Fatalf("listed: %+v", got)
+		}
+		left := time.Until(got[0].Until)
+		if p := got[0]; p.App != "shop/é x" || p.Platform != push.FCM || p.Reason != "QUOTA_EXCEEDED" || p.Level != 2 || left < 59*time.Minute || left > time.Hour {
+			t.Errorf("listed: %+v, for %s", p, left)
+		}
+		begin("shop/é x", 2*time.Hour, "longer", Agreed)
+		begin("shop/é x", 0, "without_end", Agreed)
+		begin("shop/é x", time.Hour, "not_for_ever", Outlasted)
+		if ttl := client.PTTL(ctx, "pushpace:{pauses}:providers").Val(); ttl >= 0 {
+			t.Errorf("a pause without an end is over in %s", ttl)
+		}
+		if got := list(); len(got) != 1 || !got[0].Until.IsZero() || got[0].Reason != "without_end" {
+			t.Errorf("listed: %+v", got)
+		}
+		client.HSet(ctx, "pushpace:{pauses}:providers", "odd", "odd")
+		client.HSet(ctx, "pushpace:{pauses}:resumed", "stray", "odd")
+		all, err := store.Read(ctx)
+		if err != nil || len(all.Providers) != 1 || all.Providers[0].Reason != "without_end" || len(all.Tried) != 0 || !slices.Equal(all.Unread, []string{"odd", "stray"}) {
+			t.Errorf("with what cannot be read: %+v, %v", all, err)
+		}
+	})
+}
+
+// By how much a clock is off is known to within a round trip.
+func TestAheadBy(t *testing.T) {
+	t.Parallel()
+	asked := time.Unix(1_795_219_200, 0)
+	answered := asked.Add(time.Second)
+	for _, c := range []struct{ now, want time.Duration }{
+		{0, 0}, {time.Second, 0}, {3 * time.Second, 2 * time.Second}, {-time.Hour, -time.Hour},
+	} {
+		if got := aheadBy(asked.Add(c.now), asked, answered); got != c.want {
+			t.Errorf("%s: %s", c.now, got)
+		}
+	}
+}

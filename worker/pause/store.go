@@ -1,0 +1,317 @@
+package pause
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Store shares the pauses among all workers, in keys of one hash tag:
+//
+//	PREFIX:{pauses}:providers        hash, no longer than the last of them
+//	PREFIX:{pauses}:operators        hash; what was ended stays for a while
+//	PREFIX:{pauses}:resumed          hash of what operators had tried again, for a minute
+//	PREFIX:{pauses}:holding          set of the SELECTORs that keep jobs
+//	PREFIX:{pauses}:held:SELECTOR    sorted set of those
+//	PREFIX:{pauses}:waking:SELECTOR  sorted set of those of them that a worker wakes
+//
+// store.lua says what is in each. It is safe for concurrent use.
+type Store struct {
+	client redis.UniversalClient
+	prefix string
+}
+
+// NewStore returns the store under the prefix, "pushpace" when it is empty.
+func NewStore(client redis.UniversalClient, prefix string) *Store {
+	return &Store{client, cmp.Or(prefix, "pushpace") + ":{pauses}:"}
+}
+
+//go:embed store.lua
+var source string
+
+var script = redis.NewScript(source)
+
+// run runs an operation, of the selector's jobs if it is about any.
+func (s *Store) run(ctx context.Context, op, selector string, args ...any) *redis.Cmd {
+	keys := []string{"providers", "operators", "resumed", "holding", "held:" + selector, "waking:" + selector}
+	for i := range keys {
+		keys[i] = s.prefix + keys[i]
+	}
+	return script.Run(ctx, s.client, keys, append([]any{op}, args...)...)
+}
+
+const (
+	// maxOperators bounds how many operators' pauses there are: every worker reads
+	// them all.
+	maxOperators   = 1000
+	maxReasonBytes = 512
+)
+
+// ErrOver means that the end of a pause that was to begin has passed.
+var ErrOver = errors.New("the pause would be over already")
+
+// ErrTooMany means that 1,000 others are in force.
+var ErrTooMany = errors.New("too many pauses are in force: end some of them first")
+
+// note is what of an operator's pause Redis has no use for.
+type note struct {
+	By      string `json:"by,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	EndedBy string `json:"ended_by,omitempty"`
+}
+
+func (n note) text() []byte {
+	text, _ := json.Marshal(n) // of strings, which never fails
+	return text
+}
+
+// Begin begins an operator's pause for all workers, or changes the end and the
+// reason of the one that matches the same. At is not looked at. It returns
+// push.Faults, ErrOver or ErrTooMany for what cannot begin.
+func (s *Store) Begin(ctx context.Context, p Pause) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	until := int64(0)
+	if !p.Until.IsZero() {
+		until = max(1, p.Until.UnixMilli())
+	}
+	begun, err := s.run(ctx, "begin", "", p.Selector(), strconv.FormatInt(until, 10), note{By: p.By, Reason: p.Reason}.text(), maxOperators).Int()
+	switch {
+	case err != nil:
+		return fmt.Errorf("begin a pause: %w", err)
+	case begun == -1:
+		return ErrOver
+	case begun == -2:
+		return ErrTooMany
+	}
+	return nil
+}
+
+// End ends the operator's pause that matches the same, and reports whether there was
+// one. What it kept comes back within seconds. Of the pause, By is who ends it, for
+// the workers' logs. It returns push.Faults for what cannot be one.
+func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err
+	}
+	ended, err := s.run(ctx, "end", "", p.Selector(), note{EndedBy: p.By}.text()).Int()
+	if err != nil {
+		return false, fmt.Errorf("end a pause: %w", err)
+	}
+	return ended == 1, nil
+}
+
+// A Shared is what became of a provider's pause that was to be shared.
+type Shared int
+
+// What becomes of it.
+const (
+	Outlasted Shared = iota // a longer one stands
+	Agreed                  // all workers keep to it
+	Unheard                 // nobody does, until a worker on another host says the same
+)
+
+// Share has all workers pause whom the provider's pause concerns, unless a longer
+// one stands. A claim is believed when a worker on another host makes it too: those
+// of one host, and a worker that has started again, have the same files and clock.
+func (s *Store) Share(ctx context.Context, p Pause) (Shared, error) {
+	length := int64(0)
+	if !p.Until.IsZero() {
+		length = max(1, time.Until(p.Until).Milliseconds())
+	}
+	shared, err := s.run(ctx, "share", "", p.field(), length, p.Level, cmp.Or(p.Claim, borneOut), p.Reason, p.Error).Int()
+	if err != nil {
+		return Outlasted, fmt.Errorf("share a pause: %w", err)
+	}
+	return Shared(shared), nil
+}
+
+// TryAgain ends every provider's pause of the routes, APP/PLATFORM each, and has all
+// workers try them again within a second.
+func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error {
+	args := []any{by}
+	for _, route := range routes {
+		args = append(args, route)
+	}
+	if err := s.run(ctx, "try", "", args...).Err(); err != nil {
+		return fmt.Errorf("end a provider's pause: %w", err)
+	}
+	return nil
+}
+
+// InForce is what keeps all workers from sending at one instant. A nil one is
+// nothing.
+type InForce struct {
+	Operators, Providers []Pause
+	// Keeping are the selectors of operators' pauses, in force or not, that keep jobs.
+	Keeping []string
+	// Tried tells by APP/PLATFORM who has had providers tried again of late.
+	Tried map[string]Try
+	// Unread are the fields of what is not of this version, and has no effect.
+	Unread []string
+	// Ahead is by how much Redis's clock is for certain; negative behind.
+	Ahead time.Duration
+
+	bySelector map[selector]Pause // the operators'
+	ended      []Pause            // operators', not long ago, by somebody
+}
+
+// A Try is that an operator has had a provider tried again.
+type Try struct {
+	At int64 // Unix ms of Redis's clock
+	By string
+}
+
+// Read reads everything in one round trip.
+func (s *Store) Read(ctx context.Context) (*InForce, error) {
+	asked := time.Now()
+	reply, err := s.run(ctx, "read", "").Slice()
+	if err != nil {
+		return nil, fmt.Errorf("list the pauses: %w", err)
+	}
+	now, _ := reply[0].(int64)
+	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(time.UnixMilli(now), asked, time.Now()), bySelector: map[selector]Pause{}}
+	all.each(reply[1], func(field, value string) error {
+		p, ends, err := readProvider(field, value)
+		if err == nil && p.lasts(ends, now, asked) {
+			p.Until = p.ends
+			all.Providers = append(all.Providers, p)
+		}
+		return err
+	})
+	all.each(reply[2], func(field, value string) error {
+		p, ends, err := readOperator(field, value)
+		switch {
+		case err != nil:
+		case p.lasts(ends, now, asked):
+			all.bySelector[p.selector()] = p
+		case p.endedBy != "":
+			all.ended = append(all.ended, p)
+		}
+		return err
+	})
+	all.each(reply[3], func(field, value string) error {
+		at, by, _ := strings.Cut(value, " ")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err == nil {
+			all.Tried[field] = Try{ms, by}
+		}
+		return err
+	})
+	keeping, _ := reply[4].([]any)
+	for _, selector := range keeping {
+		all.Keeping = append(all.Keeping, fmt.Sprint(selector))
+	}
+	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
+	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
+	return all, nil
+}
+
+// aheadBy is by how much another clock is ahead of this machine's, negative when
+// behind, at least: it showed now at some instant of a round trip.
+func aheadBy(now, asked, answered time.Time) time.Duration {
+	switch {
+	case now.After(answered):
+		return now.Sub(answered)
+	case now.Before(asked):
+		return now.Sub(asked)
+	}
+	return 0
+}
+
+// each reads each field of a hash, and notes those that cannot be read.
+func (f *InForce) each(hash any, read func(field, value string) error) {
+	fields, _ := hash.([]any)
+	for i := 0; i+1 < len(fields); i += 2 {
+		field, _ := fields[i].(string)
+		value, _ := fields[i+1].(string)
+		if read(field, value) != nil {
+			f.Unread = append(f.Unread, field)
+		}
+	}
+}
+
+// On returns an operator's pause of what is sent for that app and category to that
+// platform, the one without an end or with the last one where there are several; nil
+// when there is none.
+func (f *InForce) On(now time.Time, app string, platform push.Platform, category string) *Pause {
+	if f == nil || len(f.bySelector) == 0 {
+		return nil
+	}
+	var last *Pause
+	for i := range 8 {
+		s := selector{app, string(platform), category}
+		for j := range s {
+			if i>>j&1 == 1 {
+				s[j] = ""
+			}
+		}
+		p, ok := f.bySelector[s]
+		if !ok || p.Left(now) <= 0 {
+			continue
+		}
+		if last == nil || p.Left(now) > last.Left(now) {
+			last = &p
+		}
+	}
+	return last
+}
+
+// Over are the selectors of the pauses that keep jobs and are not in force any more.
+func (f *InForce) Over() []string {
+	return slices.DeleteFunc(slices.Clone(f.Keeping), func(selector string) bool {
+		return slices.ContainsFunc(f.Operators, func(p Pause) bool { return p.Selector() == selector })
+	})
+}
+
+// Count is how many operators' pauses are in force.
+func (f *InForce) Count(now time.Time) int {
+	n := 0
+	if f != nil {
+		for i := range f.Operators {
+			if f.Operators[i].Left(now) > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Since returns the operators' pauses that have begun since an earlier instant, and
+// those that have ended, with who has ended them where that is known.
+func (f *InForce) Since(before *InForce) (begun []Pause, over map[*Pause]string) {
+	if before == nil {
+		return f.Operators, nil
+	}
+	for s, p := range f.bySelector {
+		if old, was := before.bySelector[s]; !was || !old.At.Equal(p.At) {
+			begun = append(begun, p)
+		}
+	}
+	over = map[*Pause]string{}
+	for s, p := range before.bySelector {
+		if _, is := f.bySelector[s]; is {
+			continue
+		}
+		over[&p] = ""
+		for i := range f.ended {
+			if end := &f.ended[i]; end.selector() == s && end.At.Equal(p.At) {
+				over[&p] = end.endedBy
+			}
+		}
+	}
+	return begun, over
+}

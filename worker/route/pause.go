@@ -1,0 +1,258 @@
+package route
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+const (
+	// longestPause bounds the pauses for misconfiguration, which double.
+	longestPause = 5 * time.Minute
+	// A delay that a provider asks for is a pause when it is longer than this:
+	// shorter ones are over before the other workers know.
+	leastPause = time.Second
+	// Of a delay after a failure of the provider itself, that much may be the
+	// sender's own: FCM's answers are given at least 10 s.
+	failureWait = 10 * time.Second
+)
+
+// pauseFor decides how long an outcome keeps the app from sending to the
+// platform at all; 0 for not. level is how many pauses for misconfiguration came
+// just before, and first how long the first of them is.
+func pauseFor(o providers.Outcome, level int, first time.Duration) time.Duration {
+	switch {
+	case o.Kind == providers.Misconfigured:
+		return min(first<<min(level, 20), longestPause)
+	case o.Kind != providers.Retry || !concernsAll(o):
+		return 0
+	case o.Concerns == providers.ConcernsProvider && o.RetryAfter <= failureWait, o.RetryAfter <= leastPause:
+		return 0
+	}
+	return o.RetryAfter
+}
+
+// A pauseState is what one worker knows of a route's pause.
+type pauseState struct {
+	pause.Pause
+	on  bool // it has begun; it may be over
+	own bool // this worker has begun it
+	// local says that the other workers may not know of it yet, or do not believe
+	// it, and since is when they were told.
+	local bool
+	since time.Time
+}
+
+func (s *pauseState) left(now time.Time) time.Duration {
+	if !s.on {
+		return 0
+	}
+	return max(0, s.Left(now))
+}
+
+// pauseLeft is how long the route's pause lasts; 0 when it has none.
+func (r *Route) pauseLeft(now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pause.left(now)
+}
+
+// Learn draws from an outcome what it means for everything that takes the route,
+// and returns the outcome as it is to be understood. credential is the
+// fingerprint of what it was sent with.
+func (rs *Routes) Learn(ctx context.Context, r *Route, o providers.Outcome, credential string) providers.Outcome {
+	now := time.Now()
+	o, spike := r.dead.judge(now, o)
+	r.note(now, o)
+	if o.Kind == providers.Delivered {
+		if !spike {
+			r.worked(now)
+		}
+		return o
+	}
+	if p, begins := r.begin(now, o, rs.Paused, credential); begins {
+		rs.share(ctx, r, p)
+	}
+	return o
+}
+
+// leastGain is by how much a delay has to outlast the pause under way to be a
+// longer one: answers that come together ask for the same.
+const leastGain = time.Second
+
+// begin pauses the route if the outcome asks for it, and no pause for as long is
+// under way.
+func (r *Route) begin(now time.Time, o providers.Outcome, first time.Duration, credential string) (pause.Pause, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	length, left := pauseFor(o, r.pause.Level, first), r.pause.left(now)
+	misconfigured := o.Kind == providers.Misconfigured
+	switch {
+	case length == 0, left > 0 && (misconfigured || length < left+leastGain):
+		return pause.Pause{}, false
+	case !misconfigured && o.Concerns != providers.ConcernsCredential:
+		credential = "" // who has others is over quota as well
+	case credential != r.credential:
+		return pause.Pause{}, false // it was sent with those before
+	}
+	p := pause.Pause{
+		Kind: pause.Provider, App: r.App, Platform: r.Platform, Reason: string(o.Reason), Error: CauseOf(o.Err), Until: now.Add(length),
+		Level: r.pause.Level, Credential: credential,
+	}
+	if misconfigured {
+		p.Level++
+	}
+	r.pause = pauseState{Pause: p, on: true, own: true, local: true}
+	return p, true
+}
+
+// worked notes that a push was taken: these credentials are good, and what was
+// wrong with the configuration is fixed.
+func (r *Route) worked(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.proven = true
+	if r.pause.Level > 0 && r.pause.left(now) == 0 {
+		r.pause.Level = 0
+	}
+}
+
+// share has the other workers pause too. What one alone finds wrong may be wrong
+// with that worker: it is believed when its credentials have worked before, or one
+// on another host says the same, and not at all when its clock is off.
+func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) {
+	r.breaker.trip()
+	if rs.outOfStep() {
+		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
+		return
+	}
+	claim := p
+	if p.Level > 0 && !r.isProven() {
+		claim.Claim = rs.Host
+	}
+	shared, err := rs.Pauses.Share(ctx, claim)
+	if err != nil {
+		rs.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the other workers do not know of a pause", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.Any("error", err))
+	} else if shared != pause.Unheard {
+		r.agreed(p)
+	}
+	if shared != pause.Outlasted || err != nil { // otherwise another worker was first
+		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
+	}
+}
+
+func (r *Route) isProven() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.proven
+}
+
+// agreed notes that the other workers know of the pause.
+func (r *Route) agreed(p pause.Pause) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pause.Pause == p {
+		r.pause.local, r.pause.since = false, time.Now()
+	}
+}
+
+// lift ends the pause, if it is one of those, and has the next push show whether
+// the provider takes it: until then nothing is wrong.
+func (r *Route) lift(which func(pause.Pause) bool) {
+	r.mu.Lock()
+	if which(r.pause.Pause) {
+		r.pause = pauseState{}
+	}
+	r.mu.Unlock()
+	r.dead.reset()
+	r.failures.end()
+	r.breaker.probe()
+}
+
+// Renew notes which credentials are in use. A pause for others is over.
+func (rs *Routes) Renew() {
+	for r := range rs.All() {
+		r.renew()
+	}
+}
+
+func (r *Route) renew() {
+	now := r.fingerprint()
+	r.mu.Lock()
+	same := now == r.credential
+	r.credential = now
+	r.proven = r.proven && same
+	r.mu.Unlock()
+	if !same {
+		r.lift(func(p pause.Pause) bool { return p.Credential != "" && p.Credential != now })
+	}
+}
+
+// outOfStep reports whether this machine's clock is not Redis's, so that
+// providers may refuse what is signed here.
+func (rs *Routes) outOfStep() bool {
+	if time.Duration(rs.ahead.Load()).Abs() > clock.Limit {
+		return true
+	}
+	return rs.ClockOffset != nil && rs.ClockOffset().Abs() > clock.Limit
+}
+
+// Apply has every route in the state that the snapshot, asked for at that instant,
+// says.
+func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time) {
+	rs.ahead.Store(int64(in.Ahead))
+	listed := make(map[*Route]pause.Pause, len(in.Providers))
+	for _, p := range in.Providers {
+		r := rs.all[p.App][p.Platform]
+		if r == nil || p.Claim != "" || p.Credential != "" && p.Credential != r.fingerprint() {
+			continue
+		}
+		if other, ok := listed[r]; !ok || !other.Until.IsZero() && (p.Until.IsZero() || p.Until.After(other.Until)) {
+			listed[r] = p
+		}
+	}
+	for r := range rs.All() {
+		p, on := listed[r]
+		if r.apply(p, on, asked) {
+			r.breaker.trip()
+			if p.Reason == string(providers.DeadTokenSpike) {
+				r.dead.begin()
+			}
+		}
+		rs.tryAgain(ctx, r, in.Tried[r.name()])
+	}
+}
+
+// apply takes over the pause that all workers share, or that there is none. It
+// reports whether the route was open until now.
+func (r *Route) apply(p pause.Pause, on bool, asked time.Time) (news bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := r.pause.left(asked)
+	borneOut := on && p.Reason == r.pause.Reason
+	if left > 0 && (r.pause.local && !borneOut || r.pause.since.After(asked)) {
+		return false // the list is older
+	}
+	if !on {
+		r.pause.on = false // the level stays: what comes next may fail again
+		return false
+	}
+	own := r.pause.own && r.pause.Reason == p.Reason && r.pause.Level == p.Level
+	r.pause = pauseState{Pause: p, on: true, own: own, since: r.pause.since}
+	return left == 0
+}
+
+// tryAgain has a route tried again whose pauses an operator has ended since the last
+// time.
+func (rs *Routes) tryAgain(ctx context.Context, r *Route, last pause.Try) {
+	news := r.tried >= 0 && last.At > r.tried
+	r.tried = max(r.tried, last.At)
+	if news {
+		r.lift(func(pause.Pause) bool { return true })
+		rs.Log.LogAttrs(ctx, slog.LevelInfo, "an operator has the app's provider tried again", slog.String("app", r.App), slog.String("platform", string(r.Platform)), slog.String("by", last.By))
+	}
+}

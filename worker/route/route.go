@@ -1,0 +1,164 @@
+// Package route is an app's way to a platform's provider, and what stands on it so
+// that one trouble stays one trouble: a bulkhead, which bounds what is in flight; a
+// circuit breaker, for a provider that fails; the ratio of dead tokens, for a
+// configuration that is wrong; and the provider's pause, for what its answers ask for.
+//
+// The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
+// to be allowed one push, and hands the outcome to Learn. All methods are safe for
+// concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
+// goroutine's. The invariants:
+//
+//   - A route's trouble delays the notifications for that route only.
+//   - A pause that this worker has begun is kept at once, and by the others when it is
+//     believed: see worker/pause.
+//   - Every pause opens the breaker, so that one push shows whether the provider takes
+//     it before the others go.
+package route
+
+import (
+	"cmp"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// A Route is one app's way to one platform.
+type Route struct {
+	App      string
+	Platform push.Platform
+	Sender   providers.Sender
+	Bulkhead *Bulkhead
+	// Blocked staggers the returns of what it keeps.
+	Blocked Stagger
+
+	breaker  *breaker
+	failures failures
+	dead     deadTokenRatio
+	// fingerprint returns that of the credentials in use.
+	fingerprint func() string
+
+	mu    sync.Mutex
+	pause pauseState
+	// credential is the fingerprint of those that are known to be in use, and
+	// proven says that a push was taken with them.
+	credential string
+	proven     bool
+
+	// Of the goroutine that calls Apply: when an operator had it tried again last, in
+	// Unix ms of Redis's clock; negative before it is known.
+	tried int64
+	// Of the one that calls LogTroubles.
+	tale tale
+}
+
+// An Observer is told what happens, for metrics.
+type Observer interface {
+	// Breaker: an app's provider is in trouble and its notifications wait on the
+	// queue, or no longer.
+	Breaker(app string, platform push.Platform, open bool)
+	// Paused: this worker has had all of them pause an app's provider.
+	Paused(app string, platform push.Platform, reason providers.Reason)
+}
+
+// Config says what Routes work with. All but ClockOffset and the times is required.
+type Config struct {
+	// Senders by app and platform.
+	Senders map[string]map[push.Platform]providers.Sender
+	// Concurrency is how many pushes are in flight at once on each route.
+	Concurrency int
+	Pauses      *pause.Store
+	Observer    Observer
+	Log         *slog.Logger
+	// RedisLog is told what fails for want of Redis.
+	RedisLog *slog.Logger
+	// ClockOffset returns how far Redis's clock is ahead of this machine's.
+	ClockOffset func() time.Duration
+	// Host is whose name this worker claims under.
+	Host string
+	Times
+}
+
+// Times are how long things take that tests have no time for.
+type Times struct {
+	Open   time.Duration // that a breaker stays open; 0 for 5 s
+	Paused time.Duration // the first pause for misconfiguration; 0 for 30 s
+	Calm   time.Duration // that a provider has to work for its trouble to be over; 0 for 10 s
+}
+
+// Routes are all of a worker's.
+type Routes struct {
+	Config
+	all map[string]map[push.Platform]*Route
+	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
+	ahead atomic.Int64
+}
+
+// New returns the routes of the senders.
+func New(c Config) *Routes {
+	c.Times = Times{cmp.Or(c.Open, 5*time.Second), cmp.Or(c.Paused, 30*time.Second), cmp.Or(c.Calm, 10*time.Second)}
+	rs := &Routes{Config: c, all: make(map[string]map[push.Platform]*Route, len(c.Senders))}
+	for app, senders := range c.Senders {
+		rs.all[app] = make(map[push.Platform]*Route, len(senders))
+		for platform, sender := range senders {
+			r := &Route{
+				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency),
+				breaker:     newBreaker(c.Open, func(open bool) { c.Observer.Breaker(app, platform, open) }),
+				fingerprint: func() string { return "" }, tried: -1,
+			}
+			if known, ok := sender.(interface{ Fingerprint() string }); ok {
+				r.fingerprint = known.Fingerprint
+			}
+			r.credential = r.fingerprint()
+			rs.all[app][platform] = r
+		}
+	}
+	return rs
+}
+
+// All are the routes, in no order.
+func (rs *Routes) All() iter.Seq[*Route] {
+	return func(yield func(*Route) bool) {
+		for _, platforms := range rs.all {
+			for _, r := range platforms {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Of returns the app's routes by platform; nil for an app that is not known.
+func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
+
+// name is the route's in Redis.
+func (r *Route) name() string { return r.App + "/" + string(r.Platform) }
+
+// Credential is the fingerprint of what the route sends with.
+func (r *Route) Credential() string { return r.fingerprint() }
+
+// Left is how long the route is closed; 0 when it is open.
+func (r *Route) Left(now time.Time) time.Duration {
+	if left := r.pauseLeft(now); left > 0 {
+		return left
+	}
+	return r.breaker.left(now)
+}
+
+// Alone reports whether the route is closed by a pause that this worker alone keeps
+// to: another one may send.
+func (r *Route) Alone(now time.Time) bool { return r.pausing(now).local }
+
+// Allow asks for one push. When it may go, done has to be called with its outcome.
+func (r *Route) Allow() (done func(providers.Outcome), ok bool) {
+	if r.pauseLeft(time.Now()) > 0 {
+		return nil, false
+	}
+	return r.breaker.allow()
+}

@@ -1,0 +1,52 @@
+package route
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+const (
+	// A bulkhead is stalled when it is full, nothing has changed for several times as
+	// long as a place is held on average, within these bounds, and half as many wait
+	// for a place as there are.
+	leastIdle  = 100 * time.Millisecond
+	idleFactor = 3
+	leastSkip  = 2 * time.Second
+	// skipGap lies between two jobs that were left on the queue, on the whole, so that
+	// many of them do not keep the queue busy with coming and going.
+	skipGap = 100 * time.Microsecond
+)
+
+// skipUntil is until when what is for the bulkhead stays on the queue; zero when it
+// may be pulled.
+func (b *Bulkhead) skipUntil(now time.Time) time.Time {
+	least := min(maxIdle, max(leastIdle, idleFactor*time.Duration(b.meanHold.Load())))
+	idle := b.stalledFor(now, least)
+	if idle == 0 || idle < maxIdle && b.waiting.Load() < int64(cap(b.places)/2) {
+		return time.Time{}
+	}
+	until := now.Add(max(leastSkip, min(idle, longestBusy)))
+	if last := time.Unix(0, b.skipped.Load()); last.After(until) {
+		return last
+	}
+	return until
+}
+
+// skippedUntil notes that so many jobs stay on the queue until then.
+func (b *Bulkhead) skippedUntil(until time.Time, n int64) {
+	b.skipped.Store(until.Add(time.Duration(n) * skipGap).UnixNano())
+}
+
+// Stalled returns what nothing is to be pulled for: see queue.Config.
+func (rs *Routes) Stalled(now time.Time) (all []queue.Stalled) {
+	for r := range rs.All() {
+		if until := r.Bulkhead.skipUntil(now); !until.IsZero() {
+			all = append(all, queue.Stalled{
+				Mark: push.OnlyMark(r.App, r.Platform), Until: until, Skipped: func(n int64) { r.Bulkhead.skippedUntil(until, n) },
+			})
+		}
+	}
+	return all
+}
