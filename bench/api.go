@@ -25,7 +25,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 const (
@@ -173,7 +173,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: worker.NewControl(shared, records, limiter, policies),
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {

@@ -146,13 +146,13 @@ func always(ctx context.Context, admin string, answer *standin.Answer) error {
 		}
 		method = http.MethodPut
 	}
-	_, err := control(ctx, method, admin+"/always", body)
+	_, err := setStandIn(ctx, method, admin+"/always", body)
 	return err
 }
 
 // accepted asks a stand-in how many pushes it has accepted.
 func accepted(ctx context.Context, admin string) (int, error) {
-	text, err := control(ctx, http.MethodGet, admin+"/counters", nil)
+	text, err := setStandIn(ctx, http.MethodGet, admin+"/counters", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +161,7 @@ func accepted(ctx context.Context, admin string) (int, error) {
 	return counters.Accepted, err
 }
 
-func control(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+func setStandIn(ctx context.Context, method, url string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

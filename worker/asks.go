@@ -41,7 +41,7 @@ func (a *asks) enter(ctx context.Context, d *delivery) bool {
 		a.mu.Unlock()
 		return true
 	}
-	one := &ask{latest(d.accepted, d.NotBefore), make(chan struct{})}
+	one := &ask{d.due(), make(chan struct{})}
 	a.open[of] = append(behind, one)
 	a.mu.Unlock()
 	enough := time.NewTimer(patience)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // In motion the sums are balanced at each look: with producers, some of them for
@@ -79,7 +79,7 @@ func TestTheListOfQueuesIsPutBack(t *testing.T) {
 		if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
 			t.Errorf("%+v, %v", audit, err)
 		}
-		if status, err := r.control().Status(t.Context(), "later"); err != nil || status.Job != "scheduled" || status.Waits.For != worker.ForSchedule {
+		if status, err := r.control().Status(t.Context(), "later"); err != nil || status.Job != "scheduled" || status.Waits.For != control.ForSchedule {
 			t.Errorf("%+v, %v", status, err)
 		}
 		r.start()

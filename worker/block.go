@@ -113,32 +113,19 @@ func (h *handler) rememberPaused(ctx context.Context, d *delivery, moved []throt
 		}
 		noted[by.Selector()] = true
 		if jobs == nil {
-			jobs = append(h.cameForward(ctx, moved), pause.Job{Queue: d.queue, ID: d.ID})
+			gained, err := h.control.Gained(ctx, moved[:min(len(moved), wakeMost)])
+			if err != nil {
+				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
+			}
+			for _, id := range gained {
+				jobs = append(jobs, pause.Job{ID: id})
+			}
+			jobs = append(jobs, pause.Job{Queue: d.queue, ID: d.ID})
 		}
 		if err := h.pauses.AddJobs(ctx, by.Selector(), d.accepted, jobs...); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
-}
-
-// cameForward are the jobs of the first of the bookings that it is worth to wake for.
-func (h *handler) cameForward(ctx context.Context, moved []throttle.Booking) (jobs []pause.Job) {
-	moved = moved[:min(len(moved), wakeMost)]
-	ids := make([]string, len(moved))
-	for i, b := range moved {
-		ids[i] = b.ID
-	}
-	old, err := h.Records.LastDeferrals(ctx, ids)
-	if err != nil {
-		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
-		return nil
-	}
-	for _, b := range moved {
-		if old[b.ID].Until.Sub(b.Slot) >= littleGain {
-			jobs = append(jobs, pause.Job{ID: b.ID})
-		}
-	}
-	return jobs
 }
 
 // followPauses has this worker keep the pauses that others have begun, operators

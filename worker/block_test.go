@@ -36,7 +36,7 @@ func TestCutShort(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcomes []outcome
 		state    push.State
-		taken    bool
+		used     bool
 		dead     int
 	}{
 		"never sent":          {[]outcome{{}, {}}, push.Expired, false, 0},
@@ -45,8 +45,9 @@ func TestCutShort(t *testing.T) {
 		"one dead":            {[]outcome{{}, dead}, push.Expired, false, 1},
 		"one delivered, dead": {[]outcome{delivered, dead, {}}, push.Delivered, true, 1},
 	} {
-		got := (&delivery{outcomes: c.outcomes}).cutShort(push.Expired, "late")
-		if got.state != c.state || got.taken != c.taken || got.dead != c.dead {
+		d := &delivery{outcomes: c.outcomes}
+		got := d.cutShort(push.Expired, "late")
+		if got.state != c.state || d.used() != c.used || got.dead != c.dead {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

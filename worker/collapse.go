@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // collapse makes way for the newest notification of a collapse key: an older
@@ -40,9 +41,9 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
 	taken, err := h.Records.Take(ctx, older, push.Superseded)
 	switch {
-	case errors.Is(err, push.ErrUnknownID), errors.Is(err, ErrEnded):
+	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
-	case errors.Is(err, ErrUnderWay):
+	case errors.Is(err, push.ErrUnderWay):
 		h.overtaken.add(older, time.Now())
 		return nil
 	case err != nil:
@@ -101,20 +102,13 @@ func (o *overtaken) drop(id string) {
 // supersedeOvertaken supersedes what was overtaken and is back on the queue, so
 // that it does not keep a slot until that slot.
 func (h *handler) supersedeOvertaken(ctx context.Context) {
-	ticker := time.NewTicker(overtakenEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	clock.Every(ctx, overtakenEvery, func() {
 		for id, since := range h.overtaken.all() {
 			if h.supersedeBack(ctx, id) || time.Since(since) > overtakenFor {
 				h.overtaken.drop(id)
 			}
 		}
-	}
+	})
 }
 
 // supersedeBack answers false for what is in a worker's hands still, or cannot be
@@ -122,7 +116,7 @@ func (h *handler) supersedeOvertaken(ctx context.Context) {
 func (h *handler) supersedeBack(ctx context.Context, id string) bool {
 	taken, err := h.Records.Take(ctx, id, push.Superseded)
 	if err != nil {
-		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, ErrEnded)
+		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}
 	return h.free(ctx, taken) == nil // else freeTaken gives the slot back
 }

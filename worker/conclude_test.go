@@ -26,7 +26,7 @@ func TestConclude(t *testing.T) {
 		since    time.Duration
 		state    push.State
 		delay    time.Duration
-		taken    bool
+		used     bool
 	}{
 		"delivered":                      {[]outcome{delivered}, 1, 0, push.Delivered, 0, true},
 		"one of two delivered":           {[]outcome{delivered, dead}, 1, 0, push.Delivered, 0, true},
@@ -49,8 +49,8 @@ func TestConclude(t *testing.T) {
 		"misconfigured too long":         {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
-		if got.state != c.state || got.delay != c.delay || got.taken != c.taken {
-			t.Errorf("%s: %+v, want %s in %s, taken %t", name, got, c.state, c.delay, c.taken)
+		if got.state != c.state || got.delay != c.delay || (&delivery{outcomes: c.outcomes}).used() != c.used {
+			t.Errorf("%s: %+v, want %s in %s, used %t", name, got, c.state, c.delay, c.used)
 		}
 	}
 }

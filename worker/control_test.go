@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // deferred waits until the notification has been put off, and is in nobody's hands.
@@ -32,8 +32,8 @@ func (r *rig) deferred(id string) *push.Record {
 	return r.record(id)
 }
 
-func (r *rig) control() *worker.Control {
-	return worker.NewControl(r.client, r.records, r.limiter, r.options.Limits)
+func (r *rig) control() *control.Control {
+	return control.New(r.client, r.records, r.limiter, r.options.Limits)
 }
 
 func TestCancel(t *testing.T) {
@@ -49,7 +49,7 @@ func TestCancel(t *testing.T) {
 		before := r.deferred("next")
 		control := r.control()
 		must(t, control.Cancel(t.Context(), "unwanted"))
-		for id, want := range map[string]error{"unwanted": worker.ErrEnded, "sent": worker.ErrEnded, "nobody": push.ErrUnknownID} {
+		for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "nobody": push.ErrUnknownID} {
 			if err := control.Cancel(t.Context(), id); !errors.Is(err, want) {
 				t.Errorf("cancel of %s: %v, want %v", id, err, want)
 			}

@@ -12,14 +12,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // status waits until the notification waits for that, and answers all about it.
-func (r *rig) status(id string, cause worker.Cause) *worker.Status {
+func (r *rig) status(id string, cause control.Cause) *control.Status {
 	r.t.Helper()
-	var status *worker.Status
+	var status *control.Status
 	wait(r.t, func() bool {
 		var err error
 		status, err = r.control().Status(r.t.Context(), id)
@@ -39,7 +39,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		n := to("scheduled", push.Target{Platform: push.FCM, Token: googleToken})
 		n.NotBefore, n.Category = begins, "news"
 		r.enqueue(n)
-		s := r.status("scheduled", worker.ForSchedule)
+		s := r.status("scheduled", control.ForSchedule)
 		if !s.Waits.Until.Equal(begins.Truncate(time.Millisecond)) || s.App != "shop" || s.User != "u1" || s.Category != "news" || s.Job != "scheduled" {
 			t.Errorf("%+v, %+v", s, s.Waits)
 		}
@@ -47,13 +47,13 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 			t.Errorf("targets %+v", o)
 		}
 		r.enqueue(to("first"))
-		if s := r.status("first", worker.ForWorker); s.Waits.Reason != "no worker runs" || s.Attempts != 0 {
+		if s := r.status("first", control.ForWorker); s.Waits.Reason != "no worker runs" || s.Attempts != 0 {
 			t.Errorf("%+v", s.Waits)
 		}
 		r.start()
 		r.settled(1)
 		r.enqueue(to("second")) // waits in the process
-		s = r.status("second", worker.ForLimit)
+		s = r.status("second", control.ForLimit)
 		if w := s.Waits; s.Job != "active" || w.Scope != throttle.General || w.Rule != "gap" || !w.Until.After(time.Now().Add(-time.Second)) {
 			t.Errorf("%+v, %+v", s, w)
 		}
@@ -80,12 +80,12 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 			r.enqueue(n)
 		}
 		wait(t, func() bool {
-			s := r.status("l", worker.ForProvider)
+			s := r.status("l", control.ForProvider)
 			w := s.Waits
 			return w.Platform == push.FCM && strings.Contains(w.Reason, "503") && !w.Since.IsZero() && !w.Until.IsZero()
 		})
 		must(t, r.control().Pause(t.Context(), pause.Pause{App: "shop", By: "ada", Reason: "wrong text"}))
-		if s := r.status("l", worker.ForPause); s.Waits.Reason != "wrong text" || s.Waits.Since.IsZero() || len(s.Paused) == 0 {
+		if s := r.status("l", control.ForPause); s.Waits.Reason != "wrong text" || s.Waits.Since.IsZero() || len(s.Paused) == 0 {
 			t.Errorf("%+v", s.Waits)
 		}
 	})

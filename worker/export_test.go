@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // Hasten shortens what tests have no time for: how long a breaker stays open,
 // the first pause for misconfiguration, and the steps of a webhook's delivery.
-func (o *Options) Hasten(open, paused, webhook time.Duration) {
-	o.times = times{route: route.Times{Open: open, Paused: paused, Calm: open}, webhook: webhookTimes{poll: webhook, again: webhook, give: 10 * webhook, claim: 20 * webhook}}
+func (o *Options) Hasten(open, paused, hook time.Duration) {
+	o.times = times{route: route.Times{Open: open, Paused: paused, Calm: open}, webhook: webhook.Times{Poll: hook, Again: hook, Give: 10 * hook, Claim: 20 * hook}}
 }
 
 // On has the worker run on a host of that name.

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
@@ -21,7 +21,7 @@ type handler struct {
 	routes     *route.Routes
 	pauses     *pause.Store
 	deadTokens *push.DeadTokens
-	control    *Control
+	control    *control.Control
 	queue      *queue.Server
 	asks       asks
 	unrecorded unrecorded
@@ -49,7 +49,7 @@ func newHandler(o *Options) *handler {
 	h := &handler{
 		Options: o, routes: routes, pauses: pauses,
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
-		control:    NewControl(o.Queue, o.Records, o.Limiter, o.Limits),
+		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.queue = queue.NewServer(queue.Config{
@@ -66,63 +66,67 @@ func (h *handler) Handle(ctx context.Context, job queue.Job) error {
 	if err != nil {
 		return h.setAside(ctx, &job, err)
 	}
-	if ended, err := h.resume(ctx, d); ended || err != nil {
-		return orLater(err)
+	return h.dispose(ctx, d, h.deliver(ctx, d))
+}
+
+// deliver takes the delivery along the pipeline, and returns what is to become of it.
+func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
+	if to, over := h.loadRecord(ctx, d); over {
+		return to
 	}
 	if !h.findRoutes(d) {
-		return h.finish(ctx, d, h.conclude(d))
+		return h.conclude(d)
 	}
 	if d.expired(time.Now()) {
-		return h.end(ctx, d, push.Expired, "expired in the queue")
+		return d.cutShort(push.Expired, "expired in the queue")
 	}
 	if superseded, err := h.collapse(ctx, d); err != nil {
 		return later(err)
 	} else if superseded {
-		return h.end(ctx, d, push.Superseded, "a newer one has the same collapse key")
+		return d.cutShort(push.Superseded, "a newer one has the same collapse key")
 	}
 	if left := time.Until(d.NotBefore); left > h.MaxWait || left > 0 && h.full() {
-		return queue.SnoozeUntil(whyDeferred, left)
+		return until(left)
 	} else if err := h.waitOut(ctx, left); err != nil {
 		return later(err)
 	}
 	if h.blocked(d) {
-		return h.standBack(ctx, d)
+		return h.snoozeBlocked(d)
 	}
 	d.needs = d.bulkheads()
-	if err := h.turnedAway(d, time.Now()); err != nil {
-		return err
+	if to, away := h.turnedAway(d, time.Now()); away {
+		return to
 	}
 	for range lateTries {
-		if over, err := h.depart(ctx, d); over {
-			return err
+		if to, over := h.depart(ctx, d); over {
+			return to
 		}
 	}
 	return later(errTooLate)
 }
 
-// depart sends the delivery when it is admitted. It answers false when it had no
+// depart sends the delivery when it is admitted. It returns false when it had no
 // connection at its instant: at another one it may go.
-func (h *handler) depart(ctx context.Context, d *delivery) (over bool, err error) {
+func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over bool) {
 	decision, err := h.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
-		h.giveBack(ctx, d, d.taken())
-		return true, cmp.Or(h.turnedAway(d, time.Now()), error(queue.Snooze(whyBusy, route.BusyDelay)))
+		return h.busy(d), true
 	case err != nil:
-		return true, later(err)
+		return later(err), true
 	case decision.Status == throttle.Refused:
-		return true, h.end(ctx, d, push.Expired, "would expire before its slot")
+		return d.cutShort(push.Expired, "would expire before its slot"), true
 	case decision.Status == throttle.Deferred:
-		return true, h.deferUntil(ctx, d, decision)
+		return d.postpone(decision), true
 	}
 	defer route.Release(d.needs)
 	if d.expired(time.Now()) {
-		return true, h.end(ctx, d, push.Expired, "expired before it was sent")
+		return d.cutShort(push.Expired, "expired before it was sent"), true
 	}
 	if h.send(ctx, d); d.missed() {
-		return false, nil // with its admission, which keeps its place
+		return to, false // with its admission, which keeps its place
 	}
-	return true, h.settle(ctx, d)
+	return h.settle(d), true
 }
 
 // A delivery is a notification on its way.
@@ -144,6 +148,14 @@ type delivery struct {
 	outcomes []outcome         // of each target
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	paced    bool              // by limits, so that its instant counts
+}
+
+// due is when the notification could be sent at first.
+func (d *delivery) due() time.Time {
+	if d.NotBefore.After(d.accepted) {
+		return d.NotBefore
+	}
+	return d.accepted
 }
 
 func (d *delivery) expired(now time.Time) bool {

@@ -6,11 +6,15 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // An Observer is told what happens, for metrics. Its methods are called from
 // many goroutines and must return at once.
 type Observer interface {
+	route.Observer
+	webhook.Observer
 	// Handled: a notification is in a worker's hands for the first time, so long
 	// after it was accepted, or was due if it was to be sent later. The accepting
 	// machine's clock is another one: it is never negative.
@@ -23,16 +27,9 @@ type Observer interface {
 	Paced(lateness time.Duration)
 	// Attempted: one target was sent to, which took so long.
 	Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration)
-	// Breaker: an app's provider is in trouble and its notifications wait on the
-	// queue, or no longer.
-	Breaker(app string, platform push.Platform, open bool)
-	// Paused: this worker has had all of them pause an app's provider.
-	Paused(app string, platform push.Platform, reason providers.Reason)
 	// UnknownCategory: a notification is of a category that the configuration does not
 	// have, and it is not allowed without a word.
 	UnknownCategory()
-	// Posted: an app's webhook was posted to, and has taken it or not.
-	Posted(app string, kind WebhookKind, taken bool)
 	// Ended: a notification has ended, or, as push.Malformed, a job was set aside.
 	Ended(push.State)
 }
@@ -48,5 +45,5 @@ func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration)
 func (Nobody) Breaker(string, push.Platform, bool)                               {}
 func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
 func (Nobody) UnknownCategory()                                                  {}
-func (Nobody) Posted(string, WebhookKind, bool)                                  {}
+func (Nobody) Posted(string, webhook.Kind, bool)                                 {}
 func (Nobody) Ended(push.State)                                                  {}

@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // Each end is told of: in the stream, and to the app's webhook with its signature.
@@ -49,7 +49,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 			}
 		}))
 		t.Cleanup(hook.Close)
-		r.options.OutcomeWebhooks = map[string]worker.Webhook{"shop": {URL: hook.URL, Secret: webhookSecret}}
+		r.options.OutcomeWebhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret}}
 		r.start()
 
 		r.enqueue(to("delivered"))

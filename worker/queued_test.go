@@ -15,14 +15,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // queued answers everything that waits, by ID.
-func (r *rig) queued(s worker.Selection) map[string]worker.Queued {
+func (r *rig) queued(s control.Selection) map[string]control.Queued {
 	r.t.Helper()
-	all := map[string]worker.Queued{}
+	all := map[string]control.Queued{}
 	for cursor := ""; ; {
 		page, next, err := r.control().Queued(r.t.Context(), s, cursor)
 		must(r.t, err)
@@ -36,11 +36,11 @@ func (r *rig) queued(s worker.Selection) map[string]worker.Queued {
 }
 
 // shares answers how many wait for each cause.
-func (r *rig) shares(sample int) map[worker.Cause]worker.Share {
+func (r *rig) shares(sample int) map[control.Cause]control.Share {
 	r.t.Helper()
 	list, err := r.control().Waits(r.t.Context(), sample)
 	must(r.t, err)
-	all := map[worker.Cause]worker.Share{}
+	all := map[control.Cause]control.Share{}
 	for _, s := range list {
 		all[s.For] = s
 	}
@@ -67,19 +67,19 @@ func TestEveryCauseIsTold(t *testing.T) {
 		planned.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(planned)
 		wait(t, func() bool {
-			causes := map[worker.Cause]int{}
-			for _, q := range r.queued(worker.Selection{}) {
+			causes := map[control.Cause]int{}
+			for _, q := range r.queued(control.Selection{}) {
 				causes[q.For]++
 			}
-			return maps.Equal(causes, map[worker.Cause]int{worker.ForLimit: 2, worker.ForPause: 3, worker.ForSchedule: 1})
+			return maps.Equal(causes, map[control.Cause]int{control.ForLimit: 2, control.ForPause: 3, control.ForSchedule: 1})
 		})
 		stop()
 		r.enqueue(to("due"))
-		all := r.queued(worker.Selection{})
-		want := map[string]worker.Cause{"later-0": worker.ForPause, "later-1": worker.ForPause, "later-2": worker.ForPause, "planned": worker.ForSchedule, "due": worker.ForWorker}
+		all := r.queued(control.Selection{})
+		want := map[string]control.Cause{"later-0": control.ForPause, "later-1": control.ForPause, "later-2": control.ForPause, "planned": control.ForSchedule, "due": control.ForWorker}
 		for id, q := range all {
 			if q.Category == "marketing" {
-				want[id] = worker.ForLimit
+				want[id] = control.ForLimit
 				if q.Scope != "marketing" || q.Rule != "1/24h" || time.Until(q.Until) < time.Hour {
 					t.Errorf("%+v", q)
 				}
@@ -91,7 +91,7 @@ func TestEveryCauseIsTold(t *testing.T) {
 		if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
 			t.Errorf("%+v", all)
 		}
-		for selection, n := range map[worker.Selection]int{
+		for selection, n := range map[control.Selection]int{
 			{App: "shop"}: 7, {App: "other"}: 0, {Category: "marketing"}: 2, {User: "ada"}: 5, {User: "ada", Category: "later"}: 3, {CollapseKey: "last", Category: "later"}: 1,
 		} {
 			if got := r.queued(selection); len(got) != n {
@@ -107,11 +107,11 @@ func TestEveryCauseIsTold(t *testing.T) {
 					t.Errorf("%s: the oldest is of %s", cause, s.Oldest)
 				}
 			}
-			exact := shares[worker.ForLimit].Count == 2 && shares[worker.ForPause].Count == 3
-			if sampled := shares[worker.ForLimit].Sampled || shares[worker.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
+			exact := shares[control.ForLimit].Count == 2 && shares[control.ForPause].Count == 3
+			if sampled := shares[control.ForLimit].Sampled || shares[control.ForPause].Sampled; sampled != (sample == 2) || !sampled && !exact {
 				t.Errorf("of %d: %+v", sample, shares)
 			}
-			if shares[worker.ForWorker].Count != 1 || shares[worker.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
+			if shares[control.ForWorker].Count != 1 || shares[control.ForSchedule].Count != 1 || sum < 6 || sum > 8 {
 				t.Errorf("of %d: %+v", sample, shares)
 			}
 		}
@@ -132,7 +132,7 @@ func TestQueuedPages(t *testing.T) {
 			r.enqueue(one)
 		}
 		for cursor, pages := "", 0; ; pages++ {
-			page, next, err := r.control().Queued(t.Context(), worker.Selection{}, cursor)
+			page, next, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
 			must(t, err)
 			if len(page) > 450 {
 				t.Errorf("a page has %d", len(page))
@@ -150,7 +150,7 @@ func TestQueuedPages(t *testing.T) {
 		if len(want) > 0 {
 			t.Errorf("%d are missed", len(want))
 		}
-		if _, _, err := r.control().Queued(t.Context(), worker.Selection{}, "99-x"); !errors.Is(err, push.ErrCursor) {
+		if _, _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, push.ErrCursor) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -168,7 +168,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 		}
 		taken := 0
 		for cursor := ""; ; {
-			page, next, err := r.control().Queued(t.Context(), worker.Selection{}, cursor)
+			page, next, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
 			must(t, err)
 			for i, q := range page {
 				delete(stay, q.ID)
@@ -184,7 +184,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 		if len(stay) > 0 || taken < 200 {
 			t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
 		}
-		if page, _, err := r.control().Queued(t.Context(), worker.Selection{}, "6-9000000000000000000"); err != nil || len(page) != 200 {
+		if page, _, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page) != 200 {
 			t.Errorf("from far beyond the end: %d, %v", len(page), err)
 		}
 	})
@@ -210,11 +210,11 @@ func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 		must(t, client.Del(t.Context(), queue+"t:typed").Err())
 		must(t, client.Set(t.Context(), queue+"t:typed", "x", 0).Err())
 
-		all := r.queued(worker.Selection{})
-		if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != worker.ForSchedule {
+		all := r.queued(control.Selection{})
+		if len(all) != 5 || all["right"].App != "shop" || all["strange"].App != "" || all["long"].App != "" || all["typed"].For != control.ForSchedule {
 			t.Errorf("waiting: %+v", all)
 		}
-		if shares := r.shares(10); shares[worker.ForWorker].Count != 2 || shares[worker.ForSchedule].Count != 2 {
+		if shares := r.shares(10); shares[control.ForWorker].Count != 2 || shares[control.ForSchedule].Count != 2 {
 			t.Errorf("%+v", shares)
 		}
 		if err := r.control().Cancel(t.Context(), "typed"); err == nil || !strings.Contains(err.Error(), "cannot be read") {
@@ -236,7 +236,7 @@ func TestCancelEach(t *testing.T) {
 		}
 		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), "n-3"))
 		for i, err := range several.Each(t.Context(), append(ids, "nobody"), r.control().Cancel) {
-			want := map[int]error{3: worker.ErrEnded, 40: push.ErrUnknownID}[i]
+			want := map[int]error{3: push.ErrEnded, 40: push.ErrUnknownID}[i]
 			if !errors.Is(err, want) {
 				t.Errorf("%d: %v, want %v", i, err, want)
 			}

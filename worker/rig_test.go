@@ -26,6 +26,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 func TestMain(m *testing.M) {
@@ -213,7 +214,7 @@ type seen struct {
 	ages     []time.Duration
 	took     []time.Duration
 	ended    map[push.State]int
-	posted   map[worker.WebhookKind]map[bool]int
+	posted   map[webhook.Kind]map[bool]int
 	broken   bool
 	paused   []providers.Reason
 	unknown  int
@@ -237,11 +238,11 @@ func (s *seen) Paced(lateness time.Duration) {
 	s.late = append(s.late, lateness)
 	s.mu.Unlock()
 }
-func (s *seen) Posted(_ string, kind worker.WebhookKind, taken bool) {
+func (s *seen) Posted(_ string, kind webhook.Kind, taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.posted == nil {
-		s.posted = map[worker.WebhookKind]map[bool]int{worker.DeadTokenHook: {}, worker.OutcomeHook: {}}
+		s.posted = map[webhook.Kind]map[bool]int{webhook.DeadTokens: {}, webhook.Outcomes: {}}
 	}
 	s.posted[kind][taken]++
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-func (r *rig) snapshots() []worker.Snapshot {
+func (r *rig) snapshots() []control.Snapshot {
 	r.t.Helper()
-	all, err := worker.ReadSnapshots(context.Background(), r.client, "")
+	all, err := control.ReadSnapshots(context.Background(), r.client, "")
 	must(r.t, err)
 	return all
 }
@@ -110,15 +110,15 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 	r.enqueue(to("due"))
 	snapshots := &limitsCommands{key: "{workers}:alive"}
 	client.(*redis.Client).AddHook(snapshots)
-	control := worker.NewControl(client, r.records, nil, unlimited)
+	operator := control.New(client, r.records, nil, unlimited)
 	for name, c := range map[string]struct {
 		read func() error
 		want int64
 	}{
-		"status": {func() error { _, err := control.Status(t.Context(), "due"); return err }, 1},
-		"queued": {func() error { _, _, err := control.Queued(t.Context(), worker.Selection{}, ""); return err }, 0},
-		"waits":  {func() error { _, err := control.Waits(t.Context(), 10); return err }, 0},
-		"pauses": {func() error { _, err := control.Pauses(t.Context()); return err }, 1},
+		"status": {func() error { _, err := operator.Status(t.Context(), "due"); return err }, 1},
+		"queued": {func() error { _, _, err := operator.Queued(t.Context(), control.Selection{}, ""); return err }, 0},
+		"waits":  {func() error { _, err := operator.Waits(t.Context(), 10); return err }, 0},
+		"pauses": {func() error { _, err := operator.Pauses(t.Context()); return err }, 1},
 	} {
 		must(t, c.read()) // from here on the server knows the scripts
 		before := snapshots.limits.Load()

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -102,7 +103,7 @@ func TestBacklogAndAges(t *testing.T) {
 		if n := w.Waiting(); n != 0 {
 			t.Errorf("%d wait in the process", n)
 		}
-		must(t, worker.NewControl(r.client, r.records, r.limiter, r.options.Limits).Cancel(t.Context(), "an-hour"))
+		must(t, control.New(r.client, r.records, r.limiter, r.options.Limits).Cancel(t.Context(), "an-hour"))
 		if counts, err = r.records.Counts(t.Context()); err != nil || counts.Booked != 0 {
 			t.Errorf("%+v, %v", counts, err)
 		}

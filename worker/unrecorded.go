@@ -1,13 +1,9 @@
 package worker
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // unrecorded are notifications that this process has sent, and whose outcomes it
@@ -70,23 +66,4 @@ func (u *unrecorded) take(d *delivery) bool {
 	}
 	d.outcomes, d.attempts, d.first = a.outcomes, a.attempts, a.first
 	return true
-}
-
-// recordAgain records the attempt of an earlier visit. That visit has counted on
-// asynq's side already.
-func (h *handler) recordAgain(ctx context.Context, d *delivery) error {
-	h.findRoutes(d)
-	err := h.record(ctx, d)
-	var back *queue.Return
-	if errors.As(err, &back) && !h.unrecorded.has(d.ID) {
-		back.Failed = false
-	}
-	return err
-}
-
-func (u *unrecorded) has(id string) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	_, ok := u.kept[id]
-	return ok
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 var webhookSecret = []byte("0123456789abcdef")
@@ -99,7 +99,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 		r.options.Hasten(0, 0, 20*time.Millisecond)
 		// more failures than a delivery has patience for, and an answer that is none
 		hook := newReceiver(t, 500, 302, 404, 503, 500, 500, 500, 500, 500, 500, 500, 500)
-		r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 300 * time.Millisecond}}
+		r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL + "/secret-path", Secret: webhookSecret, Timeout: 300 * time.Millisecond}}
 		r.start()
 		dead := push.Target{Platform: push.APNs, Token: deadToken}
 		r.enqueue(to("half", dead, google))
@@ -133,7 +133,7 @@ func TestDeadTokensReachTheProducer(t *testing.T) {
 		}
 		r.seen.mu.Lock()
 		defer r.seen.mu.Unlock()
-		if posted := r.seen.posted[worker.DeadTokenHook]; posted[false] != 12 || posted[true] == 0 {
+		if posted := r.seen.posted[webhook.DeadTokens]; posted[false] != 12 || posted[true] == 0 {
 			t.Errorf("posted %v", posted)
 		}
 	})
@@ -152,7 +152,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 			t.Fatalf("taken %+v", taken)
 		}
 		hook := newReceiver(t)
-		r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+		r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
 		r.start()
 		r.start()
 		must(t, tokens.Add(t.Context(), push.DeadToken{App: "shop", Token: "new"}))
@@ -191,7 +191,7 @@ func TestAWebhookThatHangs(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hung) })
-	r.options.Webhooks = map[string]worker.Webhook{"shop": {URL: server.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
+	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: server.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
 	must(t, push.NewDeadTokens(r.client, "", 0).Add(t.Context(), push.DeadToken{App: "shop", Token: "t"}))
 	r.start()
 	select {

@@ -3,10 +3,13 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +21,10 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/reschedule"
 	"github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // Options say what a Worker works with. Queue, Limiter, Limits, Senders and
@@ -47,7 +53,7 @@ type Options struct {
 	// Tracer makes spans of what happens to each notification, as parts of the
 	// trace that its task's headers name; nil for none.
 	Tracer trace.Tracer
-	// ClockOffset answers how far Redis's clock is ahead of this machine's; nil
+	// ClockOffset returns how far Redis's clock is ahead of this machine's; nil
 	// when nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
@@ -80,7 +86,7 @@ type Options struct {
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
 	// its notifications end, which the Records must tell of: see push.Records.WithOutcomes.
-	Webhooks, OutcomeWebhooks map[string]Webhook
+	Webhooks, OutcomeWebhooks map[string]webhook.Hook
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
@@ -89,56 +95,36 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	orDefault(&o.Lanes, 4)
-	orDefault(&o.Concurrency, 256)
-	orDefault(&o.Attempts, 10)
-	orDefault(&o.RetryTime, 6*time.Hour)
-	orDefault(&o.MaxWait, 2200*time.Millisecond)
-	orDefault(&o.MaxWaiting, 1024)
-	orDefault(&o.MaxBooked, throttle.DefaultMaxBooked)
-	orDefault(&o.ShutdownTimeout, 20*time.Second)
-	o.times.setDefaults()
-	if host, err := os.Hostname(); o.host == "" && err == nil {
-		o.host = host
-	}
-	orDefault(&o.host, "unknown")
-	if o.Observer == nil {
-		o.Observer = Nobody{}
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	if o.RedisLog == nil {
-		o.RedisLog = o.Log
-	}
+	o.Lanes = cmp.Or(o.Lanes, 4)
+	o.Concurrency = cmp.Or(o.Concurrency, 256)
+	o.Attempts = cmp.Or(o.Attempts, 10)
+	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
+	o.MaxWait = cmp.Or(o.MaxWait, 2200*time.Millisecond)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, 1024)
+	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.DefaultMaxBooked)
+	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
+	o.times.poll = cmp.Or(o.times.poll, 500*time.Millisecond)
+	o.times.snapshot = cmp.Or(o.times.snapshot, time.Second)
+	host, _ := os.Hostname()
+	o.host = cmp.Or(o.host, host, "unknown")
+	o.Observer = cmp.Or(o.Observer, Observer(Nobody{}))
+	o.Log = cmp.Or(o.Log, slog.Default())
+	o.RedisLog = cmp.Or(o.RedisLog, o.Log)
 }
 
 // times are how long things take that tests have no time for.
 type times struct {
 	route    route.Times
 	poll     time.Duration // between two looks at the shared pauses
-	webhook  webhookTimes
+	webhook  webhook.Times
 	snapshot time.Duration // between two snapshots
-}
-
-func (t *times) setDefaults() {
-	orDefault(&t.poll, 500*time.Millisecond)
-	orDefault(&t.snapshot, time.Second)
-	t.webhook.setDefaults()
-}
-
-func orDefault[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
 }
 
 // A Worker works off the queues.
 type Worker struct {
 	h *handler
 	// self is what does not change of the worker's snapshots.
-	self     Snapshot
+	self     control.Snapshot
 	draining atomic.Bool
 }
 
@@ -184,8 +170,20 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { clock.Every(w.h.stopping, w.h.times.poll, func() { w.h.routes.LogTroubles(w.h.stopping) }) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
-	w.h.followLimits()
-	w.h.startWebhooks()
+	if w.h.Overrides != nil {
+		w.h.side.Go(func() {
+			reschedule.Follow(w.h.stopping, reschedule.Config{
+				Limits: w.h.Limits, Overrides: w.h.Overrides, Limiter: w.h.Limiter, Control: w.h.control, Waiting: w.h.Options.Waiting,
+				Apps: slices.Collect(maps.Keys(w.h.Senders)), MaxWait: w.h.MaxWait, Redis: w.h.Queue, Prefix: w.h.Prefix, RedisLog: w.h.RedisLog,
+			})
+		})
+	}
+	for _, deliver := range webhook.Deliverers(webhook.Config{
+		DeadTokens: w.h.Webhooks, Outcomes: w.h.OutcomeWebhooks, Reports: w.h.deadTokens, Events: push.NewOutcomes(w.h.Queue, w.h.Prefix),
+		Observer: w.h.Observer, Log: w.h.Log, RedisLog: w.h.RedisLog, Times: w.h.times.webhook,
+	}) {
+		w.h.side.Go(func() { deliver(w.h.stopping) })
+	}
 	if w.h.ClockOffset != nil {
 		w.h.side.Go(func() { clock.Watch(w.h.stopping, w.h.Log, w.h.ClockOffset) })
 	}

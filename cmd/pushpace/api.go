@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // An apiServer is the HTTP API that serve runs.
@@ -28,7 +28,7 @@ const producerLanes = 2
 func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
-	control := worker.NewControl(s.queue, s.records, s.limiter, s.limits)
+	control := control.New(s.queue, s.records, s.limiter, s.limits)
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -30,14 +30,14 @@ type backend interface {
 	// Enqueues are worth having under way at once.
 	Batch() (size, calls int)
 
-	Status(ctx context.Context, id string) (*worker.Status, error)
+	Status(ctx context.Context, id string) (*control.Status, error)
 	Cancel(ctx context.Context, id string) error
 	// CancelEach answers what became of each.
 	CancelEach(ctx context.Context, ids []string) []error
 	// Queued tells of what waits, in no order, perhaps of one twice.
-	Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error
+	Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error
 	// Timeline takes the one app there is for "", and all categories for none.
-	Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error)
+	Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error)
 
 	// InForce answers the general policy of the user and the category's own.
 	InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error)
@@ -64,10 +64,10 @@ type backend interface {
 	Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error)
 	Pauses(ctx context.Context) ([]pause.Pause, error)
 
-	Audit(ctx context.Context) (*worker.Audit, error)
+	Audit(ctx context.Context) (*control.Audit, error)
 	Overview(ctx context.Context) (*overview.Overview, error)
 	// Workers are those that are alive.
-	Workers(ctx context.Context) ([]worker.Snapshot, error)
+	Workers(ctx context.Context) ([]control.Snapshot, error)
 
 	Close() error
 }

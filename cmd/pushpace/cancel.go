@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newCancel() *cobra.Command {
@@ -36,7 +37,7 @@ Breaking off is safe: do it again for the rest.`,
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
 		case len(args) == 0:
 			return misusedf("cancel: want an ID, or --all with what to cancel")
-		case *selection != worker.Selection{} || cmd.Flags().Changed("expect"):
+		case *selection != control.Selection{} || cmd.Flags().Changed("expect"):
 			return misusedf("--app, --user, --category, --collapse-key and --expect are for --all")
 		}
 		return cancelOne(ctx, b, args[0], out, *asJSON)
@@ -45,7 +46,7 @@ Breaking off is safe: do it again for the rest.`,
 
 func cancelOne(ctx context.Context, b backend, id string, out io.Writer, asJSON bool) error {
 	err := b.Cancel(ctx, id)
-	if errors.Is(err, worker.ErrUnderWay) {
+	if errors.Is(err, push.ErrUnderWay) {
 		return fmt.Errorf("%s: %w; look again in a moment", id, err)
 	}
 	if err != nil {

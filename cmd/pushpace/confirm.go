@@ -16,7 +16,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
 )
 
 // A confirmation has a command that acts on many begin only when their number is
@@ -86,9 +85,9 @@ func inPages(ctx context.Context, ids []string, f func(context.Context, []string
 				switch {
 				case err == nil:
 					b.Done++
-				case errors.Is(err, worker.ErrEnded), errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
+				case errors.Is(err, push.ErrEnded), errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
 					b.Gone++
-				case errors.Is(err, worker.ErrUnderWay), errors.Is(err, push.ErrStillThere):
+				case errors.Is(err, push.ErrUnderWay), errors.Is(err, push.ErrStillThere):
 					again = append(again, page[i])
 				default:
 					b.Failed++

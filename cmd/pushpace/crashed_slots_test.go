@@ -11,7 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -27,7 +27,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	producer, records := push.NewProducer(c.client, "", 0), push.NewRecords(c.client, "", 0)
 	limiter := throttle.NewRedis(c.client, throttle.Options{})
 	t.Cleanup(func() { limiter.Close() })
-	control := worker.NewControl(c.client, records, limiter, limits.New(policy, nil))
+	control := control.New(c.client, records, limiter, limits.New(policy, nil))
 	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}
 	all := func(f func(fate string, user string)) {
 		for fate := range fates {

@@ -19,7 +19,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -38,7 +38,7 @@ type direct struct {
 	overrides *limits.Overrides
 	// control looks at what the queue's Redis has. What needs the timelines asks
 	// for them first: theirs may be another Redis, and that what is away.
-	control *worker.Control
+	control *control.Control
 	// limitsRedis is the limits' own; nil for none, or until somebody looks at it.
 	limitsRedis redis.UniversalClient
 	closers
@@ -71,13 +71,13 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 	}
 	d.add(traces.Close)
 	d.producer = traces.Producer(push.NewProducer(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention))
-	d.control = worker.NewControl(queue.Client, d.records, nil, d.limits)
+	d.control = control.New(queue.Client, d.records, nil, d.limits)
 	return d, nil
 }
 
 // timelines answers a control that has the limits in force and their timelines
 // too. It connects to their Redis when that is another one.
-func (d *direct) timelines(ctx context.Context) (*worker.Control, error) {
+func (d *direct) timelines(ctx context.Context) (*control.Control, error) {
 	if _, err := d.overrides.Refresh(ctx, d.limits); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (d *direct) timelines(ctx context.Context) (*worker.Control, error) {
 	}
 	limiter := throttle.NewRedis(conn.Client, throttle.Options{Prefix: prefix, Horizon: d.cfg.Limits.Horizon})
 	d.add(limiter.Close)
-	return worker.NewControl(d.queue.Client, d.records, limiter, d.limits), nil
+	return control.New(d.queue.Client, d.records, limiter, d.limits), nil
 }
 
 // Batch has each notification in a call of its own: their round trips are shared
@@ -117,7 +117,7 @@ func (d *direct) warnOfCategory(name string) {
 	}
 }
 
-func (d *direct) Status(ctx context.Context, id string) (*worker.Status, error) {
+func (d *direct) Status(ctx context.Context, id string) (*control.Status, error) {
 	control, err := d.timelines(ctx)
 	if err != nil { // what the queue's Redis has is told all the same
 		control = d.control
@@ -141,7 +141,7 @@ func (d *direct) CancelEach(ctx context.Context, ids []string) []error {
 	return several.Each(ctx, ids, control.Cancel)
 }
 
-func (d *direct) Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error {
+func (d *direct) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
 	for cursor := ""; ; {
 		page, next, err := d.control.Queued(ctx, s, cursor)
 		if err != nil {
@@ -158,7 +158,7 @@ func (d *direct) Queued(ctx context.Context, s worker.Selection, f func(worker.Q
 	}
 }
 
-func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
+func (d *direct) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {
 	if app == "" && len(d.apps) == 1 {
 		app = d.apps.Names()[0]
 	}
@@ -207,7 +207,7 @@ func (d *direct) Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, erro
 
 func (d *direct) Pauses(ctx context.Context) ([]pause.Pause, error) { return d.control.Pauses(ctx) }
 
-func (d *direct) Audit(ctx context.Context) (*worker.Audit, error) { return d.control.Audit(ctx) }
+func (d *direct) Audit(ctx context.Context) (*control.Audit, error) { return d.control.Audit(ctx) }
 
 func (d *direct) Overview(ctx context.Context) (*overview.Overview, error) {
 	r := d.overview()
@@ -227,7 +227,7 @@ func (d *direct) Overview(ctx context.Context) (*overview.Overview, error) {
 	return r.Read(ctx)
 }
 
-func (d *direct) Workers(ctx context.Context) ([]worker.Snapshot, error) {
+func (d *direct) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	return d.overview().Workers(ctx)
 }
 

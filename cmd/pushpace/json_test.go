@@ -13,7 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -88,7 +88,7 @@ func TestChangesAsJSON(t *testing.T) {
 		later := fmt.Sprintf(`{"not_before":%q,`, time.Now().Add(time.Hour).Format(time.RFC3339))
 		s.send(t, exitDone, strings.Replace(notification(id, "dan", "chat", "apns", "00"), "{", later, 1))
 		s.enqueueUnknown(t, "bad-"+name, "cid")
-		var status worker.Status
+		var status control.Status
 		if says(&status, "cancel", id); status.ID != id || status.State != push.Cancelled {
 			t.Errorf("cancel as %s: %+v", name, status)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/timeline"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // overviewEvery is how often an overview on a terminal is drawn again.
@@ -149,7 +149,7 @@ func headline(o *overview.Overview) string {
 	return fmt.Sprintf("At %s: %d workers run, %s.", timeline.Stamp(o.At), len(o.Workers), waits)
 }
 
-func workerState(s worker.Snapshot) string {
+func workerState(s control.Snapshot) string {
 	switch {
 	case s.Draining:
 		return "stops"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -49,7 +49,7 @@ func TestPauseAndResume(t *testing.T) {
 	if !strings.Contains(out, "waits for  apns of demo, paused by ada at ") || !strings.Contains(out, ": a new certificate; until ") {
 		t.Errorf("status:\n%s", out)
 	}
-	var status worker.Status
+	var status control.Status
 	out, _ = s.run(t, exitDone, "status", "held-0", "--json")
 	if err := json.Unmarshal([]byte(out), &status); err != nil || len(status.Paused) != 1 || status.Paused[0].By != "ada" {
 		t.Errorf("status: %s, %v", out, err)

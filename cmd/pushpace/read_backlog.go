@@ -9,8 +9,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // readBacklog reads what Redis holds. Its error is that of the sums and queues; of
@@ -25,7 +26,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	var reads sync.WaitGroup
 	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
 	reads.Go(func() {
-		snapshots, err := worker.ReadSnapshots(ctx, s.queue, s.records.Prefix())
+		snapshots, err := control.ReadSnapshots(ctx, s.queue, s.records.Prefix())
 		if b.Workers = len(snapshots); err != nil {
 			b.Workers = -1
 		}
@@ -33,7 +34,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	})
 	reads.Go(func() {
 		var err error
-		b.Waits, err = s.waits.read(ctx, worker.NewControl(s.queue, s.records, s.limiter, s.limits))
+		b.Waits, err = s.waits.read(ctx, control.New(s.queue, s.records, s.limiter, s.limits))
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
 	reads.Wait()
@@ -41,27 +42,27 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 }
 
 // readWebhooks reads since when each has not taken what it was posted.
-func (s *system) readWebhooks(ctx context.Context) map[string]map[worker.WebhookKind]time.Time {
+func (s *system) readWebhooks(ctx context.Context) map[string]map[webhook.Kind]time.Time {
 	var (
 		reads sync.WaitGroup
 		mu    sync.Mutex
-		all   = map[string]map[worker.WebhookKind]time.Time{}
+		all   = map[string]map[webhook.Kind]time.Time{}
 		wrong error
 	)
 	for app, settings := range s.config.Apps {
-		for kind, hook := range map[worker.WebhookKind]*config.Webhook{worker.DeadTokenHook: deadTokenHook(settings), worker.OutcomeHook: outcomeHook(settings)} {
+		for kind, hook := range map[webhook.Kind]*config.Webhook{webhook.DeadTokens: deadTokenHook(settings), webhook.Outcomes: outcomeHook(settings)} {
 			if hook == nil {
 				continue
 			}
 			reads.Go(func() {
-				at, err := worker.WebhookOldest(ctx, s.queue, s.config.Redis.Prefix, kind, app)
+				at, err := webhook.Oldest(ctx, s.queue, s.config.Redis.Prefix, kind, app)
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
 				case err != nil:
 					wrong = err
 				case all[app] == nil:
-					all[app] = map[worker.WebhookKind]time.Time{kind: at}
+					all[app] = map[webhook.Kind]time.Time{kind: at}
 				default:
 					all[app][kind] = at
 				}
@@ -110,11 +111,11 @@ const (
 // drawn is what notifications waited for when it was last looked at. It is read
 // by one at a time.
 type drawn struct {
-	shares []worker.Share
+	shares []control.Share
 	at     time.Time
 }
 
-func (d *drawn) read(ctx context.Context, c *worker.Control) ([]worker.Share, error) {
+func (d *drawn) read(ctx context.Context, c *control.Control) ([]control.Share, error) {
 	if time.Since(d.at) < waitsFresh {
 		return d.shares, nil
 	}

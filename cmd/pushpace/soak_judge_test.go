@@ -17,7 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A delivery is one accepted push of the ledgers, and of which notification.
@@ -216,7 +216,7 @@ func during(windows []window, at time.Time) (why []mishapKind) {
 func (s *soak) judgeAudit(t *testing.T) {
 	t.Helper()
 	status, out := s.program(20*time.Second, nil, "audit", "--json")
-	var audit worker.Audit
+	var audit control.Audit
 	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != exitDone || audit.Difference != 0 || audit.InFlight != 0 {
 		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
 	}

@@ -21,7 +21,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Everything goes wrong at once: workers, producers and Redis are killed, frozen
@@ -237,7 +237,7 @@ func (s *soak) auditInMotion(ctx context.Context) {
 		if status != exitDone && status != exitViolated {
 			continue // Redis may be away
 		}
-		var audit worker.Audit
+		var audit control.Audit
 		err := json.Unmarshal([]byte(out), &audit)
 		s.mu.Lock()
 		s.audits++

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newStatus() *cobra.Command {
@@ -38,7 +38,7 @@ func newStatus() *cobra.Command {
 	})
 }
 
-func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
+func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	line("id", "%s", s.ID)
@@ -61,7 +61,7 @@ func printStatus(out io.Writer, s *worker.Status, now time.Time) error {
 	if !s.ExpiresAt.IsZero() {
 		line("expires", "%s", timeline.Stamp(s.ExpiresAt))
 	}
-	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != worker.ForLimit { // else it is, for the first time
+	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != control.ForLimit { // else it is, for the first time
 		line("deferred", "%s", times(s.Deferrals))
 	}
 	switch {

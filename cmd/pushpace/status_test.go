@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A target that nothing was sent to is told apart from one that was served.
 func TestStatusOfTargets(t *testing.T) {
 	t.Parallel()
-	s := &worker.Status{Record: &push.Record{State: push.Expired, Outcomes: []push.TargetOutcome{
+	s := &control.Status{Record: &push.Record{State: push.Expired, Outcomes: []push.TargetOutcome{
 		{}, {Kind: "dead_token", Reason: "unregistered"}, {Kind: "delivered"},
 		{Ambiguous: true}, {Kind: "retry", Reason: "timed_out", Ambiguous: true}, {Kind: "delivered", Reason: "ok", Ambiguous: true},
 	}}}
@@ -38,22 +38,22 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
 	trouble := pause.Pause{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Error: "FCM answered 503 UNAVAILABLE", At: now.Add(-6 * time.Second), Until: now.Add(27 * time.Second)}
 	for _, c := range []struct {
-		waits  worker.Waits
+		waits  control.Waits
 		paused []pause.Pause
 		want   []string
 	}{
-		{worker.Waits{For: worker.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
-		{worker.Waits{For: worker.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m0s\n", "deferred   never\n"}},
-		{worker.Waits{For: worker.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt: FCM answered 500\n", ", now\n"}},
-		{worker.Waits{For: worker.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27\n"}},
-		{worker.Waits{For: worker.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
-		{worker.Waits{For: worker.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
-		{worker.Waits{For: worker.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00Z: no worker runs\n"}},
-		{worker.Waits{For: worker.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 13:28:00: NOPERM\n"}},
-		{worker.Waits{For: worker.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},
-		{worker.Waits{For: worker.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  another visit: the worker is gone\n"}},
+		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
+		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m0s\n", "deferred   never\n"}},
+		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt: FCM answered 500\n", ", now\n"}},
+		{control.Waits{For: control.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27\n"}},
+		{control.Waits{For: control.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
+		{control.Waits{For: control.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
+		{control.Waits{For: control.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00Z: no worker runs\n"}},
+		{control.Waits{For: control.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 13:28:00: NOPERM\n"}},
+		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},
+		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  another visit: the worker is gone\n"}},
 	} {
-		s := &worker.Status{ID: "one", Record: &push.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
+		s := &control.Status{ID: "one", Record: &push.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder
 		if err := printStatus(&out, s, now); err != nil {
 			t.Fatal(err)
@@ -63,12 +63,12 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 				t.Errorf("%s: %q is missing in:\n%s", c.waits.For, want, &out)
 			}
 		}
-		if c.waits.For == worker.ForLimit && strings.Contains(out.String(), "never") {
+		if c.waits.For == control.ForLimit && strings.Contains(out.String(), "never") {
 			t.Errorf("%s", &out)
 		}
 	}
 	var out strings.Builder
-	s := &worker.Status{Record: &push.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []push.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
+	s := &control.Status{Record: &push.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []push.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
 	if err := printStatus(&out, s, now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
 		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
 		t.Errorf("%v:\n%s", err, &out)

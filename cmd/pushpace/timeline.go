@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pushpace/pushpace/internal/timeline"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newTimeline() *cobra.Command {
@@ -63,6 +63,6 @@ goes from now to when a limit that is used up is free again.`,
 
 // unknown reports whether nothing was sent to the user under the limits, as far
 // as they look back, and nothing waits for them.
-func unknown(t *worker.Timeline) bool {
-	return len(t.Bookings) == 0 && !slices.ContainsFunc(t.Scopes, func(s worker.TimelineScope) bool { return len(s.Admissions) > 0 })
+func unknown(t *control.Timeline) bool {
+	return len(t.Bookings) == 0 && !slices.ContainsFunc(t.Scopes, func(s control.TimelineScope) bool { return len(s.Admissions) > 0 })
 }

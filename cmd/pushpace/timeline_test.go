@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A user's timeline as the operator sees it: drawn, and as JSON.
@@ -24,9 +24,9 @@ func TestTimeline(t *testing.T) {
 		input.WriteString(notification(fmt.Sprintf("news-%d", i), "ada", "marketing", "apns", "00"))
 	}
 	s.send(t, exitDone, input.String())
-	var known worker.Timeline
+	var known control.Timeline
 	workers.until(t, "two bookings", func() bool {
-		known = worker.Timeline{}
+		known = control.Timeline{}
 		p := start(t, s.setup, "timeline", "ada", "--json")
 		if got := p.wait(t, 10*time.Second); got != exitDone || json.Unmarshal([]byte(p.stdout.String()), &known) != nil {
 			t.Fatalf("exit status %d: %s%s", got, &p.stdout, &p.stderr)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -16,11 +16,11 @@ const countTime = time.Second
 
 // countQueued counts what waits in words, within countTime: "no notification
 // waits", "at least 12000 notifications wait". It is "" when that is not known.
-func countQueued(ctx context.Context, b backend, s worker.Selection) string {
+func countQueued(ctx context.Context, b backend, s control.Selection) string {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	n := 0
-	err := eachQueued(ctx, b, s, func(worker.Queued) bool { n++; return true })
+	err := eachQueued(ctx, b, s, func(control.Queued) bool { n++; return true })
 	switch {
 	case err != nil && (n == 0 || ctx.Err() == nil):
 		return ""
@@ -42,7 +42,7 @@ func tellPaused(ctx context.Context, b backend, h pause.Pause) {
 		text += " " + describeEnd(h.Until)
 	}
 	if h.Platform == "" { // which the queue is not searched for
-		if n := countQueued(ctx, b, worker.Selection{App: h.App, Category: h.Category}); n != "" {
+		if n := countQueued(ctx, b, control.Selection{App: h.App, Category: h.Category}); n != "" {
 			text += "; " + n
 		}
 	}

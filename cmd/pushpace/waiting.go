@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/timeline"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // selectionFlags adds the flags that select notifications that wait.
-func selectionFlags(cmd *cobra.Command) *worker.Selection {
-	s := &worker.Selection{}
+func selectionFlags(cmd *cobra.Command) *control.Selection {
+	s := &control.Selection{}
 	f := cmd.Flags()
 	f.StringVar(&s.App, "app", "", "what is for the `APP`")
 	f.StringVar(&s.User, "user", "", "what is for the `USER`")
@@ -29,9 +29,9 @@ func selectionFlags(cmd *cobra.Command) *worker.Selection {
 }
 
 // eachQueued calls f with each selected notification that waits, once.
-func eachQueued(ctx context.Context, b backend, s worker.Selection, f func(worker.Queued) bool) error {
+func eachQueued(ctx context.Context, b backend, s control.Selection, f func(control.Queued) bool) error {
 	seen := map[string]bool{}
-	return b.Queued(ctx, s, func(q worker.Queued) bool {
+	return b.Queued(ctx, s, func(q control.Queued) bool {
 		if seen[q.ID] {
 			return true
 		}
@@ -81,10 +81,10 @@ it is given. What moves on while it is listed may be missed.`,
 }
 
 // printQueued prints each as it comes.
-func printQueued(ctx context.Context, b backend, s worker.Selection, out io.Writer, most int, limited bool) error {
+func printQueued(ctx context.Context, b backend, s control.Selection, out io.Writer, most int, limited bool) error {
 	n := 0
 	var failed error
-	err := eachQueued(ctx, b, s, func(q worker.Queued) bool {
+	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
 		failed = printJSON(out, q)
 		n++
 		return failed == nil && (!limited || n < most)
@@ -93,13 +93,13 @@ func printQueued(ctx context.Context, b backend, s worker.Selection, out io.Writ
 }
 
 // listQueued prints those that come first, and how many more there are.
-func listQueued(ctx context.Context, b backend, s worker.Selection, out io.Writer, most int) error {
-	var list []worker.Queued
+func listQueued(ctx context.Context, b backend, s control.Selection, out io.Writer, most int) error {
+	var list []control.Queued
 	n := 0
-	first := func(a, b worker.Queued) int {
+	first := func(a, b control.Queued) int {
 		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
 	}
-	err := eachQueued(ctx, b, s, func(q worker.Queued) bool {
+	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
 		n++
 		if list = append(list, q); len(list)/2 >= most {
 			slices.SortFunc(list, first)
@@ -131,15 +131,15 @@ func listQueued(ctx context.Context, b backend, s worker.Selection, out io.Write
 }
 
 // waitsFor is what a notification waits for, in a column.
-func waitsFor(q worker.Queued) string {
-	if q.For == worker.ForLimit && q.Rule != "" {
+func waitsFor(q control.Queued) string {
+	if q.For == control.ForLimit && q.Rule != "" {
 		return "limit " + q.Rule + " of " + quoted(q.Scope)
 	}
 	return string(q.For)
 }
 
 // selected is what is selected, as the end of a phrase.
-func selected(s worker.Selection) string {
+func selected(s control.Selection) string {
 	text := ""
 	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}} {
 		if part.value != "" {
@@ -150,9 +150,9 @@ func selected(s worker.Selection) string {
 }
 
 // cancelAll cancels what is selected, once its number is confirmed.
-func cancelAll(ctx context.Context, b backend, s worker.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+func cancelAll(ctx context.Context, b backend, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
-	if err := eachQueued(ctx, b, s, func(q worker.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
+	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
 		return err
 	}
 	if err := c.confirm(len(ids), "wait"+selected(s), "cancel them"); err != nil {

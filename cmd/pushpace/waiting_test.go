@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestQuotedOnlyWhereNeeded(t *testing.T) {
@@ -54,8 +54,8 @@ func TestFindAndCancelMany(t *testing.T) {
 
 		listed := ended(t, with, "waiting", "--category", "marketing", "--json")
 		for line := range strings.Lines(listed.stdout) {
-			var q worker.Queued
-			if err := json.Unmarshal([]byte(line), &q); err != nil || q.Category != "marketing" || q.For != worker.ForWorker {
+			var q control.Queued
+			if err := json.Unmarshal([]byte(line), &q); err != nil || q.Category != "marketing" || q.For != control.ForWorker {
 				t.Errorf("%s: %v", line, err)
 			}
 		}

@@ -4,17 +4,17 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/timeline"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // printWaits says what a notification waits for, and until when.
-func printWaits(line func(name, format string, args ...any), s *worker.Status, now time.Time) {
+func printWaits(line func(name, format string, args ...any), s *control.Status, now time.Time) {
 	w := s.Waits
 	reason := ""
 	if w.Reason != "" {
 		reason = ": " + timeline.Printable(w.Reason)
 	}
-	told := len(s.Paused) > 0 && (w.For == worker.ForPause || w.For == worker.ForProvider)
+	told := len(s.Paused) > 0 && (w.For == control.ForPause || w.For == control.ForProvider)
 	for _, p := range s.Paused {
 		name := "paused"
 		if told {
@@ -31,39 +31,39 @@ func printWaits(line func(name, format string, args ...any), s *worker.Status, n
 	} else if !w.Until.IsZero() {
 		line("until", "%s, now", timeline.Stamp(w.Until))
 	}
-	if w.For == worker.ForLimit {
+	if w.For == control.ForLimit {
 		line("by", "%s", timeline.Limit(w.Scope, w.Rule, 0))
 		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", quoted(s.App), quoted(s.User))
 	}
 }
 
-func waitsWords(s *worker.Status, reason string, now time.Time) string {
+func waitsWords(s *control.Status, reason string, now time.Time) string {
 	since := ""
 	if !s.Waits.Since.IsZero() {
 		since = " since " + clock(s.Waits.Since, now)
 	}
 	switch s.Waits.For {
-	case worker.ForLimit:
+	case control.ForLimit:
 		return "a limit"
-	case worker.ForSchedule:
+	case control.ForSchedule:
 		return "the instant that its producer has set"
-	case worker.ForAttempt:
+	case control.ForAttempt:
 		return "another attempt" + reason
-	case worker.ForPause:
+	case control.ForPause:
 		return "the end of an operator's pause" + since + reason
-	case worker.ForProvider:
+	case control.ForProvider:
 		if s.Waits.Platform == "" {
 			return "the providers of " + quoted(s.App) + reason
 		}
 		return string(s.Waits.Platform) + " of " + quoted(s.App) + reason
-	case worker.ForLimiter:
+	case control.ForLimiter:
 		return "the limits' Redis, away" + since + reason
-	case worker.ForWorker:
+	case control.ForWorker:
 		if reason == "" {
 			return "a worker, which takes it next"
 		}
 		return "a worker" + since + reason
-	case worker.InHand:
+	case control.InHand:
 		return "nothing: a worker has it in hand"
 	}
 	return "another visit" + reason

@@ -22,6 +22,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // A system is what a worker works with, made from the configuration.
@@ -191,11 +192,11 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 }
 
 // webhooks are those of a kind, by app.
-func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhook) map[string]worker.Webhook {
-	all := map[string]worker.Webhook{}
+func webhooks(apps map[string]config.App, hookOf func(config.App) *config.Webhook) map[string]webhook.Hook {
+	all := map[string]webhook.Hook{}
 	for name, app := range apps {
 		if hook := hookOf(app); hook != nil {
-			all[name] = worker.Webhook{URL: string(hook.URL), Secret: []byte(hook.Secret), Timeout: hook.Timeout}
+			all[name] = webhook.Hook{URL: string(hook.URL), Secret: []byte(hook.Secret), Timeout: hook.Timeout}
 		}
 	}
 	return all

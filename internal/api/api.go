@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Options say what an API works with. All are required unless they say otherwise.
@@ -25,7 +25,7 @@ type Options struct {
 	HTTP     config.HTTP
 	Producer *push.Producer
 	Records  *push.Records
-	Control  *worker.Control
+	Control  *control.Control
 	Overview *overview.Reader
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
 )
 
 // wantedIDs is the body of a request about several.
@@ -59,9 +58,9 @@ func outcomeOf(err error) string {
 		return outcomeDone
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
 		return outcomeUnknown
-	case errors.Is(err, worker.ErrEnded):
+	case errors.Is(err, push.ErrEnded):
 		return outcomeEnded
-	case errors.Is(err, worker.ErrUnderWay), errors.Is(err, push.ErrStillThere):
+	case errors.Is(err, push.ErrUnderWay), errors.Is(err, push.ErrStillThere):
 		return outcomeUnderWay
 	}
 	return outcomeFailed

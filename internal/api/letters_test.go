@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // bury has a notification end as a dead letter.
@@ -47,7 +47,7 @@ func TestDeadLetters(t *testing.T) {
 	r.do(http.StatusForbidden, viewerToken, "POST", path+"/requeue", "")
 	r.do(http.StatusAccepted, operatorToken, "POST", path+"/requeue", "")
 	r.do(http.StatusNotFound, operatorToken, "POST", path+"/requeue", "")
-	var status worker.Status
+	var status control.Status
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/"+url.PathEscape(id), "").into(t, &status)
 	if status.State != push.Waiting {
 		t.Errorf("%+v", status)
@@ -92,7 +92,7 @@ func TestAudit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
-	var audit worker.Audit
+	var audit control.Audit
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "").into(t, &audit)
 	if audit.Accepted != 1 || audit.Waiting != 1 || audit.Queued != 1 || !audit.Balanced() {
 		t.Errorf("%+v", audit)

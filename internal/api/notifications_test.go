@@ -10,7 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestEnqueue(t *testing.T) {
@@ -60,9 +60,9 @@ func TestStatusAndCancel(t *testing.T) {
 	r := newRig(t)
 	const path = "/v1/notifications/a%2Fb%20c%3Fd%2E%2E"
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("a/b c?d..", "ada"))
-	var status worker.Status
+	var status control.Status
 	for _, token := range []string{producerToken, viewerToken, operatorToken} {
-		status = worker.Status{}
+		status = control.Status{}
 		r.do(http.StatusOK, token, "GET", path, "").into(t, &status)
 		if status.ID != "a/b c?d.." || status.State != push.Waiting || status.Job != "pending" || time.Since(status.Accepted) > time.Minute {
 			t.Errorf("%+v", status)
@@ -72,7 +72,7 @@ func TestStatusAndCancel(t *testing.T) {
 		t.Errorf("HEAD: %v", got.Header)
 	}
 	r.do(http.StatusForbidden, viewerToken, "DELETE", path, "")
-	status = worker.Status{}
+	status = control.Status{}
 	r.do(http.StatusOK, producerToken, "DELETE", path, "").into(t, &status)
 	if status.State != push.Cancelled || status.Job != "" {
 		t.Errorf("%+v", status)
@@ -117,7 +117,7 @@ func TestStatusOfUnsent(t *testing.T) {
 	if _, err := r.options.Records.Settle(t.Context(), "late", &push.End{State: push.Expired, Outcomes: []push.TargetOutcome{{}}}); err != nil {
 		t.Fatal(err)
 	}
-	var status worker.Status
+	var status control.Status
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/late", "").into(t, &status)
 	if status.State != push.Expired || len(status.Outcomes) != 1 || status.Outcomes[0].Kind != "" {
 		t.Errorf("%+v", status)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/pushpace/pushpace/internal/overview"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // overviewFresh is how long an overview is told again, so that many who watch
@@ -78,6 +78,6 @@ func (a *API) overview(ctx context.Context, _ *call) (reply, error) {
 func (a *API) workers(ctx context.Context, _ *call) (reply, error) {
 	list, err := a.o.Overview.Workers(ctx)
 	return reply{http.StatusOK, struct {
-		Workers []worker.Snapshot `json:"workers"`
+		Workers []control.Snapshot `json:"workers"`
 	}{list}}, err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/several"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestOverview(t *testing.T) {
@@ -18,11 +18,11 @@ func TestOverview(t *testing.T) {
 	r.bury("gone")
 	var o overview.Overview
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
-	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != worker.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
+	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != control.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
 		t.Errorf("%+v", o)
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", "/v1/overview", "")
-	var all struct{ Workers []worker.Snapshot }
+	var all struct{ Workers []control.Snapshot }
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/workers", "").into(t, &all)
 	if len(all.Workers) != 0 {
 		t.Errorf("%+v", all)
@@ -39,7 +39,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 		ids += `"` + id + `",`
 	}
 	var page struct {
-		Waiting []worker.Queued
+		Waiting []control.Queued
 		Next    string
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/waiting?category=orders&user=ada", "").into(t, &page)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -39,7 +39,7 @@ func TestPauses(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("held", "ada"))
-	var status worker.Status
+	var status control.Status
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/held", "").into(t, &status)
 	if len(status.Paused) != 1 || status.Paused[0].By != "ada" {
 		t.Errorf("%+v", status)

@@ -20,7 +20,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
 )
 
 // A problem is an error as it is answered: application/problem+json.
@@ -89,9 +88,9 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
 	case errors.Is(err, push.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
-	case errors.Is(err, worker.ErrEnded):
+	case errors.Is(err, push.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
-	case errors.Is(err, worker.ErrUnderWay):
+	case errors.Is(err, push.ErrUnderWay):
 		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
 	case errors.Is(err, push.ErrStillThere):
 		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: comeAgain}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker"
 )
 
 // Only what Redis, or the way there, is to blame for is said to be.
@@ -42,7 +41,7 @@ func TestProblemOf(t *testing.T) {
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{push.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
-		{worker.ErrEnded, http.StatusConflict, "The notification has ended."},
+		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
 		{errors.New(canary), http.StatusInternalServerError, own},
 	} {
 		p := problemOf(fmt.Errorf("somewhere: %w", c.err))

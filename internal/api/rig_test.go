@@ -24,7 +24,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A rig is an API over a real Redis, with everything that serve gives it. Each
@@ -78,7 +78,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	var h config.HTTP
 	h.SetDefaults()
 	h.Tokens = testTokens()
-	control := worker.NewControl(shared, records, limiter, policies)
+	control := control.New(shared, records, limiter, policies)
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestTimeline(t *testing.T) {
@@ -24,14 +24,14 @@ func TestTimeline(t *testing.T) {
 	}
 	const path = "/v1/users/%C3%B6%2Fd%20a/timeline"
 	for { // an admission may be stamped a little ahead of Redis's clock
-		var got worker.Timeline
+		var got control.Timeline
 		r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo", "").into(t, &got)
 		if len(got.Bookings) < 3 {
 			break
 		}
 	}
 	for _, query := range []string{"?app=demo", "?app=demo&category=security", "?app=demo&category=marketing&category=security"} {
-		var got worker.Timeline
+		var got control.Timeline
 		r.do(http.StatusOK, viewerToken, "GET", path+query, "").into(t, &got)
 		if got.App != "demo" || got.User != "ö/d a" || len(got.Scopes) != max(2, 1+strings.Count(query, "category")) ||
 			got.Scopes[0].Limits[0].Used != 1 || !got.Scopes[len(got.Scopes)-1].Exempt ||

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // waitingQuery are the parameters that say which of what waits.
@@ -17,13 +17,13 @@ func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 			return reply{}, badQuery(name, "given once")
 		}
 	}
-	s := worker.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
+	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
 	list, next, err := a.o.Control.Queued(ctx, s, c.query.Get("cursor"))
 	if list == nil {
-		list = []worker.Queued{}
+		list = []control.Queued{}
 	}
 	return reply{http.StatusOK, struct {
-		Waiting []worker.Queued `json:"waiting"`
+		Waiting []control.Queued `json:"waiting"`
 		// Next is the cursor of the rest; "" when this is the end.
 		Next string `json:"next,omitempty"`
 	}{list, next}}, err

@@ -9,12 +9,12 @@ import (
 
 	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
 // with one twice, until f answers false.
-func (c *Client) Queued(ctx context.Context, s worker.Selection, f func(worker.Queued) bool) error {
+func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey} {
 		if value != "" {
@@ -23,8 +23,8 @@ func (c *Client) Queued(ctx context.Context, s worker.Selection, f func(worker.Q
 	}
 	for {
 		var page struct {
-			Waiting []worker.Queued `json:"waiting"`
-			Next    string          `json:"next"`
+			Waiting []control.Queued `json:"waiting"`
+			Next    string           `json:"next"`
 		}
 		if err := c.call(ctx, http.MethodGet, "/v1/waiting?"+query.Encode(), nil, &page); err != nil {
 			return err
@@ -45,9 +45,9 @@ func (c *Client) Queued(ctx context.Context, s worker.Selection, f func(worker.Q
 var errFailed = errors.New("the API could not do it; try again")
 
 // CancelEach cancels notifications, and answers what became of each: nil, or what
-// worker.Control's Cancel answers.
+// control.Control's Cancel answers.
 func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/cancellations", ids, push.ErrUnknownID, worker.ErrUnderWay)
+	return c.each(ctx, "/v1/cancellations", ids, push.ErrUnknownID, push.ErrUnderWay)
 }
 
 // RequeueEach requeues dead letters, and answers what became of each.
@@ -73,7 +73,7 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 				errs = append(errs, c.strange(http.StatusOK))
 				continue
 			}
-			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": worker.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome]
+			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": push.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome]
 			if !known {
 				err = c.strange(http.StatusOK)
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 const letters = "/v1/dead-letters"
@@ -59,8 +59,8 @@ func (c *Client) Purge(ctx context.Context, id string) error {
 }
 
 // Audit compares what was accepted with what became of it.
-func (c *Client) Audit(ctx context.Context) (*worker.Audit, error) {
-	a := &worker.Audit{}
+func (c *Client) Audit(ctx context.Context) (*control.Audit, error) {
+	a := &control.Audit{}
 	return a, c.call(ctx, http.MethodGet, "/v1/audit", nil, a)
 }
 
@@ -71,9 +71,9 @@ func (c *Client) Overview(ctx context.Context) (*overview.Overview, error) {
 }
 
 // Workers answers those that are alive.
-func (c *Client) Workers(ctx context.Context) ([]worker.Snapshot, error) {
+func (c *Client) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	var answer struct {
-		Workers []worker.Snapshot `json:"workers"`
+		Workers []control.Snapshot `json:"workers"`
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/workers", nil, &answer)
 	return answer.Workers, err

@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 const notifications = "/v1/notifications"
@@ -70,13 +70,13 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Re
 }
 
 // Status answers where the notification is, or push.ErrUnknownID.
-func (c *Client) Status(ctx context.Context, id string) (*worker.Status, error) {
-	s := &worker.Status{}
+func (c *Client) Status(ctx context.Context, id string) (*control.Status, error) {
+	s := &control.Status{}
 	err := c.call(ctx, http.MethodGet, notifications+segment(id), nil, s)
 	return s, about(err, push.ErrUnknownID)
 }
 
-// Cancel ends a notification that waits. Its errors are those of worker.Control.
+// Cancel ends a notification that waits. Its errors are those of control.Control.
 func (c *Client) Cancel(ctx context.Context, id string) error {
 	err := c.call(ctx, http.MethodDelete, notifications+segment(id), nil, nil)
 	if !is(err, http.StatusConflict) {
@@ -87,14 +87,14 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case status.State.Ended():
-		return fmt.Errorf("%w: %s", worker.ErrEnded, status.State)
+		return fmt.Errorf("%w: %s", push.ErrEnded, status.State)
 	}
-	return worker.ErrUnderWay
+	return push.ErrUnderWay
 }
 
 // Timeline answers the timeline of the app's user. The app may be "" when there
 // is one; without categories it is of all of them.
-func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*worker.Timeline, error) {
+func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {
 	query := url.Values{}
 	if app != "" {
 		query.Set("app", app)
@@ -102,7 +102,7 @@ func (c *Client) Timeline(ctx context.Context, app, user string, categories []st
 	for _, category := range categories {
 		query.Add("category", category)
 	}
-	t := &worker.Timeline{}
+	t := &control.Timeline{}
 	path := "/v1/users" + segment(user) + "/timeline"
 	if len(query) > 0 {
 		path += "?" + query.Encode()

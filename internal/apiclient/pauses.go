@@ -40,7 +40,7 @@ func (c *Client) Pause(ctx context.Context, h pause.Pause) error {
 }
 
 // Resume ends what keeps on the queue what the hold matches, and answers it: see
-// worker.Control.Resume. By is not used.
+// control.Control.Resume. By is not used.
 func (c *Client) Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error) {
 	var answer struct {
 		Ended []pause.Pause `json:"ended"`

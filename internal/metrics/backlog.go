@@ -9,8 +9,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // A Backlog is what Redis holds, of all processes together.
@@ -20,11 +21,11 @@ type Backlog struct {
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not
 	// there.
-	Webhooks map[string]map[worker.WebhookKind]time.Time
+	Webhooks map[string]map[webhook.Kind]time.Time
 	// Workers is how many are alive, negative when that is not known, and Waits what
 	// notifications wait for.
 	Workers int
-	Waits   []worker.Share
+	Waits   []control.Share
 }
 
 // ReadBacklog reads a Backlog, and returns when ctx ends, or soon after.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -19,7 +19,7 @@ func held(n int64) Backlog {
 	return Backlog{
 		Counts:  push.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
 		Jobs:    map[string]map[queue.JobState]int64{"pushpace-bulk": {queue.JobPending: n, queue.JobArchived: 0}},
-		Workers: 3, Waits: []worker.Share{{For: worker.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
+		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}
 }
 

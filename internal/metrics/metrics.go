@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/webhook"
 )
 
 // Sources are what is read at each scrape. Each may be nil, and has no samples then.
@@ -252,7 +253,7 @@ func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Re
 func (m *Metrics) UnknownCategory() { m.unknown.Inc() }
 
 // Posted implements worker.Observer.
-func (m *Metrics) Posted(app string, kind worker.WebhookKind, taken bool) {
+func (m *Metrics) Posted(app string, kind webhook.Kind, taken bool) {
 	result := "failed"
 	if taken {
 		result = "ok"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -21,11 +21,11 @@ import (
 type Overview struct {
 	At time.Time `json:"at"`
 	// Workers are those that are alive. None takes what waits where there are none.
-	Workers []worker.Snapshot `json:"workers"`
+	Workers []control.Snapshot `json:"workers"`
 	// Waiting is how many were accepted and have not ended, and Waits what for.
-	Waiting int64          `json:"waiting"`
-	Waits   []worker.Share `json:"waits"`
-	Queues  []Queue        `json:"queues"`
+	Waiting int64           `json:"waiting"`
+	Waits   []control.Share `json:"waits"`
+	Queues  []Queue         `json:"queues"`
 	// Providers are as the workers that are alive see them.
 	Providers []Provider       `json:"providers"`
 	Pauses    []pause.Pause    `json:"pauses"`
@@ -59,15 +59,15 @@ const (
 // A Reader reads overviews. LimitsRedis is nil where the limits are on the
 // queue's Redis, and Queue is not shared by a pipeline.
 type Reader struct {
-	Control     *worker.Control
+	Control     *control.Control
 	Records     *push.Records
 	Queue       redis.UniversalClient
 	LimitsRedis redis.UniversalClient
 }
 
 // Workers answers those that are alive.
-func (r *Reader) Workers(ctx context.Context) ([]worker.Snapshot, error) {
-	return worker.ReadSnapshots(ctx, r.Queue, r.Records.Prefix())
+func (r *Reader) Workers(ctx context.Context) ([]control.Snapshot, error) {
+	return control.ReadSnapshots(ctx, r.Queue, r.Records.Prefix())
 }
 
 // Read reads an overview. It counts what Redis counts and looks into a bounded

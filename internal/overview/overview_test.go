@@ -12,7 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -22,8 +22,8 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 	trouble := func(after time.Duration, text string) route.Trouble {
 		return route.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
 	}
-	snapshot := func(routes ...route.Status) worker.Snapshot { return worker.Snapshot{Routes: routes} }
-	got := providersOf([]worker.Snapshot{
+	snapshot := func(routes ...route.Status) control.Snapshot { return control.Snapshot{Routes: routes} }
+	got := providersOf([]control.Snapshot{
 		snapshot(
 			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later")},
 			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour)},
@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r := &Reader{Control: worker.NewControl(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client}
+		r := &Reader{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client}
 		o, err := r.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || o.Letters.LookedAt >= 3*letters || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
 			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
 		}
-		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != worker.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
+		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
 			t.Errorf("%+v", o.Waits)
 		}
 		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {

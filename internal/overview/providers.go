@@ -8,7 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -33,7 +33,7 @@ type Provider struct {
 
 // providersOf puts the workers' ways to each provider together, sorted by app
 // and platform.
-func providersOf(workers []worker.Snapshot) []Provider {
+func providersOf(workers []control.Snapshot) []Provider {
 	all := map[[2]string]*Provider{}
 	for _, w := range workers {
 		for _, r := range w.Routes {

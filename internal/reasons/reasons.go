@@ -8,7 +8,7 @@ import (
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A Set is a closed set of words.
@@ -28,7 +28,7 @@ func Sets() []Set {
 	}
 	return []Set{
 		{"States", words(append(states, push.Malformed))},
-		{"What a notification waits for", words(worker.Causes)},
+		{"What a notification waits for", words(control.Causes)},
 		{"Outcomes of a target", outcomes},
 		{"Reasons of pushpace", words(providers.Reasons())},
 		{"Reasons of APNs", words(apns.Reasons())},

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // An axis maps instants to columns around now. Near now it is even, at the scale
@@ -18,7 +18,7 @@ type axis struct {
 	columns      int
 }
 
-func newAxis(t *worker.Timeline, columns int) axis {
+func newAxis(t *control.Timeline, columns int) axis {
 	a := axis{now: t.Now, scale: math.Inf(1), past: time.Second, future: time.Second, centre: columns / 2, columns: columns}
 	for _, s := range t.Scopes {
 		for _, w := range s.Limits {

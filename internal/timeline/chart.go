@@ -9,7 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func spaces(n int) string { return strings.Repeat(" ", n) }
@@ -23,7 +23,7 @@ func heading(scope string) string {
 }
 
 // source says by whose override a scope's limits are, if by any.
-func source(s worker.TimelineScope) string {
+func source(s control.TimelineScope) string {
 	if s.Source == "" || s.Source == limits.FromConfiguration {
 		return ""
 	}
@@ -35,7 +35,7 @@ func source(s worker.TimelineScope) string {
 }
 
 // unlimited says why a scope has no limits.
-func unlimited(s worker.TimelineScope) string {
+func unlimited(s control.TimelineScope) string {
 	switch {
 	case s.Exempt:
 		return "exempt"
@@ -97,7 +97,7 @@ func (d *drawing) chart() {
 }
 
 // ruleText names a limit in its scope.
-func ruleText(w worker.Window) string {
+func ruleText(w control.Window) string {
 	if w.Rule == "gap" {
 		return "gap " + span(time.Duration(w.Period))
 	}
@@ -139,7 +139,7 @@ func (r *row) counted() *row {
 }
 
 // window draws a limit's window, and beyond now until when it is used up.
-func (r *row) window(w worker.Window) {
+func (r *row) window(w control.Window) {
 	from, _ := r.a.column(r.a.now.Add(-time.Duration(w.Period)))
 	for i := from; i < r.a.centre; i++ {
 		r.cells[i] = r.marks.in

@@ -9,7 +9,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // bar is how wide the bar of a limit is, where there is room for one.
@@ -82,7 +82,7 @@ func (d *drawing) waiters() {
 }
 
 // bound names in few words the limit that a notification waits for.
-func bound(w *worker.Waiter, period time.Duration) string {
+func bound(w *control.Waiter, period time.Duration) string {
 	rule := w.Rule
 	if rule == "gap" {
 		rule = "gap " + span(period)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 // A Style is how a timeline is drawn. The zero value is plain ASCII, 80 wide.
@@ -28,7 +28,7 @@ const (
 )
 
 // Draw draws the timeline. Its first line says why the next notification waits.
-func Draw(t *worker.Timeline, s Style) string {
+func Draw(t *control.Timeline, s Style) string {
 	if s.Width == 0 {
 		s.Width = usual
 	}
@@ -45,7 +45,7 @@ func Draw(t *worker.Timeline, s Style) string {
 
 // A drawing is a timeline on the way to a person.
 type drawing struct {
-	t     *worker.Timeline
+	t     *control.Timeline
 	width int
 	marks marks
 	out   strings.Builder
@@ -66,7 +66,7 @@ func (d *drawing) answer() {
 }
 
 // Answer says in a sentence why the user's next notification waits and until when.
-func Answer(t *worker.Timeline) string {
+func Answer(t *control.Timeline) string {
 	who := Printable(t.User)
 	if t.App != "" {
 		who += " in " + Printable(t.App)
@@ -90,7 +90,7 @@ func Answer(t *worker.Timeline) string {
 }
 
 // nextOf is the first that still waits, or nil.
-func nextOf(t *worker.Timeline) *worker.Waiter {
+func nextOf(t *control.Timeline) *control.Waiter {
 	for i := range t.Bookings {
 		if !t.Bookings[i].State.Ended() {
 			return &t.Bookings[i]
@@ -102,7 +102,7 @@ func nextOf(t *worker.Timeline) *worker.Waiter {
 // late is how long after its slot a notification is thought to be on its way.
 const late = 2 * time.Second
 
-func whyWaits(t *worker.Timeline, next *worker.Waiter) string {
+func whyWaits(t *control.Timeline, next *control.Waiter) string {
 	id := Printable(next.ID)
 	ago := t.Now.Sub(next.Slot)
 	switch {
@@ -122,7 +122,7 @@ func whyWaits(t *worker.Timeline, next *worker.Waiter) string {
 }
 
 // period is that of the limit that the notification waits for.
-func period(t *worker.Timeline, waiter *worker.Waiter) time.Duration {
+func period(t *control.Timeline, waiter *control.Waiter) time.Duration {
 	for _, s := range t.Scopes {
 		if s.Scope != waiter.Scope {
 			continue
@@ -137,7 +137,7 @@ func period(t *worker.Timeline, waiter *worker.Waiter) time.Duration {
 }
 
 // latest is the scope's limit that is the last to let the next one pass.
-func latest(s worker.TimelineScope) (scope string, last *worker.Window) {
+func latest(s control.TimelineScope) (scope string, last *control.Window) {
 	for i := range s.Limits {
 		if last == nil || s.Limits[i].Free.After(last.Free) {
 			last = &s.Limits[i]
@@ -159,7 +159,7 @@ func (d *drawing) others() string {
 }
 
 // state says in a word or two where a notification that has a slot is.
-func state(w *worker.Waiter) string {
+func state(w *control.Waiter) string {
 	switch {
 	case w.State == "":
 		return "not known"

@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
-	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 var update = flag.Bool("update", false, "rewrite the drawings in testdata")
@@ -38,8 +38,8 @@ type user struct {
 }
 
 // timeline is what Control.Timeline answers of the user.
-func (u user) timeline() *worker.Timeline {
-	t := &worker.Timeline{App: "shop", User: u.name, Now: now, Bookings: []worker.Waiter{}}
+func (u user) timeline() *control.Timeline {
+	t := &control.Timeline{App: "shop", User: u.name, Now: now, Bookings: []control.Waiter{}}
 	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
 	for scope, offsets := range u.sent {
 		for i, d := range offsets {
@@ -52,13 +52,13 @@ func (u user) timeline() *worker.Timeline {
 		}
 	}
 	add := func(name string, p throttle.Policy) {
-		one := worker.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name]}
+		one := control.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name]}
 		if u.until > 0 {
 			one.Until = now.Add(u.until)
 		}
 		s := throttle.Scope{Name: name, Policy: p}
 		for _, w := range known.Windows(s) {
-			one.Limits = append(one.Limits, worker.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
+			one.Limits = append(one.Limits, control.Window{Rule: w.Rule, Count: w.Count, Period: push.Duration(w.Period), Used: w.Used, AtLeast: w.AtLeast, Free: w.Free})
 		}
 		t.Scopes = append(t.Scopes, one)
 		rules := bound(known, s)
@@ -67,7 +67,7 @@ func (u user) timeline() *worker.Timeline {
 				continue
 			}
 			b.Rule = rules[b.ID]
-			w := worker.Waiter{Booking: b, State: push.Waiting, Job: "retry"}
+			w := control.Waiter{Booking: b, State: push.Waiting, Job: "retry"}
 			if u.job != nil {
 				w.State, w.Job = u.job(i)
 			}
@@ -234,11 +234,11 @@ func TestDrawKeepsToItsPlace(t *testing.T) {
 func TestDrawNeverFails(t *testing.T) {
 	t.Parallel()
 	period := time.Duration(1<<63 - 1)
-	for _, tl := range []*worker.Timeline{
-		{Scopes: []worker.TimelineScope{{Scope: "all"}}},
-		{Now: now, Scopes: []worker.TimelineScope{{Scope: "all", Limits: []worker.Window{{Rule: "gap", Count: 1, Period: push.Duration(period), Used: 1, Free: now.Add(period)}}}}},
-		{Now: now, Scopes: []worker.TimelineScope{{Scope: "all", Limits: []worker.Window{{Rule: "gap", Count: 1, Period: 1, Used: 99}}}},
-			Bookings: []worker.Waiter{{Booking: throttle.Booking{ID: strings.Repeat("x", 128), Scope: "gone", Slot: now.Add(-period)}}}},
+	for _, tl := range []*control.Timeline{
+		{Scopes: []control.TimelineScope{{Scope: "all"}}},
+		{Now: now, Scopes: []control.TimelineScope{{Scope: "all", Limits: []control.Window{{Rule: "gap", Count: 1, Period: push.Duration(period), Used: 1, Free: now.Add(period)}}}}},
+		{Now: now, Scopes: []control.TimelineScope{{Scope: "all", Limits: []control.Window{{Rule: "gap", Count: 1, Period: 1, Used: 99}}}},
+			Bookings: []control.Waiter{{Booking: throttle.Booking{ID: strings.Repeat("x", 128), Scope: "gone", Slot: now.Add(-period)}}}},
 	} {
 		for _, width := range []int{-1, 1, 1 << 30} {
 			if timeline.Draw(tl, timeline.Style{Width: width, Terminal: true}) == "" {

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -28,17 +27,13 @@ import (
 // What asynq could not read, or would lose, it never sees: see unfit.go.
 type client struct {
 	redis.UniversalClient
-	records     *push.Records
-	stalledNow  func(now time.Time) []Stalled
-	wasSetAside func(push.State)
-	log         *slog.Logger
-	redisLog    *slog.Logger
-	batches     *batches
-	oneStep     bool
-	failed      atomic.Bool // the last pull
-	stalled     atomic.Bool // something was, at the last pull
-	arrivals    arrivals
-	refusals    refusals
+	config   Config
+	batches  *batches
+	oneStep  bool
+	failed   atomic.Bool // the last pull
+	stalled  atomic.Bool // something was, at the last pull
+	arrivals arrivals
+	refusals refusals
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
@@ -47,10 +42,9 @@ type client struct {
 	delivered map[string]delivered // by ID: handled, and not settled yet
 }
 
-func newClient(c *Config) *client {
+func newClient(c Config) *client {
 	return &client{
-		UniversalClient: c.Client, records: c.Records, stalledNow: c.Stalled, wasSetAside: c.SetAside, log: c.Log, redisLog: c.RedisLog,
-		refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
+		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
 		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
 }

@@ -190,7 +190,7 @@ func (c *client) take(ctx context.Context, keys []string, args []any) (jobs []pu
 	if c.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	stalled := c.stalledNow(time.Now())
+	stalled := c.config.Stalled(time.Now())
 	c.stalled.Store(len(stalled) > 0)
 	lease := args[0]
 	args = []any{lease, args[1], most, push.MaxEnvelopeSize}

@@ -31,18 +31,13 @@ func Why(kept string) string {
 // Snooze returns the job after so long. It is no failure and spends nothing.
 func Snooze(why string, after time.Duration) *Return { return &Return{Why: why, After: after} }
 
-// SnoozeUntil is Snooze for a job that is wanted in a worker's hands by the end of
-// the time left: asynq looks for delayed jobs only so often, and an idle lane for
-// those that are due. It floors the instant to whole seconds on top of it. What is
-// left then is waited for in the process.
-func SnoozeUntil(why string, left time.Duration) *Return { return Snooze(why, max(0, left-earliness)) }
+// Before is the delay of a job that is wanted in a worker's hands by the end of the time
+// left: asynq looks for delayed jobs only so often, and an idle lane for those that are
+// due. It floors the instant to whole seconds on top of it. What is left then is waited
+// for in the process.
+func Before(left time.Duration) time.Duration { return max(0, left-earliness) }
 
 const earliness = pollDelayed + pollFresh + 50*time.Millisecond
-
-// Retry returns the job after so long for another attempt, and counts that.
-func Retry(why string, after time.Duration) *Return {
-	return &Return{Why: why, After: after, Failed: true}
-}
 
 // Again is after how long a job returns for a reason of ours that may pass.
 const Again = 2 * time.Second

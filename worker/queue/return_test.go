@@ -9,13 +9,13 @@ import (
 // What asynq is told: a deferral is no failure and comes back before its slot.
 func TestReturn(t *testing.T) {
 	t.Parallel()
-	if err := SnoozeUntil("deferred", 10*time.Second); isFailure(err) || retryDelay(0, err, nil) != 10*time.Second-earliness {
+	if err := Snooze("deferred", Before(10*time.Second)); isFailure(err) || retryDelay(0, err, nil) != 10*time.Second-earliness {
 		t.Errorf("deferral: failure %t, delay %s", isFailure(err), retryDelay(0, err, nil))
 	}
-	if err := SnoozeUntil("deferred", earliness/2); retryDelay(0, err, nil) != 0 {
+	if err := Snooze("deferred", Before(earliness/2)); retryDelay(0, err, nil) != 0 {
 		t.Errorf("a deferral that is nearly over comes back in %s", retryDelay(0, err, nil))
 	}
-	if err := Retry("again", 3*time.Second); !isFailure(err) || retryDelay(0, err, nil) != 3*time.Second {
+	if err := (&Return{Why: "again", After: 3 * time.Second, Failed: true}); !isFailure(err) || retryDelay(0, err, nil) != 3*time.Second {
 		t.Errorf("retry: failure %t, delay %s", isFailure(err), retryDelay(0, err, nil))
 	}
 	if err := Snooze("away", Again); isFailure(err) {

@@ -61,7 +61,7 @@ type Server struct {
 }
 
 // NewServer returns a server that has not started yet.
-func NewServer(c Config) *Server { return &Server{config: c, client: newClient(&c)} }
+func NewServer(c Config) *Server { return &Server{config: c, client: newClient(c)} }
 
 const (
 	// pollFresh is how often an idle lane looks for a job, on average.

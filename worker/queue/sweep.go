@@ -19,7 +19,7 @@ func (s *Server) Sweep(ctx context.Context) {
 	clock.Every(ctx, sweepEvery, func() {
 		for queue := range push.Queues() {
 			if err := s.client.sweep(ctx, queue); err != nil && ctx.Err() == nil {
-				s.client.redisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's queue not looked over", slog.String("queue", queue), slog.Any("error", err))
+				s.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's queue not looked over", slog.String("queue", queue), slog.Any("error", err))
 			}
 		}
 	})

@@ -59,7 +59,7 @@ func (c *client) adopt(ctx context.Context, job *pulled) bool {
 	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
 		// asynq's lock is over when the job is in a worker's hands
 		if err := unlockScript.Run(ctx, c.UniversalClient, []string{e.UniqueKey}, job.id).Err(); err != nil {
-			c.redisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
+			c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
 		}
 	}
 	return true
@@ -79,17 +79,17 @@ func (c *client) setAside(ctx context.Context, job unfit) bool {
 		ID: job.id, State: push.Malformed, Reason: string(job.reason), Error: job.why,
 		At: time.Now().UTC(), Queue: job.queue, Job: []byte(job.message),
 	}
-	err := c.records.SetAside(ctx, letter)
+	err := c.config.Records.SetAside(ctx, letter)
 	if err == nil {
 		err = c.takeOut(ctx, job.queue, job.id)
 	}
 	if err != nil {
-		c.redisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("queue", job.queue), slog.Any("error", err))
+		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("queue", job.queue), slog.Any("error", err))
 		return false
 	}
-	c.log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.id), slog.String("queue", job.queue),
+	c.config.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.id), slog.String("queue", job.queue),
 		slog.String("reason", string(job.reason)), slog.String("error", job.why))
-	c.wasSetAside(letter.State)
+	c.config.SetAside(letter.State)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package worker
+package control
 
 import (
 	"strings"
@@ -31,13 +31,13 @@ const (
 
 // Why a job returns, as asynq keeps it: Causes are read from it.
 const (
-	whyDeferred  = "deferred"
-	whyAgain     = "to be sent again"
-	whyBusy      = "the provider is busy"
-	whyPaused    = "the provider is paused"
-	whyUnwritten = "Redis refuses to write"
-	whyTooLate   = "the machine is too busy to send on time"
-	whyUnchecked = "the user's limits cannot be checked"
+	WhyDeferred  = "deferred"
+	WhyAgain     = "to be sent again"
+	WhyBusy      = "the provider is busy"
+	WhyPaused    = "the provider is paused"
+	WhyUnwritten = "Redis refuses to write"
+	WhyTooLate   = "the machine is too busy to send on time"
+	WhyUnchecked = "the user's limits cannot be checked"
 )
 
 // Causes are all of them, in the order in which they are told.
@@ -74,18 +74,18 @@ func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Noti
 // returnedFor reads why a job has returned.
 func returnedFor(why string) Cause {
 	switch why {
-	case whyDeferred:
+	case WhyDeferred:
 		return ForLimit
-	case whyAgain:
+	case WhyAgain:
 		return ForAttempt
-	case whyBusy, whyPaused, "": // what is parked was never in a worker's hands
+	case WhyBusy, WhyPaused, "": // what is parked was never in a worker's hands
 		return ForProvider
-	case whyUnwritten:
+	case WhyUnwritten:
 		return ForRedis
-	case whyTooLate:
+	case WhyTooLate:
 		return ForMachine
 	}
-	if strings.HasPrefix(why, whyUnchecked) {
+	if strings.HasPrefix(why, WhyUnchecked) {
 		return ForTimeline
 	}
 	if strings.Contains(why, throttle.ErrUnavailable.Error()) {

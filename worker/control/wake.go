@@ -1,4 +1,4 @@
-package worker
+package control
 
 import (
 	"context"
@@ -8,43 +8,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 )
-
-// Of the bookings that a call has moved, the first wakeMost are woken for, and
-// so many calls wait for it. What is beyond comes at its old slot.
-const (
-	movedKept = 1024
-	wakeMost  = 64
-)
-
-// wake has those come back whose slot has moved forward, beside the pipeline.
-func (h *handler) wake(moved []throttle.Booking) {
-	if len(moved) == 0 {
-		return
-	}
-	select {
-	case h.moved <- slices.Clone(moved[:min(len(moved), wakeMost)]):
-	default:
-	}
-}
-
-// wakeMoved wakes until the worker stops, and then what is left.
-func (h *handler) wakeMoved(ctx context.Context) {
-	for {
-		select {
-		case moved := <-h.moved:
-			h.control.Wake(ctx, moved)
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	const rest = 2 * time.Second
-	last, cancel := context.WithTimeout(context.Background(), rest)
-	defer cancel()
-	for len(h.moved) > 0 && last.Err() == nil {
-		h.control.Wake(last, <-h.moved)
-	}
-}
 
 const (
 	// A job is woken, which costs a check, when its new slot is near and at least
@@ -66,8 +29,8 @@ func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
 	})
 }
 
-// wakeAll is Wake for those whose limits were raised: all come for their new slots.
-func (c *Control) wakeAll(ctx context.Context, moved []throttle.Booking) {
+// WakeAll is Wake for those whose limits were raised: all come for their new slots.
+func (c *Control) WakeAll(ctx context.Context, moved []throttle.Booking) {
 	seen := make(map[string]bool, len(moved))
 	moved = slices.DeleteFunc(moved, func(b throttle.Booking) bool {
 		again := seen[b.ID]
@@ -109,4 +72,22 @@ func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(ga
 		return true
 	}
 	return c.inspector.Wake(record.Queue, b.ID)
+}
+
+// Gained are the IDs of those of the bookings that it is worth to wake for.
+func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []string, err error) {
+	all := make([]string, len(moved))
+	for i, b := range moved {
+		all[i] = b.ID
+	}
+	old, err := c.records.LastDeferrals(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range moved {
+		if old[b.ID].Until.Sub(b.Slot) >= littleGain {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids, nil
 }

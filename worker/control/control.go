@@ -1,4 +1,19 @@
-package worker
+// Package control is for operators, of whom the API and the command line are the
+// hands: what waits and for what, where a notification is, a user's timeline, what was
+// accepted and what became of it; and to cancel, to pause and to resume.
+//
+// Everything is read from Redis: from the records, from asynq's queues (by
+// worker/queue), from the pauses (worker/pause), from the limiter, and from the
+// snapshots that each worker leaves of what only it knows. A control needs no worker
+// in its process, and a worker has one itself, for what it wakes and gives back.
+//
+//   - What is looked at may have moved on: answers are of an instant, and of a page at
+//     most.
+//   - What is changed is changed as by any other process: a job is taken from asynq
+//     before its end is recorded, and never from a worker's hands.
+//   - A job says why it has returned to the queue in words from a closed set (see
+//     cause.go), which the workers write and Causes are read from.
+package control
 
 import (
 	"context"
@@ -24,22 +39,16 @@ type Control struct {
 	pauses    *pause.Store
 }
 
-// NewControl returns a control over the workers' queues, records, limits and
+// New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func NewControl(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
+func New(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix)}
 }
 
-// ErrUnderWay and ErrEnded are push's.
-var (
-	ErrUnderWay = push.ErrUnderWay
-	ErrEnded    = push.ErrEnded
-)
-
 // Cancel ends a notification that waits, gives its slot back, and has those
-// behind it move up. It answers push.ErrUnknownID, ErrEnded or ErrUnderWay when
-// there is nothing to cancel, or not now. Calling it again after another error
+// behind it move up. It returns push.ErrUnknownID, push.ErrEnded or push.ErrUnderWay
+// when there is nothing to cancel, or not now. Calling it again after another error
 // is safe. While the limits' Redis is away the slot is given back later, by a
 // worker.
 func (c *Control) Cancel(ctx context.Context, id string) error {
@@ -47,7 +56,7 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	moved, err := c.giveBack(ctx, taken)
+	moved, err := c.GiveBack(ctx, taken)
 	if err == nil {
 		c.Wake(ctx, moved)
 	}
@@ -55,9 +64,9 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-// giveBack gives back what a notification holds that was taken from the queue,
+// GiveBack gives back what a notification holds that was taken from the queue,
 // which changes nothing the second time. It answers who has come forward.
-func (c *Control) giveBack(ctx context.Context, t *push.Taken) ([]throttle.Booking, error) {
+func (c *Control) GiveBack(ctx context.Context, t *push.Taken) ([]throttle.Booking, error) {
 	scopes := c.limits.Scopes(t.User, t.Category)
 	if t.User == "" || len(scopes) == 0 {
 		return nil, nil

@@ -1,4 +1,4 @@
-package worker
+package control
 
 import (
 	"cmp"
@@ -237,7 +237,7 @@ func (c *circumstances) returned() *Waits {
 			w.Platform = open[0]
 		}
 		if c.job.Why == "" {
-			w.Reason = whyBusy
+			w.Reason = WhyBusy
 		}
 	case ForLimiter:
 		w.Reason = c.job.Why

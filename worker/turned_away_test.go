@@ -8,6 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -30,20 +31,20 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 		for name, c := range map[string]struct {
 			refused bool
 			needs   []*route.Bulkhead
-			want    Cause
+			want    string
 		}{
 			"nothing":              {false, nil, ""},
-			"busy":                 {false, []*route.Bulkhead{full}, ForProvider},
-			"not written":          {true, nil, ForRedis},
-			"busy and not written": {true, []*route.Bulkhead{full}, ForRedis},
+			"busy":                 {false, []*route.Bulkhead{full}, control.WhyBusy},
+			"not written":          {true, nil, control.WhyUnwritten},
+			"busy and not written": {true, []*route.Bulkhead{full}, control.WhyUnwritten},
 		} {
 			h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
 			if c.refused {
 				_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
-			var got Cause
-			if err := h.turnedAway(&delivery{queue: "q", needs: c.needs}, time.Now()); err != nil {
-				got = returnedFor(queue.Why(err.Error()))
+			got := ""
+			if to, away := h.turnedAway(&delivery{queue: "q", needs: c.needs}, time.Now()); away {
+				got = to.why
 			}
 			if got != c.want {
 				t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -1,4 +1,4 @@
-package worker
+package control
 
 import (
 	"context"

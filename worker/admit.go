@@ -1,0 +1,198 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// admit asks the throttle, waits for the instant of an admission that is near,
+// and takes a place before each provider. An admission that this process comes
+// late for, for want of a processor or a place, is asked for again: at its own
+// instant it was right, now it may not be. So is one whose limits have changed
+// while it was waited for.
+func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	scopes := h.Limits.Scopes(d.User, d.Category)
+	d.paced = len(scopes) > 0
+	decision, err := h.await(ctx, d)
+	for range lateTries {
+		if err != nil || decision.Status != throttle.Granted {
+			return decision, err
+		}
+		due := time.Now().Add(decision.Left)
+		d.slotted = d.slotted || decision.Left > 0 && decision.Slot.IsZero()
+		if err := h.waitOut(ctx, decision.Left); err != nil {
+			return decision, err
+		}
+		if !route.Acquire(ctx, d.needs) {
+			return decision, errBusy
+		}
+		late := time.Since(due)
+		now := h.Limits.Scopes(d.User, d.Category)
+		if len(now) == 0 || late < tooLate && sameScopes(now, scopes) {
+			h.paced(decision, late)
+			return decision, nil
+		}
+		scopes = now
+		// with the place kept, if it may go now
+		decision, err = h.acquire(ctx, d)
+		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
+			h.paced(decision, 0)
+			return decision, nil
+		}
+		route.Release(d.needs)
+	}
+	if err != nil {
+		return decision, err
+	}
+	return decision, errTooLate
+}
+
+// request asks for the delivery's admission.
+func (h *handler) request(d *delivery) throttle.Request {
+	horizon := time.Duration(forever)
+	if !d.ExpiresAt.IsZero() {
+		horizon = max(0, time.Until(d.ExpiresAt))
+	}
+	wait := min(h.MaxWait, horizon)
+	if h.full() {
+		wait = 0
+	}
+	return throttle.Request{
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(),
+		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
+		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
+	}
+}
+
+// place is the instant that says the notification's place among those that wait: when
+// it was accepted or may go at first. What returns from an attempt or is requeued
+// comes behind those that wait then.
+func (d *delivery) place() time.Time {
+	if d.attempts > 0 || d.replay {
+		return time.Time{}
+	}
+	return d.due()
+}
+
+// forever is further ahead than any notification waits.
+const forever = 10 * 365 * 24 * time.Hour
+
+func sameScopes(a, b []throttle.Scope) bool {
+	return slices.EqualFunc(a, b, func(a, b throttle.Scope) bool {
+		return a.Name == b.Name && a.Policy.MinGap == b.Policy.MinGap && slices.Equal(a.Policy.Rates, b.Policy.Rates)
+	})
+}
+
+// paced tells how much after its slot what had to wait goes out.
+func (h *handler) paced(decision throttle.Decision, late time.Duration) {
+	if !decision.Slot.IsZero() {
+		late += decision.At.Sub(decision.Slot)
+	} else if decision.Left == 0 {
+		return
+	}
+	h.Observer.Paced(late)
+}
+
+const (
+	// tooLate is how much after its instant an admission is asked for again.
+	tooLate   = 25 * time.Millisecond
+	lateTries = 4
+)
+
+var (
+	errTooLate   = errors.New(control.WhyTooLate)
+	errBusy      = errors.New(control.WhyBusy)
+	errUnchecked = errors.New(control.WhyUnchecked)
+)
+
+// A slot that is waited for here is asked for ahead: what is late for it finds the
+// next ones let through, and goes after them. But not at once: others come meanwhile
+// that were accepted earlier.
+const (
+	settled    = 100 * time.Millisecond
+	beforeSlot = 500 * time.Millisecond
+	tightSlot  = 50 * time.Millisecond
+)
+
+// askAfter is when to ask again for a slot that is so far away.
+func askAfter(left time.Duration) time.Duration {
+	return max(left-beforeSlot, min(settled, left-tightSlot))
+}
+
+// await asks the throttle, and again before a slot that is near: until then
+// whoever was accepted earlier may take it, and have the next one left.
+func (h *handler) await(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	for try := 1; ; try++ {
+		decision, err := h.inTurn(ctx, d, try == 1)
+		if err != nil || decision.Status != throttle.Deferred || decision.Full || decision.Left > h.MaxWait || h.full() || try > lateTries {
+			return decision, err
+		}
+		d.slotted = d.slotted || decision.Slot.IsZero()
+		if err := h.waitOut(ctx, askAfter(decision.Left)); err != nil {
+			return decision, err
+		}
+	}
+}
+
+// inTurn asks the throttle, for the first time in the order of acceptance.
+func (h *handler) inTurn(ctx context.Context, d *delivery, first bool) (throttle.Decision, error) {
+	if first && d.back.IsZero() && d.paced && h.asks.enter(ctx, d) {
+		defer h.asks.leave(d)
+	}
+	return h.acquire(ctx, d)
+}
+
+func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	request := h.request(d)
+	if len(request.Scopes) == 0 {
+		return h.Limiter.Acquire(ctx, request)
+	}
+	ctx, span := h.startSpan(ctx, "acquire")
+	asked := time.Now()
+	decision, err := h.Limiter.Acquire(ctx, request)
+	if err != nil {
+		err = h.notAcquired(ctx, d, err)
+	}
+	h.Observer.Checked(time.Since(asked))
+	traceDecision(span, decision, err)
+	h.wake(decision.Moved)
+	return decision, err
+}
+
+// notAcquired tells of one user whose limits cannot be checked. Of a Redis that
+// is away for all tells throttle.Outage. It answers why the notification waits,
+// which is with its job.
+func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error {
+	if errors.Is(err, throttle.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	why := fmt.Errorf("%w: %w", errUnchecked, err)
+	if !h.unacquired.due(time.Now()) { // each of what is theirs tries again every few seconds
+		return why
+	}
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
+		slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
+	return why
+}
+
+// waitOut waits in the process, where so many may wait at once.
+func (h *handler) waitOut(ctx context.Context, left time.Duration) error {
+	if left <= 0 {
+		return nil
+	}
+	h.waiting.Add(1)
+	defer h.waiting.Add(-1)
+	return clock.Sleep(ctx, left)
+}
+
+// full reports whether nothing more should wait in the process.
+func (h *handler) full() bool { return h.waiting.Load() >= int64(h.MaxWaiting) }

@@ -1,0 +1,288 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// An outcome is what is known of one target.
+type outcome struct {
+	providers.Outcome
+	// record is the outcome as the record keeps it.
+	record push.TargetOutcome
+	sent   bool // in this visit
+	// blocked says that the route is closed, in this visit, and pausedBy by which
+	// operator's pause, if one does.
+	blocked  bool
+	pausedBy *pause.Pause
+	// missed says that there was no connection for it at its instant.
+	missed bool
+}
+
+// open reports whether the target is still to be sent to.
+func (o *outcome) open() bool {
+	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
+}
+
+// due reports whether the target is to be sent to in this visit.
+func (o *outcome) due() bool { return o.open() && !o.blocked }
+
+// recorded is an outcome as an earlier visit has recorded it.
+func recorded(o push.TargetOutcome) outcome {
+	for _, kind := range []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured} {
+		if kind.String() == o.Kind {
+			return outcome{Outcome: providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, record: o}
+		}
+	}
+	return unsent(o.Ambiguous)
+}
+
+// unsent is the outcome of a target to which nothing was sent, or, when it is
+// ambiguous, may have been.
+func unsent(ambiguous bool) outcome {
+	return outcome{Outcome: providers.Outcome{Ambiguous: ambiguous}, record: push.TargetOutcome{Ambiguous: ambiguous}}
+}
+
+// outcomeOf is the outcome of an attempt.
+func outcomeOf(o providers.Outcome) outcome {
+	return outcome{Outcome: o, record: push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous, ProviderID: o.ProviderID}}
+}
+
+// A disposition is what becomes of a job after this visit: each step of the pipeline
+// may return one, and dispose alone carries it out. The zero value is that another
+// visit, or another worker, has ended the notification.
+type disposition struct {
+	// state is how the notification ends, or push.Waiting for a job that comes back.
+	state push.State
+	// reason and problem say more of an end, or of an attempt.
+	reason, problem string
+	dead            int // targets whose token is dead
+
+	// why and delay are for a job that comes back.
+	why   string
+	delay time.Duration
+	// attempt says that the visit was an attempt, which is to be recorded, and counted
+	// that an earlier visit has counted it on asynq's side.
+	attempt, counted bool
+	blocked          bool // some targets were not sent to, because their route is closed
+	release          release
+	// deferral is the limiter's, when that has put the notification off.
+	deferral throttle.Decision
+}
+
+// release says what of its slot a job that comes back gives back.
+type release int
+
+const (
+	nothing     release = iota
+	slot                // and those behind it are woken
+	slotQuietly         // and those behind it are not: the next one is likely to give its back too
+)
+
+// later brings the job back because something of ours is away.
+func later(cause error) disposition { return snooze(cause.Error(), queue.Again) }
+
+// snooze brings the job back, at no cost.
+func snooze(why string, delay time.Duration) disposition {
+	return disposition{state: push.Waiting, why: why, delay: delay}
+}
+
+// snoozeBlocked brings the job back when a route may be open, at the cost of neither an
+// attempt nor a slot.
+func (h *handler) snoozeBlocked(d *delivery) disposition {
+	to := snooze(control.WhyPaused, h.blockedFor(d))
+	to.blocked, to.release = true, slotQuietly
+	return to
+}
+
+// turnedAway reports whether the delivery is not to be sent now, and brings it back.
+func (h *handler) turnedAway(d *delivery, now time.Time) (disposition, bool) {
+	if h.queue.Refused(d.queue) {
+		return snooze(control.WhyUnwritten, route.BusyDelay), true
+	}
+	delay := route.Busy(d.needs, now)
+	return snooze(control.WhyBusy, delay), delay > 0
+}
+
+// busy brings a job back that found no place in a bulkhead.
+func (h *handler) busy(d *delivery) disposition {
+	to, away := h.turnedAway(d, time.Now())
+	if !away {
+		to.delay = route.BusyDelay
+	}
+	to.release = slot
+	return to
+}
+
+// postpone brings the job back at its slot, or when there may be room for it where the
+// user's line is full and it is ready to wait for that.
+func (d *delivery) postpone(decision throttle.Decision) disposition {
+	if decision.Full && d.IfFull == push.IfFullReject {
+		return d.lineFull()
+	}
+	to := until(decision.Left)
+	to.deferral = decision
+	return to
+}
+
+// until brings the job back when the time left is over.
+func until(left time.Duration) disposition {
+	return snooze(control.WhyDeferred, queue.Before(left))
+}
+
+// settle ends the notification after an attempt, or brings the job back for another.
+func (h *handler) settle(d *delivery) disposition {
+	if !d.attempted() {
+		return h.snoozeBlocked(d)
+	}
+	d.attempts++
+	if d.first.IsZero() {
+		d.first = time.Now()
+	}
+	to := h.conclude(d)
+	to.attempt = true
+	return to
+}
+
+// attempted reports whether the visit was an attempt: that it sent something, or
+// had nothing to wait for.
+func (d *delivery) attempted() bool {
+	blocked := false
+	for i := range d.outcomes {
+		if d.outcomes[i].sent {
+			return true
+		}
+		blocked = blocked || d.outcomes[i].blocked
+	}
+	return !blocked
+}
+
+// A budget is what a notification may spend on attempts.
+type budget struct {
+	attempts int
+	time     time.Duration
+}
+
+// conclude decides what follows from the outcomes of all targets, after the
+// given number of attempts, the first of them that long ago.
+func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) disposition {
+	var c disposition
+	var delivered, retry, misconfigured, rejected bool
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.blocked {
+			c.blocked = true
+			continue
+		}
+		switch o.Kind {
+		case providers.Delivered:
+			delivered = true
+			continue
+		case providers.DeadToken:
+			c.dead++
+			continue
+		case providers.Retry:
+			retry = true
+		case providers.Misconfigured:
+			misconfigured = true
+		case providers.Rejected:
+			rejected = true
+		}
+		c.delay = max(c.delay, o.RetryAfter)
+		c.reason = string(o.Reason)
+		if o.Err != nil {
+			c.problem = o.Err.Error()
+		}
+	}
+	again := retry || misconfigured
+	spent := since > b.time || retry && !c.blocked && attempts >= b.attempts
+	switch {
+	case (again || c.blocked) && !spent:
+		c.state = push.Waiting
+		if again {
+			c.delay = max(c.delay, backoff)
+		}
+	case delivered:
+		c.state = push.Delivered
+	case again || c.blocked:
+		c.state = push.Exhausted
+	case rejected:
+		c.state = push.Rejected
+	default:
+		c.state = push.Undeliverable
+	}
+	return c
+}
+
+func (h *handler) conclude(d *delivery) disposition {
+	since := time.Duration(0)
+	if !d.first.IsZero() {
+		since = time.Since(d.first)
+	}
+	to := conclude(d.outcomes, d.attempts, since, budget{h.Attempts, h.RetryTime}, backoffAfter(d.attempts))
+	if to.state != push.Waiting {
+		return to
+	}
+	to.why, to.release = control.WhyAgain, slot
+	if to.blocked {
+		if left := h.blockedFor(d); to.delay == 0 {
+			to.delay = left
+		} else { // other targets are to be sent to again
+			to.delay = max(to.delay, min(left, longestBlock))
+		}
+	}
+	return to
+}
+
+// cutShort ends what is not delivered by now.
+func (d *delivery) cutShort(state push.State, why string) disposition {
+	c := disposition{state: state, problem: why}
+	for i := range d.outcomes {
+		switch d.outcomes[i].Kind {
+		case providers.Delivered:
+			c.state = push.Delivered
+		case providers.DeadToken:
+			c.dead++
+		}
+	}
+	return c
+}
+
+// lineFull ends what there is no room for in the user's line.
+func (d *delivery) lineFull() disposition {
+	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")
+	if c.state == push.Rejected {
+		c.reason = string(providers.LineFull)
+	}
+	return c
+}
+
+// used reports whether a provider has taken the notification, or may have.
+func (d *delivery) used() bool {
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.Kind == providers.Delivered || o.Ambiguous {
+			return true
+		}
+	}
+	return false
+}
+
+// backoffAfter is the jittered exponential wait before the next attempt.
+func backoffAfter(attempts int) time.Duration {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = time.Second, 10*time.Minute, 2
+	var d time.Duration
+	for range min(attempts, 20) {
+		d = b.NextBackOff()
+	}
+	return d
+}

@@ -1,0 +1,179 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// decode reads the job.
+func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error) {
+	if job.Type != push.TaskType {
+		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
+	}
+	decoded, err := push.Decode(job.Payload)
+	if err != nil {
+		return nil, err
+	}
+	if job.ID != decoded.Notification.ID {
+		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
+	}
+	d := &delivery{
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, job: job.Payload, queue: job.Queue, visits: job.Retries,
+		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
+		outcomes: make([]outcome, len(decoded.Notification.Targets)),
+	}
+	if job.Back.IsZero() {
+		h.Observer.Handled(d.waited(time.Now()))
+	}
+	h.traceDelivery(ctx, d)
+	return d, nil
+}
+
+// waited is how long the job has been due on the queue: since it was accepted,
+// or went back to it, in whole seconds.
+func (d *delivery) waited(now time.Time) time.Duration {
+	since := d.back
+	if since.IsZero() {
+		since = d.due()
+	}
+	return max(0, now.Sub(since))
+}
+
+// setAside keeps a job that is no notification as a dead letter.
+func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) error {
+	reason := string(push.MalformedNotification)
+	var malformed *push.MalformedError
+	if errors.As(cause, &malformed) {
+		reason = string(malformed.Reason)
+	}
+	letter := &push.Letter{
+		ID: job.ID, State: push.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
+		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
+	}
+	if err := h.Records.SetAside(ctx, letter); err != nil {
+		return queue.Snooze(err.Error(), queue.Again)
+	}
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.ID), slog.String("queue", job.Queue), slog.String("reason", reason))
+	h.Observer.Ended(letter.State)
+	h.traceEnd(ctx, letter.State)
+	return nil
+}
+
+// loadRecord takes up what earlier visits have left, and reports whether this one is
+// over with that. A first visit has nothing to look up.
+func (h *handler) loadRecord(ctx context.Context, d *delivery) (to disposition, over bool) {
+	if d.visits == 0 && !d.replay {
+		return to, false
+	}
+	if h.queue.Settling(d.ID) {
+		return to, true // it is settled when asynq is done with this job
+	}
+	if h.unrecorded.take(d) {
+		h.findRoutes(d)
+		to = h.conclude(d)
+		to.attempt, to.counted = true, true
+		return to, true
+	}
+	record, err := h.Records.Lookup(ctx, d.ID)
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		if err := h.Records.Arrive(ctx, d.Notification, d.queue); err != nil {
+			return later(err), true
+		}
+	case err != nil:
+		return later(err), true
+	case record.State.Ended():
+		return to, true
+	default:
+		d.attempts, d.first = record.Attempts, record.FirstAttempt
+		for i, o := range record.Outcomes {
+			if i < len(d.outcomes) {
+				d.outcomes[i] = recorded(o)
+			}
+		}
+	}
+	d.doubt()
+	if lost := d.visits - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
+		to = d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to.reason = string(providers.Unrecorded)
+		return to, true
+	}
+	return to, false
+}
+
+// doubt marks what a visit may have sent whose end is not recorded: its worker
+// has crashed, or could not tell.
+func (d *delivery) doubt() {
+	if d.visits <= d.attempts {
+		return
+	}
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.open() {
+			o.Ambiguous, o.record.Ambiguous = true, true
+		}
+	}
+}
+
+// findRoutes finds the route of each target. A target without one is rejected; it
+// reports whether any is left.
+func (h *handler) findRoutes(d *delivery) bool {
+	app := h.routes.Of(d.App)
+	d.routes = make([]*route.Route, len(d.Targets))
+	refused := h.refuses(d)
+	some := false
+	for i, target := range d.Targets {
+		if !d.outcomes[i].open() { // settled by an earlier visit
+			continue
+		}
+		switch r, ok := app[target.Platform]; {
+		case refused:
+			d.reject(i, providers.UnknownCategory, errUnknownCategory)
+		case ok:
+			d.routes[i], some = r, true
+		case app != nil:
+			d.reject(i, providers.NoProvider, errNoProvider)
+		default:
+			d.reject(i, providers.UnknownApp, errUnknownApp)
+		}
+	}
+	return some
+}
+
+// reject rejects a target that there is no route for, or none that it may take.
+func (d *delivery) reject(i int, reason providers.Reason, err error) {
+	d.outcomes[i] = outcomeOf(providers.Outcome{
+		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
+	})
+}
+
+var (
+	errUnknownApp      = errors.New("the configuration has no such app")
+	errNoProvider      = errors.New("the app has no provider for the target's platform")
+	errUnknownCategory = errors.New("the configuration has no such category, and limits.unknown_category refuses it")
+)
+
+// refuses looks at the category: one that the configuration does not have may be
+// mistyped, and is told of or refused.
+func (h *handler) refuses(d *delivery) bool {
+	unknown := h.Limits.Unknown(d.Category)
+	if unknown == limits.AllowUnknown {
+		return false
+	}
+	if d.back.IsZero() { // its first visit
+		h.Observer.UnknownCategory()
+		if h.Limits.FirstUnknown(d.Category) {
+			h.Log.Warn("notifications are of a category that the configuration does not have: it has no limits of its own",
+				"category", d.Category, "app", d.App, "unknown_category", string(unknown))
+		}
+	}
+	return unknown == limits.RefuseUnknown
+}

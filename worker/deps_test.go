@@ -1,0 +1,56 @@
+package worker
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers are the packages below worker, each with those of them that it may import.
+var layers = map[string][]string{
+	"clock":      {},
+	"queue":      {"clock"},
+	"pause":      {},
+	"webhook":    {"clock"},
+	"route":      {"clock", "pause", "queue"},
+	"control":    {"clock", "pause", "queue", "route"},
+	"reschedule": {"clock", "control"},
+}
+
+// Imports lead downwards only, no package has more files than one can have in mind,
+// and asynq is one package's affair.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	const self, mostFiles = "github.com/pushpace/pushpace/worker", 15
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{len .GoFiles}} {{join .Imports " "}}`, "./...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	seen := 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name := strings.TrimPrefix(words[0], self+"/")
+		may, known := layers[name]
+		if !known && words[0] != self {
+			t.Errorf("%s is in no layer", words[0])
+		}
+		seen++
+		if files, _ := strconv.Atoi(words[1]); files > mostFiles {
+			t.Errorf("%s has %s files, at most %d are to be", words[0], words[1], mostFiles)
+		}
+		for _, path := range words[2:] {
+			if path == "github.com/hibiken/asynq" && name != "queue" {
+				t.Errorf("%s imports asynq", words[0])
+			}
+			below, ours := strings.CutPrefix(path, self)
+			if ours && words[0] != self && !slices.Contains(may, strings.TrimPrefix(below, "/")) {
+				t.Errorf("%s imports %s", words[0], path)
+			}
+		}
+	}
+	if seen != len(layers)+1 {
+		t.Errorf("%d packages, %d are in the layers", seen, len(layers)+1)
+	}
+}

@@ -1,0 +1,226 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+// dispose carries out what is to become of the job: the records, the slot, the log,
+// the trace, the metrics, and what asynq is to do, once.
+func (h *handler) dispose(ctx context.Context, d *delivery, to disposition) error {
+	if to.attempt {
+		if err := h.reportDead(ctx, d); err != nil && d.visits < h.Attempts {
+			h.unrecorded.keep(d)
+			_, notNoted := h.note(ctx, d, d.unreported(), to.problem)
+			return unsettled(errors.Join(err, notNoted), d.visits)
+		} else if err != nil {
+			h.Log.LogAttrs(ctx, slog.LevelError, "dead tokens are not reported: the next notification to them finds them again",
+				slog.String("id", d.ID), slog.String("app", d.App), slog.Any("error", err))
+		}
+	}
+	switch to.state {
+	case "":
+		return nil
+	case push.Waiting:
+		return h.bringBack(ctx, d, to)
+	}
+	return h.end(ctx, d, to)
+}
+
+// bringBack returns the job to the queue.
+func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) error {
+	if to.attempt {
+		alone, err := h.note(ctx, d, d.record(), to.problem)
+		if err != nil {
+			h.unrecorded.keep(d)
+			return unsettled(err, d.visits)
+		}
+		if !alone || d.used() {
+			to.release = nothing
+		}
+	}
+	if p := &to.deferral; p.Status == throttle.Deferred {
+		h.Observer.Deferred(d.App, d.Category, *p)
+		ended, err := h.Records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
+		if ended { // by another worker, that has taken over the job: nobody would come for the slot
+			h.giveBack(ctx, d, true)
+			return nil
+		}
+		if err != nil {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "deferral not recorded", slog.String("id", d.ID), slog.Any("error", err))
+		}
+	}
+	var moved []throttle.Booking
+	switch to.release {
+	case slot:
+		h.giveBack(ctx, d, d.used())
+	case slotQuietly:
+		moved = h.freeSlot(ctx, d, d.used())
+	}
+	if to.blocked {
+		h.rememberPaused(ctx, d, moved)
+	}
+	return &queue.Return{Why: to.why, After: to.delay, Failed: to.attempt && !to.counted}
+}
+
+// end settles the notification, once.
+func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
+	h.traceEnd(ctx, c.state)
+	if c.state == push.Delivered && d.plain() && h.queue.Settle(d.ID, d.record()) {
+		h.ended(ctx, d, c.state)
+		return nil
+	}
+	end := push.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
+	if d.slotted {
+		end.Deferrals = 1
+	}
+	if c.state.Dead() {
+		end.Letter = d.letter(c, d.attempts)
+	}
+	first := false
+	err := h.persist(ctx, func() (err error) {
+		first, err = h.Records.Settle(ctx, d.ID, &end)
+		return err
+	})
+	switch {
+	case err != nil && d.sent():
+		h.unrecorded.keep(d)
+		return unsettled(err, d.visits)
+	case err != nil:
+		return queue.Snooze(err.Error(), queue.Again)
+	case !d.used() || !d.sent():
+		h.giveBack(ctx, d, d.used() || !first && h.endedTaken(ctx, d))
+	}
+	if first {
+		h.ended(ctx, d, c.state)
+	}
+	if c.state.Dead() {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "notification "+string(c.state), slog.String("id", d.ID), slog.String("app", d.App),
+			slog.String("reason", c.reason), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
+	}
+	return nil
+}
+
+// unsettled is a new visit, after that many others, because what was sent is not
+// recorded. It counts on asynq's side: the next visit looks at the record before
+// anything is sent.
+func unsettled(cause error, visits int) error {
+	return &queue.Return{Why: "not recorded: " + cause.Error(), After: max(queue.Again, backoffAfter(visits)), Failed: true}
+}
+
+// note notes the attempt in the record. It returns false when another worker has
+// the job as well, and was faster: what the notification was admitted with may be
+// used.
+func (h *handler) note(ctx context.Context, d *delivery, outcomes []push.TargetOutcome, problem string) (alone bool, err error) {
+	err = h.persist(ctx, func() (err error) {
+		alone, err = h.Records.Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
+		return err
+	})
+	return alone, err
+}
+
+// reportDead tells the producer of the tokens that this visit found dead. It
+// comes before the end is recorded: after a crash in between they are found, and
+// reported, again.
+func (h *handler) reportDead(ctx context.Context, d *delivery) error {
+	var dead []push.DeadToken
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+			dead = append(dead, push.DeadToken{
+				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
+				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
+			})
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return h.persist(ctx, func() error { return h.deadTokens.Add(ctx, dead...) })
+}
+
+// unreported is what is recorded of the outcomes when the dead tokens could not be
+// reported. Another process, should it come to that, finds these again, and does
+// not send to the others.
+func (d *delivery) unreported() []push.TargetOutcome {
+	all := d.record()
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
+			all[i].Kind, all[i].Reason, all[i].ProviderID = "", "", ""
+		}
+	}
+	return all
+}
+
+// plain reports whether there is nothing to tell of a delivery but that it was
+// made: one target, at the first attempt, without a wait that no deferral tells of.
+func (d *delivery) plain() bool {
+	return len(d.outcomes) == 1 && d.attempts == 1 && d.visits == 0 && !d.replay && !d.slotted
+}
+
+// sent reports whether this visit has sent anything.
+func (d *delivery) sent() bool {
+	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.sent })
+}
+
+// endedTaken reports whether a provider has taken a notification that has ended
+// already, or may have: another worker had its job as well.
+func (h *handler) endedTaken(ctx context.Context, d *delivery) bool {
+	record, err := h.Records.Lookup(ctx, d.ID)
+	return err != nil || slices.ContainsFunc(record.Outcomes, func(o push.TargetOutcome) bool { return o.Taken() })
+}
+
+// record is the outcomes as the record keeps them.
+func (d *delivery) record() []push.TargetOutcome {
+	all := push.Unsent(d.Targets)
+	for i := range all {
+		platform, end := all[i].Platform, all[i].TokenEnd
+		all[i] = d.outcomes[i].record
+		all[i].Platform, all[i].TokenEnd = platform, end
+	}
+	return all
+}
+
+// persist repeats a write that failed for a while.
+func (h *handler) persist(ctx context.Context, write func() error) error {
+	return h.queue.Persist(ctx, 10*time.Second, write)
+}
+
+// letter is what the dead letters keep of the delivery.
+func (d *delivery) letter(c disposition, attempts int) *push.Letter {
+	return &push.Letter{
+		ID: d.ID, State: c.state, Reason: c.reason, Attempts: attempts, Error: c.problem,
+		Outcomes: d.record(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
+	}
+}
+
+// ended counts the end of a delivery, and at the level debug tells of it.
+func (h *handler) ended(ctx context.Context, d *delivery, state push.State) {
+	h.Observer.Ended(state)
+	if !h.Log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	var platforms []push.Platform
+	for i := range d.Targets {
+		if p := d.Targets[i].Platform; !slices.Contains(platforms, p) {
+			platforms = append(platforms, p)
+		}
+	}
+	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", d.ID), slog.String("app", d.App),
+		slog.Any("platforms", platforms), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
+}
+
+// endedByAnother is ended for a notification that was taken from the queue: by a
+// newer one, or a cancel.
+func (h *handler) endedByAnother(ctx context.Context, t *push.Taken) {
+	h.Observer.Ended(t.State)
+	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))
+}

@@ -1,0 +1,135 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
+)
+
+// giveBack returns the slot of a notification. What it was admitted with stays
+// when that is used: a provider has taken it, or may have.
+func (h *handler) giveBack(ctx context.Context, d *delivery, used bool) {
+	h.wake(h.freeSlot(ctx, d, used))
+}
+
+// freeSlot is giveBack, and leaves who has come forward to the caller.
+func (h *handler) freeSlot(ctx context.Context, d *delivery, used bool) []throttle.Booking {
+	request := h.request(d)
+	if len(request.Scopes) == 0 {
+		return nil
+	}
+	request.Used = used
+	moved, err := h.Limiter.Cancel(ctx, request)
+	if err != nil {
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
+	}
+	return moved
+}
+
+// Of the bookings that a call has moved, the first wakeMost are woken for, and
+// so many calls wait for it. What is beyond comes at its old slot.
+const (
+	movedKept = 1024
+	wakeMost  = 64
+)
+
+// wake has those come back whose slot has moved forward, beside the pipeline.
+func (h *handler) wake(moved []throttle.Booking) {
+	if len(moved) == 0 {
+		return
+	}
+	select {
+	case h.moved <- slices.Clone(moved[:min(len(moved), wakeMost)]):
+	default:
+	}
+}
+
+// wakeMoved wakes until the worker stops, and then what is left.
+func (h *handler) wakeMoved(ctx context.Context) {
+	for {
+		select {
+		case moved := <-h.moved:
+			h.control.Wake(ctx, moved)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	const rest = 2 * time.Second
+	last, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	for len(h.moved) > 0 && last.Err() == nil {
+		h.control.Wake(last, <-h.moved)
+	}
+}
+
+const (
+	// freeEvery is how often a worker looks for what was taken from the queue and
+	// is not freed yet.
+	freeEvery = 500 * time.Millisecond
+	freeMost  = 100
+)
+
+// freeTaken gives back what notifications hold that were taken from the queue by
+// producers, who know no limits, and by those who crashed in between. It counts
+// their ends, and those of what operators have cancelled.
+func (h *handler) freeTaken(ctx context.Context) {
+	var logged rarely
+	clock.Every(ctx, freeEvery, func() {
+		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil && logged.due(time.Now()) {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
+		}
+	})
+}
+
+// freeAbandoned gives back what it can, and answers the first of the errors: one
+// user's timeline, or one node, is no reason for the others to wait.
+func (h *handler) freeAbandoned(ctx context.Context) error {
+	for {
+		taken, more, failed := h.Records.Abandoned(ctx, freeMost)
+		for _, t := range taken {
+			if err := h.free(ctx, t); failed == nil {
+				failed = err
+			}
+		}
+		if failed != nil || !more {
+			return failed
+		}
+	}
+}
+
+// free gives back what a notification holds, and wakes who comes forward by it.
+func (h *handler) free(ctx context.Context, t *push.Taken) error {
+	moved, err := h.control.GiveBack(ctx, t)
+	h.wake(moved)
+	if err != nil {
+		return err
+	}
+	return h.freed(ctx, t)
+}
+
+// freed tells that nothing of the notification is left to give back. That is when
+// its end is counted: once, by one of the workers, whoever has taken it.
+func (h *handler) freed(ctx context.Context, t *push.Taken) error {
+	first, err := h.Records.Freed(ctx, t)
+	if first {
+		h.endedByAnother(ctx, t)
+	}
+	return err
+}
+
+// rarely is when something was logged last that goes on happening. The zero value is
+// that it was not.
+type rarely struct{ last atomic.Int64 }
+
+// due reports whether it is to be logged again.
+func (r *rarely) due(now time.Time) bool {
+	last := r.last.Load()
+	return (last == 0 || now.UnixNano()-last >= int64(time.Minute)) && r.last.CompareAndSwap(last, now.UnixNano())
+}

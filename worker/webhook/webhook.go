@@ -1,0 +1,244 @@
+// Package webhook posts what an app's producer wants to know: which of its tokens are
+// dead, and how its notifications end. Reports are written to a stream in Redis by
+// whoever finds them; the deliverers of all workers share a consumer group for each
+// app, so that each report is posted by one of them. What one leaves unacknowledged,
+// another takes up after a minute.
+//
+// A report is acknowledged when the webhook has answered 2xx, and posted again until
+// then: at least once each. Neither a secret nor a URL is in an error or the log.
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
+)
+
+// A Hook is where an app's dead tokens, or its outcome events, are posted, at
+// least once each, as
+//
+//	{"dead_tokens":[…]}
+//	{"outcomes":[…]}
+//
+// with push.SignatureHeader. A 2xx acknowledges them all; anything else, and no
+// answer within the time-out, has them posted again.
+type Hook struct {
+	URL    string
+	Secret []byte // of the signature
+	// Timeout bounds one request. 0 means 5 s.
+	Timeout time.Duration
+}
+
+// Times are how long a delivery's steps take.
+type Times struct {
+	Poll  time.Duration // between two looks at the stream; 0 for 1 s
+	Again time.Duration // before the second try; 0 for 1 s
+	Give  time.Duration // up what was tried for so long; 0 for 40 s
+	Claim time.Duration // what another deliverer has left for so long; 0 for a minute
+}
+
+// An Observer is told of each request, for metrics.
+type Observer interface {
+	// Posted: an app's webhook was posted to, and has taken it or not.
+	Posted(app string, kind Kind, taken bool)
+}
+
+// Config says what is posted, and where. All but the times is required.
+type Config struct {
+	// Hooks are where, by app, for each kind that is told of.
+	DeadTokens map[string]Hook
+	Outcomes   map[string]Hook
+	// Reports are what is told of dead tokens, and Events of outcomes.
+	Reports  *push.DeadTokens
+	Events   *push.Outcomes
+	Observer Observer
+	Log      *slog.Logger
+	// RedisLog is told what fails for want of Redis.
+	RedisLog *slog.Logger
+	Times
+}
+
+const (
+	// batch is how many reports a request carries at most.
+	batch = 100
+	// answerMost bounds what is read of an answer, in bytes.
+	answerMost = 64 << 10
+)
+
+// A Kind is what a webhook is told of, from a closed set.
+type Kind string
+
+// The kinds of webhooks.
+const (
+	DeadTokens Kind = "dead_tokens"
+	Outcomes   Kind = "outcomes"
+)
+
+// group is the consumer group of an app's webhook in the stream of its kind.
+func group(app string) string { return "webhook:" + app }
+
+// Oldest returns when the first of the reports was made that an app's webhook
+// of that kind was posted and has not acknowledged; zero when there is none.
+func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, kind Kind, app string) (time.Time, error) {
+	if kind == Outcomes {
+		return push.NewOutcomes(client, prefix).Oldest(ctx, group(app))
+	}
+	return push.NewDeadTokens(client, prefix, 0).Oldest(ctx, group(app))
+}
+
+// Deliverers returns what delivers, one for each webhook: each runs until its context
+// ends.
+func Deliverers(c Config) (all []func(context.Context)) {
+	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.Again, time.Second), cmp.Or(c.Give, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
+	for app, hook := range c.DeadTokens {
+		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports, func(t push.DeadToken) string { return t.App }))
+	}
+	for app, hook := range c.Outcomes {
+		all = append(all, newDeliverer(&c, app, Outcomes, hook, c.Events, func(e push.OutcomeEvent) string { return e.App }))
+	}
+	return all
+}
+
+// reports are a stream of what webhooks are told.
+type reports[T any] interface {
+	Next(ctx context.Context, group string, left time.Duration, n int) ([]T, error)
+	Ack(ctx context.Context, group string, reports ...T) error
+}
+
+// A deliverer posts one app's reports. Those of all workers share a group of the
+// stream; what one leaves unacknowledged, another takes up.
+type deliverer[T any] struct {
+	*Config
+	app     string
+	kind    Kind
+	hook    Hook
+	reports reports[T]
+	appOf   func(T) string
+	client  *http.Client
+	failing bool // since its last request
+}
+
+func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T], appOf func(T) string) func(context.Context) {
+	hook.Timeout = cmp.Or(hook.Timeout, 5*time.Second)
+	d := &deliverer[T]{
+		Config: c, app: app, kind: kind, hook: hook, reports: from, appOf: appOf,
+		client: &http.Client{
+			Timeout:       hook.Timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+		},
+	}
+	return d.run
+}
+
+func (d *deliverer[T]) run(ctx context.Context) {
+	defer d.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		n, err := d.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what a webhook is to be told waits", slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Any("error", err))
+		}
+		if err != nil || n == 0 {
+			_ = clock.Sleep(ctx, d.Poll)
+		}
+	}
+}
+
+// round delivers the next reports, and returns how many there were, none when they
+// are not delivered. It must be over before another deliverer takes them up. Its
+// error is Redis's.
+func (d *deliverer[T]) round(ctx context.Context) (int, error) {
+	all, err := d.reports.Next(ctx, group(d.app), d.Claim+d.hook.Timeout, batch)
+	if err != nil {
+		return 0, err
+	}
+	var ours, others []T
+	for _, t := range all {
+		if d.appOf(t) == d.app {
+			ours = append(ours, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	if err := d.reports.Ack(ctx, group(d.app), others...); err != nil || len(ours) == 0 {
+		return len(others), err
+	}
+	if !d.deliver(ctx, ours) {
+		return 0, nil
+	}
+	return len(all), d.reports.Ack(ctx, group(d.app), ours...)
+}
+
+// deliver posts until it is acknowledged, or has been tried for long enough.
+func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
+	body, err := json.Marshal(map[Kind][]T{d.kind: reports})
+	if err != nil {
+		d.Log.LogAttrs(ctx, slog.LevelError, "what a webhook is to be told has no JSON form", slog.String("app", d.app), slog.Any("error", err))
+		return false
+	}
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = d.Again, 20*d.Again, 2
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		err := d.post(ctx, body)
+		d.tell(ctx, len(reports), err)
+		return struct{}{}, err
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(d.Give))
+	return err == nil
+}
+
+// tell tells of a request: in the log, of the first that fails and of the next that
+// does not.
+func (d *deliverer[T]) tell(ctx context.Context, n int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	d.Observer.Posted(d.app, d.kind, err == nil)
+	attrs := []slog.Attr{slog.String("app", d.app), slog.String("webhook", string(d.kind))}
+	switch {
+	case err != nil && !d.failing:
+		attrs = append(attrs, slog.Int("reports", n), slog.Any("error", err))
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "a webhook fails: what it is to be told is kept and posted again", attrs...)
+	case err == nil && d.failing:
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "the webhook works again", attrs...)
+	}
+	d.failing = err != nil
+}
+
+// post makes one request. The error leaves out the URL, which may hold a secret.
+func (d *deliverer[T]) post(ctx context.Context, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.URL, bytes.NewReader(body))
+	if err != nil {
+		return errors.New("the webhook's URL is not valid")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "pushpace")
+	request.Header.Set(push.SignatureHeader, push.Sign(d.hook.Secret, body, time.Now()))
+	response, err := d.client.Do(request)
+	if err != nil {
+		var inner *url.Error
+		if errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return fmt.Errorf("the webhook cannot be reached: %w", err)
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, answerMost))
+	response.Body.Close()
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return fmt.Errorf("the webhook answers %d, want 2xx", response.StatusCode)
+	}
+	return nil
+}
