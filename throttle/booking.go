@@ -27,7 +27,6 @@ const (
 	opCancel     = "cancel"
 	opLeave      = "leave" // cancel, but that an admission stays
 	opReschedule = "reschedule"
-	opReplan     = "replan" // what is left of a call that had too many to move
 )
 
 // slotless is the script's status of one that is deferred without a slot.
@@ -36,27 +35,13 @@ const slotless = 4
 // A denial is what is known of the claim that was denied. The zero value is none.
 type denial struct {
 	stamp int64 // its score
-	alone bool  // nobody waited
+	alone bool  // nothing waited
 }
 
-// visit runs the script, and again for those whom one call leaves to be moved: so
-// Redis serves others in between.
-func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial) (Decision, error) {
+// visit runs the script. It reports whether there are slots that are still to be given again.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial) (d Decision, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	d, left, err := l.script(ctx, op, r, user, claim, 0)
-	for from := left; err == nil && from > 0; {
-		var more Decision
-		if more, from, err = l.script(ctx, opReplan, r, user, denial{}, from); err == nil {
-			d.Moved = append(d.Moved, more.Moved...)
-		} else if ctx.Err() != nil {
-			return d, nil // the rest keep slots that are too early or too late, which they find out
-		}
-	}
-	return d, err
-}
-
-func (l *Redis) script(ctx context.Context, op string, r *Request, user *userState, claim denial, from int64) (d Decision, left int64, err error) {
 	k := &user.keys
 	var general, special *Policy
 	if g := r.general(); g != nil {
@@ -68,10 +53,10 @@ func (l *Redis) script(ctx context.Context, op string, r *Request, user *userSta
 	l.trips.Add(1)
 	reply, err := bookingScript.Run(ctx, l.client,
 		[]string{k.sent, k.booked, k.limits, k.beyond, k.catSent, k.catBooked, k.queue},
-		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(),
-		l.keep, l.life(), r.MaxBooked, r.Returned, r.accepted(), from, general.words(), special.words(), k.category).Slice()
+		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(), l.keep, l.life(),
+		r.MaxBooked, r.Returned, r.accepted(), general.words(), special.words(), k.category).Slice()
 	if err != nil {
-		return Decision{}, 0, StoreError(op, err)
+		return d, false, StoreError(op, err)
 	}
 	return l.read(r, user, reply)
 }
@@ -97,17 +82,17 @@ var errReply = errors.New("throttle: the script gave a reply of another shape th
 
 // read makes a Decision of the script's reply: status, now, instant, scope (1 the
 // general, 2 the category's) and rule (from 1) that let it be no earlier, the slot
-// before, whether a claim would be in vain, where to go on; then who came
-// forward: ID, slot and scope (1 the general, or a category) of each.
-func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, left int64, err error) {
+// before, whether a claim would be in vain, whether slots are still to be given again;
+// then what came forward: ID, slot and scope (1 the general, or a category) of each.
+func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more bool, err error) {
 	const length = 8
 	var head [length]int64
 	if len(reply) < length {
-		return d, 0, errReply
+		return d, false, errReply
 	}
 	for i := range head {
 		if head[i], err = integer(reply[i]); err != nil {
-			return d, 0, err
+			return d, false, err
 		}
 	}
 	status, now, instant := head[0], head[1], head[2]
@@ -135,17 +120,17 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, left
 		id, _ := reply[i].(string)
 		slot, err := integer(reply[i+1])
 		if err != nil {
-			return d, 0, err
+			return d, false, err
 		}
 		scope := General
 		if name, ok := reply[i+2].(string); ok {
 			if scope, err = url.PathUnescape(name); err != nil {
-				return d, 0, errReply
+				return d, false, errReply
 			}
 		}
 		d.Moved = append(d.Moved, Booking{ID: id, Scope: scope, Slot: time.UnixMicro(slot)})
 	}
-	return d, head[7], nil
+	return d, head[7] > 0, nil
 }
 
 // nearHint is for how long, in µs, somebody is thought to wait after a visit has

@@ -5,23 +5,24 @@
 -- sent alone, so that no limit ever rests on what waits. A booking says who is next
 -- and when to come; were all of them lost, only order and punctuality would suffer.
 --
--- Who waits is told by three sorted sets:
---   booked      the slots under the general limits
---   booked:CAT  the slots of a category, with the same names and instants
---   queue:CAT   who waits of the category, by the instant of acceptance
+-- Those that wait are kept in three kinds of sorted sets:
+--   booked      the slots of all that wait, named CATEGORY NUMBER
+--   booked:CAT  those of a category, by the same names and instants
+--   queue:CAT   the notifications that wait of the category, by the instant of acceptance
 -- A slot is nobody's by name: the k-th of a category's queue holds its k-th slot.
 -- All of a category have the same limits, so that any of its slots fits any of
--- them. Whoever was accepted earlier goes in ahead and nothing has to be moved, and
+-- them. One that was accepted earlier goes in ahead and nothing has to be moved, and
 -- however slots are given, taken and moved, the order of acceptance holds.
 --
--- The hash limits has the limits by which those who wait were given their slots
--- ("g" the general ones, "c"CAT a category's), the number of the last slot ("#")
--- and when the limits changed last ("@").
+-- The hash limits has the limits by which those that wait were given their slots
+-- ("g" the general ones, "c"CAT a category's), the number of the last slot ("#"),
+-- when the limits changed last ("@"), and the slot from which on they are still to be
+-- given again ("rest").
 --
 -- KEYS  sent, booked, limits, beyond; of the category: sent, booked, queue
--- ARGV  op, member, ID, claim, 1 when nobody waited at the claim, wait, horizon, keep, life,
---       how many may wait or 0, 1 for one that comes back, accepted or 0, where a
---       replan begins, the general limits, the category's, the category
+-- ARGV  op, member, ID, claim, 1 when nothing waited at the claim, wait, horizon, keep, life, how many may wait or 0,
+--       1 for one that comes back, accepted or 0, the general limits, the
+--       category's, the category
 -- Instants and periods are in µs of this server's clock. Limits are written
 -- KIND MARGIN {N PERIOD}…, kind 2 is exempt; "" where the scope is none of the request's.
 
@@ -29,15 +30,14 @@ local op, member, id = ARGV[1], ARGV[2], ARGV[3]
 local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
 local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
 local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
-local most, back = tonumber(ARGV[10]), ARGV[11] == '1'
-local accepted, cursor = tonumber(ARGV[12]), ARGV[13]
+local most, back, accepted = tonumber(ARGV[10]), ARGV[11] == '1', tonumber(ARGV[12])
 local limits, beyond = KEYS[3], KEYS[4]
 
 -- What one call may do, as Redis serves nobody else meanwhile: the slots that it gives
--- again, those that a cancel does, those that it ends, the steps until it leaves
--- the rest to the next call, those of one search, and how many slots before those that
--- it gives again it looks for places. A step takes about a microsecond.
-local page, reach, ends, budget, patience, window = 1000, 250, 2000, 8000, 5000, 500
+-- again, the steps until it leaves the rest to later calls, those of one search, and
+-- how many slots before those that it gives again it looks for places. A step takes
+-- about a microsecond.
+local page, budget, patience, window = 500, 4000, 5000, 500
 -- By how much later than it needs a slot may be and stay: nobody is woken for it.
 local slack = 20000
 -- How long workers may disagree about limits: for as long nobody is moved again.
@@ -48,9 +48,9 @@ local function text(instant) return string.format('%.0f', instant) end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
--- Who comes forward has to be woken, which takes this long: one with an earlier
--- slot would be late for it, and whoever is awake would take it.
-local lead = (op == 'cancel' or op == 'leave') and 0 or min(wait, 1000000)
+-- What comes forward has to be woken, which takes this long: with an earlier slot it
+-- would be late for it, and whatever is awake would take it.
+local lead = min(wait, 1000000)
 
 local function parse(words)
   local p, n = {rules = {}, free = true, margin = 0}, nil
@@ -70,6 +70,7 @@ end
 local function scope(words, sent, booked)
   local s = parse(words)
   s.sent, s.booked = sent, booked
+  s.words = (s.exempt or not s.free) and words or '' -- limits that limit nothing are none
   return s
 end
 local function class(name, words)
@@ -81,8 +82,8 @@ end
 
 -- The general limits and the category's; of the request's scopes, the category's
 -- first: it is the one that lets a search jump far.
-local all, own = scope(ARGV[14], KEYS[1], KEYS[2]), class(ARGV[16], ARGV[15])
-local general, special = ARGV[14] ~= '', ARGV[15] ~= ''
+local all, own = scope(ARGV[13], KEYS[1], KEYS[2]), class(ARGV[15], ARGV[14])
+local general, special = ARGV[13] ~= '', ARGV[14] ~= ''
 local scopes = {}
 if special then scopes[1] = own end
 if general then scopes[#scopes + 1] = all end
@@ -97,16 +98,15 @@ end
 
 -- A view is a scope's entries in order, each read once, when it is asked for.
 -- Entry 1 is the first after the instant that the view begins at, entry 0 the last up
--- to it. Those who wait are in it but for those from "hidden" on, and not at
--- all in one of the law alone. Of entries at one instant those who wait come first.
+-- to it. Those that wait are in it but for those from the rank "hidden" on, and not at
+-- all in one of the law alone. Of entries at one instant those that wait come first.
 local work = 0
 local function view(s, from, law, hidden)
   local v = {scope = s, sets = {s.sent, not law and s.booked or nil}, from = from,
     past = {}, seen = {}, page = {}, score = {}, waits = {}, before = 0, read = 0, passed = 0}
   for i, set in ipairs(v.sets) do
-    local stop = i == 2 and hidden
-    v.past[i] = count(set, '-inf', stop and stop <= from and '(' .. text(stop) or text(from))
-    v.seen[i] = stop and count(set, '-inf', '(' .. text(stop)) or math.huge
+    v.past[i] = count(set, '-inf', text(from))
+    v.seen[i] = i == 2 and hidden or math.huge
     v.page[i] = {at = 2, rank = v.past[i]}
     v.before = v.before + v.past[i]
   end
@@ -301,183 +301,133 @@ local function live(set, queue)
   if lives > redis.call('PTTL', limits) then redis.call('PEXPIRE', limits, text(lives)) end
 end
 
--- many makes a call with many arguments as a few: unpack takes so many only.
-local function many(command, key, list)
-  for i = 1, #list, 2000 do redis.call(command, key, unpack(list, i, min(i + 1999, #list))) end
-end
-
--- flags returns which of the slots are under the general limits.
-local function flags(slots)
-  local known = {}
-  for i = 1, #slots, 1000 do
-    local some = redis.call('ZMSCORE', all.booked, unpack(slots, i, min(i + 999, #slots)))
-    for k = 1, min(1000, #slots - i + 1) do known[i + k - 1] = some[k] end
-  end
-  return known
-end
-
--- classes returns the categories of which somebody waits, with the limits by
+-- classes returns the categories of which some wait, by name, with the limits by
 -- which they do, and the general limits by which all do.
 local function classes()
-  local stored, names = {}, {}
-  local fields = redis.call('HGETALL', limits)
+  local list, stored, fields = {}, nil, redis.call('HGETALL', limits)
   for i = 1, #fields, 2 do
-    local name = fields[i]
-    stored[name] = fields[i + 1]
-    if string.sub(name, 1, 1) == 'c' then names[#names + 1] = string.sub(name, 2) end
+    local kind, name = string.match(fields[i], '^([gc])(.*)')
+    if kind == 'c' then list[name] = class(name, fields[i + 1])
+    elseif kind == 'g' then stored = fields[i + 1] end
   end
-  table.sort(names)
-  local list = {}
-  for i, name in ipairs(names) do list[i] = class(name, stored['c' .. name]) end
-  return list, scope(stored.g or '', all.sent, all.booked)
-end
-
--- forget drops the limits of categories of which nobody waits.
-local function forget(list)
-  local left = #list
-  for _, c in ipairs(list) do
-    if not any(c.booked) then
-      redis.call('DEL', c.queue)
-      redis.call('HDEL', limits, 'c' .. c.name)
-      left = left - 1
-    end
-  end
-  if left == 0 then redis.call('DEL', limits) end
+  return list, scope(stored or '', all.sent, all.booked)
 end
 
 local moved = {}
 local function tell(name, slot, which)
-  if name ~= id then
+  if name and name ~= id then
     local n = #moved
     moved[n + 1], moved[n + 2], moved[n + 3] = name, text(slot), which
   end
 end
 
--- replan gives the slots from that instant on, in the order they have, the first
+-- rest returns the rank of the slot from which on they are still to be given again,
+-- or nil; all are when that has been left meanwhile.
+local function rest()
+  local name = redis.call('HGET', limits, 'rest')
+  return name and (redis.call('ZRANK', all.booked, name) or 0)
+end
+
+-- replan gives the slots from that rank on, in the order they have, the first
 -- places after each other, among those sent and those before. Without a change
--- they all stay. It tells who comes forward, and returns where the next call is to go
--- on when there are more than one call may move.
+-- they all stay. Those that nothing limits any more wait no longer. It tells what
+-- comes forward. What is too much for one call is left to later ones of notifications
+-- that come for their slots: until then some slots are too early or too late, which
+-- these find out. Where there is no place before those that are left, slots go behind
+-- all, not between them: these would have to be given again and again.
 --   floor   the slot of that rank in the own category is not before it: its
 --           holder came for it, and those sent do not let it go sooner
---   partly  after a cancel: few come forward and none goes back; the others have
---           gained nothing when their turn comes
-local function replan(start, partly, rank, floor)
+local function replan(start, rank, floor)
+  local left = rest()
+  local slots = redis.call('ZRANGE', all.booked, start, start + page, 'WITHSCORES')
   local list, stored = classes()
-  local hidden = start ~= '-inf' and tonumber(start) or -1
-  local beginning, oldest = math.huge, math.huge
-  for _, c in ipairs(list) do
-    local slots = redis.call('ZRANGEBYSCORE', c.booked, start, '+inf', 'WITHSCORES', 'LIMIT', 0, page + 1)
-    c.slots, c.names, c.k, c.changes, c.told = {}, {}, 1, {}, {}
-    for i = 1, #slots, 2 do c.names[#c.names + 1], c.slots[#c.slots + 1] = slots[i], tonumber(slots[i + 1]) end
-    c.before = hidden >= 0 and count(c.booked, '-inf', '(' .. start) or 0
-    c.newest = c.before > 0 and at(c.booked, c.before - 1) or 0
-    c.general = flags(c.names)
-    if c.slots[1] then
+  local met, beginning = {}, math.huge
+  for i = 1, #slots, 2 do
+    local c = list[string.match(slots[i], '^%S*')]
+    if c and not c.k then
+      c.before = redis.call('ZRANK', c.booked, slots[i])
+      c.newest = c.before > 0 and at(c.booked, c.before - 1) or 0
+      c.k, c.changes, c.gone, c.told = 0, {}, {}, {}
       beginning = min(beginning, max(now, c.newest))
-      oldest = min(oldest, c.slots[1])
+      met[#met + 1] = c
     end
   end
   -- The views reach back to the first place that is looked for, but not too far.
-  local before = hidden >= 0 and count(all.booked, '-inf', '(' .. start) or 0
-  if before > window then beginning = max(beginning, at(all.booked, before - window)) end
-  if oldest == math.huge then return 0 end
-  local pivot = min(beginning, oldest) - 1
-  local common, changes = view(stored, pivot, false, hidden), {}
-  local function views(c)
-    if not c.views then
-      local own = #c.rules > 0 and view(c, pivot, false, hidden) or nil
-      c.views = {[true] = own and {own, common} or {common}, [false] = {own}}
-    end
-    return c.views[c.general[c.k] and true or false]
-  end
-  local left, following = partly and reach or page, 0
-  while true do
-    local c -- whose slot is next
-    for _, other in ipairs(list) do
-      if other.slots[other.k] and (not c or other.slots[other.k] < c.slots[c.k]) then c = other end
-    end
-    if not c then break end
-    local old = c.slots[c.k]
-    if left == 0 or work > budget then
-      following = not partly and old or 0
+  if start > window then beginning = max(beginning, at(all.booked, start - window)) end
+  local pivot = min(beginning, tonumber(slots[2] or nil) or 0) - 1
+  local common, changes, gone = view(stored, pivot, false, start), {}, {}
+  local following, stop = nil, tonumber(slots[2 * page + 2] or nil) or math.huge
+  local last, tail = at(all.booked, -1), nil
+  for i = 1, #slots, 2 do
+    local name, old = slots[i], tonumber(slots[i + 1])
+    local c = list[string.match(name, '^%S*')]
+    if i > 2 * page or work > budget then
+      following = name
       break
     end
-    left, work = left - 1, work + 3 + #list
-    local from = min(old, now + lead)
-    if floor and c.name == own.name and c.before + c.k - 1 == rank then from = floor end
-    from = max(now, pivot + 1, c.newest, from)
-    local vs = views(c)
-    local slot = place(vs, from, true) or old
-    if slot < old and old - slot <= slack and place(vs, old, true) == old then slot = old end
-    if partly and slot > old or slot <= now and old <= now then slot = old end -- due and expected
-    if slot < old - slack then
+    if not c then -- what it was of is lost
+      gone[#gone + 1] = name
+    elseif c.exempt or c.free and stored.free then
+      gone[#gone + 1], c.gone[#c.gone + 1] = name, name
+      c.told[#c.told + 1] = {c.k, now, c.exempt and c.name or 1}
+      c.k = c.k + 1
+    else
       work = work + 3
-      local which = binding(vs, slot)
-      c.told[#c.told + 1] = {c.k, slot, which == 2 and c.name or 1}
-    end
-    for _, v in ipairs(vs) do enter(v, slot) end
-    if slot ~= old then
-      work = work + 2
-      local name, at = c.names[c.k], text(slot)
-      local n = #c.changes
-      c.changes[n + 1], c.changes[n + 2] = at, name
-      if c.general[c.k] then
-        n = #changes
-        changes[n + 1], changes[n + 2] = at, name
+      c.views = c.views or #c.rules > 0 and {view(c, pivot, false, c.before), common} or {common}
+      local first = floor and c.name == own.name and c.before + c.k == rank and floor or min(old, now + lead)
+      first = max(now, pivot + 1, c.newest, first)
+      local slot = place(c.views, first, true)
+      if slot and not c.behind and math.abs(slot - old) <= slack and place(c.views, old, false) == old then slot = old end
+      if not slot or slot > old and slot >= stop and not c.behind then
+        tail = tail or view(stored, last)
+        c.behind, c.views = true, #c.rules > 0 and {view(c, last), tail} or {tail}
+        slot = place(c.views, max(first, last), true) or old
       end
+      if slot <= now and old <= now then slot = old end -- due and expected
+      if slot < old - slack then
+        work = work + 3
+        c.told[#c.told + 1] = {c.k, slot, binding(c.views, slot) == 2 and c.name or 1}
+      end
+      for _, v in ipairs(c.views) do enter(v, slot) end
+      if slot ~= old then
+        work = work + 2
+        local at, n, m = text(slot), #c.changes, #changes
+        c.changes[n + 1], c.changes[n + 2] = at, name
+        changes[m + 1], changes[m + 2] = at, name
+      end
+      c.newest, c.k = slot, c.k + 1
     end
-    c.newest, c.k = slot, c.k + 1
   end
-  for _, c in ipairs(list) do
-    many('ZADD', c.booked, c.changes)
-    if #c.changes > 0 then live(c.booked, c.queue) end
+  for _, c in ipairs(met) do
     local names = c.told[1] and redis.call('ZRANGE', c.queue, c.before, c.before + c.k)
-    for _, t in ipairs(c.told) do
-      if names[t[1]] then tell(names[t[1]], t[2], t[3]) end
+    for _, t in ipairs(c.told) do tell(names[t[1] + 1], t[2], t[3]) end
+    if c.gone[1] then
+      redis.call('ZREM', c.booked, unpack(c.gone))
+      redis.call('ZREMRANGEBYRANK', c.queue, c.before, c.before + #c.gone - 1)
+    end
+    if c.changes[1] then
+      redis.call('ZADD', c.booked, unpack(c.changes))
+      live(c.booked, c.queue)
     end
   end
-  many('ZADD', all.booked, changes)
-  if #changes > 0 then live(all.booked) end
-  return following
-end
-
--- lift ends the waiting of those whom nothing limits any more, and tells them. It
--- returns whether there may be more of them.
-local function lift()
-  local list, stored = classes()
-  local more = false
-  for _, c in ipairs(list) do
-    if (c.exempt or c.free) and not more then
-      local slots, names = redis.call('ZRANGE', c.booked, 0, ends - 1), redis.call('ZRANGE', c.queue, 0, ends - 1)
-      local general, gone, who = flags(slots), {}, {}
-      for k, slot in ipairs(slots) do
-        if c.exempt or stored.free or not general[k] then
-          gone[#gone + 1] = slot
-          who[#who + 1] = names[k]
-          if names[k] then tell(names[k], now, c.exempt and c.name or 1) end
-        end
-      end
-      many('ZREM', c.booked, gone)
-      many('ZREM', all.booked, gone)
-      many('ZREM', c.queue, who)
-      more = #gone == ends
-    end
+  if gone[1] then redis.call('ZREM', all.booked, unpack(gone)) end
+  if changes[1] then
+    redis.call('ZADD', all.booked, unpack(changes))
+    live(all.booked)
   end
-  forget(list)
-  return more
+  if left and left < start then return end
+  if following then redis.call('HSET', limits, 'rest', following)
+  elseif left then redis.call('HDEL', limits, 'rest') end
 end
 
--- trim drops the slots that nobody has come for within the horizon, and their holders.
+-- trim drops the slots that nothing has come for within the horizon, and their holders.
 local function trim()
   local dead = text(now - keep)
-  if count(own.booked, '-inf', dead) + count(all.booked, '-inf', dead) == 0 then return end
-  local list = classes()
-  for _, c in ipairs(list) do
+  if redis.call('ZREMRANGEBYSCORE', all.booked, '-inf', dead) == 0 then return end
+  for _, c in pairs((classes())) do
     local n = redis.call('ZREMRANGEBYSCORE', c.booked, '-inf', dead)
     if n > 0 then redis.call('ZREMRANGEBYRANK', c.queue, 0, n - 1) end
   end
-  redis.call('ZREMRANGEBYSCORE', all.booked, '-inf', dead)
-  forget(list)
 end
 
 local sent, rank, slot -- what the notification holds: admission, place in the queue, slot
@@ -496,7 +446,6 @@ local function leave()
   redis.call('ZREM', own.queue, id)
   redis.call('ZREM', own.booked, name)
   redis.call('ZREM', all.booked, name)
-  if not any(own.booked) then forget((classes())) end
   slot = nil
 end
 
@@ -509,30 +458,26 @@ end
 
 -- book adds a slot to the category's, and the notification to its queue.
 local function book(instant, order)
-  local number = redis.call('HINCRBY', limits, '#', 1)
-  redis.call(any(own.booked) and 'HSETNX' or 'HSET', limits, 'c' .. own.name, ARGV[15])
+  local slot = own.name .. ' ' .. redis.call('HINCRBY', limits, '#', 1)
+  redis.call(any(own.booked) and 'HSETNX' or 'HSET', limits, 'c' .. own.name, own.words)
+  redis.call('HSETNX', limits, 'g', all.words)
   redis.call('ZADD', own.queue, text(order), id)
-  redis.call('ZADD', own.booked, text(instant), number)
-  if general then
-    redis.call(any(all.booked) and 'HSETNX' or 'HSET', limits, 'g', ARGV[14])
-    redis.call('ZADD', all.booked, text(instant), number)
-    live(all.booked)
-  end
+  redis.call('ZADD', own.booked, text(instant), slot)
+  redis.call('ZADD', all.booked, text(instant), slot)
   live(own.booked, own.queue)
+  live(all.booked)
 end
 
--- changed reports whether others who wait have slots by other limits than the
+-- changed reports whether others that wait have slots by other limits than the
 -- request's. If so, the request's are theirs now.
 local function changed()
   local was = redis.call('HMGET', limits, 'g', 'c' .. own.name, '@')
-  local g = general and was[1] and was[1] ~= ARGV[14] and any(all.booked)
-  local c = was[2] and was[2] ~= ARGV[15] and any(own.booked)
+  local g = was[1] and was[1] ~= all.words
+  local c = was[2] and was[2] ~= own.words and any(own.booked)
   if not (g or c) then return false end
   local ago = now - (tonumber(was[3] or nil) or -flapping)
   if op == 'acquire' and ago >= 0 and ago < flapping then return false end
-  if g then redis.call('HSET', limits, 'g', ARGV[14]) end
-  if c then redis.call('HSET', limits, 'c' .. own.name, ARGV[15]) end
-  redis.call('HSET', limits, '@', text(now))
+  redis.call('HSET', limits, 'g', all.words, 'c' .. own.name, own.words, '@', text(now))
   return true
 end
 
@@ -544,7 +489,7 @@ local function full()
   if most == 0 then return nil end
   local last = tonumber(redis.call('GET', beyond) or nil)
   if last and last <= now then last = nil end
-  if redis.call('ZCARD', general and all.booked or own.booked) < ((last and not back) and most / 2 or most) then return nil end
+  if redis.call('ZCARD', all.booked) < ((last and not back) and most / 2 or most) then return nil end
   local instant, distance = max(now, last or 0), 0
   for _, s in ipairs(scopes) do
     instant = max(instant, at(s.booked, -1) or 0)
@@ -602,7 +547,7 @@ local function decide()
   return deferred, instant, fresh, order, true
 end
 
-if op ~= 'replan' then trim() end
+trim()
 sent = redis.call('ZSCORE', (general and all or own).sent, member)
 sent = tonumber(sent or nil)
 local function unsend()
@@ -615,11 +560,15 @@ if denied then sent = nil end
 -- admission now, and not before it: what was let through since counted on it.
 if sent then wait = 0 end
 
-local status, instant, which, rule, held, following = 0, now, 0, 0, 0, 0
+local status, instant, which, rule, held = 0, now, 0, 0, 0
 if op == 'acquire' or op == 'peek' then
-  -- who has come to wait since the claim may have counted it
-  if op == 'acquire' and (changed() or denied and alone) then following = replan('-inf') end
+  -- what has come to wait since the claim may have counted it
+  if op == 'acquire' and (changed() or denied and alone) then replan(0) end
   find()
+  if op == 'acquire' and slot and slot <= now + wait and rest() then
+    replan(rest())
+    find()
+  end
   held = slot or 0
   local booked, fresh, order, late = slot ~= nil, nil, nil, false
   status, instant, fresh, order, late = decide()
@@ -630,8 +579,7 @@ if op == 'acquire' or op == 'peek' then
   end
   if late then
     if op == 'acquire' then
-      local more = replan(text(slot), false, rank, instant)
-      if more > 0 and (following == 0 or more < following) then following = more end
+      replan(redis.call('ZRANK', all.booked, name), rank, instant)
       find()
       instant = max(instant, slot)
     end
@@ -652,20 +600,20 @@ if op == 'acquire' or op == 'peek' then
   if instant > now then which, rule = binding(instant == fresh and around or views(instant - 1), instant) end
   if op == 'acquire' and status == granted then send(instant)
   elseif sent then send(sent) end -- it may have gone out then
-elseif op == 'cancel' or op == 'leave' then
+elseif op == 'reschedule' then
+  replan(not changed() and rest() or 0)
+else
   if op == 'leave' and sent then -- an admission that was used counts
     send(sent)
     sent = nil
   end
   find()
   held = slot or 0
-  local from = slot and not sent and text(slot) or '-inf'
+  local from = slot and not sent and redis.call('ZRANK', all.booked, name) or 0
   if slot then leave() end
-  if held > 0 or sent then replan(from, true) end
-else
-  if op == 'reschedule' then changed() end
-  following = lift() and 1 or replan(op == 'reschedule' and '-inf' or cursor)
+  if held > 0 or sent then replan(from) end
 end
+if not any(all.booked) then redis.call('DEL', limits) end
 
 -- Whether somebody waits so near that a claim would be in vain or in the way.
 local near = any(own.booked)
@@ -674,6 +622,6 @@ if general and not near then
   for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
   near = count(all.booked, '-inf', text(now + longest + all.margin)) > 0
 end
-local reply = {status, now, instant, which, rule, held, near and 1 or 0, text(following)}
+local reply = {status, now, instant, which, rule, held, near and 1 or 0, redis.call('HEXISTS', limits, 'rest')}
 for _, field in ipairs(moved) do reply[#reply + 1] = field end
 return reply

@@ -118,6 +118,8 @@ func TestTheScriptDecidesAsTheModel(t *testing.T) {
 			if err != nil || err2 != nil {
 				rt.Fatal(err, err2)
 			}
+			sortBookings(got.Moved)
+			sortBookings(want.Moved)
 			if !reflect.DeepEqual(got, want) {
 				rt.Fatalf("call %d, %s %+v:\nmemory %+v\nscript %+v", i, op, r, got, want)
 			}

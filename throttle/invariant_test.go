@@ -76,7 +76,7 @@ func obedient(seed uint64) string {
 			})
 		}
 		for _, c := range u.classes {
-			if len(c.slots) != len(c.queue) || !slices.IsSortedFunc(c.slots, func(a, b slot) int { return int(a.at - b.at) }) {
+			if len(c.slots) != len(c.queue) || !slices.IsSorted(c.slots) {
 				return fmt.Sprintf("%d slots of %d who wait: %v", len(c.slots), len(c.queue), c.slots)
 			}
 			for k := range c.queue[:max(0, len(c.queue)-1)] {
@@ -105,8 +105,8 @@ func obedient(seed uint64) string {
 	return ""
 }
 
-func snapshot(u *model) map[string][]slot {
-	slots := map[string][]slot{}
+func snapshot(u *model) map[string][]int64 {
+	slots := map[string][]int64{}
 	for name, c := range u.classes {
 		slots[name] = slices.Clone(c.slots)
 	}

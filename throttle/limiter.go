@@ -68,7 +68,8 @@ type Request struct {
 	// ID of the notification.
 	ID string
 	// Scopes whose limits must all agree, at most two: the general one first,
-	// then the category's. A scope with an unlimited policy still keeps its
+	// then the category's. Without the general one, no general limits hold for the
+	// user, whatever waits. A scope with an unlimited policy still keeps its
 	// timeline; a request without scopes is granted at once and leaves no trace.
 	Scopes []Scope
 	// Category of the notification, where no scope names it. Those that wait of a
@@ -90,7 +91,6 @@ type Request struct {
 	Wait time.Duration
 	// MaxBooked is how many of the user's notifications may hold a slot; 0 for any
 	// number. A denied one beyond is Deferred without a slot, see Decision.Full.
-	// Without the general scope, the category's are counted.
 	MaxBooked int
 	// Returned says that the notification does not come for the first time. While
 	// somebody waits without a slot, half of MaxBooked is for those who return.

@@ -122,7 +122,7 @@ func (m *Memory) Timeline(ctx context.Context, r Request) (t Timeline, err error
 		var all []waiting
 		for name, c := range v.classes {
 			for k, s := range c.slots {
-				all = append(all, newWaiting(&r, c.queue[k].id, s.at, name == r.class(), s.general))
+				all = append(all, newWaiting(&r, c.queue[k].id, s, name == r.class()))
 			}
 		}
 		t = newTimeline(&r, micros(v.now), admissions, all)
@@ -187,7 +187,7 @@ func (u *model) last() int64 {
 		}
 	}
 	for _, c := range u.classes {
-		last = max(last, c.slots[len(c.slots)-1].at)
+		last = max(last, c.slots[len(c.slots)-1])
 	}
 	for _, at := range u.beyond {
 		last = max(last, at)

@@ -14,8 +14,8 @@ import (
 // Bookings are advice: they say who is next, and when to come.
 type model struct {
 	sent    map[string][]admitted // by scope, oldest first
-	general *Policy               // by which the slots under the general limits were given; nil for none
-	classes map[string]*class     // of which somebody waits, by category
+	general *Policy               // the general limits by which slots were given; nil for none
+	classes map[string]*class     // of which some wait, by category
 	changed int64                 // when limits changed last
 	beyond  map[string]int64      // the last instant told to one without a slot, by category
 }
@@ -30,13 +30,8 @@ type admitted struct {
 // order of acceptance holds, however slots are given, taken and moved.
 type class struct {
 	policy *Policy  // by which the slots were given; nil for none of its own
-	slots  []slot   // the earliest first
+	slots  []int64  // the earliest first
 	queue  []waiter // in the order of acceptance, then of the IDs
-}
-
-type slot struct {
-	at      int64
-	general bool // it is under the general limits too
 }
 
 type waiter struct {
@@ -82,7 +77,7 @@ func (u *model) visit(r *Request, now, keep int64) *visit {
 	v.lead = min(v.wait, waking)
 	for _, c := range u.classes {
 		dead := 0
-		for dead < len(c.slots) && c.slots[dead].at <= now-keep {
+		for dead < len(c.slots) && c.slots[dead] <= now-keep {
 			dead++
 		}
 		c.slots, c.queue = c.slots[dead:], c.queue[dead:]
@@ -145,7 +140,7 @@ func (v *visit) decide() verdict {
 			}
 		}
 		if n := len(v.class.slots); n > 0 {
-			from = max(from, v.class.slots[n-1].at)
+			from = max(from, v.class.slots[n-1])
 		}
 		if w.fresh = place(views, from, false); w.fresh > v.now {
 			w.fresh = place(views, w.fresh, true)
@@ -153,7 +148,7 @@ func (v *visit) decide() verdict {
 		w.order = v.order()
 		w.at = w.fresh
 		if rank := v.class.rank(waiter{v.r.ID, w.order}); rank < len(v.class.slots) {
-			w.at = v.class.slots[rank].at // others who were accepted later wait behind it
+			w.at = v.class.slots[rank] // others who were accepted later wait behind it
 		}
 		last, ahead := w.at == w.fresh, v.wait
 		if v.r.accepted() > 0 {
@@ -217,11 +212,7 @@ func (c *class) rank(w waiter) int {
 func (v *visit) full() (at int64, full bool) {
 	waiting, room := 0, 2*v.r.MaxBooked
 	for _, c := range v.classes {
-		for _, s := range c.slots {
-			if s.general && v.r.general() != nil || c == v.class && v.r.general() == nil {
-				waiting++
-			}
-		}
+		waiting += len(c.slots)
 	}
 	last := v.beyond[v.r.class()]
 	if last > v.now && !v.r.Returned {
@@ -249,7 +240,7 @@ func (v *visit) full() (at int64, full bool) {
 func (v *visit) find() int {
 	rank := slices.IndexFunc(v.class.queue, func(w waiter) bool { return w.id == v.r.ID })
 	if rank >= 0 {
-		v.held = v.class.slots[rank].at
+		v.held = v.class.slots[rank]
 	}
 	return rank
 }
@@ -266,8 +257,8 @@ func (v *visit) acquire() verdict {
 		rank = v.class.rank(waiter{v.r.ID, w.order})
 	}
 	if w.late {
-		v.replan(rework{from: v.class.slots[rank].at, class: v.class, rank: rank, floor: w.at})
-		w.at = max(w.at, v.class.slots[rank].at)
+		v.replan(rework{from: v.class.slots[rank], class: v.class, rank: rank, floor: w.at})
+		w.at = max(w.at, v.class.slots[rank])
 		if w.at <= v.now+v.wait {
 			w.status = Granted
 		}
@@ -309,7 +300,6 @@ func (v *visit) peek() verdict {
 // cancel takes the notification out and has those behind it move up. An admission
 // that was used stays.
 func (v *visit) cancel() {
-	v.lead = 0
 	rank, from := v.find(), int64(0)
 	given := v.own != none && !v.r.Used
 	if rank >= 0 {
@@ -322,33 +312,13 @@ func (v *visit) cancel() {
 		v.own = none
 	}
 	if rank >= 0 || given {
-		v.replan(rework{from: from, partly: true})
+		v.replan(rework{from: from})
 	}
 }
 
-// reschedule gives those who wait the earliest slots by the request's limits. Whom
-// nothing limits any more waits no longer.
+// reschedule gives those that wait the earliest slots by the request's limits.
 func (v *visit) reschedule() {
 	v.adopt(false)
-	for _, name := range slices.Sorted(maps.Keys(v.classes)) {
-		c, left := v.classes[name], new(class)
-		if !c.policy.unlimited() {
-			continue
-		}
-		scope, exempt := General, c.policy != nil && c.policy.Exempt
-		if exempt {
-			scope = name
-		}
-		for k, s := range c.slots {
-			if s.general && !exempt && !v.general.unlimited() {
-				left.slots, left.queue = append(left.slots, s), append(left.queue, c.queue[k])
-			} else {
-				v.moved = append(v.moved, Booking{ID: c.queue[k].id, Scope: scope, Slot: micros(v.now)})
-			}
-		}
-		c.slots, c.queue = left.slots, left.queue
-	}
-	v.forget()
 	v.replan(rework{})
 }
 
@@ -373,15 +343,15 @@ func (v *visit) inherit(from string) {
 
 // book adds a slot to the class, and the notification to its queue.
 func (v *visit) book(at, order int64) {
-	c, general := v.class, v.r.general()
+	c := v.class
+	if len(v.classes) == 0 {
+		v.general = v.all()
+	}
 	if len(c.slots) == 0 {
 		v.classes[v.r.class()], c.policy = c, v.special()
 	}
-	if general != nil && !v.anyGeneral() {
-		v.general = &general.Policy
-	}
-	i, _ := slices.BinarySearchFunc(c.slots, at, func(s slot, at int64) int { return cmp.Compare(s.at, at) })
-	c.slots = slices.Insert(c.slots, i, slot{at, general != nil})
+	i, _ := slices.BinarySearch(c.slots, at)
+	c.slots = slices.Insert(c.slots, i, at)
 	w := waiter{v.r.ID, order}
 	c.queue = slices.Insert(c.queue, c.rank(w), w)
 }
@@ -407,7 +377,14 @@ func (v *visit) end() {
 	}
 }
 
-// special is the policy of the request's category, nil without one.
+// all and special are the request's general policy and its category's, nil for none.
+func (v *visit) all() *Policy {
+	if g := v.r.general(); g != nil {
+		return &g.Policy
+	}
+	return nil
+}
+
 func (v *visit) special() *Policy {
 	if c := v.r.category(); c != nil {
 		return &c.Policy
@@ -417,38 +394,27 @@ func (v *visit) special() *Policy {
 
 func (p *Policy) unlimited() bool { return p == nil || p.Unlimited() }
 
-func (u *model) anyGeneral() bool {
-	for _, c := range u.classes {
-		if slices.ContainsFunc(c.slots, func(s slot) bool { return s.general }) {
-			return true
-		}
-	}
-	return false
+func (p *Policy) same(q *Policy) bool {
+	exempt, other := p != nil && p.Exempt, q != nil && q.Exempt
+	return exempt == other && (p.unlimited() && q.unlimited() || p.words() == q.words())
 }
 
-// adopt reports whether others who wait have slots by other limits than the
+// adopt reports whether others that wait have slots by other limits than the
 // request's. If so, the request's are theirs now, unless others were just now.
 func (v *visit) adopt(flaps bool) bool {
-	g, c := v.r.general(), v.class
-	general := g != nil && g.Policy.words() != v.general.words() && v.anyGeneral()
-	special := len(c.slots) > 0 && v.special().words() != c.policy.words()
+	c := v.class
+	general := len(v.classes) > 0 && !v.general.same(v.all())
+	special := len(c.slots) > 0 && !c.policy.same(v.special())
 	if !general && !special || flaps && v.now >= v.changed && v.now-v.changed < flapping {
 		return false
 	}
-	if general {
-		v.general = &g.Policy
-	}
-	if special {
-		c.policy = v.special()
-	}
-	v.changed = v.now
+	v.general, c.policy, v.changed = v.all(), v.special(), v.now
 	return true
 }
 
 // A rework says which slots a replan gives again.
 type rework struct {
-	from   int64 // those from that instant on
-	partly bool  // none goes back
+	from int64 // those from that instant on
 	// the slot of that rank in the class is not before the floor: its holder came for
 	// it, and those sent do not let it go sooner
 	class *class
@@ -457,70 +423,79 @@ type rework struct {
 }
 
 // replan gives slots, in the order they have, the first places after each other,
-// among those sent and the slots before. Without a change they all stay. It tells who
-// comes forward.
+// among those sent and the slots before. Without a change they all stay. Those that
+// nothing limits any more wait no longer. It tells what comes forward.
 func (v *visit) replan(p rework) {
 	type pending struct {
-		of *class
-		k  int
-		slot
+		category string
+		waiter
+		at   int64
+		late bool
 	}
 	var todo []pending
 	names := slices.Sorted(maps.Keys(v.classes))
+	common := view{name: General}
+	if v.general != nil {
+		common = *v.view(General, *v.general, true)
+	}
+	views := map[*class][]*view{}
 	for _, name := range names {
 		c := v.classes[name]
-		first := slices.IndexFunc(c.slots, func(s slot) bool { return s.at >= p.from })
-		for k := max(first, 0); first >= 0 && k < len(c.slots); k++ {
-			todo = append(todo, pending{c, k, c.slots[k]})
+		first, _ := slices.BinarySearch(c.slots, p.from)
+		for k := first; k < len(c.slots); k++ {
+			todo = append(todo, pending{name, c.queue[k], c.slots[k], c == p.class && k == p.rank})
 		}
-		if first >= 0 {
-			c.slots = c.slots[:first:first]
+		c.slots, c.queue = c.slots[:first], c.queue[:first:first]
+		views[c] = []*view{&common}
+		if c.policy != nil {
+			views[c] = []*view{v.view(name, *c.policy, false), &common}
+		}
+		for _, at := range c.slots {
+			common.add(mark{at, true})
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b pending) int { return cmp.Compare(a.at, b.at) })
-	views := map[*class][]*view{}
-	for _, name := range names {
-		if c := v.classes[name]; c.policy != nil {
-			views[c] = []*view{v.view(name, *c.policy, false)}
-		}
-	}
-	var common *view
-	if v.general != nil {
-		common = v.view(General, *v.general, false)
-	}
-	forward := map[*class][]Booking{}
 	for _, t := range todo {
-		under := views[t.of]
-		if t.general {
-			under = append(under[:len(under):len(under)], common)
+		c := v.classes[t.category]
+		under := views[c]
+		tell := func(scope string, at int64) {
+			if t.id != v.r.ID {
+				v.moved = append(v.moved, Booking{ID: t.id, Scope: scope, Slot: micros(at)})
+			}
+		}
+		if c.policy != nil && c.policy.Exempt {
+			tell(under[0].name, v.now)
+			continue
+		}
+		if c.policy.unlimited() && v.general.unlimited() {
+			tell(General, v.now)
+			continue
 		}
 		from := min(t.at, v.now+v.lead)
-		if t.of == p.class && t.k == p.rank {
+		if t.late {
 			from = p.floor
 		}
-		if n := len(t.of.slots); n > 0 {
-			from = max(from, t.of.slots[n-1].at)
+		if n := len(c.slots); n > 0 {
+			from = max(from, c.slots[n-1])
 		}
 		at := place(under, max(v.now, from), true)
-		if at < t.at && t.at-at <= slack && place(under, t.at, true) == t.at {
+		if max(at-t.at, t.at-at) <= slack && place(under, t.at, false) == t.at {
 			at = t.at
 		}
-		if p.partly && at > t.at || at <= v.now && t.at <= v.now { // which is due and expected
+		if at <= v.now && t.at <= v.now { // which is due and expected
 			at = t.at
 		}
-		if at < t.at-slack && t.of.queue[t.k].id != v.r.ID {
-			b := Booking{ID: t.of.queue[t.k].id, Scope: General, Slot: micros(at)}
-			if scope, _ := binding(under, at); scope != nil {
-				b.Scope = scope.name
+		if at < t.at-slack {
+			scope, _ := binding(under, at)
+			if scope == nil {
+				scope = &common
 			}
-			forward[t.of] = append(forward[t.of], b)
+			tell(scope.name, at)
 		}
-		t.of.slots = append(t.of.slots, slot{at, t.general})
+		c.slots, c.queue = append(c.slots, at), append(c.queue, t.waiter)
 		for _, s := range under {
 			s.add(mark{at, true})
 		}
 	}
-	for _, name := range names {
-		v.moved = append(v.moved, forward[v.classes[name]]...)
-	}
+	v.forget()
 }

@@ -55,9 +55,9 @@ func (u *model) view(scope string, p Policy, law bool) *view {
 		s.marks = append(s.marks, mark{at: a.at})
 	}
 	for name, c := range u.classes {
-		for _, slot := range c.slots {
-			if !law && (scope == General && slot.general || scope == name) {
-				s.marks = append(s.marks, mark{slot.at, true})
+		for _, at := range c.slots {
+			if !law && (scope == General || scope == name) {
+				s.marks = append(s.marks, mark{at, true})
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 
 // wait is a visit to the line.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
-	d, err := l.visit(ctx, opAcquire, r, user, claim)
+	d, _, err := l.visit(ctx, opAcquire, r, user, claim)
 	if err != nil {
 		return d, err
 	}
@@ -233,7 +233,7 @@ func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
 	user := l.user(&r)
-	d, err := l.visit(ctx, opPeek, &r, user, denial{})
+	d, _, err := l.visit(ctx, opPeek, &r, user, denial{})
 	if err == nil && r.Report {
 		d.Remaining, err = l.report(ctx, &r, &user.keys, d.At.Add(-d.Left).UnixMicro())
 	}
@@ -260,21 +260,27 @@ func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	return l.move(ctx, opReschedule, r)
 }
 
-func (l *Redis) move(ctx context.Context, op string, r Request) ([]Booking, error) {
+func (l *Redis) move(ctx context.Context, op string, r Request) (moved []Booking, err error) {
 	if len(r.Scopes) == 0 {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
 	user := l.user(&r)
-	d, err := l.visit(ctx, op, &r, user, denial{})
+	for more := true; more; more = more && op == opReschedule {
+		var d Decision
+		d, more, err = l.visit(ctx, op, &r, user, denial{})
+		moved = append(moved, d.Moved...)
+		for _, b := range d.Moved {
+			// they come soon, and a claim would be in their way
+			user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
+		}
+	}
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
 	if err == nil && (op == opCancel || op == opLeave) {
 		user.waits.Store(0)
 	}
-	for _, b := range d.Moved {
-		// they come soon, and a claim would be in their way
-		user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
-	}
-	return d.Moved, err
+	return moved, err
 }
 
 // user answers what is remembered of the request's user.

@@ -16,8 +16,8 @@ type waiting struct {
 }
 
 // newWaiting is the booking of one that waits, of the request's category or not.
-func newWaiting(r *Request, id string, at int64, own, general bool) waiting {
-	return waiting{Booking{ID: id, Slot: time.UnixMicro(at)}, general && r.general() != nil, own && r.category() != nil}
+func newWaiting(r *Request, id string, at int64, own bool) waiting {
+	return waiting{Booking{ID: id, Slot: time.UnixMicro(at)}, r.general() != nil, own && r.category() != nil}
 }
 
 // newTimeline is what the request's scopes have: the nearest of those that wait in
@@ -68,11 +68,11 @@ func (t *Timeline) Rule(scope string, at time.Time) string {
 	return rule
 }
 
-// waitingSource returns those who wait, the nearest of each category: its name,
-// then ID, slot and 1 when it is under the general limits, of each.
+// waitingSource returns those that wait, the nearest of each category: its name,
+// then ID and slot of each.
 //
-// KEYS  limits, the slots under the general limits
-// ARGV  how many of each
+// KEYS  limits
+// ARGV  how many of each; the one category that is asked for, or ""
 const waitingSource = `
 local base, reply = string.sub(KEYS[1], 1, -7), {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
@@ -85,7 +85,6 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
       if slots[2 * k] then
         one[#one + 1] = id
         one[#one + 1] = string.format('%.0f', tonumber(slots[2 * k]))
-        one[#one + 1] = redis.call('ZSCORE', KEYS[2], slots[2 * k - 1]) and 1 or 0
       end
     end
     reply[#reply + 1] = one
@@ -121,7 +120,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Timeline{}, StoreError("timeline", err)
 	}
-	reply, err := waitingScript.Run(ctx, l.client, []string{k.limits, k.booked}, TimelineEntries, category).Slice()
+	reply, err := waitingScript.Run(ctx, l.client, []string{k.limits}, TimelineEntries, category).Slice()
 	if err != nil {
 		return Timeline{}, StoreError("timeline", err)
 	}
@@ -137,13 +136,13 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 		if len(fields) == 0 {
 			return Timeline{}, errReply
 		}
-		for i := 1; i+2 < len(fields); i += 3 {
+		for i := 1; i+1 < len(fields); i += 2 {
 			id, _ := fields[i].(string)
 			at, err := integer(fields[i+1])
 			if err != nil {
 				return Timeline{}, err
 			}
-			all = append(all, newWaiting(&r, id, at, fields[0] == k.category, fields[i+2] == int64(1)))
+			all = append(all, newWaiting(&r, id, at, fields[0] == k.category))
 		}
 	}
 	return newTimeline(&r, clock.Val(), admissions, all), nil

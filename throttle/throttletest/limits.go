@@ -19,7 +19,17 @@ type history struct {
 	list       plainList
 	policies   map[string]throttle.Policy
 	categories []string
+	// of requests without general limits: some, as of workers that disagree, none or all
+	alone aloneness
 }
+
+type aloneness int
+
+const (
+	someAlone aloneness = iota
+	noneAlone
+	allAlone
+)
 
 func (s *stage) history(rt *rapid.T) *history {
 	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}, categories: []string{"", "a", "b"}}
@@ -37,12 +47,16 @@ func (h *history) request(rt *rapid.T) throttle.Request {
 	switch n % 6 {
 	case 0:
 		r.Scopes = h.scopes(throttle.General)
-	case 1:
-		r.Scopes = h.scopes("a")
-	case 2, 3:
+	case 1, 2, 3:
 		r.Scopes = h.scopes(throttle.General, "a")
 	default:
 		r.Scopes = h.scopes(throttle.General, "b")
+	}
+	if h.alone == allAlone || h.alone == someAlone && n%6 == 1 {
+		r.Scopes = r.Scopes[1:]
+	}
+	if len(r.Scopes) == 0 {
+		r.Scopes = h.scopes("c")
 	}
 	return r
 }

@@ -15,8 +15,11 @@ import (
 // waiters draws a user of whom some notifications are admitted and some wait,
 // under long periods so that nothing changes by itself.
 func (s *stage) waiters(rt *rapid.T) *history {
-	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}}
-	for _, name := range []string{throttle.General, "a", "b"} {
+	h := &history{stage: s, user: s.user(), policies: map[string]throttle.Policy{}, alone: noneAlone}
+	if rapid.IntRange(0, 3).Draw(rt, "alone") == 0 {
+		h.alone = allAlone
+	}
+	for _, name := range []string{throttle.General, "a", "b", "c"} {
 		h.policies[name] = drawPolicy(rt, 24*time.Hour, name)
 	}
 	for i := range rapid.IntRange(0, 20).Draw(rt, "history") {
@@ -31,7 +34,7 @@ func (s *stage) waiters(rt *rapid.T) *history {
 // snapshot describes all that is known of the history's user.
 func (h *history) snapshot(t failer) string {
 	text := ""
-	for _, category := range []string{"a", "b"} {
+	for _, category := range []string{"a", "b", "c"} {
 		text += describe(h.timeline(t, throttle.Request{User: h.user, Scopes: h.scopes(throttle.General, category)}))
 	}
 	return text
