@@ -115,7 +115,7 @@ func OneRedis(client redis.UniversalClient) bool {
 func (p *Producer) inOneStep(ctx context.Context, id string, payload []byte, a *acceptance) error {
 	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), id, a.queue, payload, time.Time{})
 	if err == nil && !a.asked {
-		a.err = UnknownScript("none")
+		a.err = OtherAsynq("does not run enqueueCmd")
 	}
 	if a.err != nil {
 		return fmt.Errorf("enqueue: %w", a.err)

@@ -42,14 +42,22 @@ const EnqueueHash = "98d28b42650870a743450ffda9791e9e19c6991b"
 
 // UnknownScript returns the error for a script of asynq's that is not known.
 func UnknownScript(hash string) error {
+	return OtherAsynq("runs a script that is not known, of hash " + hash)
+}
+
+// OtherAsynq returns the error for an asynq that does something else than the one
+// that is known.
+func OtherAsynq(does string) error {
 	linked := "of this build"
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range build.Deps {
 			if m.Path == "github.com/hibiken/asynq" {
 				linked = m.Version
+				if m.Replace != nil {
+					linked = "(" + m.Replace.Path + " " + m.Replace.Version + ")"
+				}
 			}
 		}
 	}
-	return fmt.Errorf("asynq %s runs a script that is not known, of hash %s: build with asynq %s, or compare the scripts as worker/queue's contract test says",
-		linked, hash, AsynqVersion)
+	return fmt.Errorf("asynq %s %s: build with asynq %s, or compare the scripts as worker/queue's contract test says", linked, does, AsynqVersion)
 }

@@ -129,7 +129,11 @@ func (l *Policies) user(user string) *userPolicy {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	shard := l.shard(user)
-	users := maps.Clone(*shard.Load())
+	now := shard.Load()
+	if now == nil { // all were replaced meanwhile
+		return nil
+	}
+	users := maps.Clone(*now)
 	if p = users[user].at(l.now()); p == nil {
 		delete(users, user)
 	} else {

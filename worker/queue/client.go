@@ -34,6 +34,9 @@ type client struct {
 	stalled  atomic.Bool // something was, at the last pull
 	arrivals arrivals
 	refusals refusals
+	looking  sync.Map        // by the key of leases: a lane looks what crashed workers have left
+	ending   context.Context // ends with the server
+	end      context.CancelFunc
 
 	mu        sync.Mutex
 	empty     map[string]time.Time // by the key of what is pending: until when
@@ -43,7 +46,9 @@ type client struct {
 }
 
 func newClient(c Config) *client {
+	ending, end := context.WithCancel(context.Background())
 	return &client{
+		ending: ending, end: end,
 		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
 		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
 	}
@@ -102,14 +107,12 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case forwardHash:
 		return forwardScript.Run(ctx, c.UniversalClient, keys, args...)
 	case leasesHash:
-		return c.crashed(ctx, keys[0], args)
+		return c.crashed(keys[0], args)
 	case requeueHash:
 		return c.cutOff(ctx, keys, args)
 	}
 	if scripts[sha] == "" {
-		cmd := redis.NewCmd(ctx)
-		cmd.SetErr(push.UnknownScript(sha))
-		return cmd
+		return redis.NewCmdResult(nil, push.UnknownScript(sha))
 	}
 	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -118,13 +119,38 @@ func TestAnUnknownScriptIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), push.AsynqVersion) {
 		t.Errorf("%v", err)
 	}
-	r := &rehearsal{unknown: "x", ran: map[string]bool{}}
-	if err := r.verdict(); !r.over(dequeueHash) || err == nil || !strings.Contains(err.Error(), "hash x") {
+	r := &rehearsal{ran: map[string]bool{"enqueueCmd": true}}
+	if err := r.verdict(); r.over("dequeueCmd") || err == nil || !strings.Contains(err.Error(), "does not run dequeueCmd") {
 		t.Errorf("%v", err)
 	}
-	r.unknown = ""
-	if err := r.verdict(); r.over(dequeueHash) || err == nil || !strings.Contains(err.Error(), "does not run dequeueCmd") {
-		t.Errorf("%v", err)
+}
+
+// The start is refused by an asynq of which any one script is another.
+func TestAnotherAsynqStopsTheStart(t *testing.T) {
+	t.Parallel()
+	known := maps.Clone(scripts)
+	known[push.EnqueueHash] = "enqueueCmd"
+	for _, hash := range []string{push.EnqueueHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
+		others := maps.Clone(known)
+		delete(others, hash)
+		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), push.AsynqVersion) {
+			t.Errorf("%s: %v", known[hash], err)
+		}
+	}
+	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler), Lanes: 1, Handlers: 1})
+	refusal := errors.New("another asynq")
+	s.check = func() error { return refusal }
+	if err := s.Start(t.Context(), nil); !errors.Is(err, refusal) {
+		t.Error(err)
+	}
+}
+
+// The version that is told is the one that the scripts were compared with.
+func TestVersionOfAsynq(t *testing.T) {
+	t.Parallel()
+	module, err := os.ReadFile("../../go.mod")
+	if err != nil || !strings.Contains(string(module), "github.com/hibiken/asynq "+push.AsynqVersion+"\n") {
+		t.Errorf("go.mod has another asynq than %s (%v)", push.AsynqVersion, err)
 	}
 }
 
@@ -233,13 +259,13 @@ func (s *transcript) word(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
-	const near = 20 // s
+	now := time.Now()
 	for _, unit := range []struct {
 		name string
 		left int64
-	}{{"s", number - s.began.Unix()}, {"ns", (number - s.began.UnixNano()) / int64(time.Second)}} {
+	}{{"s", number - now.Unix()}, {"ns", (number - now.UnixNano()) / int64(time.Second)}} {
 		for name, at := range map[string]time.Duration{"now": 0, "now+30s": 30 * time.Second, "now-30s": -30 * time.Second, "now+1h": time.Hour, "now+90d": 90 * 24 * time.Hour} {
-			if off := unit.left - int64(at/time.Second); off >= -2 && off <= near {
+			if off := unit.left - int64(at/time.Second); off >= -3 && off <= 1 {
 				return name + "(" + unit.name + ")"
 			}
 		}

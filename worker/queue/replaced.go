@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -84,45 +86,53 @@ return #ids
 
 // crashed takes the place of listLeaseExpiredCmd, which fails for all the jobs
 // whose lease is over when one cannot be read. What is not to be recovered is set
-// aside; what cannot be now is found again a minute later.
-func (c *client) crashed(ctx context.Context, lease string, args []any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
+// aside, by one lane: all of them look at the same moment. What cannot be now is
+// found again a minute later.
+func (c *client) crashed(lease string, args []any) *redis.Cmd {
+	if _, looking := c.looking.LoadOrStore(lease, true); looking {
+		return redis.NewCmdResult([]any{}, nil)
+	}
+	defer c.looking.Delete(lease)
+	ctx, cancel := context.WithTimeout(c.ending, crashedTimeout) // asynq has none
+	defer cancel()
 	messages := []any{}
-	for left := 0; ; {
-		jobs, err := c.overdue(ctx, lease, args[0], args[1], left)
+	for {
+		jobs, err := c.overdue(ctx, lease, args[0], args[1], len(messages))
 		if err != nil {
-			cmd.SetErr(err)
-			return cmd
+			return redis.NewCmdResult(nil, err)
 		}
 		for _, job := range jobs {
-			message, gone := c.recoverable(ctx, queueOf(lease), job)
+			message, err := c.recoverable(ctx, queueOf(lease), job)
+			if err != nil {
+				c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("lease", lease), slog.Any("error", err))
+				return redis.NewCmdResult(messages, nil)
+			}
 			if message != "" {
 				messages = append(messages, message)
 			}
-			if !gone {
-				left++
-			}
 		}
 		if len(jobs) < overPage {
-			cmd.SetVal(messages)
-			return cmd
+			return redis.NewCmdResult(messages, nil)
 		}
 	}
 }
 
-// recoverable returns the message of a job that asynq is to recover, or else
-// whether its lease has gone.
-func (c *client) recoverable(ctx context.Context, queue string, job over) (message string, gone bool) {
+// crashedTimeout bounds a look at what crashed workers have left.
+const crashedTimeout = 10 * time.Second
+
+// recoverable returns the message of a job that asynq is to recover. Of others, "",
+// the lease has gone.
+func (c *client) recoverable(ctx context.Context, queue string, job over) (message string, err error) {
 	if job.length < 0 || job.length > push.MaxEnvelopeSize {
 		return "", c.setAside(ctx, unreadJob(queue, job.id, job.length))
 	}
 	if job.length == 0 {
 		fields, err := c.HLen(ctx, push.QueueKey(queue, "t:"+job.id)).Result()
 		if err != nil {
-			return "", false
+			return "", err
 		}
-		if fields == 0 { // it has ended meanwhile: there is nothing to keep
-			return "", c.takeOut(ctx, queue, job.id) == nil
+		if fields == 0 { // it has ended meanwhile, and may be about to come again
+			return "", c.takeOut(ctx, queue, job.id, false)
 		}
 	}
 	e, err := push.ReadEnvelope(job.message)
@@ -130,9 +140,9 @@ func (c *client) recoverable(ctx context.Context, queue string, job over) (messa
 	case why != "":
 		return "", c.setAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
 	case e.Foreign():
-		return push.Adopted(job.message), false
+		return push.Adopted(job.message), nil
 	}
-	return job.message, false
+	return job.message, nil
 }
 
 // overPage is how many leases are looked at at once.

@@ -1,5 +1,5 @@
 // Package queue is all that the worker knows of asynq: nothing else of the worker's
-// imports it, and push alone does besides, to enqueue.
+// imports it. push does, for the side of producers.
 //
 // A Server pulls jobs by several of asynq's servers and hands them to a Handler,
 // which ends a job by returning nil, and brings it back by returning a Return.
@@ -26,15 +26,13 @@ const (
 	leasesHash  = "16988a462595f6ee317be300951533b004f27f5c" // overScript, there too
 )
 
-// scripts are the names of all scripts that asynq's servers run, by their hashes.
+// scripts are the names of the scripts that asynq's servers may run, by their
+// hashes. No job of ours is unique, is kept when it is done, or is archived: the
+// scripts for these are not among them, and the lease brings such a job back.
 var scripts = map[string]string{
 	dequeueHash: "dequeueCmd", doneHash: "doneCmd", retryHash: "retryCmd", requeueHash: "requeueCmd",
 	forwardHash: "forwardCmd", leasesHash: "listLeaseExpiredCmd",
-	// not for jobs of ours
-	"a2631c71357a54b4c3e7450b1757e7f3f49d6c81": "doneUniqueCmd",
-	"117dca952700588e559c7ace20b925096d587974": "markAsCompleteCmd",
-	"ce6833ccce362a8c0ee53beee413341daf52e39c": "markAsCompleteUniqueCmd",
-	"9c3b1eb9947ce2ee5304ac013a0a365ec364fd2d": "archiveCmd",
+	// for no jobs of ours
 	"7c08714194a1ed81153180b36590c51f1ccd7d42": "reclaimStateAggregationSetsCmd",
 	"49c4326d80c1db9c476da2aa7f4438d03688f82b": "deleteExpiredCompletedTasksCmd",
 	"3c8548ad44d0dfcfde50f07ea9271d77f656042c": "writeServerStateCmd",

@@ -57,11 +57,14 @@ type Config struct {
 type Server struct {
 	config Config
 	client *client
+	check  func() error
 	lanes  []*asynq.Server
 }
 
 // NewServer returns a server that has not started yet.
-func NewServer(c Config) *Server { return &Server{config: c, client: newClient(c)} }
+func NewServer(c Config) *Server {
+	return &Server{config: c, client: newClient(c), check: Check}
+}
 
 const (
 	// pollFresh is how often an idle lane looks for a job, on average.
@@ -75,7 +78,7 @@ const (
 // Start begins to pull, and returns once every lane runs. What the handler has in
 // hand when ctx ends is cut off, and must not go on: it is put back on the queue.
 func (s *Server) Start(ctx context.Context, h Handler) error {
-	if err := Check(); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	logged := new(once)
@@ -110,6 +113,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout, and
 // puts the rest back on the queue.
 func (s *Server) Shutdown() {
+	s.client.end()
 	for _, lane := range s.lanes {
 		lane.Stop()
 	}

@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// crashedJobs leaves jobs on the queue as a worker does that crashed with them, each
+// with a message that asynq cannot read.
+func crashedJobs(t *testing.T, client *redis.Client, queue string, n int) {
+	t.Helper()
+	ctx, long := t.Context(), float64(time.Now().Add(-5*time.Minute).Unix())
+	for i := range n {
+		id := fmt.Sprint("garbage-", i)
+		client.HSet(ctx, push.QueueKey(queue, "t:"+id), "msg", "\xff\xff\xff", "state", "active")
+		client.LPush(ctx, push.QueueKey(queue, "active"), id)
+		if err := client.ZAdd(ctx, push.QueueKey(queue, "lease"), redis.Z{Score: long, Member: id}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// All lanes look for what crashed workers have left at the same moment: each job is
+// set aside, counted and logged once.
+func TestLanesSetAsideOnce(t *testing.T) {
+	t.Parallel()
+	options := redistest.Shared(t).Options()
+	options.DB = redistest.Database(t)
+	client := redistest.Connect(t, options)
+	queue := push.Default.Queue()
+	crashedJobs(t, client, queue, 3)
+	var ends atomic.Int64
+	c := newClient(Config{
+		Client: client, Records: push.NewRecords(client, "", 0), SetAside: func(push.State) { ends.Add(1) },
+		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
+	})
+	var lanes sync.WaitGroup
+	for range 8 {
+		lanes.Go(func() {
+			cmd := c.EvalSha(t.Context(), leasesHash, []string{push.QueueKey(queue, "lease")}, time.Now().Unix(), push.QueueKey(queue, "t:"))
+			if messages, err := cmd.Slice(); err != nil || len(messages) != 0 {
+				t.Errorf("%q, %v", messages, err)
+			}
+		})
+	}
+	lanes.Wait()
+	if left := client.ZCard(t.Context(), push.QueueKey(queue, "lease")).Val(); ends.Load() != 3 || left != 0 {
+		t.Errorf("%d were set aside, %d are left", ends.Load(), left)
+	}
+}
+
+// What cannot be set aside is left for later at the first error, and at once when
+// the server ends.
+func TestWhatCannotBeSetAside(t *testing.T) {
+	t.Parallel()
+	options := redistest.Shared(t).Options()
+	options.DB = redistest.Database(t)
+	client := redistest.Connect(t, options)
+	queue := push.Default.Queue()
+	crashedJobs(t, client, queue, 20)
+	for shard := range 16 { // no letter can be written
+		client.Set(t.Context(), fmt.Sprintf("pushpace:{records-%d}:letters", shard), "spoiled", 0)
+	}
+	var log strings.Builder
+	s := NewServer(Config{
+		Client: client, Records: push.NewRecords(client, "", 0), SetAside: func(push.State) { t.Error("one is set aside") },
+		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	look := func() error {
+		return s.client.EvalSha(t.Context(), leasesHash, []string{push.QueueKey(queue, "lease")}, time.Now().Unix(), push.QueueKey(queue, "t:")).Err()
+	}
+	if err := look(); err != nil || strings.Count(log.String(), "not set aside yet") != 1 {
+		t.Errorf("%v\n%s", err, &log)
+	}
+	s.Shutdown()
+	if err := look(); err == nil {
+		t.Error("it looks on when the server has ended")
+	}
+}
