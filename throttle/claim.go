@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -58,6 +60,22 @@ func (c *claim) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// ReadFrom implements io.ReaderFrom, for io.Copy to need no buffer of its own.
+func (c *claim) ReadFrom(r io.Reader) (n int64, err error) {
+	for {
+		c.reply = slices.Grow(c.reply, 64)
+		read, err := r.Read(c.reply[len(c.reply):cap(c.reply)])
+		c.reply = c.reply[:len(c.reply)+read]
+		n += int64(read)
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return n, err
+		}
+	}
+}
+
 func (c *claim) add(args ...string) {
 	if c.used == len(c.spares) {
 		c.spares = append(c.spares, nil)
@@ -95,7 +113,8 @@ func (c *claim) build() {
 	for i := range c.views {
 		set := c.set(i)
 		for _, r := range c.views[i].rules {
-			c.add("zrange", set, rank(r.n), rank(r.n), "withscores")
+			nth := rank(r.n)
+			c.add("zrange", set, nth, nth, "withscores")
 		}
 		if c.report {
 			for _, r := range c.views[i].rules[1:] {

@@ -30,6 +30,8 @@ const forgetNode = time.Minute
 func (l *Redis) node(ctx context.Context, key string) (*node, error) {
 	var client *redis.Client
 	switch c := l.client.(type) {
+	case *pipeline.Client:
+		client = c.Client
 	case *redis.Client:
 		client = c
 	case *redis.ClusterClient:
@@ -74,7 +76,7 @@ func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*nod
 		return known, nil
 	}
 	fresh.used.Store(now)
-	if fresh.Pipeline = pipeline.Of(client); fresh.Pipeline == nil {
+	if fresh.Pipeline = pipeline.Of(l.client); fresh.Pipeline == nil {
 		fresh.Pipeline = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
 	}
 	l.nodes[client] = fresh
@@ -91,14 +93,14 @@ func (l *Redis) forgetNodes(since int64) {
 	for client, n := range l.nodes {
 		if n.used.Load() < since {
 			delete(l.nodes, client)
-			l.ending.Go(func() { n.end(client) }) // what is under way may take until its time-out
+			l.ending.Go(func() { l.end(n) }) // what is under way may take until its time-out
 		}
 	}
 }
 
-// end ends the node's pipeline, unless its maker does.
-func (n *node) end(client *redis.Client) {
-	if pipeline.Of(client) != n.Pipeline {
+// end ends the node's pipeline, unless it is the client's.
+func (l *Redis) end(n *node) {
+	if pipeline.Of(l.client) != n.Pipeline {
 		n.Close()
 	}
 }

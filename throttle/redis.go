@@ -123,8 +123,8 @@ func (l *Redis) Close() error {
 	nodes := l.nodes
 	l.nodes = nil
 	l.mu.Unlock()
-	for client, n := range nodes {
-		n.end(client)
+	for _, n := range nodes {
+		l.end(n)
 	}
 	l.ending.Wait()
 	return nil

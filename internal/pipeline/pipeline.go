@@ -1,6 +1,20 @@
 // Package pipeline lets concurrent callers share pipelines to one Redis server:
 // the more commands are made at once, the fewer system calls and wake-ups each
 // of them costs, and a lone command leaves at once.
+//
+// Share makes a client of which every command goes this way; who has several that
+// belong together finds its Pipeline with Of, and hands them over as a Group. The
+// lanes, one goroutine each, are the only ones that send; a Group is theirs from Do
+// until Do returns.
+//
+// go-redis pipelines by itself too (AutoPipeline), single commands as fast. It does
+// not do what is relied on here:
+//   - A Group stays together, a transaction included, three times as fast as on a
+//     connection of its own with 64 callers. There a MULTI leaves the pipeline.
+//   - What a Group holds is decided when it leaves (Prepare): a claim's stamp, and
+//     the jobs that end by one command.
+//   - Nobody waits for long: with a Redis that accepts and never answers, 500
+//     callers have their error after one time-out, there after eight.
 package pipeline
 
 import (
@@ -109,10 +123,11 @@ func (p *Pipeline) Do(g *Group) error {
 
 func (p *Pipeline) run() {
 	var batch []*Group
+	var cmds []redis.Cmder
 	for first := range p.queue {
 		runtime.Gosched() // those who are about to ask share this one
 		batch = p.gather(append(batch[:0], first))
-		if err := p.send(batch); err != nil {
+		if err := p.send(batch, &cmds); err != nil {
 			// Those who wait behind would wait in vain, one time-out after another.
 			p.refuse(err)
 		}
@@ -140,18 +155,21 @@ func (p *Pipeline) gather(batch []*Group) []*Group {
 	return batch
 }
 
-func (p *Pipeline) send(batch []*Group) error {
+// send sends the groups, and returns why the pipeline has failed, if it has. cmds
+// is room for their commands.
+func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
-	pipe := p.client.Pipeline()
+	*cmds = (*cmds)[:0]
 	for _, g := range batch {
 		if g.Prepare != nil {
 			g.Prepare()
 		}
-		for _, cmd := range g.Commands {
-			_ = pipe.Process(ctx, cmd)
-		}
+		*cmds = append(*cmds, g.Commands...)
 	}
+	pipe := p.client.Pipeline()
+	_ = pipe.BatchProcess(ctx, *cmds...) // which copies them
+	defer clear(*cmds)
 	_, err := Exec(ctx, pipe)
 	if err == nil || answered(err) {
 		return nil // a reply, of whichever command or to the connection
@@ -255,10 +273,16 @@ func apart(cmd redis.Cmder) bool {
 	return false
 }
 
-// Share answers a client for the same server whose commands share pipelines,
-// and what ends them. The client given stays the caller's, and is to be closed
-// after. A client of a Cluster is answered as it is: its commands go to many
-// servers.
+// A Client is a client of one server whose commands share a pipeline.
+type Client struct {
+	*redis.Client
+	pipeline *Pipeline
+}
+
+// Share returns a client for the same server whose commands share pipelines,
+// a *Client, and what ends them. The client given stays the caller's, and is to be
+// closed after. A client of a Cluster is returned as it is: its commands go to
+// many servers.
 func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func()) {
 	single, ok := client.(*redis.Client)
 	if !ok {
@@ -268,19 +292,14 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 	shared := single.WithTimeout(p.timeout) // a copy on the same connections, without hooks
 	shared.AddHook(Refusals{})
 	shared.AddHook(p.Hook())
-	pipelines.Store(shared, p)
-	return shared, func() {
-		pipelines.Delete(shared)
-		p.Close()
-	}
+	return &Client{shared, p}, p.Close
 }
 
-// pipelines are those of the clients that Share has made.
-var pipelines sync.Map // *redis.Client to *Pipeline
-
-// Of answers the pipeline of a client that Share has made, or nil.
-func Of(client *redis.Client) *Pipeline {
-	p, _ := pipelines.Load(client)
-	own, _ := p.(*Pipeline)
-	return own
+// Of returns the pipeline that the client's commands share, for those that have
+// groups to send; nil for a client that Share has not made.
+func Of(client redis.UniversalClient) *Pipeline {
+	if shared, ok := client.(*Client); ok {
+		return shared.pipeline
+	}
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Exec executes the commands of a pipeline and answers the first error, as its
+// Exec executes the commands of a pipeline and returns the first error, as its
 // own Exec does. Where that is none of a command's, each command has it.
 //
 // go-redis leaves the commands without an error, and with no reply, when Redis
@@ -19,7 +19,7 @@ func Exec(ctx context.Context, pipe redis.Pipeliner) ([]redis.Cmder, error) {
 }
 
 // spread sets an error on all of the commands unless one of them has any. It
-// answers why: of a transaction that is discarded, what its command was refused
+// returns why: of a transaction that is discarded, what its command was refused
 // for.
 func spread(cmds []redis.Cmder, err error) error {
 	if err == nil {

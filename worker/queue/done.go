@@ -34,11 +34,7 @@ type batches struct {
 }
 
 func newBatches(client redis.UniversalClient, records *push.Records) *batches {
-	g := &batches{client: client, records: records, open: make(map[string]*batch)}
-	if single, ok := client.(*redis.Client); ok {
-		g.pipeline = pipeline.Of(single)
-	}
-	return g
+	return &batches{client: client, pipeline: pipeline.Of(client), records: records, open: make(map[string]*batch)}
 }
 
 // done ends a job, given the keys and arguments of asynq's script for it, and
