@@ -66,7 +66,7 @@ func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.P
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat([]pause.Pause{}, in.Operators, ofProviders(in.Providers, workers)), nil
+	return append(append([]pause.Pause{}, in.Operators...), ofProviders(in.Providers, workers)...), nil
 }
 
 // ofProviders joins the pauses that are shared with what each worker tells, by
