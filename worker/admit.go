@@ -169,7 +169,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, 
 }
 
 // notAcquired tells of one user whose limits cannot be checked. Of a Redis that
-// is away for all tells throttle.Outage. It answers why the notification waits,
+// is away for all tells throttle.Outage. It returns why the notification waits,
 // which is with its job.
 func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error {
 	if errors.Is(err, throttle.ErrUnavailable) || ctx.Err() != nil {

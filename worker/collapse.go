@@ -12,7 +12,7 @@ import (
 )
 
 // collapse makes way for the newest notification of a collapse key: an older
-// one that still waits is superseded, and its slot inherited. It answers whether
+// one that still waits is superseded, and its slot inherited. It reports whether
 // the delivery itself is the older one. What is being sent right now is not
 // stopped: the device replaces it. What goes back to the queue is superseded there.
 func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, err error) {
@@ -111,7 +111,7 @@ func (h *handler) supersedeOvertaken(ctx context.Context) {
 	})
 }
 
-// supersedeBack answers false for what is in a worker's hands still, or cannot be
+// supersedeBack returns false for what is in a worker's hands still, or cannot be
 // looked at. Its slot goes to who is next: the newer one may have ended by now.
 func (h *handler) supersedeBack(ctx context.Context, id string) bool {
 	taken, err := h.Records.Take(ctx, id, push.Superseded)

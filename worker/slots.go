@@ -88,7 +88,7 @@ func (h *handler) freeTaken(ctx context.Context) {
 	})
 }
 
-// freeAbandoned gives back what it can, and answers the first of the errors: one
+// freeAbandoned gives back what it can, and returns the first of the errors: one
 // user's timeline, or one node, is no reason for the others to wait.
 func (h *handler) freeAbandoned(ctx context.Context) error {
 	for {

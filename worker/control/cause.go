@@ -43,7 +43,7 @@ const (
 // Causes are all of them, in the order in which they are told.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
-// waitsFor answers what a job waits for: where it is on the queue, what it says
+// waitsFor returns what a job waits for: where it is on the queue, what it says
 // of its last return to it, and what it holds. Operators' pauses are told from
 // providers' trouble by matching the pauses in force. n is nil when the job
 // cannot be read.

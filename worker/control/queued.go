@@ -46,7 +46,7 @@ func (s Selection) matches(n *push.Notification) bool {
 	return true
 }
 
-// Queued answers the selected ones of the next few hundred jobs, in no order,
+// Queued returns the selected ones of the next few hundred jobs, in no order,
 // perhaps none, and the cursor that the next call goes on from; "" begins, and is
 // answered at the end. One that moves on meanwhile may be missed, and one may
 // come twice.

@@ -68,7 +68,7 @@ func snapshotKeys(prefix string) []string {
 }
 
 // snapshotScript keeps a worker's snapshot, or drops it, and forgets those of
-// workers that are gone. It answers Redis's clock in ms.
+// workers that are gone. It returns Redis's clock in ms.
 //
 // KEYS  alive, snapshots
 // ARGV  ID, life (ms, 0 to drop it), JSON
@@ -94,7 +94,7 @@ end
 return now
 `)
 
-// snapshotsScript answers Redis's clock in ms, and of each worker until when its
+// snapshotsScript returns Redis's clock in ms, and of each worker until when its
 // snapshot is kept, and the snapshot.
 //
 // KEYS  alive, snapshots
@@ -114,7 +114,7 @@ end
 return answer
 `)
 
-// ReadSnapshots answers what the workers that are alive have left under the
+// ReadSnapshots returns what the workers that are alive have left under the
 // prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that
 // was killed is there for some seconds more.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {

@@ -41,7 +41,7 @@ type Waits struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Status answers where the notification is, or push.ErrUnknownID. Without a
+// Status returns where the notification is, or push.ErrUnknownID. Without a
 // limiter, or while that is away, what a worker has in hand is not told apart from
 // what waits there for its slot.
 func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
@@ -80,7 +80,7 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 	return s, nil
 }
 
-// look answers a notification's record, and its job unless it has ended; nil when
+// look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
 func (c *Control) look(ctx context.Context, id string) (*push.Record, *queue.Place, error) {
 	record, err := c.records.Lookup(ctx, id)
@@ -97,7 +97,7 @@ func (c *Control) look(ctx context.Context, id string) (*push.Record, *queue.Pla
 	return record, job, err
 }
 
-// slotOf answers the slot that the notification has or is about to leave at, nil
+// slotOf returns the slot that the notification has or is about to leave at, nil
 // when it has none or that is not known.
 func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	if c.limiter == nil {
@@ -121,7 +121,7 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 }
 
 // ahead has those that are let through for an instant ahead, which a worker waits
-// for, stand among those of the scope who wait. It answers which they are.
+// for, stand among those of the scope who wait. It returns which they are.
 func ahead(t *throttle.Timeline, scope string) map[string]bool {
 	sent := t.Admissions[scope]
 	first := slices.IndexFunc(sent, func(a throttle.Admission) bool { return a.At.After(t.Now) })
@@ -312,7 +312,7 @@ func (c *circumstances) open() []push.Platform {
 	return left
 }
 
-// held answers the operator's pause that ends first of those that keep every
+// held returns the operator's pause that ends first of those that keep every
 // target that is left; nil when one may be sent to.
 func (c *circumstances) held() *Waits {
 	return c.first(func(platform push.Platform) *Waits {
@@ -329,7 +329,7 @@ func (c *circumstances) held() *Waits {
 	})
 }
 
-// trouble answers the provider that is looked at first of those that keep every
+// trouble returns the provider that is looked at first of those that keep every
 // target that is left; nil when one may be sent to.
 func (c *circumstances) trouble() *Waits {
 	return c.first(func(platform push.Platform) *Waits {
@@ -342,7 +342,7 @@ func (c *circumstances) trouble() *Waits {
 	})
 }
 
-// first answers what is over first of what keeps each platform that is left, and
+// first returns what is over first of what keeps each platform that is left, and
 // nil when one is not kept.
 func (c *circumstances) first(of func(push.Platform) *Waits) *Waits {
 	var first *Waits

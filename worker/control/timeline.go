@@ -68,7 +68,7 @@ type Waiter struct {
 // TimelineStates is how many of a timeline's bookings are looked up on the queue.
 const TimelineStates = 100
 
-// Timeline answers the timeline of the app's user: the general limits, and
+// Timeline returns the timeline of the app's user: the general limits, and
 // those of each of the categories, of all that have limits of their own when
 // none is named. It makes a round trip for each, and two for
 // each booking whose state it tells.

@@ -18,7 +18,7 @@ type Share struct {
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// Waits answers what notifications wait for, in the order of Causes, without the
+// Waits returns what notifications wait for, in the order of Causes, without the
 // causes of none. asynq counts those that are due, in hand and scheduled; of the
 // rest, so many of each queue are drawn at random, all of them where they are no
 // more. It takes a few round trips and a few steps for each job drawn, however

@@ -59,7 +59,7 @@ func (c *Control) wake(ctx context.Context, moved []throttle.Booking, worth func
 	}
 }
 
-// wakeOne answers false for a job that may be on its way to sleep.
+// wakeOne returns false for a job that may be on its way to sleep.
 func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(gain, left time.Duration) bool) bool {
 	record, err := c.records.Lookup(ctx, b.ID)
 	switch {
