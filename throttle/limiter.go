@@ -1,6 +1,22 @@
 // Package throttle paces what each user receives. A Limiter admits a
 // notification when all of its user's limits allow it at that instant, and
 // gives each one that it denies a slot of its own to come back at.
+//
+// Redis is the Limiter that programs use, Memory one without a store, and Outage
+// stands before either and says what happens while the store is away. The limits come
+// with each Request; throttle/limits says which are in force. The package knows
+// users, IDs and instants, and nothing of notifications or queues. All limiters are
+// safe for concurrent use, by any number of processes on one Redis.
+//
+// Admissions are law, bookings are advice:
+//   - What is granted fits among the admissions, by the clock of the store, whatever
+//     waits and whoever crashed.
+//   - A booking says who is next and when to come. Were all lost, order and
+//     punctuality would suffer, and no limit.
+//   - Within a user's category those that wait go in the order of acceptance.
+//   - A notification holds one slot, however often it asks.
+//
+// model.go tells the rules plainly, claim.go and booking.lua keep them on Redis.
 package throttle
 
 import (

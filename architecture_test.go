@@ -1,0 +1,124 @@
+package pushpace_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+const module = "github.com/pushpace/pushpace/"
+
+// page is docs/architecture.md, and pictures its mermaid blocks by their first word.
+func page(t *testing.T) (text string, pictures map[string]string) {
+	t.Helper()
+	raw, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, pictures = string(raw), map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```mermaid\n(\\S+)(.*?)```").FindAllStringSubmatch(text, -1) {
+		pictures[m[1]] = m[2]
+	}
+	return text, pictures
+}
+
+// arrows are a picture's, as FROM --> TO, without what is written on them.
+func arrows(picture string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\S+) --> (\S+?)(?:: .*)?$`).FindAllStringSubmatch(picture, -1) {
+		found[m[1]+" --> "+m[2]] = true
+	}
+	return found
+}
+
+// The picture of the states has those of the code: each notification waits, and then
+// ends in one of the others.
+func TestThePictureOfTheStates(t *testing.T) {
+	t.Parallel()
+	_, pictures := page(t)
+	want := map[string]bool{"[*] --> waiting": true}
+	for _, state := range push.EndStates {
+		want[string(push.Waiting)+" --> "+string(state)] = true
+		want[string(state)+" --> [*]"] = true
+	}
+	differ(t, arrows(pictures["stateDiagram-v2"]), want)
+}
+
+// The picture of the packages has every package that is not internal or for tests,
+// and the API, and every import among them that no other path of the picture implies.
+func TestThePictureOfThePackages(t *testing.T) {
+	t.Parallel()
+	_, pictures := page(t)
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		name, ours := strings.CutPrefix(words[0], module)
+		if !ours || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" {
+			continue
+		}
+		imports[name] = words[1:]
+	}
+	for name, all := range imports {
+		own := make([]string, 0, len(all))
+		for _, path := range all {
+			if below, ours := strings.CutPrefix(path, module); ours && imports[below] != nil {
+				own = append(own, below)
+			}
+		}
+		imports[name] = own
+	}
+	want := map[string]bool{}
+	for name, below := range imports {
+		for _, b := range below {
+			implied := slices.ContainsFunc(below, func(other string) bool { return other != b && leads(imports, other, b) })
+			if !implied {
+				want[name+" --> "+b] = true
+			}
+		}
+	}
+	differ(t, arrows(pictures["graph"]), want)
+}
+
+// leads reports whether imports lead from one package to the other.
+func leads(imports map[string][]string, from, to string) bool {
+	return slices.ContainsFunc(imports[from], func(next string) bool { return next == to || leads(imports, next, to) })
+}
+
+func differ(t *testing.T, got, want map[string]bool) {
+	t.Helper()
+	for _, arrow := range slices.Sorted(maps.Keys(want)) {
+		if !got[arrow] {
+			t.Errorf("the picture lacks %s", arrow)
+		}
+	}
+	for _, arrow := range slices.Sorted(maps.Keys(got)) {
+		if !want[arrow] {
+			t.Errorf("the picture has %s, the code has not", arrow)
+		}
+	}
+}
+
+// Every file, folder and package that the page names is there.
+func TestThePageNamesWhatThereIs(t *testing.T) {
+	t.Parallel()
+	text, _ := page(t)
+	for _, m := range regexp.MustCompile("`((?:push|throttle|providers|worker|internal|cmd|docs|bench)(?:/[\\w.-]+)*/?)`").FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Error(err)
+		}
+	}
+	_, glossary, _ := strings.Cut(text, "## Glossary")
+	if n := len(regexp.MustCompile(`(?m)^- \*\*`).FindAllString(glossary, -1)); n > 30 {
+		t.Errorf("the glossary has %d words, at most 30", n)
+	}
+}
