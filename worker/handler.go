@@ -66,6 +66,9 @@ func (h *handler) Handle(ctx context.Context, job queue.Job) error {
 	if err != nil {
 		return h.setAside(ctx, &job, err)
 	}
+	// what a provider is sent keeps its places until that is recorded: while it cannot
+	// be, nothing more is sent
+	defer func() { route.Release(d.inside) }()
 	return h.dispose(ctx, d, h.deliver(ctx, d))
 }
 
@@ -119,11 +122,13 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	case decision.Status == throttle.Deferred:
 		return d.postpone(decision), true
 	}
-	defer route.Release(d.needs)
+	d.inside = d.needs
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent"), true
 	}
 	if h.send(ctx, d); d.missed() {
+		route.Release(d.inside)
+		d.inside = nil
 		return to, false // with its admission, which keeps its place
 	}
 	return h.settle(d), true
@@ -147,6 +152,7 @@ type delivery struct {
 	routes   []*route.Route    // of each target; nil where there is none
 	outcomes []outcome         // of each target
 	needs    []*route.Bulkhead // of the routes that are to be taken
+	inside   []*route.Bulkhead // those where it has a place
 	paced    bool              // by limits, so that its instant counts
 }
 

@@ -1,11 +1,15 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -64,4 +68,51 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 			wait(t, func() bool { return strings.Contains(log.text(), "Redis writes again") })
 		})
 	}
+}
+
+// What is sent keeps its place before the provider until it is recorded: while that
+// takes, no more is sent than there are places.
+func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
+	t.Parallel()
+	client := realRedis(t)
+	r := newRig(t, client, unlimited)
+	held := &heldWrite{begun: make(chan struct{}), goOn: make(chan struct{})}
+	options := *client.(*redis.Client).Options()
+	own := redistest.Connect(t, &options)
+	own.AddHook(held)
+	r.options.Queue, r.options.Records, r.options.Concurrency, r.options.Lanes = own, push.NewRecords(own, "", 0), 1, 1
+	w := r.run()
+	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
+	<-held.begun
+	r.enqueue(to("second", apple))
+	key := push.QueueKey(push.Default.Queue(), "retry")
+	wait(t, func() bool { // it waits for the place, or stays on the queue for want of one
+		return statusOf(t, w, "shop", push.APNs).Queued == 1 || client.ZCard(t.Context(), key).Val() == 1 || len(r.pushed("second")) > 0
+	})
+	if n := len(r.pushed("second")); n != 0 {
+		t.Errorf("%d are sent meanwhile", n)
+	}
+	close(held.goOn)
+	if counts := r.settled(2); counts.Ended[push.Delivered] != 2 {
+		t.Errorf("%+v", counts)
+	}
+}
+
+// heldWrite holds the first settle until it may go on.
+type heldWrite struct {
+	first       sync.Once
+	begun, goOn chan struct{}
+}
+
+func (*heldWrite) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *heldWrite) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if hasArg(cmd, "settle") {
+			h.first.Do(func() { close(h.begun); <-h.goOn })
+		}
+		return next(ctx, cmd)
+	}
+}
+func (*heldWrite) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

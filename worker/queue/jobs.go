@@ -21,26 +21,15 @@ const (
 	JobArchived  JobState = "archived"  // asynq gave it up, as it never should
 )
 
-// jobStates are asynq's key of each state, and how its jobs are counted.
+// jobStates are asynq's key of each state.
 var jobStates = []struct {
 	state JobState
 	name  string
-	count func(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd
-}{
-	{JobPending, "pending", listLength},
-	{JobActive, "active", listLength},
-	{JobScheduled, "scheduled", setSize},
-	{JobPutOff, "retry", setSize},
-	{JobArchived, "archived", setSize},
-}
+}{{JobPending, "pending"}, {JobActive, "active"}, {JobScheduled, "scheduled"}, {JobPutOff, "retry"}, {JobArchived, "archived"}}
 
-func listLength(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd {
-	return pipe.LLen(ctx, key)
-}
-
-func setSize(ctx context.Context, pipe redis.Pipeliner, key string) *redis.IntCmd {
-	return pipe.ZCard(ctx, key)
-}
+// isList reports whether the state's jobs are in a list, else they are in a sorted
+// set by instant.
+func (s JobState) isList() bool { return s == JobPending || s == JobActive }
 
 // ReadJobs counts the jobs of each of our queues by their state. Each count is
 // one step for Redis, however many there are.
@@ -58,7 +47,11 @@ func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[Job
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range push.Queues() {
 		for _, s := range jobStates {
-			counts[queue] = append(counts[queue], s.count(ctx, pipe, push.QueueKey(queue, s.name)))
+			count := pipe.ZCard
+			if s.state.isList() {
+				count = pipe.LLen
+			}
+			counts[queue] = append(counts[queue], count(ctx, push.QueueKey(queue, s.name)))
 		}
 	}
 	return func() map[string]map[JobState]int64 {

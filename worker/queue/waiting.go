@@ -39,9 +39,6 @@ func (s Spot) key() string {
 	return ""
 }
 
-// isList reports whether the spot is a list, else it is a sorted set by instant.
-func (s Spot) isList() bool { return s.State == JobPending || s.State == JobActive }
-
 // A Waiting job is one that a spot holds.
 type Waiting struct {
 	ID      string
@@ -59,7 +56,7 @@ const PageSize = 200
 // is counted from the end that jobs leave at, so that what is taken from anywhere
 // has some come twice.
 func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []Waiting, next uint64, err error) {
-	if s.isList() {
+	if s.State.isList() {
 		left, err := i.client.LLen(ctx, s.key()).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
@@ -95,7 +92,7 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 	var ids []string
 	var err error
 	switch {
-	case s.isList():
+	case s.State.isList():
 		ids, err = i.client.LRange(ctx, s.key(), int64(-n), -1).Result()
 	case size <= int64(n):
 		ids, err = i.client.ZRange(ctx, s.key(), 0, -1).Result()
