@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -83,7 +82,7 @@ var errReply = errors.New("throttle: the script gave a reply of another shape th
 // read makes a Decision of the script's reply: status, now, instant, scope (1 the
 // general, 2 the category's) and rule (from 1) that let it be no earlier, the slot
 // before, whether a claim would be in vain, whether slots are still to be given again;
-// then what came forward: ID, slot and scope (1 the general, or a category) of each.
+// then ID and slot of each that came forward.
 func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more bool, err error) {
 	const length = 8
 	var head [length]int64
@@ -116,19 +115,13 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more
 	if head[6] > 0 {
 		user.waitsUntil(l.elapsed() + nearHint)
 	}
-	for i := length; i+2 < len(reply); i += 3 {
+	for i := length; i+1 < len(reply); i += 2 {
 		id, _ := reply[i].(string)
 		slot, err := integer(reply[i+1])
 		if err != nil {
 			return d, false, err
 		}
-		scope := General
-		if name, ok := reply[i+2].(string); ok {
-			if scope, err = url.PathUnescape(name); err != nil {
-				return d, false, errReply
-			}
-		}
-		d.Moved = append(d.Moved, Booking{ID: id, Scope: scope, Slot: time.UnixMicro(slot)})
+		d.Moved = append(d.Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
 	}
 	return d, head[7] > 0, nil
 }

@@ -314,10 +314,10 @@ local function classes()
 end
 
 local moved = {}
-local function tell(name, slot, which)
+local function tell(name, slot)
   if name and name ~= id then
-    local n = #moved
-    moved[n + 1], moved[n + 2], moved[n + 3] = name, text(slot), which
+    moved[#moved + 1] = name
+    moved[#moved + 1] = slot
   end
 end
 
@@ -341,9 +341,10 @@ local function replan(start, rank, floor)
   local left = rest()
   local slots = redis.call('ZRANGE', all.booked, start, start + page, 'WITHSCORES')
   local list, stored = classes()
-  local met, beginning = {}, math.huge
+  local met, of, beginning = {}, {}, math.huge
   for i = 1, #slots, 2 do
     local c = list[string.match(slots[i], '^%S*')]
+    of[i] = c
     if c and not c.k then
       c.before = redis.call('ZRANK', c.booked, slots[i])
       c.newest = c.before > 0 and at(c.booked, c.before - 1) or 0
@@ -359,48 +360,48 @@ local function replan(start, rank, floor)
   local following, stop = nil, tonumber(slots[2 * page + 2] or nil) or math.huge
   local last, tail = at(all.booked, -1), nil
   for i = 1, #slots, 2 do
-    local name, old = slots[i], tonumber(slots[i + 1])
-    local c = list[string.match(name, '^%S*')]
+    local name, old, c = slots[i], tonumber(slots[i + 1]), of[i]
     if i > 2 * page or work > budget then
       following = name
       break
     end
     if not c then -- what it was of is lost
       gone[#gone + 1] = name
-    elseif c.exempt or c.free and stored.free then
+    elseif not floor and (c.exempt or c.free and stored.free) then
       gone[#gone + 1], c.gone[#c.gone + 1] = name, name
-      c.told[#c.told + 1] = {c.k, now, c.exempt and c.name or 1}
       c.k = c.k + 1
+      c.told[c.k] = text(now)
     else
       work = work + 3
       c.views = c.views or #c.rules > 0 and {view(c, pivot, false, c.before), common} or {common}
       local first = floor and c.name == own.name and c.before + c.k == rank and floor or min(old, now + lead)
       first = max(now, pivot + 1, c.newest, first)
       local slot = place(c.views, first, true)
-      if slot and not c.behind and math.abs(slot - old) <= slack and place(c.views, old, false) == old then slot = old end
+      if slot and not c.behind and old >= max(now, c.newest) and math.abs(slot - old) <= slack and place(c.views, old, false) == old then
+        slot = old
+      end
       if not slot or slot > old and slot >= stop and not c.behind then
         tail = tail or view(stored, last)
         c.behind, c.views = true, #c.rules > 0 and {view(c, last), tail} or {tail}
         slot = place(c.views, max(first, last), true) or old
       end
       if slot <= now and old <= now then slot = old end -- due and expected
-      if slot < old - slack then
-        work = work + 3
-        c.told[#c.told + 1] = {c.k, slot, binding(c.views, slot) == 2 and c.name or 1}
-      end
       for _, v in ipairs(c.views) do enter(v, slot) end
+      c.newest, c.k = slot, c.k + 1
       if slot ~= old then
         work = work + 2
         local at, n, m = text(slot), #c.changes, #changes
         c.changes[n + 1], c.changes[n + 2] = at, name
         changes[m + 1], changes[m + 2] = at, name
+        if slot < old - slack then c.told[c.k] = at end
       end
-      c.newest, c.k = slot, c.k + 1
     end
   end
   for _, c in ipairs(met) do
-    local names = c.told[1] and redis.call('ZRANGE', c.queue, c.before, c.before + c.k)
-    for _, t in ipairs(c.told) do tell(names[t[1] + 1], t[2], t[3]) end
+    local names = next(c.told) and redis.call('ZRANGE', c.queue, c.before, c.before + c.k)
+    for k = 1, names and c.k or 0 do
+      if c.told[k] then tell(names[k], c.told[k]) end
+    end
     if c.gone[1] then
       redis.call('ZREM', c.booked, unpack(c.gone))
       redis.call('ZREMRANGEBYRANK', c.queue, c.before, c.before + #c.gone - 1)
@@ -579,7 +580,7 @@ if op == 'acquire' or op == 'peek' then
   end
   if late then
     if op == 'acquire' then
-      replan(redis.call('ZRANK', all.booked, name), rank, instant)
+      replan(count(all.booked, '-inf', '(' .. text(slot)), rank, instant)
       find()
       instant = max(instant, slot)
     end
@@ -609,9 +610,8 @@ else
   end
   find()
   held = slot or 0
-  local from = slot and not sent and redis.call('ZRANK', all.booked, name) or 0
   if slot then leave() end
-  if held > 0 or sent then replan(from) end
+  if sent then replan(0) elseif held > 0 then replan(count(all.booked, '-inf', '(' .. text(held))) end
 end
 if not any(all.booked) then redis.call('DEL', limits) end
 

@@ -123,6 +123,9 @@ func TestTheScriptDecidesAsTheModel(t *testing.T) {
 			if !reflect.DeepEqual(got, want) {
 				rt.Fatalf("call %d, %s %+v:\nmemory %+v\nscript %+v", i, op, r, got, want)
 			}
+			if r.general() == nil {
+				r.Scopes = []Scope{{General, policies[General]}, r.Scopes[0]}
+			}
 			t1, err := memory.Timeline(ctx, r)
 			t2, err2 := script.Timeline(ctx, r)
 			if err != nil || err2 != nil {

@@ -233,7 +233,8 @@ type Decision struct {
 	// Remaining is what each rate still admits at the instant of the decision,
 	// this admission taken off, when the request asked for a report.
 	Remaining []Remaining
-	// Moved lists bookings that this call gave an earlier slot.
+	// Moved lists bookings that this call gave an earlier slot, and those that nothing
+	// limits any more, which have ended.
 	Moved []Booking
 	// Unchecked says that the store was away and nothing was checked or charged:
 	// Granted is the operator's choice (see Open), and At the local clock's.
@@ -250,7 +251,7 @@ type Remaining struct {
 // A Booking is the slot of a notification that waits.
 type Booking struct {
 	ID    string    `json:"id"`
-	Scope string    `json:"scope"` // the scope whose limits it waits for
+	Scope string    `json:"scope"` // the scope whose limits it waits for, in a Timeline
 	Slot  time.Time `json:"slot"`
 	// Rule of the scope that lets it be no earlier, in a Timeline; empty when that is
 	// not known.

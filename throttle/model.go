@@ -82,7 +82,9 @@ func (u *model) visit(r *Request, now, keep int64) *visit {
 		}
 		c.slots, c.queue = c.slots[dead:], c.queue[dead:]
 	}
-	u.forget()
+	if u.forget(); len(u.classes) == 0 {
+		u.changed = -flapping
+	}
 	if v.class = u.classes[r.class()]; v.class == nil {
 		v.class = new(class)
 	}
@@ -105,9 +107,6 @@ func (u *model) visit(r *Request, now, keep int64) *visit {
 // forget drops the classes of which nobody waits.
 func (u *model) forget() {
 	maps.DeleteFunc(u.classes, func(_ string, c *class) bool { return len(c.slots) == 0 })
-	if len(u.classes) == 0 {
-		u.changed = -flapping
-	}
 }
 
 // A verdict is what becomes of a notification, and how.
@@ -435,7 +434,7 @@ func (v *visit) replan(p rework) {
 	var todo []pending
 	names := slices.Sorted(maps.Keys(v.classes))
 	common := view{name: General}
-	if v.general != nil {
+	if !v.general.unlimited() {
 		common = *v.view(General, *v.general, true)
 	}
 	views := map[*class][]*view{}
@@ -447,7 +446,7 @@ func (v *visit) replan(p rework) {
 		}
 		c.slots, c.queue = c.slots[:first], c.queue[:first:first]
 		views[c] = []*view{&common}
-		if c.policy != nil {
+		if !c.policy.unlimited() {
 			views[c] = []*view{v.view(name, *c.policy, false), &common}
 		}
 		for _, at := range c.slots {
@@ -458,39 +457,33 @@ func (v *visit) replan(p rework) {
 	for _, t := range todo {
 		c := v.classes[t.category]
 		under := views[c]
-		tell := func(scope string, at int64) {
+		tell := func(at int64) {
 			if t.id != v.r.ID {
-				v.moved = append(v.moved, Booking{ID: t.id, Scope: scope, Slot: micros(at)})
+				v.moved = append(v.moved, Booking{ID: t.id, Slot: micros(at)})
 			}
 		}
-		if c.policy != nil && c.policy.Exempt {
-			tell(under[0].name, v.now)
-			continue
-		}
-		if c.policy.unlimited() && v.general.unlimited() {
-			tell(General, v.now)
+		exempt := c.policy != nil && c.policy.Exempt
+		if p.class == nil && (exempt || c.policy.unlimited() && v.general.unlimited()) {
+			tell(v.now)
 			continue
 		}
 		from := min(t.at, v.now+v.lead)
 		if t.late {
 			from = p.floor
 		}
+		newest := v.now
 		if n := len(c.slots); n > 0 {
-			from = max(from, c.slots[n-1])
+			newest = max(newest, c.slots[n-1])
 		}
-		at := place(under, max(v.now, from), true)
-		if max(at-t.at, t.at-at) <= slack && place(under, t.at, false) == t.at {
+		at := place(under, max(newest, from), true)
+		if t.at >= newest && max(at-t.at, t.at-at) <= slack && place(under, t.at, false) == t.at {
 			at = t.at
 		}
 		if at <= v.now && t.at <= v.now { // which is due and expected
 			at = t.at
 		}
 		if at < t.at-slack {
-			scope, _ := binding(under, at)
-			if scope == nil {
-				scope = &common
-			}
-			tell(scope.name, at)
+			tell(at)
 		}
 		c.slots, c.queue = append(c.slots, at), append(c.queue, t.waiter)
 		for _, s := range under {

@@ -56,6 +56,7 @@ type job struct {
 	open      int   // deliveries that have not ended
 	over      int64 // when the last call was executed whose answer was heard, µs
 	ghost     int64 // when a round trip of it was last executed with nobody listening, µs
+	unheard   int   // … and its place among all decisions
 	waiting   []*delivery
 }
 

@@ -93,8 +93,12 @@ func (w *world) judgeAdmission(x *admission, of string, instant func(*admission)
 	}
 }
 
-// admittedAgain tells whether a's job was admitted again before that place.
+// admittedAgain tells whether a's job was admitted again before that place, or may
+// have been, as nobody read the reply.
 func (w *world) admittedAgain(a *admission, before int) bool {
+	if unheard := a.job.unheard; unheard > a.order && unheard < before {
+		return true
+	}
 	return slices.ContainsFunc(w.log, func(b *admission) bool {
 		return b.job == a.job && !b.void && b.order > a.order && b.order < before
 	})

@@ -415,7 +415,7 @@ func (w *world) haunt(t *trip) {
 		_, _ = pipe.Exec(context.Background()) // NOSCRIPT, among others
 		w.order++
 		if j := t.call.job; j != nil {
-			j.ghost = w.now.Load()
+			j.ghost, j.unheard = w.now.Load(), w.order
 		}
 	})
 }

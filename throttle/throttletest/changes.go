@@ -182,12 +182,18 @@ func rescheduling(s *stage) {
 		}
 		for i, b := range moved {
 			slot := first.Add(time.Duration(i+1) * time.Minute)
-			if late := b.Slot.Sub(slot); b.ID != fmt.Sprint("n", i+1) || b.Scope != tt.waits || late < 0 || late > time.Duration(i+1)*3*time.Millisecond {
+			if late := b.Slot.Sub(slot); b.ID != fmt.Sprint("n", i+1) || late < 0 || late > time.Duration(i+1)*3*time.Millisecond {
 				s.Errorf("%s: moved %+v, want the slot %v", tt.name, b, slot)
 			}
 		}
-		if bookings := s.timeline(s, r).Bookings; !slices.EqualFunc(bookings, moved, sameBooking) {
+		bookings := s.timeline(s, r).Bookings
+		if !slices.EqualFunc(bookings, moved, sameSlot) {
 			s.Errorf("%s: there wait %v, moved are %v", tt.name, bookings, moved)
+		}
+		for _, b := range bookings {
+			if b.Scope != tt.waits {
+				s.Errorf("%s: %+v waits for another scope than %s", tt.name, b, tt.waits)
+			}
 		}
 		r.Scopes = tt.before // back again: they are put off, which nobody has to be told
 		if moved := s.reschedule(s, r); len(moved) > 0 {
