@@ -13,6 +13,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -71,10 +72,15 @@ func backlogBench(ctx context.Context, r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	mixed, err := mixesBench(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	return map[string]any{
-		"hot":   map[string]any{"ours": oursHot, "stock": stockHot},
-		"many":  map[string]any{"ours": oursMany},
-		"burst": ordered,
+		"hot":             map[string]any{"ours": oursHot, "stock": stockHot},
+		"many":            map[string]any{"ours": oursMany},
+		"burst":           ordered,
+		"many_categories": mixed,
 	}, nil
 }
 
@@ -119,7 +125,7 @@ func (s *instants) Close() error { return nil }
 
 func drainOurs(ctx context.Context, s stage, b backlog, sent *instants, begin func()) (int64, error) {
 	count := newTally(b.users * b.jobs)
-	sys, err := openSystem(ctx, s, b.policy, sent, count)
+	sys, err := openSystem(ctx, s, config.Limits{Default: b.policy}, sent, count)
 	if err != nil {
 		return 0, err
 	}
@@ -204,18 +210,18 @@ func (b backlog) figures(sent *instants, checks int64) map[string]any {
 func (b backlog) ideal() time.Duration {
 	schedule := make([]time.Duration, b.jobs)
 	for i := range schedule {
-		schedule[i] = b.allowed(schedule[:i])
+		schedule[i] = allowed(b.policy, schedule[:i])
 	}
 	return schedule[b.jobs-1]
 }
 
-// allowed is the first instant at which a user may receive after these.
-func (b backlog) allowed(before []time.Duration) time.Duration {
+// allowed is the first instant at which the policy lets a user receive after these.
+func allowed(p throttle.Policy, before []time.Duration) time.Duration {
 	first, n := time.Duration(0), len(before)
 	if n > 0 {
-		first = before[n-1] + b.policy.MinGap
+		first = before[n-1] + p.MinGap
 	}
-	for _, r := range b.policy.Rates {
+	for _, r := range p.Rates {
 		if n >= r.Count {
 			first = max(first, before[n-r.Count]+r.Period)
 		}
@@ -233,7 +239,7 @@ func (b backlog) lateness(pushes []violations.Push) []float64 {
 		before := users[p.User]
 		at := p.At.Sub(pushes[0].At)
 		if len(before) > 0 {
-			late = append(late, max(0, (at-b.allowed(before)).Seconds()*1000))
+			late = append(late, max(0, (at-allowed(b.policy, before)).Seconds()*1000))
 		}
 		users[p.User] = append(before, at)
 	}

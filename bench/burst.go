@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -45,7 +46,7 @@ func burst(ctx context.Context, s stage, policy throttle.Policy, later time.Dura
 	sent, count := new(instants), newTally(burstJobs)
 	var producer *push.Producer
 	for range 2 {
-		sys, err := openSystem(ctx, s, policy, sent, count)
+		sys, err := openSystem(ctx, s, config.Limits{Default: policy}, sent, count)
 		if err != nil {
 			return 0, 0, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/sideshow/apns2"
 	"github.com/sideshow/apns2/payload"
 
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/apns"
 )
 
@@ -139,7 +140,7 @@ func oursContender(ctx context.Context, t turn) (*contender, error) {
 		return nil, err
 	}
 	count := newTally(t.N)
-	sys, err := openSystem(ctx, t.stage, dispatchPolicy, sender, count)
+	sys, err := openSystem(ctx, t.stage, config.Limits{Default: dispatchPolicy}, sender, count)
 	if err != nil {
 		return nil, err
 	}

@@ -28,12 +28,12 @@ type system struct {
 
 // openSystem puts the parts together as cmd/pushpace does in its wiring.go, with
 // the configuration's defaults. It has to follow that file.
-func openSystem(ctx context.Context, s stage, policy throttle.Policy, apns providers.Sender, observer worker.Observer) (*system, error) {
+func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer) (*system, error) {
 	var cfg config.Config
 	cfg.SetDefaults()
 	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
 	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
-	cfg.Limits.Default = policy
+	cfg.Limits.Default, cfg.Limits.Categories = limited.Default, limited.Categories
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
