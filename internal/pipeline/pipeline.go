@@ -53,6 +53,9 @@ const (
 	// batchCommands bounds the commands that share a pipeline, but for the last
 	// group's.
 	batchCommands = 512
+	// batchPrepared bounds the groups of them that are prepared. What they say of the
+	// instant at which they are executed has to hold for the last one too.
+	batchPrepared = 8
 	// waiting bounds the groups that wait for a lane; more block their callers.
 	waiting = 4096
 )
@@ -138,9 +141,18 @@ func (p *Pipeline) run() {
 	}
 }
 
+// prepared is 1 for a group that is prepared.
+func (g *Group) prepared() int {
+	if g.Prepare == nil {
+		return 0
+	}
+	return 1
+}
+
 // gather adds the groups that wait.
 func (p *Pipeline) gather(batch []*Group) []*Group {
-	for n := len(batch[0].Commands); n < batchCommands; {
+	prepared := batch[0].prepared()
+	for n := len(batch[0].Commands); n < batchCommands && prepared < batchPrepared; {
 		select {
 		case g, ok := <-p.queue:
 			if !ok {
@@ -148,6 +160,7 @@ func (p *Pipeline) gather(batch []*Group) []*Group {
 			}
 			batch = append(batch, g)
 			n += max(1, len(g.Commands))
+			prepared += g.prepared()
 		default:
 			return batch
 		}

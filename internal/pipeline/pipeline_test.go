@@ -20,13 +20,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
 // count is a hook that counts the pipelines that leave.
-type count struct{ pipelines atomic.Int64 }
+type count struct{ pipelines, longest atomic.Int64 }
 
 func (*count) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (*count) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 func (c *count) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		c.pipelines.Add(1)
+		for n := c.longest.Load(); int64(len(cmds)) > n && !c.longest.CompareAndSwap(n, int64(len(cmds))); n = c.longest.Load() {
+		}
 		return next(ctx, cmds)
 	}
 }
@@ -63,6 +65,30 @@ func TestConcurrentCommandsSharePipelines(t *testing.T) {
 	wg.Wait()
 	if n := counter.pipelines.Load(); n > goroutines*each/2 {
 		t.Errorf("%d pipelines for %d commands", n, goroutines*each)
+	}
+}
+
+// Groups that say something of the instant at which they are executed leave with few
+// others.
+func TestPreparedGroupsShareShortPipelines(t *testing.T) {
+	base, counter := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), MaxRetries: -1}), new(count)
+	defer base.Close()
+	base.AddHook(counter)
+	p := pipeline.New(base, pipeline.Options{})
+	defer p.Close()
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			g := new(pipeline.Group)
+			g.Prepare = func() { g.Commands = []redis.Cmder{redis.NewStatusCmd(t.Context(), "ping")} }
+			if err := p.Do(g); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := counter.longest.Load(); n > 8 {
+		t.Errorf("%d share a pipeline", n)
 	}
 }
 
