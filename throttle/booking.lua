@@ -584,7 +584,8 @@ if op == 'acquire' or op == 'peek' then
       find()
       instant = max(instant, slot)
     end
-    if instant <= now + wait then status = granted end
+    -- its slot was given again by the limits of all that wait, which a request's need not be
+    if instant <= now + wait and first(instant, true) == instant then status = granted end
   end
   if status == deferred and instant > now + horizon then status = refused end
   if op == 'acquire' then

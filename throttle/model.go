@@ -258,7 +258,8 @@ func (v *visit) acquire() verdict {
 	if w.late {
 		v.replan(rework{from: v.class.slots[rank], class: v.class, rank: rank, floor: w.at})
 		w.at = max(w.at, v.class.slots[rank])
-		if w.at <= v.now+v.wait {
+		// its slot was given again by the limits of all that wait, which a request's need not be
+		if w.at <= v.now+v.wait && place(v.views(true), w.at, false) == w.at {
 			w.status = Granted
 		}
 	}
