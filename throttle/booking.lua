@@ -17,7 +17,7 @@
 -- The hash limits has the limits by which those that wait were given their slots
 -- ("g" the general ones, "c"CAT a category's), the number of the last slot ("#"),
 -- when the limits changed last ("@"), and the slot from which on they are still to be
--- given again ("rest").
+-- given again ("rest"). beyond is the instant told last to one that there was no room for.
 --
 -- KEYS  sent, booked, limits, beyond; of the category: sent, booked, queue
 -- ARGV  op, member, ID, claim, 1 when nothing waited at the claim, wait, horizon, keep, life, how many may wait or 0,

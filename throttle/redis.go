@@ -150,7 +150,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if taken := user.claiming.take(); taken != nil {
-		// Beside a claim, a visit to the line may deny it by coming first, or count
+		// Beside a claim, a call of the script may deny it by coming first, or count
 		// it though it will be denied.
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
 		defer cancel()
@@ -168,7 +168,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return l.arrive(ctx, &r, user)
 }
 
-// arrive is a first visit: claim, decide, and when that fails go to the line.
+// arrive is a first visit: claim, decide, and when that fails run the script.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
 	defer l.recycle(c)
@@ -209,7 +209,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	return d, nil
 }
 
-// wait is a visit to the line.
+// wait runs the script.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
 	d, _, err := l.visit(ctx, opAcquire, r, user, claim)
 	if err != nil {

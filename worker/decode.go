@@ -14,6 +14,40 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
+// A delivery is a notification on its way.
+type delivery struct {
+	*push.Notification
+	accepted time.Time
+	back     time.Time // when it went back to the queue last; zero at the first visit
+	job      []byte
+	queue    string
+	// visits is how often asynq has counted a failure of the job: an attempt that
+	// is to be repeated, or a worker that crashed with it.
+	visits int
+	replay bool
+	// attempts and first are what the record tells of earlier attempts.
+	attempts int
+	first    time.Time
+	slotted  bool              // it has waited here for its first slot
+	routes   []*route.Route    // of each target; nil where there is none
+	outcomes []outcome         // of each target
+	needs    []*route.Bulkhead // of the routes that are to be taken
+	inside   []*route.Bulkhead // those where it has a place
+	paced    bool              // by limits, so that its instant counts
+}
+
+// due is when the notification could be sent at first.
+func (d *delivery) due() time.Time {
+	if d.NotBefore.After(d.accepted) {
+		return d.NotBefore
+	}
+	return d.accepted
+}
+
+func (d *delivery) expired(now time.Time) bool {
+	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
+}
+
 // decode reads the job.
 func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error) {
 	if job.Type != push.TaskType {

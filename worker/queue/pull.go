@@ -210,7 +210,7 @@ func (c *client) take(ctx context.Context, keys []string, args []any) (jobs []pu
 	for i := 0; i+1 < len(unread); i += 2 {
 		id, _ := unread[i].(string)
 		length, _ := unread[i+1].(int64)
-		c.trySetAside(ctx, unreadJob(queueOf(keys[0]), id, length))
+		_ = c.setAside(ctx, unreadJob(queueOf(keys[0]), id, length))
 	}
 	now := time.Now()
 	for i := 2; i+1 < len(reply); i += 2 {

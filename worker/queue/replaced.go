@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,8 +102,7 @@ func (c *client) crashed(lease string, args []any) *redis.Cmd {
 		}
 		for _, job := range jobs {
 			message, err := c.recoverable(ctx, queueOf(lease), job)
-			if err != nil {
-				c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("lease", lease), slog.Any("error", err))
+			if err != nil { // the next would fail as well
 				return redis.NewCmdResult(messages, nil)
 			}
 			if message != "" {

@@ -52,7 +52,7 @@ func (c *client) adopt(ctx context.Context, job *pulled) bool {
 	}
 	queue := queueOf(job.keys[0])
 	if why := unfitFor(&e, err); why != "" {
-		c.trySetAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
+		_ = c.setAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
 		return false
 	}
 	job.foreign, job.message = true, push.Adopted(job.message)
@@ -71,24 +71,20 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 `)
 
-// trySetAside is setAside for a job that is found again when its lease is over.
-func (c *client) trySetAside(ctx context.Context, job unfit) {
-	if err := c.setAside(ctx, job); err != nil {
-		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("queue", job.queue), slog.Any("error", err))
-	}
-}
-
 // setAside keeps a job that is in hand as a dead letter, and takes it out of
-// asynq's sets.
+// asynq's sets. After an error, which it logs, the job is found again when its lease
+// is over.
 func (c *client) setAside(ctx context.Context, job unfit) error {
 	letter := &push.Letter{
 		ID: job.id, State: push.Malformed, Reason: string(job.reason), Error: job.why,
 		At: time.Now().UTC(), Queue: job.queue, Job: []byte(job.message),
 	}
-	if err := c.config.Records.SetAside(ctx, letter); err != nil {
-		return err
+	err := c.config.Records.SetAside(ctx, letter)
+	if err == nil {
+		err = c.takeOut(ctx, job.queue, job.id, true)
 	}
-	if err := c.takeOut(ctx, job.queue, job.id, true); err != nil {
+	if err != nil {
+		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("queue", job.queue), slog.Any("error", err))
 		return err
 	}
 	c.config.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.id), slog.String("queue", job.queue),
