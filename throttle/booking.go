@@ -25,6 +25,7 @@ const (
 	opPeek       = "peek"
 	opCancel     = "cancel"
 	opLeave      = "leave" // cancel, but that an admission stays
+	opInherit    = "inherit"
 	opReschedule = "reschedule"
 )
 
@@ -37,23 +38,18 @@ type denial struct {
 	alone bool  // nothing waited
 }
 
-// visit runs the script. It reports whether there are slots that are still to be given again.
-func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial) (d Decision, more bool, err error) {
+// visit runs the script, with the other whose slot is inherited, if any. It reports
+// whether there are slots that are still to be given again.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial, other string) (d Decision, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	k := &user.keys
-	var general, special *Policy
-	if g := r.general(); g != nil {
-		general = &g.Policy
-	}
-	if c := r.category(); c != nil {
-		special = &c.Policy
-	}
+	general, own := r.policies()
 	l.trips.Add(1)
-	reply, err := bookingScript.Run(ctx, l.client,
+	reply, err := l.booking.Run(ctx, l.client,
 		[]string{k.sent, k.booked, k.limits, k.beyond, k.catSent, k.catBooked, k.queue},
 		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(), l.keep, l.life(),
-		r.MaxBooked, r.Returned, r.accepted(), general.words(), special.words(), k.category).Slice()
+		r.MaxBooked, r.Returned, r.accepted(), general.words(), own.words(), k.category, other, r.Report).Slice()
 	if err != nil {
 		return d, false, StoreError(op, err)
 	}
@@ -77,14 +73,15 @@ func (p *Policy) words() string {
 	return string(b)
 }
 
-var errReply = errors.New("throttle: the script gave a reply of another shape than asked for")
+var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
 
 // read makes a Decision of the script's reply: status, now, instant, scope (1 the
 // general, 2 the category's) and rule (from 1) that let it be no earlier, the slot
-// before, whether a claim would be in vain, whether slots are still to be given again;
-// then ID and slot of each that came forward.
+// before, whether a claim would be in vain, whether slots are still to be given again,
+// of how many rates a report was asked for; how many each rate's window holds; then ID
+// and slot of each that came forward.
 func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more bool, err error) {
-	const length = 8
+	const length = 9
 	var head [length]int64
 	if len(reply) < length {
 		return d, false, errReply
@@ -95,6 +92,10 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more
 		}
 	}
 	status, now, instant := head[0], head[1], head[2]
+	reply = reply[length:]
+	if int(head[8]) > len(reply) {
+		return d, false, errReply
+	}
 	d = Decision{Status: Status(status), At: time.UnixMicro(instant)}
 	if status == slotless {
 		d.Status, d.Full = Deferred, true
@@ -104,20 +105,27 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more
 	}
 	if instant > now {
 		d.Left = time.Duration(instant-now) * time.Microsecond
-		scope := r.general()
-		if head[3] == 2 {
-			scope = r.category()
-		}
-		if scope != nil && head[4] > 0 {
-			d.Scope, d.Rule = scope.Name, scope.Policy.ruleName(int(head[4])-1)
+		switch general, own := r.policies(); head[3] {
+		case 1:
+			d.Scope, d.Rule = General, general.ruleName(int(head[4])-1)
+		case 2:
+			d.Scope, d.Rule = r.class(), own.ruleName(int(head[4])-1)
 		}
 	}
 	if head[6] > 0 {
 		user.waitsUntil(l.elapsed() + nearHint)
 	}
-	for i := length; i+1 < len(reply); i += 2 {
-		id, _ := reply[i].(string)
-		slot, err := integer(reply[i+1])
+	if r.Report {
+		var counts []int
+		for _, field := range reply[:head[8]] {
+			n, _ := field.(int64)
+			counts = append(counts, int(n))
+		}
+		d.Remaining = r.remaining(counts)
+	}
+	for reply = reply[head[8]:]; len(reply) > 1; reply = reply[2:] {
+		id, _ := reply[0].(string)
+		slot, err := integer(reply[1])
 		if err != nil {
 			return d, false, err
 		}
@@ -140,40 +148,4 @@ func integer(field any) (int64, error) {
 		}
 	}
 	return 0, errReply
-}
-
-// inheritSource gives one notification's place in the queue to another, unless that
-// has an earlier one: then the slot goes. The sets' expiry stays: they are never empty.
-//
-// KEYS  the category's queue and slots, the slots under the general limits
-// ARGV  the ID that has the place, the ID that gets it
-const inheritSource = `
-local from, own = redis.call('ZRANK', KEYS[1], ARGV[1]), redis.call('ZRANK', KEYS[1], ARGV[2])
-if not from then return 0 end
-if own then
-  local slot = redis.call('ZRANGE', KEYS[2], math.max(from, own), math.max(from, own))[1]
-  if slot then
-    redis.call('ZREM', KEYS[2], slot)
-    redis.call('ZREM', KEYS[3], slot)
-  end
-end
-if not own or from < own then redis.call('ZADD', KEYS[1], redis.call('ZSCORE', KEYS[1], ARGV[1]), ARGV[2]) end
-redis.call('ZREM', KEYS[1], ARGV[1])
-return 0`
-
-var inheritScript = redis.NewScript(inheritSource)
-
-// Inherit implements Limiter.
-func (l *Redis) Inherit(ctx context.Context, r Request, from string) error {
-	if err := r.validateHeir(from); err != nil || len(r.Scopes) == 0 {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	k := &l.user(&r).keys
-	l.trips.Add(1)
-	if err := inheritScript.Run(ctx, l.client, []string{k.queue, k.catBooked, k.booked}, from, r.ID).Err(); err != nil {
-		return StoreError("inherit", err)
-	}
-	return nil
 }

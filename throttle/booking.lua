@@ -22,7 +22,7 @@
 -- KEYS  sent, booked, limits, beyond; of the category: sent, booked, queue
 -- ARGV  op, member, ID, claim, 1 when nothing waited at the claim, wait, horizon, keep, life, how many may wait or 0,
 --       1 for one that comes back, accepted or 0, the general limits, the
---       category's, the category
+--       category's, the category, the other ID of which an heir inherits, 1 for a report
 -- Instants and periods are in µs of this server's clock. Limits are written
 -- KIND MARGIN {N PERIOD}…, kind 2 is exempt; "" where the scope is none of the request's.
 
@@ -31,13 +31,14 @@ local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
 local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
 local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
 local most, back, accepted = tonumber(ARGV[10]), ARGV[11] == '1', tonumber(ARGV[12])
+local other = ARGV[16]
 local limits, beyond = KEYS[3], KEYS[4]
 
 -- What one call may do, as Redis serves nobody else meanwhile: the slots that it gives
--- again, the steps until it leaves the rest to later calls, those of one search, and
--- how many slots before those that it gives again it looks for places. A step takes
--- about a microsecond.
-local page, budget, patience, window = 500, 4000, 5000, 500
+-- again, the steps until it leaves the rest to later calls, which are those of one search
+-- too, and how many slots before those that it gives again it looks for places. A step
+-- takes about a microsecond.
+local page, budget, window = 500, 4000, 500
 -- By how much later than it needs a slot may be and stay: nobody is woken for it.
 local slack = 20000
 -- How long workers may disagree about limits: for as long nobody is moved again.
@@ -242,7 +243,7 @@ end
 -- place returns the first instant from that one on at which all views have a
 -- place, or nil when the search takes too long.
 local function place(views, from, margins)
-  local instant, agreed, i, limit = from, 0, 1, work + patience
+  local instant, agreed, i, limit = from, 0, 1, work + budget
   while agreed < #views do
     local v = views[i]
     local over = clash(v, instant, margins and v.scope.margin or 0)
@@ -279,9 +280,8 @@ end
 -- first returns the first instant from that one on at which the request's scopes
 -- have a place among those sent, and unless only the law is asked for among those
 -- who wait; one behind all when the search takes too long.
-local around -- the views that were searched
 local function first(from, law)
-  around = views(from - 1, law)
+  local around = views(from - 1, law)
   local instant = place(around, from, false)
   if instant and instant > now and not law then instant = place(around, instant, true) end
   if instant then return instant end
@@ -335,9 +335,9 @@ end
 -- that come for their slots: until then some slots are too early or too late, which
 -- these find out. Where there is no place before those that are left, slots go behind
 -- all, not between them: these would have to be given again and again.
---   floor   the slot of that rank in the own category is not before it: its
---           holder came for it, and those sent do not let it go sooner
-local function replan(start, rank, floor)
+--   floor   the first of them is not before it: its holder came for it, and those
+--           sent do not let it go sooner
+local function replan(start, floor)
   local left = rest()
   local slots = redis.call('ZRANGE', all.booked, start, start + page, 'WITHSCORES')
   local list, stored = classes()
@@ -374,13 +374,13 @@ local function replan(start, rank, floor)
     else
       work = work + 3
       c.views = c.views or #c.rules > 0 and {view(c, pivot, false, c.before), common} or {common}
-      local first = floor and c.name == own.name and c.before + c.k == rank and floor or min(old, now + lead)
+      local first = i == 1 and floor or min(old, now + lead)
       first = max(now, pivot + 1, c.newest, first)
       local slot = place(c.views, first, true)
       if slot and not c.behind and old >= max(now, c.newest) and math.abs(slot - old) <= slack and place(c.views, old, false) == old then
         slot = old
       end
-      if not slot or slot > old and slot >= stop and not c.behind then
+      if not slot or slot > max(old, now) and slot >= stop and not c.behind then
         tail = tail or view(stored, last)
         c.behind, c.views = true, #c.rules > 0 and {view(c, last), tail} or {tail}
         slot = place(c.views, max(first, last), true) or old
@@ -421,8 +421,15 @@ local function replan(start, rank, floor)
   elseif left then redis.call('HDEL', limits, 'rest') end
 end
 
--- trim drops the slots that nothing has come for within the horizon, and their holders.
+-- trim drops the slots that nothing has come for within the horizon, and their holders;
+-- and of the category those that nobody holds, as its queue was lost.
 local function trim()
+  local waiting = redis.call('ZCARD', own.queue)
+  local surplus = redis.call('ZRANGE', own.booked, waiting, waiting + page)
+  if surplus[1] then
+    redis.call('ZREM', own.booked, unpack(surplus))
+    redis.call('ZREM', all.booked, unpack(surplus))
+  end
   local dead = text(now - keep)
   if redis.call('ZREMRANGEBYSCORE', all.booked, '-inf', dead) == 0 then return end
   for _, c in pairs((classes())) do
@@ -448,13 +455,6 @@ local function leave()
   redis.call('ZREM', own.booked, name)
   redis.call('ZREM', all.booked, name)
   slot = nil
-end
-
-local function send(instant)
-  for _, s in ipairs(scopes) do
-    redis.call('ZADD', s.sent, text(instant), member)
-    live(s.sent)
-  end
 end
 
 -- book adds a slot to the category's, and the notification to its queue.
@@ -528,8 +528,8 @@ local function decide()
     local ahead = waiting
     if order <= last then
       ahead = count(own.queue, '-inf', '(' .. text(order))
-      for _, other in ipairs(redis.call('ZRANGEBYSCORE', own.queue, text(order), text(order))) do
-        if other < id then ahead = ahead + 1 end
+      for _, one in ipairs(redis.call('ZRANGEBYSCORE', own.queue, text(order), text(order))) do
+        if one < id then ahead = ahead + 1 end
       end
     end
     slot = ahead < waiting and at(own.booked, ahead) or fresh -- others who were accepted later wait behind it
@@ -548,23 +548,24 @@ local function decide()
   return deferred, instant, fresh, order, true
 end
 
-trim()
-sent = redis.call('ZSCORE', (general and all or own).sent, member)
-sent = tonumber(sent or nil)
-local function unsend()
-  for _, s in ipairs(scopes) do redis.call('ZREM', s.sent, member) end
-end
-if sent then unsend() end
-local denied = sent == claim and claim > 0
-if denied then sent = nil end
--- What stands in sent may go out at its instant, or has. It gives way only to an
--- admission now, and not before it: what was let through since counted on it.
-if sent then wait = 0 end
-
+local admission = tonumber(redis.call('ZSCORE', (general and all or own).sent, member) or nil)
+local denied = admission == claim and claim > 0
 local status, instant, which, rule, held = 0, now, 0, 0, 0
-if op == 'acquire' or op == 'peek' then
+
+-- near reports whether somebody waits so near that a claim would be in vain or in the way.
+local function near()
+  if any(own.booked) then return true end
+  local longest = 0
+  for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
+  return general and count(all.booked, '-inf', text(max(now, claim) + longest + all.margin)) > 0
+end
+
+local function acquire()
+  -- What stands in sent may go out at its instant, or has. It gives way only to an
+  -- admission now, and not before it: what was let through since counted on it.
+  if sent then wait = 0 end
   -- what has come to wait since the claim may have counted it
-  if op == 'acquire' and (changed() or denied and alone) then replan(0) end
+  if op == 'acquire' and (changed() or denied and alone and near()) then replan(0) end
   find()
   if op == 'acquire' and slot and slot <= now + wait and rest() then
     replan(rest())
@@ -580,7 +581,7 @@ if op == 'acquire' or op == 'peek' then
   end
   if late then
     if op == 'acquire' then
-      replan(count(all.booked, '-inf', '(' .. text(slot)), rank, instant)
+      replan(redis.call('ZRANK', all.booked, name), instant)
       find()
       instant = max(instant, slot)
     end
@@ -597,32 +598,67 @@ if op == 'acquire' or op == 'peek' then
       -- claim that may have left it
       if instant == sent then instant = instant + 1 end
       for _, s in ipairs(scopes) do redis.call('ZREMRANGEBYSCORE', s.sent, '-inf', text(now - keep)) end
+      sent = instant
     end
   end
-  if instant > now then which, rule = binding(instant == fresh and around or views(instant - 1), instant) end
-  if op == 'acquire' and status == granted then send(instant)
-  elseif sent then send(sent) end -- it may have gone out then
-elseif op == 'reschedule' then
-  replan(not changed() and rest() or 0)
-else
-  if op == 'leave' and sent then -- an admission that was used counts
-    send(sent)
-    sent = nil
-  end
+  if instant > now then which, rule = binding(views(instant - 1), instant) end
+end
+
+local function cancel()
   find()
   held = slot or 0
   if slot then leave() end
-  if sent then replan(0) elseif held > 0 then replan(count(all.booked, '-inf', '(' .. text(held))) end
+  if sent and op == 'cancel' then
+    sent = nil
+    replan(0)
+  elseif held > 0 then replan(count(all.booked, '-inf', '(' .. text(held))) end
+end
+
+-- inherit gives the notification the other's place in the queue, unless its own is
+-- earlier. Of two slots the later one goes.
+local function inherit()
+  local theirs, order = redis.call('ZRANK', own.queue, other), redis.call('ZSCORE', own.queue, other)
+  if not theirs then return end
+  find()
+  redis.call('ZREM', own.queue, other)
+  if not rank or theirs < rank then redis.call('ZADD', own.queue, order, id) end
+  if not rank then return end
+  local later = redis.call('ZRANGE', own.booked, max(rank, theirs), max(rank, theirs), 'WITHSCORES')
+  if not later[1] then return end
+  redis.call('ZREM', own.booked, later[1])
+  redis.call('ZREM', all.booked, later[1])
+  replan(count(all.booked, '-inf', '(' .. later[2]))
+end
+
+local function reschedule() replan(not changed() and rest() or 0) end
+
+local operations = {
+  acquire = acquire, peek = acquire, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
+}
+local function send(s, instant)
+  redis.call('ZADD', s.sent, text(instant), member)
+  live(s.sent)
+end
+
+trim()
+local done, fault = pcall(function()
+  if not denied then sent = admission end
+  if denied or op == 'acquire' or op == 'peek' or op == 'cancel' then
+    for _, s in ipairs(scopes) do redis.call('ZREM', s.sent, member) end
+  end
+  operations[op]()
+  for _, s in ipairs(sent and scopes or {}) do send(s, sent) end
+end)
+if not done then -- on a key of another type, say: what was let through stays so
+  for _, s in ipairs(not denied and admission and scopes or {}) do pcall(send, s, admission) end
+  error(fault, 0)
 end
 if not any(all.booked) then redis.call('DEL', limits) end
 
--- Whether somebody waits so near that a claim would be in vain or in the way.
-local near = any(own.booked)
-if general and not near then
-  local longest = 0
-  for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
-  near = count(all.booked, '-inf', text(now + longest + all.margin)) > 0
+local reply = {status, now, instant, which, rule, held, near() and 1 or 0, redis.call('HEXISTS', limits, 'rest'), 0}
+for i = ARGV[17] == '1' and #scopes or 0, 1, -1 do -- the general limits first
+  for k = 2, #scopes[i].rules do reply[#reply + 1] = count(scopes[i].sent, '(' .. text(now - scopes[i].rules[k].period), '+inf') end
 end
-local reply = {status, now, instant, which, rule, held, near and 1 or 0, redis.call('HEXISTS', limits, 'rest')}
+reply[9] = #reply - 9
 for _, field in ipairs(moved) do reply[#reply + 1] = field end
 return reply

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -117,11 +117,6 @@ func (c *claim) build() {
 			nth := rank(r.n)
 			c.add("zrange", set, nth, nth, "withscores")
 		}
-		if c.report {
-			for _, r := range c.views[i].rules[1:] {
-				c.add("zcount", set, "("+strconv.FormatInt(c.stamp-r.period, 10), "+inf")
-			}
-		}
 	}
 	score := strconv.FormatInt(c.stamp, 10)
 	for i := range c.views {
@@ -132,16 +127,18 @@ func (c *claim) build() {
 			c.add("pexpire", set, strconv.FormatInt((c.life+999)/1000, 10))
 		}
 	}
+	for i := range c.views {
+		for _, r := range c.views[i].rules[1:] {
+			if c.report {
+				c.add("zcount", c.set(i), "("+strconv.FormatInt(c.stamp-r.period, 10), "+inf")
+			}
+		}
+	}
 	c.add("exec")
 }
 
-// set answers the key of the i-th scope's admissions.
-func (c *claim) set(i int) string {
-	if c.scopes[i].Name == General {
-		return c.keys.sent
-	}
-	return c.keys.catSent
-}
+// set is the key of the i-th scope's admissions.
+func (c *claim) set(i int) string { return c.keys.timeline(c.scopes[i].Name) }
 
 var ranks = func() (ranks [129]string) {
 	for n := range ranks {
@@ -163,7 +160,7 @@ type claimed struct {
 	waiting bool  // somebody waits
 	entered bool  // the claim is in every set, and was in none before
 	empty   bool  // a set had no entry before
-	counts  []int // admissions in each rate's window, when reported
+	counts  []int // admissions in each rate's window, the claim's own among them, when reported
 }
 
 // errNotHere means that the transaction was not executed: the slot has moved
@@ -201,11 +198,6 @@ func (c *claim) parse() (claimed, error) {
 			v.nth[j] = p.score()
 		}
 		got.empty = got.empty || v.nth[0] == none
-		if c.report {
-			for range v.rules[1:] {
-				got.counts = append(got.counts, int(p.integer()))
-			}
-		}
 	}
 	got.entered = true
 	for range c.views {
@@ -213,6 +205,13 @@ func (c *claim) parse() (claimed, error) {
 		if c.housekeep {
 			p.integer()
 			p.integer()
+		}
+	}
+	for i := range c.views {
+		for range c.views[i].rules[1:] {
+			if c.report {
+				got.counts = append(got.counts, int(p.integer()))
+			}
 		}
 	}
 	return got, p.err
@@ -227,48 +226,44 @@ type resp struct {
 
 func (p *resp) fail() error {
 	if p.err == nil {
-		p.err = errors.New("throttle: Redis gave a reply of another shape than asked for")
+		p.err = errReply
 	}
 	return p.err
 }
 
-// line takes the next line, without its end.
+// line takes the next line, without its end. An error in the place of a reply is a fault.
 func (p *resp) line() []byte {
-	for i := 0; i+1 < len(p.buf); i++ {
-		if p.buf[i] == '\r' && p.buf[i+1] == '\n' {
-			line := p.buf[:i]
-			p.buf = p.buf[i+2:]
-			return line
-		}
+	line, rest, found := bytes.Cut(p.buf, crlf)
+	switch {
+	case p.err != nil:
+		return nil
+	case !found || len(line) == 0:
+		p.fail()
+		return nil
+	case line[0] == '-':
+		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
+		return nil
 	}
-	p.fail()
-	return nil
+	p.buf = rest
+	return line
 }
+
+var crlf = []byte("\r\n")
 
 // status takes +OK or +QUEUED.
 func (p *resp) status() error {
-	line := p.line()
-	switch {
-	case len(line) > 0 && line[0] == '+':
-		return nil
-	case len(line) > 0 && line[0] == '-':
-		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
-	default:
+	if line := p.line(); line != nil && line[0] != '+' {
 		p.fail()
 	}
 	return p.err
 }
 
-// array takes the head of an array, and answers its length.
+// array takes the head of an array, and returns its length.
 func (p *resp) array() int {
-	line := p.line()
-	if len(line) > 1 && line[0] == '*' {
+	if line := p.line(); line != nil && line[0] == '*' {
 		if n, err := strconv.Atoi(string(line[1:])); err == nil {
 			return n
 		}
-	}
-	if len(line) > 0 && line[0] == '-' {
-		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
 	}
 	p.fail()
 	return -1
@@ -277,17 +272,8 @@ func (p *resp) array() int {
 // text takes a scalar.
 func (p *resp) text() []byte {
 	line := p.line()
-	if len(line) == 0 {
-		p.fail()
-		return nil
-	}
-	switch line[0] {
-	case '$':
-	case '-':
-		p.err = fmt.Errorf("%w: %s", errNotHere, line[1:])
-		return nil
-	default:
-		return line[1:]
+	if line == nil || line[0] != '$' {
+		return line[min(1, len(line)):]
 	}
 	n, err := strconv.Atoi(string(line[1:]))
 	if err != nil || n < 0 || n > len(p.buf)-2 {
@@ -299,12 +285,7 @@ func (p *resp) text() []byte {
 	return text
 }
 
-func (p *resp) integer() int64 {
-	if p.err != nil {
-		return 0
-	}
-	return p.number(p.text())
-}
+func (p *resp) integer() int64 { return p.number(p.text()) }
 
 // number reads digits, or a double as Redis prints a score.
 func (p *resp) number(text []byte) int64 {
@@ -322,9 +303,6 @@ func (p *resp) number(text []byte) int64 {
 // score takes a ZRANGE … WITHSCORES of at most one entry: a flat pair in RESP2,
 // a pair inside an array in RESP3.
 func (p *resp) score() entry {
-	if p.err != nil {
-		return none
-	}
 	switch p.array() {
 	case 0:
 		return none
@@ -365,25 +343,21 @@ func (g *glance) longest() int64 {
 	return longest + mostMargin
 }
 
-// decide answers the first instant, from that one on, at which every rule of
-// every scope allows an admission, and the scope and rule that set it. It is
-// that instant itself when the request is allowed.
+// decide returns the first instant, from that one on, at which every rule of
+// every scope allows an admission: that instant itself when the request is allowed.
 //
 // A rule of n in a period allows an instant that lies at least the period after
 // the n-th newest admission; an entry exactly one period old has expired.
-func decide(views []glance, from int64) (at int64, scope, rule int) {
+func decide(views []glance, from int64) (at int64) {
 	at = from
-	for i, v := range views {
+	for _, v := range views {
 		for j, r := range v.rules {
-			if r.period == 0 || v.nth[j] == none {
-				continue
-			}
-			if free := v.nth[j] + r.period; free > at {
-				at, scope, rule = free, i, j
+			if r.period > 0 && v.nth[j] != none {
+				at = max(at, v.nth[j]+r.period)
 			}
 		}
 	}
-	return at, scope, rule
+	return at
 }
 
 // A claim's stamp is made before the server's clock is known. It counts when it
@@ -399,36 +373,28 @@ func stampHolds(stamp, now int64) bool {
 	return stamp >= now-stampEarly && stamp <= now+stampLate
 }
 
-// A turn is taken by one at a time. Those who find it taken learn when it is
-// given back. The zero value is free.
-type turn struct {
-	mu    sync.Mutex
-	taken bool
-	over  chan struct{} // made by the first who waits
+// A turn is taken by one at a time. It has room for one.
+type turn chan struct{}
+
+// take reports whether the turn is the caller's now, who has to give it back.
+func (t turn) take() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
-// take answers nil when the turn is the caller's now, who has to give it back.
-// Otherwise what it answers is closed when the turn is over.
-func (t *turn) take() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.taken {
-		t.taken = true
+func (t turn) give() { <-t }
+
+// over waits until whoever has the turn gives it back.
+func (t turn) over(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		<-t
 		return nil
-	}
-	if t.over == nil {
-		t.over = make(chan struct{})
-	}
-	return t.over
-}
-
-// give ends the turn.
-func (t *turn) give() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.taken = false
-	if t.over != nil {
-		close(t.over)
-		t.over = nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

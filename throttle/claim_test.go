@@ -56,7 +56,7 @@ func TestClaimReads(t *testing.T) {
 			[]string{theTime, ":1\r\n", ":0\r\n", pair, pair, pair, nobody, ":1\r\n", ":0\r\n"},
 			claimed{now: now, waiting: true}, [][]entry{{at, at}, {at, none}}},
 		{"a report, and housekeeping", claimOf(2, true, true),
-			[]string{theTime, ":0\r\n", ":0\r\n", pair, nobody, ":2\r\n", nobody, nobody, ":0\r\n", ":1\r\n", ":7\r\n", ":1\r\n", ":1\r\n", ":0\r\n", ":1\r\n"},
+			[]string{theTime, ":0\r\n", ":0\r\n", pair, nobody, nobody, nobody, ":1\r\n", ":7\r\n", ":1\r\n", ":1\r\n", ":0\r\n", ":1\r\n", ":2\r\n", ":0\r\n"},
 			claimed{now: now, entered: true, empty: true, counts: []int{2, 0}}, [][]entry{{at, none}, {none, none}}},
 		{"a score in the notation of large doubles", claimOf(1, false, false),
 			[]string{theTime, ":0\r\n", ":0\r\n", "*2\r\n$1\r\nn\r\n$8\r\n1.70e+15\r\n", nobody, ":1\r\n"},

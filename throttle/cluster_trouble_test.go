@@ -141,12 +141,14 @@ func TestAFailoverEndsAnOutage(t *testing.T) {
 	if err := ask("meanwhile"); !errors.Is(err, throttle.ErrUnavailable) {
 		t.Fatalf("meanwhile: %v", err)
 	}
-	for deadline := time.Now().Add(time.Minute); ask("after") != nil; {
+	for deadline := time.Now().Add(time.Minute); ask("after") != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody takes the place of the master")
 		}
 	}
-	if stats := o.Stats(); stats.Node != nodes[0].Addr() {
+	// The call that looks whether the dead one is back may be the one that finds
+	// the replica, as go-redis follows it there: the outage is over with it.
+	if stats := o.Stats(); !stats.Since.IsZero() && stats.Node != nodes[0].Addr() {
 		t.Errorf("just after: %+v", stats)
 	}
 	later.Store(int64(time.Minute))

@@ -26,6 +26,14 @@ type keys struct {
 	category                     string // escaped
 }
 
+// timeline is the key of the scope's admissions.
+func (k *keys) timeline(scope string) string {
+	if scope == General {
+		return k.sent
+	}
+	return k.catSent
+}
+
 func userKeys(prefix string, r *Request) keys {
 	tag := Escape(r.User)
 	if r.App != "" {

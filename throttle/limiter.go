@@ -53,8 +53,9 @@ type Limiter interface {
 	Cancel(context.Context, Request) ([]Booking, error)
 	// Inherit gives the notification the slot of another one of the same user and
 	// scopes, which no longer holds it. The next Acquire comes for it. When the
-	// other holds none, nothing changes.
-	Inherit(ctx context.Context, r Request, from string) error
+	// other holds none, nothing changes. Of two slots the later one goes, and those
+	// behind it move up: it returns the bookings that now have an earlier slot.
+	Inherit(ctx context.Context, r Request, from string) ([]Booking, error)
 	// Reschedule gives those of the user who wait, of all categories, the earliest
 	// slots that the request's policies allow, and of other categories those that
 	// they wait by; ID is not used. Whom nothing limits any more waits no longer, of
@@ -153,27 +154,38 @@ func (r *Request) validateHeir(from string) error {
 	return r.validateID()
 }
 
-// general and category answer the scope of that kind, or nil.
-func (r *Request) general() *Scope {
-	if len(r.Scopes) > 0 && r.Scopes[0].Name == General {
-		return &r.Scopes[0]
+// policies returns the general limits and the category's, nil for none.
+func (r *Request) policies() (general, own *Policy) {
+	for i := range r.Scopes {
+		if s := &r.Scopes[i]; s.Name == General {
+			general = &s.Policy
+		} else {
+			own = &s.Policy
+		}
 	}
-	return nil
-}
-
-func (r *Request) category() *Scope {
-	if n := len(r.Scopes); n > 0 && r.Scopes[n-1].Name != General {
-		return &r.Scopes[n-1]
-	}
-	return nil
+	return general, own
 }
 
 // class is the category whose order the notification keeps.
 func (r *Request) class() string {
-	if c := r.category(); c != nil {
-		return c.Name
+	for _, s := range r.Scopes {
+		if s.Name != General {
+			return s.Name
+		}
 	}
 	return r.Category
+}
+
+// remaining is what the request's rates still admit, each with so many admissions in
+// the window that ends now.
+func (r *Request) remaining(counts []int) []Remaining {
+	left := make([]Remaining, 0, len(counts))
+	for _, s := range r.Scopes {
+		for _, rate := range s.Policy.Rates {
+			left = append(left, Remaining{s.Name, rate, max(0, rate.Count-counts[len(left)])})
+		}
+	}
+	return left
 }
 
 // accepted is Accepted in µs, 0 for none.

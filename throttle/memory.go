@@ -81,11 +81,11 @@ func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 }
 
 // Inherit implements Limiter.
-func (m *Memory) Inherit(ctx context.Context, r Request, from string) error {
+func (m *Memory) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
 	if err := r.validateHeir(from); err != nil {
-		return err
+		return nil, err
 	}
-	return m.visit(ctx, &r, func(v *visit) { v.inherit(from) })
+	return m.move(ctx, &r, func(v *visit) { v.inherit(from) })
 }
 
 // Reschedule implements Limiter.
@@ -122,7 +122,7 @@ func (m *Memory) Timeline(ctx context.Context, r Request) (t Timeline, err error
 		var all []waiting
 		for name, c := range v.classes {
 			for k, s := range c.slots {
-				all = append(all, newWaiting(&r, c.queue[k].id, s, name == r.class()))
+				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(s)}, name == r.class()})
 			}
 		}
 		t = newTimeline(&r, micros(v.now), admissions, all)
@@ -209,18 +209,14 @@ func (v *visit) decision(w verdict) Decision {
 	}
 	if v.r.Report {
 		v.end()
+		var counts []int
 		for _, s := range v.r.Scopes {
 			for _, rate := range s.Policy.Rates {
-				used := 0
-				for _, a := range v.sent[s.Name] {
-					if a.at > v.now-rate.Period.Microseconds() {
-						used++
-					}
-				}
-				d.Remaining = append(d.Remaining, Remaining{s.Name, rate, max(0, rate.Count-used)})
+				all := v.view(s.Name, s.Policy, true)
+				counts = append(counts, len(all.marks)-all.upTo(v.now-rate.Period.Microseconds()))
 			}
 		}
-		v.own = none
+		d.Remaining, v.own = v.r.remaining(counts), none
 	}
 	return d
 }

@@ -39,6 +39,10 @@ type waiter struct {
 	order int64 // the instant of acceptance
 }
 
+func (w waiter) compare(o waiter) int {
+	return cmp.Or(cmp.Compare(w.order, o.order), cmp.Compare(w.id, o.id))
+}
+
 func newModel() *model {
 	return &model{sent: map[string][]admitted{}, classes: map[string]*class{}, changed: -flapping, beyond: map[string]int64{}}
 }
@@ -199,9 +203,7 @@ func (v *visit) order() int64 {
 
 // rank is how many of the queue were accepted before it.
 func (c *class) rank(w waiter) int {
-	n, _ := slices.BinarySearchFunc(c.queue, w, func(a, b waiter) int {
-		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.id, b.id))
-	})
+	n, _ := slices.BinarySearchFunc(c.queue, w, waiter.compare)
 	return n
 }
 
@@ -323,7 +325,7 @@ func (v *visit) reschedule() {
 }
 
 // inherit gives the heir the other's place in the queue, unless its own is
-// earlier: then the slot goes.
+// earlier. Of two slots the later one goes.
 func (v *visit) inherit(from string) {
 	c := v.class
 	theirs, own := slices.IndexFunc(c.queue, func(w waiter) bool { return w.id == from }), v.find()
@@ -333,22 +335,23 @@ func (v *visit) inherit(from string) {
 		c.queue[theirs].id = v.r.ID
 	default:
 		c.queue[min(theirs, own)].id = v.r.ID
-		c.slots = slices.Delete(c.slots, max(theirs, own), max(theirs, own)+1)
-		c.queue = slices.Delete(c.queue, max(theirs, own), max(theirs, own)+1)
+		from := c.slots[max(theirs, own)]
+		v.leave(max(theirs, own))
+		slices.SortFunc(c.queue, waiter.compare)
+		v.replan(rework{from: from})
 	}
-	if theirs >= 0 {
-		slices.SortFunc(c.queue, func(a, b waiter) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.id, b.id)) })
-	}
+	slices.SortFunc(c.queue, waiter.compare)
 }
 
 // book adds a slot to the class, and the notification to its queue.
 func (v *visit) book(at, order int64) {
 	c := v.class
+	general, own := v.r.policies()
 	if len(v.classes) == 0 {
-		v.general = v.all()
+		v.general = general
 	}
 	if len(c.slots) == 0 {
-		v.classes[v.r.class()], c.policy = c, v.special()
+		v.classes[v.r.class()], c.policy = c, own
 	}
 	i, _ := slices.BinarySearch(c.slots, at)
 	c.slots = slices.Insert(c.slots, i, at)
@@ -377,21 +380,6 @@ func (v *visit) end() {
 	}
 }
 
-// all and special are the request's general policy and its category's, nil for none.
-func (v *visit) all() *Policy {
-	if g := v.r.general(); g != nil {
-		return &g.Policy
-	}
-	return nil
-}
-
-func (v *visit) special() *Policy {
-	if c := v.r.category(); c != nil {
-		return &c.Policy
-	}
-	return nil
-}
-
 func (p *Policy) unlimited() bool { return p == nil || p.Unlimited() }
 
 func (p *Policy) same(q *Policy) bool {
@@ -403,20 +391,20 @@ func (p *Policy) same(q *Policy) bool {
 // request's. If so, the request's are theirs now, unless others were just now.
 func (v *visit) adopt(flaps bool) bool {
 	c := v.class
-	general := len(v.classes) > 0 && !v.general.same(v.all())
-	special := len(c.slots) > 0 && !c.policy.same(v.special())
-	if !general && !special || flaps && v.now >= v.changed && v.now-v.changed < flapping {
+	general, own := v.r.policies()
+	same := (len(v.classes) == 0 || v.general.same(general)) && (len(c.slots) == 0 || c.policy.same(own))
+	if same || flaps && v.now >= v.changed && v.now-v.changed < flapping {
 		return false
 	}
-	v.general, c.policy, v.changed = v.all(), v.special(), v.now
+	v.general, c.policy, v.changed = general, own, v.now
 	return true
 }
 
 // A rework says which slots a replan gives again.
 type rework struct {
 	from int64 // those from that instant on
-	// the slot of that rank in the class is not before the floor: its holder came for
-	// it, and those sent do not let it go sooner
+	// none of that instant is before the one of that rank in the class, which itself is
+	// not before the floor: its holder came for it, and those sent do not let it go sooner
 	class *class
 	rank  int
 	floor int64
@@ -429,11 +417,10 @@ func (v *visit) replan(p rework) {
 	type pending struct {
 		category string
 		waiter
-		at   int64
-		late bool
+		at int64
 	}
 	var todo []pending
-	names := slices.Sorted(maps.Keys(v.classes))
+	names, late := slices.Sorted(maps.Keys(v.classes)), p.class != nil
 	common := view{name: General}
 	if !v.general.unlimited() {
 		common = *v.view(General, *v.general, true)
@@ -441,9 +428,16 @@ func (v *visit) replan(p rework) {
 	views := map[*class][]*view{}
 	for _, name := range names {
 		c := v.classes[name]
-		first, _ := slices.BinarySearch(c.slots, p.from)
+		from := p.from
+		if late && c != p.class {
+			from++ // of one instant those of the first category come first
+		}
+		first, _ := slices.BinarySearch(c.slots, from)
+		if c == p.class {
+			first, late = p.rank, false
+		}
 		for k := first; k < len(c.slots); k++ {
-			todo = append(todo, pending{name, c.queue[k], c.slots[k], c == p.class && k == p.rank})
+			todo = append(todo, pending{name, c.queue[k], c.slots[k]})
 		}
 		c.slots, c.queue = c.slots[:first], c.queue[:first:first]
 		views[c] = []*view{&common}
@@ -455,7 +449,7 @@ func (v *visit) replan(p rework) {
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b pending) int { return cmp.Compare(a.at, b.at) })
-	for _, t := range todo {
+	for i, t := range todo {
 		c := v.classes[t.category]
 		under := views[c]
 		tell := func(at int64) {
@@ -469,7 +463,7 @@ func (v *visit) replan(p rework) {
 			continue
 		}
 		from := min(t.at, v.now+v.lead)
-		if t.late {
+		if i == 0 && p.class != nil {
 			from = p.floor
 		}
 		newest := v.now

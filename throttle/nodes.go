@@ -66,9 +66,12 @@ func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*nod
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	fresh := &node{clock: newClock(l.process.now)}
-	if err := fresh.clock.learn(ctx, client); err != nil {
+	sent := fresh.clock.elapsed()
+	t, err := client.Time(ctx).Result()
+	if err != nil {
 		return nil, err
 	}
+	fresh.clock.observe(sent, t.UnixMicro())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -107,7 +110,7 @@ func (l *Redis) end(n *node) {
 	}
 }
 
-// Node implements Located: it names the master of a Cluster that keeps the
+// Node names the master of a Cluster that keeps the
 // request's user, and is "" where there is one server.
 func (l *Redis) Node(ctx context.Context, r Request) string {
 	cluster, ok := l.client.(*redis.ClusterClient)
@@ -160,17 +163,6 @@ type process struct {
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
 func newClock(now func() time.Time) *clock { return &clock{process: process{now(), now}} }
-
-// learn asks the server for its time.
-func (c *clock) learn(ctx context.Context, client redis.Cmdable) error {
-	sent := c.elapsed()
-	t, err := client.Time(ctx).Result()
-	if err != nil {
-		return err
-	}
-	c.observe(sent, t.UnixMicro())
-	return nil
-}
 
 // predict answers the server's instant at which a command that is sent at that
 // elapsed time is executed, rather a little late than early.

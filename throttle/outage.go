@@ -41,8 +41,9 @@ type OutageOptions struct {
 // with Open an Acquire or a Peek is Granted with Decision.Unchecked. Cancel,
 // Reschedule and Timeline get the error in either mode.
 //
-// Where the limiter is Located, each node has outages of its own. One of a node
-// that nobody has asked for half a minute is over: another serves its users.
+// Where the limiter keeps users on several nodes and says on which (Redis.Node), each
+// has outages of its own. One of a node that nobody has asked for half a minute is
+// over: another serves its users.
 //
 // A call whose own context ends says nothing of the store, and gets its error.
 type Outage struct {
@@ -57,13 +58,6 @@ type Outage struct {
 	total OutageStats
 }
 
-// A Located limiter keeps users on several nodes, each of which has its own
-// troubles.
-type Located interface {
-	// Node names the node of the request's user; "" is one too.
-	Node(context.Context, Request) string
-}
-
 // OutageStats are counts since the start of the process.
 type OutageStats struct {
 	Outages   int64 // begun
@@ -71,7 +65,7 @@ type OutageStats struct {
 	Failed    int64 // answered with an error for want of the store
 	// Since is when the first of the outages that last began; zero for none. Cause
 	// is what its store last said, and wraps ErrUnavailable; Node is the one that
-	// said so where the limiter is Located.
+	// said so where there are several.
 	Since time.Time
 	Cause error
 	Node  string
@@ -90,7 +84,9 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 		o.Now = time.Now
 	}
 	outage := &Outage{limiter: l, mode: mode, log: o.Log, now: o.Now, last: map[string]*outageState{}}
-	if located, ok := l.(Located); ok {
+	if located, ok := l.(interface {
+		Node(context.Context, Request) string
+	}); ok {
 		outage.locate = located.Node
 	}
 	return outage
@@ -122,56 +118,44 @@ func (o *Outage) Peek(ctx context.Context, r Request) (Decision, error) {
 
 // Cancel implements Limiter.
 func (o *Outage) Cancel(ctx context.Context, r Request) ([]Booking, error) {
-	if err := r.validateID(); err != nil {
-		return nil, err
-	}
-	moved, _, err := withStore(ctx, o, Closed, r, o.limiter.Cancel)
+	moved, _, err := withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
 	return moved, err
 }
 
 // Inherit implements Limiter.
-func (o *Outage) Inherit(ctx context.Context, r Request, from string) error {
-	if err := r.validateHeir(from); err != nil {
-		return err
-	}
-	_, _, err := withStore(ctx, o, Closed, r, func(ctx context.Context, r Request) (struct{}, error) {
-		return struct{}{}, o.limiter.Inherit(ctx, r, from)
+func (o *Outage) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
+	moved, _, err := withStore(ctx, o, Closed, r, r.validateHeir(from), func(ctx context.Context, r Request) ([]Booking, error) {
+		return o.limiter.Inherit(ctx, r, from)
 	})
-	return err
+	return moved, err
 }
 
 // Reschedule implements Limiter.
 func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	if err := r.validate(); err != nil {
-		return nil, err
-	}
-	moved, _, err := withStore(ctx, o, Closed, r, o.limiter.Reschedule)
+	moved, _, err := withStore(ctx, o, Closed, r, r.validate(), o.limiter.Reschedule)
 	return moved, err
 }
 
 // Timeline implements Limiter.
 func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	if err := r.validate(); err != nil {
-		return Timeline{}, err
-	}
-	t, _, err := withStore(ctx, o, Closed, r, o.limiter.Timeline)
+	t, _, err := withStore(ctx, o, Closed, r, r.validate(), o.limiter.Timeline)
 	return t, err
 }
 
 func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, Request) (Decision, error)) (Decision, error) {
-	if err := r.validateID(); err != nil {
-		return Decision{}, err
-	}
-	d, away, err := withStore(ctx, o, o.mode, r, f)
+	d, away, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
 	if away && o.mode == Open {
 		return Decision{Status: Granted, At: o.now(), Unchecked: true}, nil
 	}
 	return d, err
 }
 
-// withStore makes the call unless an outage lasts and it is not its turn to try
-// the store. It answers whether the store is away, and counts by the mode.
-func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, f func(context.Context, Request) (T, error)) (answer T, away bool, err error) {
+// withStore makes the call unless it is invalid, or an outage lasts and it is not its
+// turn to try the store. It returns whether the store is away, and counts by the mode.
+func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, away bool, err error) {
+	if invalid != nil {
+		return answer, false, invalid
+	}
 	if len(r.Scopes) == 0 {
 		answer, err = f(ctx, r) // asks no store
 		return answer, false, err
@@ -191,7 +175,7 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	switch {
 	case err == nil:
 		o.answered(node)
-	case errors.Is(err, ErrUnavailable) && !ended(ctx):
+	case errors.Is(err, ErrUnavailable) && !outOfTime(ctx):
 		o.failed(node, mode, probe, err)
 		away = true
 	case probe:
@@ -200,13 +184,15 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	return answer, away, err
 }
 
-// ended reports whether the caller has no more time. Its deadline may show as
+// outOfTime reports whether the caller has no more time. Its deadline may show as
 // an error of the network before the context knows.
-func ended(ctx context.Context) bool {
+func outOfTime(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
+// enter returns the last error to a call that is not to try the store while an outage
+// lasts, and whether the call is the one that tries while the others do not.
 func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,11 +200,13 @@ func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	if s == nil {
 		return false, nil
 	}
-	probe, err = s.enter(o.now())
-	if err != nil {
+	s.asked = o.now()
+	if s.probing || s.asked.Before(s.next) {
 		o.count(s, mode)
+		return false, s.err
 	}
-	return probe, err
+	s.probing = true
+	return true, nil
 }
 
 // count counts a call that the store did not serve.
@@ -232,16 +220,21 @@ func (o *Outage) count(s *outageState, mode OnOutage) {
 	}
 }
 
+// failed takes in that the store did not serve a call. Calls that were under way
+// when the outage began do not lengthen the pause.
 func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
-	s := o.last[node]
+	now, s := o.now(), o.last[node]
 	began := s == nil
 	if began {
-		s = newOutage(o.now())
+		s = &outageState{since: now, asked: now, pause: firstPause, next: now.Add(firstPause)}
 		o.last[node] = s
 		o.total.Outages++
+	} else if probe {
+		s.probing, s.pause = false, min(2*s.pause, lastPause)
+		s.next = now.Add(s.pause)
 	}
-	s.fail(o.now(), probe, err)
+	s.err = err
 	o.count(s, mode)
 	o.mu.Unlock()
 	if began {
@@ -254,8 +247,13 @@ func (o *Outage) answered(node string) {
 	over := o.last[node]
 	delete(o.last, node)
 	o.mu.Unlock()
-	if over != nil {
-		o.log.Info("the limits' store is back", append(where(node), over.extent(o.now())...)...)
+	o.ended("the limits' store is back", node, over)
+}
+
+// ended logs the end of an outage and how large it was; nil is none.
+func (o *Outage) ended(how, node string, s *outageState) {
+	if s != nil {
+		o.log.Info(how, append(where(node), "lasted", o.now().Sub(s.since), "calls", s.calls, "unchecked", s.unchecked)...)
 	}
 }
 
@@ -277,7 +275,7 @@ func (o *Outage) forgetUnasked() {
 	}
 	o.mu.Unlock()
 	for node, s := range left {
-		o.log.Info("the limits' store is not asked any more", append(where(node), s.extent(now)...)...)
+		o.ended("the limits' store is not asked any more", node, s)
 	}
 }
 
@@ -313,37 +311,6 @@ type outageState struct {
 	probing bool
 
 	calls, unchecked int64 // that it met
-}
-
-func newOutage(now time.Time) *outageState {
-	return &outageState{since: now, asked: now, pause: firstPause, next: now.Add(firstPause)}
-}
-
-// enter answers the last error to a call that is not to try the store, and
-// whether the call is the one that tries while the others do not.
-func (s *outageState) enter(now time.Time) (probe bool, err error) {
-	s.asked = now
-	if s.probing || now.Before(s.next) {
-		return false, s.err
-	}
-	s.probing = true
-	return true, nil
-}
-
-// fail takes in that the store did not serve a call. Calls that were under way
-// when the outage began do not lengthen the pause.
-func (s *outageState) fail(now time.Time, probe bool, err error) {
-	if probe {
-		s.probing = false
-		s.pause = min(2*s.pause, lastPause)
-		s.next = now.Add(s.pause)
-	}
-	s.err = err
-}
-
-// extent is how large the outage was, for the log.
-func (s *outageState) extent(now time.Time) []any {
-	return []any{"lasted", now.Sub(s.since), "calls", s.calls, "unchecked", s.unchecked}
 }
 
 // StoreError is the error of a call that failed. Whatever a store answers is its

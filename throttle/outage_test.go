@@ -41,8 +41,8 @@ func (s *scriptedStore) Peek(ctx context.Context, r Request) (Decision, error) {
 func (s *scriptedStore) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return []Booking{{ID: "b"}}, s.call(ctx)
 }
-func (s *scriptedStore) Inherit(ctx context.Context, _ Request, _ string) error {
-	return s.call(ctx)
+func (s *scriptedStore) Inherit(ctx context.Context, _ Request, _ string) ([]Booking, error) {
+	return []Booking{{ID: "b"}}, s.call(ctx)
 }
 func (s *scriptedStore) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	return []Booking{{ID: "b"}}, s.call(ctx)

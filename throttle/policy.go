@@ -161,12 +161,24 @@ func (p Policy) Validate(horizon time.Duration) error {
 		}
 		seen[r.Period] = r
 	}
-	if len(faults) == 0 {
-		if what := p.invalid(); what != "" {
-			fault("%s", what)
-		}
+	if len(faults) > 0 {
+		return errors.Join(faults...)
 	}
-	return errors.Join(faults...)
+	// what is well formed, and no operator means
+	if p.MinGap > 0 && tooMany(1, p.MinGap) {
+		return fmt.Errorf("min_gap %s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
+	}
+	longest := time.Duration(0)
+	for _, r := range p.Rates {
+		if tooMany(r.Count, r.Period) {
+			return fmt.Errorf("rate %s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
+		}
+		longest = max(longest, r.Period)
+	}
+	if longest > 0 && p.MinGap > longest {
+		return fmt.Errorf("min_gap %s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", FormatPeriod(p.MinGap))
+	}
+	return nil
 }
 
 const (
@@ -224,24 +236,6 @@ func impliedBy(r Rate, by []Rate) bool {
 		}
 	}
 	return false
-}
-
-// invalid is what no operator means by limits that are well formed: "", or why.
-func (p Policy) invalid() string {
-	if p.MinGap > 0 && tooMany(1, p.MinGap) {
-		return fmt.Sprintf("min_gap %s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
-	}
-	longest := time.Duration(0)
-	for _, r := range p.Rates {
-		if tooMany(r.Count, r.Period) {
-			return fmt.Sprintf("rate %s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
-		}
-		longest = max(longest, r.Period)
-	}
-	if longest > 0 && p.MinGap > longest {
-		return fmt.Sprintf("min_gap %s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", FormatPeriod(p.MinGap))
-	}
-	return ""
 }
 
 // Warnings answers what is odd about a valid policy, each beginning with the

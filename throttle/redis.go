@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +38,7 @@ type Redis struct {
 	keep    int64 // µs
 	timeout time.Duration
 	process process
+	booking *redis.Script // tests have it give few slots again in one call
 
 	users *lru.Cache[userKey, *userState]
 	spare sync.Pool // *claim
@@ -67,13 +67,11 @@ type userState struct {
 	claiming turn
 }
 
-// waitsUntil notes that somebody waits until then at least.
+// waitsUntil notes that somebody waits until then at least. Of two notes at once one
+// may be lost, and a claim be made in vain.
 func (u *userState) waitsUntil(elapsed int64) {
-	for {
-		known := u.waits.Load()
-		if known >= elapsed || u.waits.CompareAndSwap(known, elapsed) {
-			return
-		}
+	if u.waits.Load() < elapsed {
+		u.waits.Store(elapsed)
 	}
 }
 
@@ -106,7 +104,7 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
-		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*redis.Client]*node{},
+		process: process{start: o.Now(), now: o.Now}, booking: bookingScript, users: users, nodes: map[*redis.Client]*node{},
 	}
 	l.spare.New = func() any { return newClaim() }
 	return l
@@ -149,15 +147,13 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	if l.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
-	if taken := user.claiming.take(); taken != nil {
+	if !user.claiming.take() {
 		// Beside a claim, a call of the script may deny it by coming first, or count
 		// it though it will be denied.
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
 		defer cancel()
-		select {
-		case <-taken:
-		case <-ctx.Done():
-			return Decision{}, StoreError(opAcquire, ctx.Err())
+		if err := user.claiming.over(ctx); err != nil {
+			return Decision{}, StoreError(opAcquire, err)
 		}
 		return l.wait(ctx, &r, user, denial{})
 	}
@@ -171,7 +167,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 // arrive is a first visit: claim, decide, and when that fails run the script.
 func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
 	c := l.newClaim(r, user)
-	defer l.recycle(c)
+	defer l.spare.Put(c)
 	got, err := l.run(ctx, c)
 	if errors.Is(err, errNotHere) {
 		return l.wait(ctx, r, user, denial{})
@@ -181,11 +177,11 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	}
 	c.clock.observe(c.sent, got.now)
 	stamp, housekept := c.stamp, c.housekeep
-	at, _, _ := decide(c.views, min(stamp, got.now))
-	granted := at <= min(stamp, got.now) && got.entered && !got.waiting && stampHolds(stamp, got.now)
+	from := min(stamp, got.now)
+	granted := decide(c.views, from) == from && got.entered && !got.waiting && stampHolds(stamp, got.now)
 	d := Decision{Status: Granted, At: time.UnixMicro(stamp)}
 	if r.Report {
-		d.Remaining = remaining(c, got.counts)
+		d.Remaining = r.remaining(got.counts)
 	}
 	if !granted {
 		claim := denial{stamp, !got.waiting}
@@ -211,15 +207,9 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 
 // wait runs the script.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
-	d, _, err := l.visit(ctx, opAcquire, r, user, claim)
-	if err != nil {
-		return d, err
-	}
+	d, _, err := l.visit(ctx, opAcquire, r, user, claim, "")
 	if d.Left > 0 {
 		user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
-	}
-	if r.Report {
-		d.Remaining, err = l.report(ctx, r, &user.keys, d.At.Add(-d.Left).UnixMicro())
 	}
 	return d, err
 }
@@ -232,11 +222,7 @@ func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 	if len(r.Scopes) == 0 {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
-	user := l.user(&r)
-	d, _, err := l.visit(ctx, opPeek, &r, user, denial{})
-	if err == nil && r.Report {
-		d.Remaining, err = l.report(ctx, &r, &user.keys, d.At.Add(-d.Left).UnixMicro())
-	}
+	d, _, err := l.visit(ctx, opPeek, &r, l.user(&r), denial{}, "")
 	return d, err
 }
 
@@ -246,9 +232,17 @@ func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 		return nil, err
 	}
 	if r.Used {
-		return l.move(ctx, opLeave, r)
+		return l.move(ctx, opLeave, r, "")
 	}
-	return l.move(ctx, opCancel, r)
+	return l.move(ctx, opCancel, r, "")
+}
+
+// Inherit implements Limiter.
+func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
+	if err := r.validateHeir(from); err != nil {
+		return nil, err
+	}
+	return l.move(ctx, opInherit, r, from)
 }
 
 // Reschedule implements Limiter.
@@ -257,10 +251,10 @@ func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	return l.move(ctx, opReschedule, r)
+	return l.move(ctx, opReschedule, r, "")
 }
 
-func (l *Redis) move(ctx context.Context, op string, r Request) (moved []Booking, err error) {
+func (l *Redis) move(ctx context.Context, op string, r Request, other string) (moved []Booking, err error) {
 	if len(r.Scopes) == 0 {
 		return nil, nil
 	}
@@ -269,7 +263,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request) (moved []Booking
 	user := l.user(&r)
 	for more := true; more; more = more && op == opReschedule {
 		var d Decision
-		d, more, err = l.visit(ctx, op, &r, user, denial{})
+		d, more, err = l.visit(ctx, op, &r, user, denial{}, other)
 		moved = append(moved, d.Moved...)
 		for _, b := range d.Moved {
 			// they come soon, and a claim would be in their way
@@ -289,7 +283,7 @@ func (l *Redis) user(r *Request) *userState {
 	if u, ok := l.users.Get(key); ok {
 		return u
 	}
-	u := &userState{keys: userKeys(l.prefix, r)}
+	u := &userState{keys: userKeys(l.prefix, r), claiming: make(turn, 1)}
 	l.users.Add(key, u)
 	return u
 }
@@ -315,8 +309,6 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	}
 	return c
 }
-
-func (l *Redis) recycle(c *claim) { l.spare.Put(c) }
 
 // run sends the claim through the pipeline of its node, and reads the reply.
 func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
@@ -349,58 +341,11 @@ func (l *Redis) expire(ctx context.Context, r *Request, user *userState) error {
 	life := time.Duration(l.life()) * time.Microsecond
 	pipe := l.client.Pipeline()
 	for _, s := range r.Scopes {
-		set := user.keys.sent
-		if s.Name != General {
-			set = user.keys.catSent
-		}
-		pipe.PExpire(ctx, set, life)
+		pipe.PExpire(ctx, user.keys.timeline(s.Name), life)
 	}
 	l.trips.Add(1)
 	_, err := pipe.Exec(ctx)
 	return err
-}
-
-// report counts what each rate still admits at the instant.
-func (l *Redis) report(ctx context.Context, r *Request, k *keys, now int64) ([]Remaining, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	pipe := l.client.Pipeline()
-	var counts []*redis.IntCmd
-	var left []Remaining
-	for _, s := range r.Scopes {
-		set := k.sent
-		if s.Name != General {
-			set = k.catSent
-		}
-		for _, rate := range s.Policy.Rates {
-			from := "(" + strconv.FormatInt(now-rate.Period.Microseconds(), 10)
-			counts = append(counts, pipe.ZCount(ctx, set, from, "+inf"))
-			left = append(left, Remaining{Scope: s.Name, Rate: rate})
-		}
-	}
-	if len(counts) == 0 {
-		return nil, nil
-	}
-	l.trips.Add(1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, StoreError("report", err)
-	}
-	for i, n := range counts {
-		left[i].Count = max(0, left[i].Rate.Count-int(n.Val()))
-	}
-	return left, nil
-}
-
-// remaining makes a report of the counts that a granted claim has read before
-// it entered.
-func remaining(c *claim, counts []int) []Remaining {
-	left := make([]Remaining, 0, len(counts))
-	for _, s := range c.scopes {
-		for _, rate := range s.Policy.Rates {
-			left = append(left, Remaining{s.Name, rate, max(0, rate.Count-counts[len(left)]-1)})
-		}
-	}
-	return left
 }
 
 // now predicts Redis's clock.

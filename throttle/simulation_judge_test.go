@@ -203,6 +203,7 @@ type figures struct {
 	granted, ahead, refused           int
 	lost, ghosts, crashes             int
 	twins, cancels, changes, jolts    int
+	rests                             int // round trips behind which slots were still to be given again
 }
 
 func (f *figures) add(g figures) {
@@ -221,9 +222,10 @@ func (f *figures) add(g figures) {
 	f.cancels += g.cancels
 	f.changes += g.changes
 	f.jolts += g.jolts
+	f.rests += g.rests
 }
 
 func (f figures) String() string {
 	return fmt.Sprintf("%d runs: %d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
+		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts, rests int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts, f.rests})
 }

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var (
-	simulatedSeed = flag.Uint64("seed", 0, "simulate only the run of this seed")
+	simulatedSeed = flag.Uint64("seed", 0, "simulate the run of this seed alone, or with -runs so many from it on")
 	simulatedRuns = flag.Int("runs", 0, "number of simulated runs; 0 means about ten seconds of them")
 )
 
@@ -20,7 +22,7 @@ var (
 // the reply. What was granted is judged from a log of the simulation's own.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	total := simulateAll(t, 240, 8*time.Second, false)
+	total := simulateAll(t, 240, 8*time.Second, false, bookingScript)
 	if total.runs < 100 {
 		return // too few to show everything
 	}
@@ -34,14 +36,24 @@ func TestSimulation(t *testing.T) {
 // forth, by seconds. By that clock the limits hold all the same.
 func TestSimulationOfAServerWhoseClockSteps(t *testing.T) {
 	t.Parallel()
-	if total := simulateAll(t, 60, 3*time.Second, true); total.jolts == 0 || total.granted == 0 {
+	if total := simulateAll(t, 60, 3*time.Second, true, bookingScript); total.jolts == 0 || total.granted == 0 {
 		t.Error("the clock did not step")
 	}
 }
 
-// simulateAll runs that many histories, or as many as fit into the time, or the
-// one that -seed names.
-func simulateAll(t *testing.T, runs int, budget time.Duration, jolts bool) (total figures) {
+// TestSimulationOfSmallPages has each call give three slots again at most, and search
+// for none for long, so that most of what moves the short lines of a simulation is left
+// to later calls.
+func TestSimulationOfSmallPages(t *testing.T) {
+	t.Parallel()
+	if total := simulateAll(t, 120, 4*time.Second, false, smallBounds); total.rests == 0 || total.granted == 0 {
+		t.Error("nothing was left to later calls")
+	}
+}
+
+// simulateAll runs that many histories, or as many as fit into the time, or those
+// that -seed and -runs name.
+func simulateAll(t *testing.T, runs int, budget time.Duration, jolts bool, script *redis.Script) (total figures) {
 	t.Helper()
 	if *simulatedRuns > 0 {
 		runs, budget = *simulatedRuns, 24*time.Hour
@@ -50,11 +62,11 @@ func simulateAll(t *testing.T, runs int, budget time.Duration, jolts bool) (tota
 	}
 	first := uint64(1)
 	if *simulatedSeed > 0 {
-		first, runs = *simulatedSeed, 1
+		first, runs, budget = *simulatedSeed, max(1, *simulatedRuns), 24*time.Hour
 	}
 	failed := 0
 	for begun, i := time.Now(), 0; i < runs && time.Since(begun) < budget; i++ {
-		w := simulate(t, first+uint64(i), jolts, *simulatedSeed > 0)
+		w := simulate(t, first+uint64(i), jolts, script, *simulatedSeed > 0 && runs == 1)
 		total.add(w.figures)
 		if len(w.faults) > 0 {
 			t.Error(w.report(t.Name()))
@@ -68,10 +80,10 @@ func simulateAll(t *testing.T, runs int, budget time.Duration, jolts bool) (tota
 }
 
 // simulate runs the history of one seed.
-func simulate(t *testing.T, seed uint64, jolts, trace bool) *world {
+func simulate(t *testing.T, seed uint64, jolts bool, script *redis.Script, trace bool) *world {
 	var w *world
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(seed, jolts)
+		w = newWorld(seed, jolts, script)
 		if trace {
 			w.trace = t.Logf
 		}

@@ -9,22 +9,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A waiting is a booking, and the request's scopes that it counts in.
+// A waiting is a booking, and whether it is of the request's category.
 type waiting struct {
 	Booking
-	general, category bool
-}
-
-// newWaiting is the booking of one that waits, of the request's category or not.
-func newWaiting(r *Request, id string, at int64, own bool) waiting {
-	return waiting{Booking{ID: id, Slot: time.UnixMicro(at)}, r.general() != nil, own && r.category() != nil}
+	own bool
 }
 
 // newTimeline is what the request's scopes have: the nearest of those that wait in
 // any of them, with the scope and the rule that let them be no earlier.
 func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, all []waiting) Timeline {
 	t := Timeline{Now: now, Admissions: map[string][]Admission{}, marks: map[string]*view{}}
-	all = slices.DeleteFunc(all, func(w waiting) bool { return !w.general && !w.category })
+	general, own := r.policies()
+	all = slices.DeleteFunc(all, func(w waiting) bool { return general == nil && (own == nil || !w.own) })
 	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.ID, b.ID)) })
 	all = all[:min(len(all), TimelineEntries)]
 	for _, s := range r.Scopes {
@@ -33,7 +29,7 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 			v.marks = append(v.marks, mark{at: a.At.UnixMicro()})
 		}
 		for _, w := range all {
-			if w.general && s.Name == General || w.category && s.Name != General {
+			if w.own || s.Name == General {
 				v.marks = append(v.marks, mark{at: w.Slot.UnixMicro(), waits: true})
 			}
 		}
@@ -42,10 +38,10 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 	}
 	for _, w := range all {
 		var under []*view
-		if w.category {
-			under = append(under, t.marks[r.category().Name])
+		if w.own && own != nil {
+			under = append(under, t.marks[r.class()])
 		}
-		if w.general {
+		if general != nil {
 			under = append(under, t.marks[General])
 		}
 		w.Scope = under[len(under)-1].name
@@ -106,14 +102,10 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	clock := pipe.Time(ctx)
 	sent := map[string]*redis.ZSliceCmd{}
 	for _, s := range r.Scopes {
-		set := k.sent
-		if s.Name != General {
-			set = k.catSent
-		}
-		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, set, 0, TimelineEntries-1)
+		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, k.timeline(s.Name), 0, TimelineEntries-1)
 	}
 	category := k.category
-	if r.general() != nil {
+	if general, _ := r.policies(); general != nil {
 		category = ""
 	}
 	l.trips.Add(2)
@@ -142,7 +134,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 			if err != nil {
 				return Timeline{}, err
 			}
-			all = append(all, newWaiting(&r, id, at, fields[0] == k.category))
+			all = append(all, waiting{Booking{ID: id, Slot: micros(at)}, fields[0] == k.category})
 		}
 	}
 	return newTimeline(&r, clock.Val(), admissions, all), nil

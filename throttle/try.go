@@ -67,7 +67,7 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	defer l.client.Del(ctx, k.sent, k.booked, k.limits, k.beyond, k.catSent, k.catBooked, k.queue) // what a refusal leaves expires too
 	c := l.newClaim(&r, l.user(&r))
 	_, err := l.run(ctx, c) // which a visit of another kind would stand in for
-	l.recycle(c)
+	l.spare.Put(c)
 	if err != nil {
 		return fmt.Errorf("%w: a claim: %w", ErrUnavailable, err)
 	}
@@ -78,7 +78,7 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	}
 	r.ID = "fourth"
 	_, err1 := l.Timeline(ctx, r)
-	err2 := l.Inherit(ctx, r, "second")
+	_, err2 := l.Inherit(ctx, r, "second")
 	_, err3 := l.Reschedule(ctx, r)
 	return errors.Join(err1, err2, err3, cancel("first"), cancel("fourth"))
 }

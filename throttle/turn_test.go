@@ -15,29 +15,33 @@ import (
 func TestATurnIsOneAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var turn turn
-		if turn.take() != nil {
+		turn := make(turn, 1)
+		if !turn.take() {
 			t.Fatal("a free turn is taken")
 		}
 		const waiters = 3
 		woken := make(chan bool, waiters)
 		for range waiters {
-			over := turn.take()
-			if over == nil {
+			if turn.take() {
 				t.Fatal("the turn is taken twice")
 			}
-			go func() { <-over; woken <- true }()
+			go func() { woken <- turn.over(t.Context()) == nil }()
 		}
 		synctest.Wait()
 		if len(woken) > 0 {
 			t.Error("woken before the turn is over")
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if err := turn.over(ended); err == nil {
+			t.Error("the turn is over for who has no more time")
 		}
 		turn.give()
 		synctest.Wait()
 		if len(woken) != waiters {
 			t.Errorf("%d woken", len(woken))
 		}
-		if turn.take() != nil {
+		if !turn.take() {
 			t.Error("the turn is not free again")
 		}
 		turn.give()

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -63,9 +62,9 @@ func (l *Redis) waitingOn(ctx context.Context, master redis.UniversalClient, pat
 		}
 		took := time.Since(began)
 		for _, key := range keys {
-			app, user, err := l.owner(key, suffix)
-			if err != nil {
-				continue // not one of ours
+			app, user, ours := l.owner(key, suffix)
+			if !ours {
+				continue
 			}
 			if err := f(app, user); err != nil {
 				return err
@@ -94,29 +93,16 @@ func (l *Redis) scan(ctx context.Context, master redis.UniversalClient, cursor u
 	return keys, next, nil
 }
 
-var errForeignKey = errors.New("throttle: the key is not one of a user")
-
-// owner answers whose key it is.
-func (l *Redis) owner(key, suffix string) (app, user string, err error) {
+// owner returns whose key it is, and whether it is one of ours.
+func (l *Redis) owner(key, suffix string) (app, user string, ours bool) {
 	tag, found := strings.CutSuffix(strings.TrimPrefix(key, l.prefix+":{"), suffix)
-	if !found {
-		return "", "", errForeignKey
-	}
-	return readTag(tag)
-}
-
-// readTag reads the hash tag of a user's keys.
-func readTag(tag string) (app, user string, err error) {
-	a, u, found := strings.Cut(tag, "/")
-	if !found {
+	a, u, named := strings.Cut(tag, "/")
+	if !named {
 		a, u = "", tag
 	}
 	app, err1 := url.PathUnescape(a)
 	user, err2 := url.PathUnescape(u)
-	if err1 != nil || err2 != nil || u == "" || strings.Contains(u, "/") {
-		return "", "", errForeignKey
-	}
-	return app, user, nil
+	return app, user, found && err1 == nil && err2 == nil && u != "" && !strings.Contains(u, "/")
 }
 
 // globbed writes text for a pattern that matches it as it is.

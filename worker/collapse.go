@@ -51,9 +51,11 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	}
 	if request := h.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
 		// a place among those who wait: what it was admitted with is not inherited
-		if err := h.Limiter.Inherit(ctx, request, older); err != nil {
+		moved, err := h.Limiter.Inherit(ctx, request, older)
+		if err != nil {
 			return err
 		}
+		h.wake(moved)
 		return h.freed(ctx, taken)
 	}
 	return h.free(ctx, taken)

@@ -55,7 +55,7 @@ const (
 	batchCommands = 512
 	// batchPrepared bounds the groups of them that are prepared. What they say of the
 	// instant at which they are executed has to hold for the last one too.
-	batchPrepared = 8
+	batchPrepared = 16
 	// waiting bounds the groups that wait for a lane; more block their callers.
 	waiting = 4096
 )

@@ -87,7 +87,7 @@ func TestPreparedGroupsShareShortPipelines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := counter.longest.Load(); n > 8 {
+	if n := counter.longest.Load(); n > 16 {
 		t.Errorf("%d share a pipeline", n)
 	}
 }

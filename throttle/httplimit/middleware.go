@@ -14,7 +14,6 @@
 package httplimit
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -63,7 +62,8 @@ func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o 
 				next.ServeHTTP(w, r)
 				return
 			}
-			d, err := admit(r.Context(), l, &request)
+			request.ID, request.Horizon, request.Wait, request.Report = rand.Text(), 0, 0, true // now or never
+			d, err := l.Acquire(r.Context(), request)
 			switch {
 			case err != nil:
 				if o.Report != nil {
@@ -83,12 +83,6 @@ func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o 
 			}
 		})
 	}
-}
-
-// admit asks for one HTTP request, now or never.
-func admit(ctx context.Context, l throttle.Limiter, r *throttle.Request) (throttle.Decision, error) {
-	r.ID, r.Horizon, r.Wait, r.Report = rand.Text(), 0, 0, true
-	return l.Acquire(ctx, *r)
 }
 
 // advertise sets the draft's fields for a decision.

@@ -35,13 +35,10 @@ func newBase(general throttle.Policy, configured map[string]throttle.Policy, ove
 
 // firstEnd is the earlier of an end and the override's, 0 for none.
 func firstEnd(end int64, o *Override) int64 {
-	if o.Until.IsZero() {
-		return end
+	if until := o.Until.UnixMilli(); !o.Until.IsZero() && (end == 0 || until < end) {
+		return until
 	}
-	if end == 0 {
-		return o.Until.UnixMilli()
-	}
-	return min(end, o.Until.UnixMilli())
+	return end
 }
 
 // resolve returns the scopes of a notification, by its user's general policy and

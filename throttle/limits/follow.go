@@ -52,7 +52,7 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 	}
 	var all []Change
 	for {
-		changes, last, err := o.changesSince(ctx, l)
+		changes, last, err := o.changesSince(ctx, l, l.known)
 		if err == errTruncated {
 			differences, err := o.reload(ctx, l)
 			return append(all, differences...), err
@@ -72,11 +72,11 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 // errTruncated means that the log does not lead from what is known to now.
 var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 
-// changesSince returns the changes after the one that the limits know, and the entry up
-// to which that is.
-func (o *Overrides) changesSince(ctx context.Context, l *Policies) ([]Change, string, error) {
+// changesSince returns the changes after that entry of the log, and the entry up to which
+// that is. The limits learn Redis's clock.
+func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
 	asked := time.Now()
-	reply, err := o.run(ctx, "changes", l.known, changesPage).Slice()
+	reply, err := o.run(ctx, "changes", last, changesPage).Slice()
 	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}
@@ -95,7 +95,6 @@ func (o *Overrides) changesSince(ctx context.Context, l *Policies) ([]Change, st
 	}
 	entries, _ := reply[2].([]any)
 	changes := make([]Change, 0, len(entries))
-	last := l.known
 	for _, entry := range entries {
 		before, _, err := readEntryID(last)
 		if err != nil {
@@ -152,15 +151,11 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 			return nil, err
 		}
 		// what has changed while they were listed; each entry says the whole of it
-		before := l.known
-		l.known = from
-		changes, last, err := o.changesSince(ctx, l)
+		changes, last, err := o.changesSince(ctx, l, from)
 		if err == errTruncated {
-			l.known = before
 			continue
 		}
 		if err != nil {
-			l.known = before
 			return nil, err
 		}
 		for _, c := range changes {

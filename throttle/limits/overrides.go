@@ -127,11 +127,7 @@ func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	}
 	for len(all) > 0 {
 		batch := all[:min(importBatch, len(all))]
-		// the first one has the server know the script
-		if err := o.Set(ctx, batch[0]); err != nil {
-			return fmt.Errorf("%s: %w", batch[0].name(), err)
-		}
-		if err := o.setBatch(ctx, batch[1:]); err != nil {
+		if err := o.setBatch(ctx, batch); err != nil {
 			return err
 		}
 		all = all[len(batch):]
@@ -140,9 +136,6 @@ func (o *Overrides) Import(ctx context.Context, all []Override) error {
 }
 
 func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
-	if len(batch) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	pipe := o.client.Pipeline()
@@ -152,7 +145,12 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 		if err != nil {
 			return err
 		}
-		answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, append([]any{"set", LogKept}, args...)...)
+		args = append([]any{"set", LogKept}, args...)
+		if i == 0 { // after which the server knows the script
+			answers[i] = pipe.Eval(ctx, overridesSource, o.keys, args...)
+		} else {
+			answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, args...)
+		}
 	}
 	_, failed := pipeline.Exec(ctx, pipe)
 	for i, answer := range answers {

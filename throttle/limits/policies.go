@@ -21,7 +21,6 @@
 package limits
 
 import (
-	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -36,8 +35,7 @@ import (
 // concurrent use; what reads them takes no lock.
 type Policies struct {
 	base  atomic.Pointer[base]
-	users [userShards]atomic.Pointer[map[string]*userPolicy] // by user; the maps never change
-	seed  maphash.Seed
+	users sync.Map     // by user, the *userPolicy of each, which never changes
 	began time.Time    // of this process's clock, of which only the progress counts
 	clock atomic.Int64 // what Redis's clock said then, in µs
 
@@ -53,13 +51,9 @@ type Policies struct {
 	known     string // the last entry of the overrides' log that is in force; "" before the first
 }
 
-// userShards is among how many maps the users with overrides are spread. A
-// change copies one of them: 100 of 100,000 users.
-const userShards = 1024
-
 // New returns the configured policies, without overrides.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
-	l := &Policies{seed: maphash.MakeSeed(), began: time.Now(), categories: map[string]*Override{}}
+	l := &Policies{began: time.Now(), categories: map[string]*Override{}, named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
 	l.SetBase(general, categories)
 	return l
@@ -131,10 +125,10 @@ func (l *Policies) InForce(user, category string) (general, own EffectivePolicy)
 	if p == nil {
 		return general, own
 	}
-	if o := p.general; o != nil {
+	if o := p.overrides[""]; o != nil {
 		general = EffectivePolicy{o.Policy, FromUser, o.Until}
 	}
-	if o := p.categories[category]; o != nil {
+	if o := p.overrides[category]; o != nil && category != "" {
 		own = EffectivePolicy{o.Policy, FromUserCategory, o.Until}
 	}
 	return general, own
@@ -147,9 +141,10 @@ func (l *Policies) Categories(user string) []string {
 		names[name] = true
 	}
 	if p := l.user(user); p != nil {
-		for name := range p.categories {
+		for name := range p.overrides {
 			names[name] = true
 		}
+		delete(names, "") // the general limits
 	}
 	return slices.Sorted(maps.Keys(names))
 }

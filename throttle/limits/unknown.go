@@ -44,9 +44,6 @@ func (l *Policies) FirstUnknown(category string) bool {
 	if l.named[category] || len(l.named) >= unknownNamed {
 		return false
 	}
-	if l.named == nil {
-		l.named = map[string]bool{}
-	}
 	l.named[category] = true
 	return true
 }

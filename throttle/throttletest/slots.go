@@ -181,14 +181,17 @@ func eachSpacing(s *stage, f func(name string, r *throttle.Request, ask func(thr
 }
 
 // heirHasTheSlot: a notification that takes another's place comes for its slot,
-// those behind stay where they are, and the other one starts anew.
+// those behind stay where they are, and the other one starts anew. Of two places the
+// earlier one is its own, and those behind the later one move up.
 func heirHasTheSlot(s *stage) {
 	eachSpacing(s, func(name string, r *throttle.Request, ask func(throttle.Status, string) throttle.Decision) {
-		inherit := func(id, from string) {
+		inherit := func(id, from string) []throttle.Booking {
 			r.ID = id
-			if err := s.Limiter.Inherit(context.Background(), *r, from); err != nil {
+			moved, err := s.Limiter.Inherit(context.Background(), *r, from)
+			if err != nil {
 				s.Fatalf("%s: inherit: %v", name, err)
 			}
+			return moved
 		}
 		ask(throttle.Granted, "first")
 		old := ask(throttle.Deferred, "old")
@@ -205,7 +208,10 @@ func heirHasTheSlot(s *stage) {
 		if d := ask(throttle.Deferred, "old"); !d.At.After(behind.At) || !d.Slot.IsZero() {
 			s.Fatalf("%s: who gave its slot away has %+v", name, d)
 		}
-		inherit("heir", "behind") // a later one does not push it back
+		// a later one does not push it back, and leaves no hole
+		if moved := inherit("heir", "behind"); len(moved) != 1 || moved[0].ID != "old" || moved[0].Slot.Sub(behind.At).Abs() > 20*time.Millisecond {
+			s.Fatalf("%s: who waited behind the slot at %v moves to %v", name, behind.At, moved)
+		}
 		if d := ask(throttle.Deferred, "heir"); !d.At.Equal(heir.At) {
 			s.Fatalf("%s: the heir of a later slot moved to %v", name, d.At)
 		}

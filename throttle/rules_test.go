@@ -1,0 +1,192 @@
+package throttle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// in is the request in a category, without limits of its own where p is nil.
+func (l *pagedLine) in(category, id string, general Policy, p *Policy) Request {
+	r := l.request(id, general)
+	r.Category = category
+	if p != nil {
+		r.Scopes = append(r.Scopes, Scope{category, *p})
+	}
+	return r
+}
+
+func (l *pagedLine) ask(r Request, claim denial) Decision {
+	l.t.Helper()
+	d, err := l.limiter.wait(l.t.Context(), &r, l.limiter.user(&r), claim)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d
+}
+
+// One whose slot is lost comes as a newcomer, and leaves the queue when it goes: whoever
+// stays there holds a slot that is another's.
+func TestAHolderWithoutASlotLeavesTheQueue(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: time.Second}
+	for i := range 4 {
+		l.acquire(fmt.Sprint("n", i), policy)
+	}
+	l.server.Del("pushpace:{u}:booked")
+	l.server.Del("pushpace:{u}:booked:")
+	l.advance(time.Minute)
+	if d := l.acquire("n1", policy); d.Status != Granted {
+		t.Fatalf("%+v", d)
+	}
+	if queue, err := l.server.ZMembers("pushpace:{u}:queue:"); err != nil || strings.Contains(fmt.Sprint(queue), "n1") {
+		t.Errorf("the queue is %v, %v", queue, err)
+	}
+}
+
+// A category of which nobody waits any more waits by the limits of who comes next, not by
+// those that were stored for it before.
+func TestTheLimitsOfACategoryThatWaitsAgain(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	general, old, fresh := Policy{MinGap: time.Minute}, Policy{MinGap: time.Hour}, Policy{MinGap: 2 * time.Hour}
+	day := func(r Request) Request { r.Horizon = 24 * time.Hour; return r }
+	l.ask(day(l.in("a", "a0", general, &old)), denial{})
+	l.ask(day(l.in("b", "b0", general, nil)), denial{}) // which keeps what is stored
+	waits := day(l.in("a", "a1", general, &old))
+	l.ask(waits, denial{})
+	if _, err := l.limiter.Cancel(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	l.ask(day(l.in("a", "a2", general, &fresh)), denial{})
+	if words := l.server.HGet("pushpace:{u}:limits", "ca"); words != fresh.words() {
+		t.Errorf("slots are given by %q, want %q", words, fresh.words())
+	}
+}
+
+// A newcomer goes behind all that were let through, also where they go out ahead: as the
+// claim decides, which looks at the newest admissions only.
+func TestANewcomerGoesBehindWhatIsAhead(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	general, gap := Policy{Rates: []Rate{{2, 10 * time.Second}}}, Policy{MinGap: 20 * time.Second}
+	l.ask(l.in("c", "c1", general, &gap), denial{})
+	l.advance(8 * time.Second)
+	ahead := l.in("c", "c2", general, &gap)
+	ahead.Wait = 15 * time.Second
+	if d := l.ask(ahead, denial{}); d.Status != Granted || d.Left != 12*time.Second {
+		t.Fatalf("ahead: %+v", d)
+	}
+	l.advance(time.Second)
+	if d := l.ask(l.in("d", "d1", general, nil), denial{}); d.Left < time.Second {
+		t.Errorf("one is to go in %v, of three in less than 10 s by the claim's rule", d.Left)
+	}
+}
+
+// A search that takes too long ends behind all.
+func TestALongSearchEndsBehindAll(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, fewSteps)
+	policy := Policy{MinGap: 10 * time.Second}
+	for i := range 41 {
+		l.acquire(fmt.Sprintf("n%02d", i), policy)
+	}
+	slots, err := l.server.ZMembers("pushpace:{u}:booked")
+	if err != nil || len(slots) != 40 {
+		t.Fatal(slots, err)
+	}
+	hole := l.slots()["n35"]
+	for _, slot := range slots {
+		if at, _ := l.server.ZScore("pushpace:{u}:booked", slot); time.UnixMicro(int64(at)).Sub(l.clock.now()) == hole {
+			_, _ = l.server.ZRem("pushpace:{u}:booked", slot)
+			_, _ = l.server.ZRem("pushpace:{u}:booked:", slot)
+		}
+	}
+	_, _ = l.server.ZRem("pushpace:{u}:queue:", "n35")
+	if d := l.ask(l.in("other", "late", policy, nil), denial{}); d.Left <= l.slots()["n40"] {
+		t.Errorf("found a place in %v, after more steps than a search may take; the hole is in %v", d.Left, hole)
+	}
+}
+
+// A claim that was made though somebody waited was in vain: what it moved is little, and
+// the whole line is not given again for it.
+func TestAClaimInVainMovesNobody(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: 10 * time.Second}
+	for i := range 3 {
+		l.acquire(fmt.Sprint("n", i), policy)
+	}
+	stamp := l.clock.now().UnixMicro()
+	if _, err := l.server.ZAdd("pushpace:{u}:sent", float64(stamp), "late"); err != nil {
+		t.Fatal(err)
+	}
+	l.acquire("n3", policy)
+	if _, err := l.server.ZRem("pushpace:{u}:booked", " 1"); err != nil { // a hole that a replan would fill
+		t.Fatal(err)
+	}
+	_, _ = l.server.ZRem("pushpace:{u}:booked:", " 1")
+	_, _ = l.server.ZRem("pushpace:{u}:queue:", "n1")
+	if d := l.ask(l.request("late", policy), denial{stamp, false}); len(d.Moved) > 0 {
+		t.Errorf("moved: %v", d.Moved)
+	}
+}
+
+// Of two accepted at one instant the ID decides, also what the later one is told.
+func TestOfOneInstantTheIDDecides(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	for _, id := range []string{"first", "b", "c", "a"} {
+		r := l.request(id, Policy{MinGap: 10 * time.Second})
+		r.Accepted = start
+		if d := l.ask(r, denial{}); d.Status == Deferred && d.Left != l.slots()[id] {
+			t.Errorf("%s is told to come in %v, and has a slot in %v", id, d.Left, l.slots()[id])
+		}
+	}
+	if slots := l.slots(); slots["a"] >= slots["b"] || slots["b"] >= slots["c"] {
+		t.Errorf("the slots are %v", slots)
+	}
+}
+
+// Of two places an heir has the earlier one, which may be the other's.
+func TestAnHeirHasTheEarlierPlace(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: 10 * time.Second}
+	for _, id := range []string{"first", "older", "between", "heir"} {
+		l.acquire(id, policy)
+	}
+	before := l.slots()
+	if _, err := l.limiter.Inherit(t.Context(), l.request("heir", policy), "older"); err != nil {
+		t.Fatal(err)
+	}
+	if after := l.slots(); after["heir"] != before["older"] || after["between"] != before["between"] || len(after) != 2 {
+		t.Errorf("the slots were %v and are %v", before, after)
+	}
+}
+
+// A slot that is given again is given by the limits of all that wait. A request with
+// others is held to its own: the script's half of TestASlotByOthersLimits.
+func TestTheScriptHoldsARequestToItsOwnLimits(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	acquire := func(id, category string, wait time.Duration, p Policy) Decision {
+		r := l.in(category, id, p, nil)
+		r.Wait = wait
+		return l.ask(r, denial{})
+	}
+	strict, gap := Policy{MinGap: 10 * time.Second}, Policy{MinGap: time.Second}
+	loose := Policy{Rates: []Rate{{2, 3200 * time.Millisecond}}}
+	acquire("first", "x", 0, strict)
+	late := acquire("late", "x", 0, strict)
+	l.advance(late.Left + 100*time.Millisecond)
+	acquire("changes", "z", 0, loose)
+	l.advance(200 * time.Millisecond)
+	ahead := acquire("ahead", "z", 3*time.Second, loose)
+	l.advance(300 * time.Millisecond)
+	if d := acquire("late", "x", 3*time.Second, gap); d.Status == Granted && d.At.Sub(ahead.At).Abs() < gap.MinGap {
+		t.Errorf("granted %v from another, under a gap of %v", d.At.Sub(ahead.At), gap.MinGap)
+	}
+}
