@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,26 +16,39 @@ import (
 
 // enqueueScript is asynq's enqueueCmd behind what accept and confirm do.
 //
-// KEYS  asynq's task and pending list; record, counts
+// KEYS  asynq's task and pending list; the queue's idle workers; record, counts
 // ARGV  asynq's message, ID and instant (ns); queue, then facts
 //
 // It returns what asynq's does for a job that is new, 1; else 0, the state that the
 // record had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(ofAnotherContent + `
-local state = redis.call('HGET', KEYS[3], 'state')
+var enqueueScript = redis.NewScript(ofAnotherContent + WakeIdle + `
+local state = redis.call('HGET', KEYS[4], 'state')
 if state then
   if redis.call('HGET', KEYS[1], 'pending_since') == ARGV[3] then return 1 end -- a reply was lost
-  return {0, state, ofAnotherContent(KEYS[3], ARGV[6])}
+  return {0, state, ofAnotherContent(KEYS[4], ARGV[6])}
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return {0, 'waiting', 0} end
 redis.call('LPUSH', KEYS[2], ARGV[2]) -- it and the next may be refused: then nothing is done
-local counted = redis.pcall('HINCRBY', KEYS[4], 'accepted', 1)
+local counted = redis.pcall('HINCRBY', KEYS[5], 'accepted', 1)
 if type(counted) == 'table' then
   redis.call('LPOP', KEYS[2])
   return counted
 end
-redis.call('HSET', KEYS[3], 'state', 'waiting', 'queue', ARGV[4], 'accepted', string.sub(ARGV[3], 1, -7), unpack(ARGV, 5))
+redis.call('HSET', KEYS[4], 'state', 'waiting', 'queue', ARGV[4], 'accepted', string.sub(ARGV[3], 1, -7), unpack(ARGV, 5))
 redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
+wake(KEYS[3])
+return 1
+`)
+
+// enqueueAlone is asynq's enqueueCmd, which wakes an idle worker.
+//
+// KEYS  asynq's task and pending list; the queue's idle workers
+// ARGV  asynq's message, ID and instant (ns)
+var enqueueAlone = redis.NewScript(WakeIdle + `
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
+redis.call('LPUSH', KEYS[2], ARGV[2])
+wake(KEYS[3])
 return 1
 `)
 
@@ -70,17 +84,20 @@ func (a *acceptance) read(cmd *redis.Cmd) error {
 
 type acceptanceKey struct{}
 
-// An enqueuer is the client of a Producer's asynq client on one Redis.
+// An enqueuer is the client of a Producer's asynq client.
 type enqueuer struct {
 	redis.UniversalClient
 	records *Records
 }
 
-// EvalSha runs enqueueScript in the place of asynq's own for what Enqueue
-// accepts, and passes everything else on. Another script of asynq's would put a job
-// on the queue that has no record.
+// EvalSha runs enqueueScript in the place of asynq's own for what Enqueue accepts
+// in one step, enqueueAlone for what else is due, and passes everything else on.
+// Another script of asynq's would put a job on the queue that has no record.
 func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	a, ours := ctx.Value(acceptanceKey{}).(*acceptance)
+	if !ours && sha == EnqueueHash {
+		return enqueueAlone.Run(ctx, e.UniversalClient, append(keys, strings.TrimSuffix(keys[1], "pending")+"idle"), args...)
+	}
 	if !ours {
 		return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
 	}
@@ -91,7 +108,7 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 	}
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
-	keys = append(keys, tag+"id:"+id, tag+"counts")
+	keys = append(keys, IdleKey(a.queue), tag+"id:"+id, tag+"counts")
 	args = append(append(append(make([]any, 0, 12), args...), a.queue), a.facts...)
 	if a.pipe != nil {
 		a.cmd = a.pipe.EvalSha(ctx, enqueueScript.Hash(), keys, args...)

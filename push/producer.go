@@ -46,10 +46,7 @@ func (i *instants) next() time.Time {
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
 	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
-	if p.oneStep {
-		client = &enqueuer{client, p.records}
-	}
-	p.tasks = asynq.NewClientFromRedisClient(client)
+	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client, p.records})
 	return p
 }
 

@@ -22,9 +22,9 @@ import (
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	scopes := h.Limits.Scopes(d.User, d.Category)
 	d.paced = len(scopes) > 0
-	decision, err := h.await(ctx, d)
+	decision, err := h.ask(ctx, d)
 	for range lateTries {
-		if err != nil || decision.Status != throttle.Granted {
+		if decision, err = h.await(ctx, d, decision, err); err != nil || decision.Status != throttle.Granted {
 			return decision, err
 		}
 		due := time.Now().Add(decision.Left)
@@ -32,7 +32,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		if err := h.waitOut(ctx, decision.Left); err != nil {
 			return decision, err
 		}
-		if !route.Acquire(ctx, d.needs) {
+		if !route.Acquire(ctx, d.needs, d.Priority) {
 			return decision, errBusy
 		}
 		late := time.Since(due)
@@ -43,12 +43,18 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		}
 		scopes = now
 		// with the place kept, if it may go now
-		decision, err = h.acquire(ctx, d)
+		decision, err = h.acquire(ctx, d, h.MaxWait)
 		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
 			h.paced(decision, 0)
 			return decision, nil
 		}
 		route.Release(d.needs)
+		if err == nil && decision.Status == throttle.Deferred {
+			// while the admission stands, which nothing was sent with, the next one is let
+			// through at its very instant only
+			h.giveBack(ctx, d, false)
+			decision, err = h.acquire(ctx, d, h.MaxWait)
+		}
 	}
 	if err != nil {
 		return decision, err
@@ -114,45 +120,67 @@ var (
 	errUnchecked = errors.New(control.WhyUnchecked)
 )
 
-// A slot that is waited for here is asked for ahead: what is late for it finds the
-// next ones let through, and goes after them. But not at once: others come meanwhile
-// that were accepted earlier.
+// A slot that is waited for here is asked for beforeSlot ahead: what is late for it
+// finds the next ones let through, and goes after them. What is new and near asks
+// again when it is settled, and then tightSlot ahead: others come meanwhile that were
+// accepted earlier, and would not go before what was let through.
 const (
-	settled    = 100 * time.Millisecond
 	beforeSlot = 500 * time.Millisecond
 	tightSlot  = 50 * time.Millisecond
+	settled    = 100 * time.Millisecond
 )
 
-// askAfter is when to ask again for a slot that is so far away.
-func askAfter(left time.Duration) time.Duration {
-	return max(left-beforeSlot, min(settled, left-tightSlot))
+// nextAsk is when to ask again after that decision, and how far ahead to be let
+// through then at most.
+func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.Duration) {
+	least := time.Duration(0)
+	if decision.Slot.IsZero() { // it is new
+		least = settled
+	}
+	switch left := decision.Left; {
+	case left > beforeSlot+settled:
+		return left - beforeSlot, most
+	case left > tightSlot+least:
+		return left - tightSlot, most
+	case least > 0:
+		return least, 0
+	default: // ahead as well: what is late by a hair finds the next one let through
+		return left / 2, most
+	}
 }
 
-// await asks the throttle, and again before a slot that is near: until then
-// whoever was accepted earlier may take it, and have the next one left.
-func (h *handler) await(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	for try := 1; ; try++ {
-		decision, err := h.inTurn(ctx, d, try == 1)
-		if err != nil || decision.Status != throttle.Deferred || decision.Full || decision.Left > h.MaxWait || h.full() || try > lateTries {
-			return decision, err
+// ask asks the throttle: what is new in the order of acceptance, and what knows its
+// slot before that.
+func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	if d.back.IsZero() && d.paced && h.asks.enter(ctx, d) {
+		defer h.asks.leave(d)
+	} else if left := time.Until(d.slot) - beforeSlot; left <= h.MaxWait && !h.full() {
+		if err := h.waitOut(ctx, left); err != nil {
+			return throttle.Decision{}, err
+		}
+	}
+	return h.acquire(ctx, d, h.MaxWait)
+}
+
+// await asks again before a slot that is near: until then whoever was accepted
+// earlier may take it, and have the next one left.
+func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Decision, err error) (throttle.Decision, error) {
+	for range lateTries {
+		if err != nil || decision.Status != throttle.Deferred || decision.Full || decision.Left > h.MaxWait || h.full() {
+			break
 		}
 		d.slotted = d.slotted || decision.Slot.IsZero()
-		if err := h.waitOut(ctx, askAfter(decision.Left)); err != nil {
-			return decision, err
+		left, ahead := nextAsk(&decision, h.MaxWait)
+		if err = h.waitOut(ctx, left); err == nil {
+			decision, err = h.acquire(ctx, d, ahead)
 		}
 	}
+	return decision, err
 }
 
-// inTurn asks the throttle, for the first time in the order of acceptance.
-func (h *handler) inTurn(ctx context.Context, d *delivery, first bool) (throttle.Decision, error) {
-	if first && d.back.IsZero() && d.paced && h.asks.enter(ctx, d) {
-		defer h.asks.leave(d)
-	}
-	return h.acquire(ctx, d)
-}
-
-func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
+func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration) (throttle.Decision, error) {
 	request := h.request(d)
+	request.Wait = min(request.Wait, ahead)
 	if len(request.Scopes) == 0 {
 		return h.Limiter.Acquire(ctx, request)
 	}
@@ -176,7 +204,7 @@ func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error
 		return err
 	}
 	why := fmt.Errorf("%w: %w", errUnchecked, err)
-	if !h.unacquired.due(time.Now()) { // each of what is theirs tries again every few seconds
+	if !h.unacquired.Due("") { // each of what is theirs tries again every few seconds
 		return why
 	}
 	h.Log.LogAttrs(ctx, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",

@@ -17,9 +17,7 @@ import (
 // An outcome is what is known of one target.
 type outcome struct {
 	providers.Outcome
-	// record is the outcome as the record keeps it.
-	record push.TargetOutcome
-	sent   bool // in this visit
+	sent bool // in this visit
 	// blocked says that the route is closed, in this visit, and pausedBy by which
 	// operator's pause, if one does.
 	blocked  bool
@@ -37,24 +35,14 @@ func (o *outcome) open() bool {
 func (o *outcome) due() bool { return o.open() && !o.blocked }
 
 // recorded is an outcome as an earlier visit has recorded it.
-func recorded(o push.TargetOutcome) outcome {
-	for _, kind := range []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured} {
-		if kind.String() == o.Kind {
-			return outcome{Outcome: providers.Outcome{Kind: kind, Reason: providers.Reason(o.Reason), Ambiguous: o.Ambiguous}, record: o}
+func recorded(r push.TargetOutcome) (o outcome) {
+	o.Ambiguous = r.Ambiguous
+	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
+		if kind.String() == r.Kind {
+			o.Kind, o.Reason, o.ProviderID = kind, providers.Reason(r.Reason), r.ProviderID
 		}
 	}
-	return unsent(o.Ambiguous)
-}
-
-// unsent is the outcome of a target to which nothing was sent, or, when it is
-// ambiguous, may have been.
-func unsent(ambiguous bool) outcome {
-	return outcome{Outcome: providers.Outcome{Ambiguous: ambiguous}, record: push.TargetOutcome{Ambiguous: ambiguous}}
-}
-
-// outcomeOf is the outcome of an attempt.
-func outcomeOf(o providers.Outcome) outcome {
-	return outcome{Outcome: o, record: push.TargetOutcome{Kind: o.Kind.String(), Reason: string(o.Reason), Ambiguous: o.Ambiguous, ProviderID: o.ProviderID}}
+	return o
 }
 
 // A disposition is what becomes of a job after this visit: each step of the pipeline
@@ -75,8 +63,10 @@ type disposition struct {
 	attempt, counted bool
 	blocked          bool // some targets were not sent to, because their route is closed
 	release          release
-	// deferral is the limiter's, when that has put the notification off.
+	// deferral is the limiter's, when that has put the notification off, and slot the
+	// one that it holds, by this machine's clock.
 	deferral throttle.Decision
+	slot     time.Time
 }
 
 // release says what of its slot a job that comes back gives back.
@@ -109,7 +99,7 @@ func (h *handler) turnedAway(d *delivery, now time.Time) (disposition, bool) {
 	if h.queue.Refused(d.queue) {
 		return snooze(control.WhyUnwritten, route.BusyDelay), true
 	}
-	delay := route.Busy(d.needs, now)
+	delay := route.Busy(d.needs, d.Priority, now)
 	return snooze(control.WhyBusy, delay), delay > 0
 }
 
@@ -131,6 +121,9 @@ func (d *delivery) postpone(decision throttle.Decision) disposition {
 	}
 	to := until(decision.Left)
 	to.deferral = decision
+	if !decision.Full {
+		to.slot = time.Now().Add(decision.Left)
+	}
 	return to
 }
 

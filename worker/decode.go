@@ -19,6 +19,7 @@ type delivery struct {
 	*push.Notification
 	accepted time.Time
 	back     time.Time // when it went back to the queue last; zero at the first visit
+	slot     time.Time // as it was told last, by this machine's clock; zero when that is not known
 	job      []byte
 	queue    string
 	// visits is how often asynq has counted a failure of the job: an attempt that
@@ -61,7 +62,7 @@ func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error)
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, job: job.Payload, queue: job.Queue, visits: job.Retries,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries,
 		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 	}
@@ -152,7 +153,7 @@ func (d *delivery) doubt() {
 	}
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.open() {
-			o.Ambiguous, o.record.Ambiguous = true, true
+			o.Ambiguous = true
 		}
 	}
 }
@@ -184,9 +185,9 @@ func (h *handler) findRoutes(d *delivery) bool {
 
 // reject rejects a target that there is no route for, or none that it may take.
 func (d *delivery) reject(i int, reason providers.Reason, err error) {
-	d.outcomes[i] = outcomeOf(providers.Outcome{
+	d.outcomes[i] = outcome{Outcome: providers.Outcome{
 		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
-	})
+	}}
 }
 
 var (

@@ -69,7 +69,7 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 	if to.blocked {
 		h.rememberPaused(ctx, d, moved)
 	}
-	return &queue.Return{Why: to.why, After: to.delay, Failed: to.attempt && !to.counted}
+	return &queue.Return{Why: to.why, After: to.delay, Wanted: to.slot, Failed: to.attempt && !to.counted}
 }
 
 // end settles the notification, once.
@@ -182,9 +182,11 @@ func (h *handler) endedTaken(ctx context.Context, d *delivery) bool {
 func (d *delivery) record() []push.TargetOutcome {
 	all := push.Unsent(d.Targets)
 	for i := range all {
-		platform, end := all[i].Platform, all[i].TokenEnd
-		all[i] = d.outcomes[i].record
-		all[i].Platform, all[i].TokenEnd = platform, end
+		o := &d.outcomes[i]
+		if o.Kind != 0 {
+			all[i].Kind, all[i].Reason, all[i].ProviderID = o.Kind.String(), string(o.Reason), o.ProviderID
+		}
+		all[i].Ambiguous = o.Ambiguous
 	}
 	return all
 }

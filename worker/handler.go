@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -28,7 +29,7 @@ type handler struct {
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
 	overtaken  overtaken
-	unacquired rarely // that a user's limits cannot be checked
+	unacquired clock.Rarely // that a user's limits cannot be checked
 
 	inForce       atomic.Pointer[pause.InForce] // as it was read last
 	pausedReturns route.Stagger                 // of what operators have paused

@@ -58,8 +58,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 				Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Ambiguous: true,
 				Err: fmt.Errorf("a panic while it was sent: %T", cause),
 			}
-			d.outcomes[i] = outcomeOf(o)
-			d.outcomes[i].sent = true
+			d.outcomes[i] = outcome{Outcome: o, sent: true}
 			traceOutcome(span, r, o)
 		}
 		done(o)
@@ -76,8 +75,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	o = h.routes.Learn(ctx, r, o, credential)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
-	d.outcomes[i] = outcomeOf(o)
-	d.outcomes[i].sent = true
+	d.outcomes[i] = outcome{Outcome: o, sent: true}
 }
 
 // missed reports whether nothing was sent since there was no connection in time,

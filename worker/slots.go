@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
@@ -80,9 +79,9 @@ const (
 // producers, who know no limits, and by those who crashed in between. It counts
 // their ends, and those of what operators have cancelled.
 func (h *handler) freeTaken(ctx context.Context) {
-	var logged rarely
+	var logged clock.Rarely
 	clock.Every(ctx, freeEvery, func() {
-		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil && logged.due(time.Now()) {
+		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil && logged.Due("") {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
 		}
 	})
@@ -122,14 +121,4 @@ func (h *handler) freed(ctx context.Context, t *push.Taken) error {
 		h.endedByAnother(ctx, t)
 	}
 	return err
-}
-
-// rarely is when something was logged last that goes on happening. The zero value is
-// that it was not.
-type rarely struct{ last atomic.Int64 }
-
-// due reports whether it is to be logged again.
-func (r *rarely) due(now time.Time) bool {
-	last := r.last.Load()
-	return (last == 0 || now.UnixNano()-last >= int64(time.Minute)) && r.last.CompareAndSwap(last, now.UnixNano())
 }

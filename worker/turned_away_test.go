@@ -26,7 +26,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		full := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")[push.APNs].Bulkhead
-		route.Acquire(t.Context(), []*route.Bulkhead{full})
+		route.Acquire(t.Context(), []*route.Bulkhead{full}, push.Default)
 		time.Sleep(time.Second) // nothing moves
 		for name, c := range map[string]struct {
 			refused bool
@@ -43,7 +43,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 				_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
 			got := ""
-			if to, away := h.turnedAway(&delivery{queue: "q", needs: c.needs}, time.Now()); away {
+			if to, away := h.turnedAway(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}, time.Now()); away {
 				got = to.why
 			}
 			if got != c.want {

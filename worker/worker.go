@@ -208,5 +208,5 @@ func (o *Options) handlers() int {
 	for _, platforms := range o.Senders {
 		routes += len(platforms)
 	}
-	return min(most, routes*(o.Concurrency+route.MaxWaiting)+o.MaxWaiting)
+	return min(most, routes*route.InHand(o.Concurrency)+o.MaxWaiting)
 }

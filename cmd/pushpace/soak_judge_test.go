@@ -219,6 +219,9 @@ func (s *soak) judgeAudit(t *testing.T) {
 	var audit control.Audit
 	if err := json.Unmarshal([]byte(out), &audit); err != nil || status != exitDone || audit.Difference != 0 || audit.InFlight != 0 {
 		t.Errorf("audit: exit status %d: %s, %v", status, out, err)
+		for _, job := range s.inHand(t.Context()) {
+			t.Errorf("in hand still: %s", job)
+		}
 	}
 	if len(s.wolves) > 0 || s.audits == 0 {
 		t.Errorf("%d of %d audits in motion found something missing: %s", len(s.wolves), s.audits, s.wolves)

@@ -275,7 +275,19 @@ func (s *soak) rest(t *testing.T) {
 	}
 }
 
-// settled waits until all have ended.
+// inHand are the jobs that workers have, or had when they were killed: these come back
+// when their leases are over, though the notification may have ended.
+func (s *soak) inHand(ctx context.Context) (jobs []string) {
+	for queue := range push.Queues() {
+		for _, id := range s.client.LRange(ctx, push.QueueKey(queue, "active"), 0, -1).Val() {
+			lease := time.Unix(int64(s.client.ZScore(ctx, push.QueueKey(queue, "lease"), id).Val()), 0)
+			jobs = append(jobs, fmt.Sprintf("%s of %s, its lease over at %s", id, queue, lease.Format(time.TimeOnly)))
+		}
+	}
+	return jobs
+}
+
+// settled waits until all have ended, and nothing is in hand.
 func (s *soak) settled(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
@@ -292,11 +304,11 @@ func (s *soak) settled(t *testing.T) {
 	err := eventually(6*time.Minute, func() bool {
 		s.supervise(t)
 		counts, err := records.Counts(ctx)
-		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0
+		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0 && len(s.inHand(ctx)) == 0
 	})
 	if err != nil {
 		counts, _ := records.Counts(ctx)
-		t.Errorf("not all have ended: %+v", counts)
+		t.Errorf("not all have ended: %+v; in hand: %q", counts, s.inHand(ctx))
 		for id := range s.accepted {
 			if record, err := records.Lookup(ctx, id); err != nil || !record.State.Ended() {
 				_, out := s.program(10*time.Second, nil, "status", id)

@@ -55,7 +55,7 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 	}
 	at := circumstances{now: time.Now(), record: record, job: job}
 	if job != nil {
-		s.Job = job.State
+		s.Job = job.State.Asynq()
 		if decoded, err := push.Decode(job.Payload); err == nil { // else a worker will set it aside
 			at.n = decoded.Notification
 			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
@@ -162,7 +162,7 @@ func (c *circumstances) waits() *Waits {
 		}
 		return w
 	}
-	if c.job.State == queue.Active {
+	if c.job.State == queue.JobActive {
 		return c.inHand()
 	}
 	w := c.queued()
@@ -195,18 +195,18 @@ func (c *circumstances) due() time.Time { return latest(c.record.Accepted, c.rec
 // queued is what a job that is on the queue waits for by itself.
 func (c *circumstances) queued() *Waits {
 	switch c.job.State {
-	case queue.Pending:
+	case queue.JobPending:
 		return &Waits{For: ForWorker, Since: c.due()}
-	case queue.Scheduled:
+	case queue.JobScheduled:
 		w := &Waits{For: ForSchedule, Since: c.record.Accepted, Until: c.job.Due.UTC()}
 		if c.record.NotBefore.After(w.Until) { // asynq's instants are whole seconds
 			w.Until = c.record.NotBefore
 		}
 		return w
-	case queue.Returned:
+	case queue.JobPutOff:
 		return c.returned()
 	}
-	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + c.job.State, Since: c.job.Back.UTC()}
+	return &Waits{For: ForRecovery, Reason: "asynq has its job as " + string(c.job.State), Since: c.job.Back.UTC()}
 }
 
 // returned is what a job waits for that a worker has put back on the queue.

@@ -30,10 +30,10 @@ func TestWaits(t *testing.T) {
 	away.Limits = LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
 	draining, refused := Snapshot{Pulls: true, Draining: true}, Snapshot{}
 	returned := func(why string, until time.Duration) *queue.Place {
-		return &queue.Place{State: queue.Returned, Why: why, Back: at(-5 * time.Second), Due: at(until)}
+		return &queue.Place{State: queue.JobPutOff, Why: why, Back: at(-5 * time.Second), Due: at(until)}
 	}
-	pending := &queue.Place{State: queue.Pending}
-	active := &queue.Place{State: queue.Active}
+	pending := &queue.Place{State: queue.JobPending}
+	active := &queue.Place{State: queue.JobActive}
 	slot := func(d time.Duration) *Waiter {
 		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d), Rule: "gap"}}
 	}
@@ -67,8 +67,8 @@ func TestWaits(t *testing.T) {
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
 		"trouble of the one that is left": {record: &push.Record{Accepted: accepted, Confirmed: true, Outcomes: []push.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"scheduled":                             {job: &queue.Place{State: queue.Scheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":                    {job: &queue.Place{State: queue.Scheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"scheduled":                             {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":                    {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
 		"deferred":                              {record: deferred, job: returned(WhyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
 		"deferred, moved forward":               {record: deferred, job: returned(WhyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
 		"deferred, and paused for less":         {record: deferred, job: returned(WhyDeferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
@@ -89,7 +89,7 @@ func TestWaits(t *testing.T) {
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
 		"in hand until not_before":              {record: &push.Record{Accepted: accepted, Confirmed: true, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
-		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.Active, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: accepted}},
+		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: accepted}},
 		"archived":                              {job: &queue.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, pauses: c.pauses, workers: c.workers, slot: c.slot}

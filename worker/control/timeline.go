@@ -92,7 +92,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		record, job, err := c.look(ctx, w.ID)
 		if errors.Is(err, push.ErrUnknownID) {
 			if w.inHand { // a long ID, of which there is a digest
-				w.State, w.Job = push.Waiting, queue.Active
+				w.State, w.Job = push.Waiting, queue.JobActive.Asynq()
 			}
 			continue
 		}
@@ -101,7 +101,7 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		}
 		w.State = record.State
 		if job != nil {
-			w.Job = job.State
+			w.Job = job.State.Asynq()
 		}
 		if w.Rule == "" && record.Scope == w.Scope {
 			w.Rule = record.Rule // as it was when it was put off

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +18,7 @@ import (
 // asynq asks for each job by itself, queue by queue, the most urgent ones mostly
 // first, so that while one queue is busy the empty ones cost as much as it does.
 // Several jobs are pulled at once, and what was found empty is not asked again
-// for a moment.
+// before a word comes: see idle.go.
 //
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
@@ -32,17 +31,20 @@ type client struct {
 	oneStep  bool
 	failed   atomic.Bool // the last pull
 	stalled  atomic.Bool // something was, at the last pull
-	arrivals arrivals
 	refusals refusals
-	looking  sync.Map        // by the key of leases: a lane looks what crashed workers have left
-	ending   context.Context // ends with the server
-	end      context.CancelFunc
+	// arrivals are the jobs on their way to the handler that are not there for the
+	// first time, or are foreign: asynq keeps that to itself.
+	arrivals recent[arrival]
+	// delivered are handled, and settled when asynq is done with them.
+	delivered recent[[]push.TargetOutcome]
+	looking   sync.Map        // by the key of leases: a lane looks what crashed workers have left
+	ending    context.Context // ends with the server
+	end       context.CancelFunc
 
-	mu        sync.Mutex
-	empty     map[string]time.Time // by the key of what is pending: until when
-	ready     map[string][]pulled  // by the same: jobs that were pulled ahead
-	pruned    time.Time
-	delivered map[string]delivered // by ID: handled, and not settled yet
+	idle *idle
+
+	mu    sync.Mutex
+	ready map[string][]pulled // by queue: jobs that were pulled ahead
 }
 
 func newClient(c Config) *client {
@@ -50,48 +52,15 @@ func newClient(c Config) *client {
 	return &client{
 		ending: ending, end: end,
 		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
-		empty: make(map[string]time.Time, len(push.Queues())), ready: make(map[string][]pulled), delivered: make(map[string]delivered),
+		idle: newIdle(), ready: make(map[string][]pulled),
 	}
 }
 
-// delivered is a notification that is to be settled with its job.
-type delivered struct {
-	outcomes []push.TargetOutcome
-	at       time.Time
-}
-
-// forgetAfter is when a delivered notification is forgotten of whose job, cut
-// off or taken over, asynq never says that it is done.
-const forgetAfter = 5 * time.Minute
-
-// settle takes over the settle of a notification that is delivered, and whose
-// job is done as soon as the handler returns. It reports whether it does.
-func (c *client) settle(id string, outcomes []push.TargetOutcome) bool {
-	if !c.oneStep {
-		return false
-	}
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now.Sub(c.pruned) > forgetAfter {
-		c.pruned = now
-		maps.DeleteFunc(c.delivered, func(_ string, d delivered) bool { return now.Sub(d.at) > forgetAfter })
-	}
-	c.delivered[id] = delivered{outcomes, now}
-	return true
-}
-
-// settling reports whether this process has delivered the notification, and
-// its job is not done: what comes back is not to be sent again.
-func (c *client) settling(id string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, ok := c.delivered[id]
-	if ok {
-		d.at = time.Now() // it may come again
-		c.delivered[id] = d
-	}
-	return ok
+// An arrival is of a job.
+type arrival struct {
+	back    time.Time // when it went back to the queue; zero at the first arrival
+	wanted  time.Time // see Job
+	foreign bool      // no Producer of ours has put it there
 }
 
 // EvalSha takes the place of asynq's scripts as the list of scripts says, and
@@ -105,7 +74,7 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case retryHash:
 		return c.returnJob(ctx, keys, args)
 	case forwardHash:
-		return forwardScript.Run(ctx, c.UniversalClient, keys, args...)
+		return c.forward(ctx, keys, args)
 	case leasesHash:
 		return c.crashed(keys[0], args)
 	case requeueHash:
@@ -120,23 +89,19 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 // done settles in the same step what waits for it.
 func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	id, _ := args[0].(string)
-	c.mu.Lock()
-	d, ours := c.delivered[id]
-	c.mu.Unlock()
+	outcomes, ours := c.delivered.of(id)
 	if !ours {
 		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, doneHash, keys, args...) })
 	}
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
-		if err := c.batches.done(ctx, id, d.outcomes, c.stalled.Load(), keys, args); err != nil {
+		if err := c.batches.done(ctx, id, outcomes, c.stalled.Load(), keys, args); err != nil {
 			cmd.SetErr(err)
 		}
 		return cmd
 	})
 	if err := cmd.Err(); err == nil || notFound(err) {
-		c.mu.Lock()
-		delete(c.delivered, id)
-		c.mu.Unlock()
+		c.delivered.take(id)
 	}
 	return cmd
 }

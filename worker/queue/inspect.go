@@ -28,8 +28,8 @@ func NewInspector(client redis.UniversalClient) *Inspector {
 
 // A Place is where asynq has a job.
 type Place struct {
-	// State is pending, active, scheduled, retry, or another of asynq's words.
-	State   string
+	// State is one of ours, or a word of asynq's.
+	State   JobState
 	Payload []byte
 	// Orphaned says that the worker is gone that had the job in hand.
 	Orphaned bool
@@ -39,14 +39,6 @@ type Place struct {
 	// Due is when it comes back; zero for one that is due.
 	Due time.Time
 }
-
-// Asynq's words for where a job is.
-const (
-	Pending   = "pending"
-	Active    = "active"
-	Scheduled = "scheduled"
-	Returned  = "retry"
-)
 
 // Find returns where a job is; nil when it is on no queue.
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
@@ -63,8 +55,12 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
+	state := JobState(info.State.String())
+	if info.State == asynq.TaskStateRetry {
+		state = JobPutOff
+	}
 	return &Place{
-		State: info.State.String(), Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
+		State: state, Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
 	}, nil
 }
 
@@ -74,15 +70,16 @@ func (i *Inspector) Wake(queue, id string) bool { return i.asynq.RunTask(queue, 
 // wakeScript moves jobs that wait for another visit to the end of the queue. It
 // returns those that a worker has in hand.
 //
-// KEYS  retry, pending
+// KEYS  retry, pending, the idle
 // ARGV  prefix of the tasks' keys, IDs
-var wakeScript = redis.NewScript(`
+var wakeScript = redis.NewScript(push.WakeIdle + `
 local awake = {}
 for i = 2, #ARGV do
   local key = ARGV[1] .. ARGV[i]
   if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
     redis.call('LPUSH', KEYS[2], ARGV[i])
     redis.pcall('HSET', key, 'state', 'pending')
+    wake(KEYS[3])
   elseif redis.pcall('HGET', key, 'state') == 'active' then
     awake[#awake + 1] = ARGV[i]
   end
@@ -97,10 +94,11 @@ func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (in
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	return wakeScript.Run(ctx, i.client, []string{push.QueueKey(queue, Returned), push.QueueKey(queue, Pending)}, args...).StringSlice()
+	keys := []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending"), push.IdleKey(queue)}
+	return wakeScript.Run(ctx, i.client, keys, args...).StringSlice()
 }
 
 // Due is how many jobs of the queue are.
 func (i *Inspector) Due(ctx context.Context, queue string) (int64, error) {
-	return i.client.LLen(ctx, push.QueueKey(queue, Pending)).Result()
+	return i.client.LLen(ctx, push.QueueKey(queue, "pending")).Result()
 }

@@ -21,11 +21,15 @@ const (
 	JobArchived  JobState = "archived"  // asynq gave it up, as it never should
 )
 
-// jobStates are asynq's key of each state.
-var jobStates = []struct {
-	state JobState
-	name  string
-}{{JobPending, "pending"}, {JobActive, "active"}, {JobScheduled, "scheduled"}, {JobPutOff, "retry"}, {JobArchived, "archived"}}
+// Asynq is asynq's word for it, which names its key of such jobs.
+func (s JobState) Asynq() string {
+	if s == JobPutOff {
+		return "retry"
+	}
+	return string(s)
+}
+
+var jobStates = []JobState{JobPending, JobActive, JobScheduled, JobPutOff, JobArchived}
 
 // isList reports whether the state's jobs are in a list, else they are in a sorted
 // set by instant.
@@ -48,10 +52,10 @@ func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[Job
 	for queue := range push.Queues() {
 		for _, s := range jobStates {
 			count := pipe.ZCard
-			if s.state.isList() {
+			if s.isList() {
 				count = pipe.LLen
 			}
-			counts[queue] = append(counts[queue], count(ctx, push.QueueKey(queue, s.name)))
+			counts[queue] = append(counts[queue], count(ctx, push.QueueKey(queue, s.Asynq())))
 		}
 	}
 	return func() map[string]map[JobState]int64 {
@@ -59,7 +63,7 @@ func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[Job
 		for queue, all := range counts {
 			jobs[queue] = make(map[JobState]int64, len(all))
 			for i, count := range all {
-				jobs[queue][jobStates[i].state] = count.Val()
+				jobs[queue][jobStates[i]] = count.Val()
 			}
 		}
 		return jobs

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,50 +41,47 @@ const handOut = 5 * time.Second
 // were taken could not be finished. From the first job on nothing of one job's can
 // make it break off, so that none is lost.
 //
-// KEYS  pending, paused, active, lease, retry, a string that is never there
+// KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
-// message may be; then of each that is stalled its mark and until when its jobs stay
-// (Unix s)
+// message may be; the channel of an idle worker, and for how long (s); then of each
+// that is stalled its mark and until when its jobs stay (Unix s)
 //
-// It returns how many stay, then those in hand whose message is not read, as pairs
-// of ID and length, -1 for a task of another type, and then pairs of ID and message.
-var pullScript = redis.NewScript(`
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0, {}} end
+// It returns how many stay, whether the queue is empty then, and those in hand as
+// client.read has them.
+var pullScript = redis.NewScript(readMessage + `
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
 local longest, head = tonumber(ARGV[4]), 0
-for i = 5, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
+for i = 7, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
 local function stays(message)
-  if not message or head == 0 then return nil end
+  if type(message) ~= 'string' or head == 0 then return nil end
   message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 5, #ARGV, 2 do
+  for i = 7, #ARGV, 2 do
     if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
-local most, ids, leases, later, unread, answer = tonumber(ARGV[3]), {}, {}, {}, {}, {0, {}}
+local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0}
 while #ids < most and answer[1] < 256 do
   local id = redis.call('RPOP', KEYS[1])
-  if not id then break end
-  local key = ARGV[2] .. id
-  local message, at
-  local length = redis.pcall('HSTRLEN', key, 'msg')
-  if type(length) == 'table' then length = -1 end
-  if length >= 0 and length <= longest then
-    message = redis.call('HGET', key, 'msg')
-    at = stays(message)
-  else
-    unread[#unread + 1] = id
-    unread[#unread + 1] = length
+  if not id then
+    answer[2] = 1
+    redis.pcall('SADD', KEYS[7], ARGV[5])
+    redis.pcall('EXPIRE', KEYS[7], ARGV[6])
+    break
   end
+  local key = ARGV[2] .. id
+  local message = read(key, longest)
+  local at = stays(message)
   if at then
     redis.call('HSET', key, 'state', 'retry')
     later[#later + 1] = at
     later[#later + 1] = id
     answer[1] = answer[1] + 1
   else
-    if length >= 0 then
+    if message ~= -1 then
       redis.call('HSET', key, 'state', 'active')
       redis.call('HDEL', key, 'pending_since')
     end
@@ -103,89 +99,101 @@ if #ids > 0 then
   redis.call('ZADD', KEYS[4], unpack(leases))
 end
 if #later > 0 then redis.call('ZADD', KEYS[5], unpack(later)) end
-answer[2] = unread
 return answer
 `)
 
 // A pulled job is active on the queue, and in nobody's hands yet.
 type pulled struct {
 	id, message string
-	back        time.Time // see push.Envelope
-	foreign     bool      // see push.Envelope.Foreign
-	keys        []string  // asynq's: pending, paused, active, lease
-	at          time.Time
-	lease       any // its end, in s
+	arrival
+	at    time.Time
+	lease any // its end, in s
 }
 
 // dequeue takes the place of dequeueCmd: it hands out one job of several that are
-// pulled at once, and asks nothing of a queue that was just found empty.
+// pulled at once, asks nothing of a queue that was found empty, and waits for a word
+// when all are.
 func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	if c.refusals.recording() {
+	if c.refusals.recording() || c.ending.Err() != nil {
+		_ = clock.Sleep(c.ending, failedPause)
 		cmd.SetErr(redis.Nil)
 		return cmd
 	}
-	job := c.next(ctx, keys[0], args[0])
-	if job == nil && !c.foundEmpty(keys[0]) {
-		var err error
-		job, err = c.pull(ctx, keys, args)
+	queue := queueOf(keys[0])
+	job, err := c.next(ctx, queue), error(nil)
+	if job == nil && c.idle.claim(queue) {
+		job, err = c.pull(ctx, queue, keys, args)
 		c.failed.Store(err != nil)
 		c.refusals.pulled(keys[0], err)
-		if err != nil {
-			_ = clock.Sleep(ctx, failedPause) // asynq asks again at once
-			cmd.SetErr(err)
-			return cmd
-		}
-		if job == nil {
-			c.mu.Lock()
-			c.empty[keys[0]] = time.Now().Add(emptyFor)
-			c.mu.Unlock()
-		}
 	}
-	if job == nil {
+	switch {
+	case err != nil:
+		c.idle.ask(queue, 0)
+		_ = clock.Sleep(c.ending, failedPause) // asynq asks again at once
+		cmd.SetErr(err)
+	case job == nil:
+		if !c.more() { // on another queue
+			c.idle.wait(c.ending)
+		}
 		cmd.SetErr(redis.Nil)
-		return cmd
+	default:
+		if job.arrival != (arrival{}) {
+			c.arrivals.note(job.id, job.arrival)
+		}
+		if c.more() {
+			c.idle.wake()
+		}
+		cmd.SetVal(job.message)
 	}
-	c.arrivals.note(job)
-	cmd.SetVal(job.message)
 	return cmd
 }
 
-func (c *client) foundEmpty(queue string) bool {
+// more reports whether there may be a job for another lane.
+func (c *client) more() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return time.Now().Before(c.empty[queue])
+	for _, ready := range c.ready {
+		if len(ready) > 0 {
+			return true
+		}
+	}
+	return !c.idle.next().After(time.Now())
 }
 
 // failedPause is how long a lane waits after a pull that failed.
 const failedPause = 100 * time.Millisecond
 
-// emptyFor is how long a queue that was found empty is not asked again. It
-// delays an urgent job by at most as much.
-const emptyFor = 20 * time.Millisecond
+// skipPause is for how long a queue is not asked of which much was left that stays.
+const skipPause = 20 * time.Millisecond
 
 // pull takes jobs from the queue, hands out the first and keeps the others. It
 // returns nil when there is none, or many that cannot be handed out come before it.
-func (c *client) pull(ctx context.Context, keys []string, args []any) (*pulled, error) {
+func (c *client) pull(ctx context.Context, queue string, keys []string, args []any) (*pulled, error) {
 	for range skipRounds {
-		jobs, more, err := c.take(ctx, keys, args)
-		if err != nil || len(jobs) == 0 && !more {
+		jobs, empty, err := c.take(ctx, queue, keys, args)
+		if err != nil {
 			return nil, err
 		}
-		if len(jobs) == 0 {
-			continue
+		if len(jobs) > 0 || empty {
+			c.idle.asked(queue, empty)
 		}
-		c.mu.Lock()
-		c.ready[keys[0]] = append(c.ready[keys[0]], jobs[1:]...)
-		c.mu.Unlock()
-		return &jobs[0], nil
+		if len(jobs) > 0 {
+			c.mu.Lock()
+			c.ready[queue] = append(c.ready[queue], jobs[1:]...)
+			c.mu.Unlock()
+			return &jobs[0], nil
+		}
+		if empty {
+			return nil, nil
+		}
 	}
+	c.idle.ask(queue, skipPause)
 	return nil, nil
 }
 
-// take takes jobs from the queue, and reports whether there may be more where
-// there are none.
-func (c *client) take(ctx context.Context, keys []string, args []any) (jobs []pulled, more bool, err error) {
+// take takes jobs from the queue, and reports whether it is empty then.
+func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
 	most := prefetched
 	if c.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
@@ -193,96 +201,65 @@ func (c *client) take(ctx context.Context, keys []string, args []any) (jobs []pu
 	stalled := c.config.Stalled(time.Now())
 	c.stalled.Store(len(stalled) > 0)
 	lease := args[0]
-	args = []any{lease, args[1], most, push.MaxEnvelopeSize}
+	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second))}
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
 	}
-	queue := strings.TrimSuffix(keys[0], "pending")
-	reply, err := pullScript.Run(ctx, c.UniversalClient, slices.Concat(keys, []string{queue + "retry", queue + "room"}), args...).Slice()
+	keys = slices.Concat(keys, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "room"), push.IdleKey(queue)})
+	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
 		return nil, false, err
 	}
 	n, _ := reply[0].(int64)
+	jobs, _ = c.read(ctx, queue, reply[2:]) // what is not set aside yet is found again
 	for _, s := range stalled {
 		s.Skipped(n)
 	}
-	unread, _ := reply[1].([]any)
-	for i := 0; i+1 < len(unread); i += 2 {
-		id, _ := unread[i].(string)
-		length, _ := unread[i+1].(int64)
-		_ = c.setAside(ctx, unreadJob(queueOf(keys[0]), id, length))
-	}
 	now := time.Now()
-	for i := 2; i+1 < len(reply); i += 2 {
-		job := pulled{keys: keys, at: now, lease: lease}
-		job.id, _ = reply[i].(string)
-		job.message, _ = reply[i+1].(string)
-		if c.adopt(ctx, &job) {
-			jobs = append(jobs, job)
-		}
+	for i := range jobs {
+		jobs[i].at, jobs[i].lease = now, lease
 	}
-	return jobs, n > 0 || len(reply) > 2 || len(unread) > 0, nil
+	return jobs, reply[1] == int64(1), nil
 }
 
-// next hands out a job that was pulled before, or nil.
-func (c *client) next(ctx context.Context, queue string, lease any) *pulled {
-	for {
-		c.mu.Lock()
-		ready := c.ready[queue]
-		if len(ready) == 0 {
-			c.mu.Unlock()
-			return nil
-		}
-		job := ready[0]
+// next hands out a job that was pulled before, or nil. What has lain for long goes
+// back to the head of its queue, and is pulled again with a lease of its own.
+func (c *client) next(ctx context.Context, queue string) *pulled {
+	c.mu.Lock()
+	ready := c.ready[queue]
+	if len(ready) > 0 && time.Since(ready[0].at) < handOut {
 		c.ready[queue] = ready[1:]
 		c.mu.Unlock()
-		if time.Since(job.at) < handOut || c.renew(ctx, &job, lease) {
-			return &job
-		}
+		return &ready[0]
 	}
-}
-
-// renewScript lengthens a lease that is still the one given.
-// KEYS  lease; ARGV  ID, its end, its new end
-var renewScript = redis.NewScript(`
-if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
-return 1
-`)
-
-// renew lengthens the lease of a job that has lain for long. It returns false
-// when the lease was over, and the job may be somebody else's by now.
-func (c *client) renew(ctx context.Context, job *pulled, lease any) bool {
-	renewed, err := renewScript.Run(ctx, c.UniversalClient, job.keys[3:], job.id, job.lease, lease).Int()
-	return err == nil && renewed == 1
+	c.mu.Unlock()
+	_ = c.putBack(ctx, queue) // else it is found when its lease is over
+	return nil
 }
 
 // putBackScript returns a job to the head of its queue as long as its lease is
 // the one given.
-// KEYS  active, lease, pending, task; ARGV  ID, end of the lease
-var putBackScript = redis.NewScript(`
+// KEYS  active, lease, pending, task, the idle; ARGV  ID, end of the lease
+var putBackScript = redis.NewScript(push.WakeIdle + `
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('RPUSH', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'state', 'pending')
+wake(KEYS[5])
 return 1
 `)
 
-// putBack returns what was pulled and not handed out to its queues.
-func (c *client) putBack(ctx context.Context) error {
+// putBack returns what was pulled and not handed out to its queue.
+func (c *client) putBack(ctx context.Context, queue string) error {
 	c.mu.Lock()
-	ready := c.ready
-	c.ready = map[string][]pulled{}
+	jobs := c.ready[queue]
+	delete(c.ready, queue)
 	c.mu.Unlock()
 	var errs []error
-	for _, jobs := range ready {
-		for i := len(jobs) - 1; i >= 0; i-- {
-			job := &jobs[i]
-			pending, active, lease := job.keys[0], job.keys[2], job.keys[3]
-			task := strings.TrimSuffix(pending, "pending") + "t:" + job.id
-			errs = append(errs, putBackScript.Run(ctx, c.UniversalClient, []string{active, lease, pending, task}, job.id, job.lease).Err())
-		}
+	for _, job := range slices.Backward(jobs) {
+		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.id), push.IdleKey(queue)}
+		errs = append(errs, putBackScript.Run(ctx, c.UniversalClient, keys, job.id, job.lease).Err())
 	}
 	return errors.Join(errs...)
 }

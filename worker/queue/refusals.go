@@ -20,12 +20,12 @@ import (
 // nothing more is sent, since what became of it could not be recorded, and it
 // would be sent again.
 type refusals struct {
-	log *slog.Logger
-	any atomic.Bool
+	log  *slog.Logger
+	any  atomic.Bool
+	ends atomic.Int64 // what cannot be recorded, and is tried again
 
 	mu    sync.Mutex
 	pulls map[string]bool // by the key of what is pending: the last pull was refused
-	ends  int             // what cannot be recorded, and is tried again
 	gone  bool            // some of that was given up, and nothing was written since
 	told  bool
 }
@@ -56,18 +56,11 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ends > 0 || r.gone || r.pulls[push.QueueKey(queue, "pending")]
+	return r.recording() || r.gone || r.pulls[push.QueueKey(queue, "pending")]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.
-func (r *refusals) recording() bool {
-	if !r.any.Load() {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ends > 0
-}
+func (r *refusals) recording() bool { return r.ends.Load() > 0 }
 
 // pulled notes how a pull has gone, which begins with a write. One without an
 // answer tells nothing.
@@ -87,17 +80,17 @@ func (r *refusals) pulled(pending string, err error) {
 
 // ended notes that so many more ends cannot be recorded, or fewer: they could,
 // or with an error are given up.
-func (r *refusals) ended(n int, err error) {
+func (r *refusals) ended(n int64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ends += n
+	r.ends.Add(n)
 	r.gone = err != nil && (n < 0 || r.gone)
 	r.tell(err)
 }
 
 // tell logs when it begins and ends.
 func (r *refusals) tell(err error) {
-	now := r.ends > 0 || r.gone
+	now := r.recording() || r.gone
 	for _, refused := range r.pulls {
 		now = now || refused
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,13 +45,14 @@ func returned(known, message string) bool {
 // cutOffScript is requeueCmd, which returns a job to the head of its
 // queue, and counts a failure.
 //
-// KEYS  active, lease, pending, task
+// KEYS  active, lease, pending, task, the idle
 // ARGV  ID, what is put behind the message
-var cutOffScript = redis.NewScript(`
+var cutOffScript = redis.NewScript(push.WakeIdle + `
 if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 redis.call('RPUSH', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'state', 'pending', 'msg', redis.call('HGET', KEYS[4], 'msg') .. ARGV[2])
+wake(KEYS[5])
 return redis.status_reply('OK')
 `)
 
@@ -65,22 +67,38 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) *redis.C
 		return cmd
 	}
 	envelope, _ := push.ReadEnvelope(message)
+	keys = append(slices.Clip(keys), push.IdleKey(queueOf(keys[0])))
 	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore())
+}
+
+// forward takes the place of forwardCmd, which asynq runs for what is scheduled, and
+// then for what is to be retried: the first one has looked at both.
+func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.Cmd {
+	queue := queueOf(keys[0])
+	scheduled, retry := push.QueueKey(queue, "scheduled"), push.QueueKey(queue, "retry")
+	if keys[0] == retry {
+		return redis.NewCmdResult(int64(0), nil)
+	}
+	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], push.IdleKey(queue)}, args...)
 }
 
 // forwardScript is forwardCmd, which stops for ever at a task whose key is
 // of another type. A task of a group is due like any other: nobody gathers groups.
 //
-// KEYS  scheduled or retry, pending
+// KEYS  scheduled, retry, pending, the idle
 // ARGV  now (s), prefix of the tasks' keys, now (ns), prefix of the groups' keys
-var forwardScript = redis.NewScript(`
-local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 100)
-for _, id in ipairs(ids) do
-  redis.call('LPUSH', KEYS[2], id)
-  redis.call('ZREM', KEYS[1], id)
-  redis.pcall('HSET', ARGV[2] .. id, 'state', 'pending', 'pending_since', ARGV[3])
+var forwardScript = redis.NewScript(push.WakeIdle + `
+local moved = 0
+for delayed = 1, 2 do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)) do
+    redis.call('LPUSH', KEYS[3], id)
+    redis.call('ZREM', KEYS[delayed], id)
+    redis.pcall('HSET', ARGV[2] .. id, 'state', 'pending', 'pending_since', ARGV[3])
+    wake(KEYS[4])
+    moved = moved + 1
+  end
 end
-return #ids
+return moved
 `)
 
 // crashed takes the place of listLeaseExpiredCmd, which fails for all the jobs
@@ -94,22 +112,19 @@ func (c *client) crashed(lease string, args []any) *redis.Cmd {
 	defer c.looking.Delete(lease)
 	ctx, cancel := context.WithTimeout(c.ending, crashedTimeout) // asynq has none
 	defer cancel()
-	messages := []any{}
+	queue, messages := queueOf(lease), []any{}
 	for {
-		jobs, err := c.overdue(ctx, lease, args[0], args[1], len(messages))
+		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, push.QueueKey(queue, "active")},
+			args[0], args[1], push.MaxEnvelopeSize, len(messages), overPage).Slice()
 		if err != nil {
 			return redis.NewCmdResult(nil, err)
 		}
+		n, _ := reply[0].(int64)
+		jobs, err := c.read(ctx, queue, reply[1:])
 		for _, job := range jobs {
-			message, err := c.recoverable(ctx, queueOf(lease), job)
-			if err != nil { // the next would fail as well
-				return redis.NewCmdResult(messages, nil)
-			}
-			if message != "" {
-				messages = append(messages, message)
-			}
+			messages = append(messages, job.message)
 		}
-		if len(jobs) < overPage {
+		if err != nil || n < overPage { // the next page would fail as well
 			return redis.NewCmdResult(messages, nil)
 		}
 	}
@@ -118,72 +133,29 @@ func (c *client) crashed(lease string, args []any) *redis.Cmd {
 // crashedTimeout bounds a look at what crashed workers have left.
 const crashedTimeout = 10 * time.Second
 
-// recoverable returns the message of a job that asynq is to recover. Of others, "",
-// the lease has gone.
-func (c *client) recoverable(ctx context.Context, queue string, job over) (message string, err error) {
-	if job.length < 0 || job.length > push.MaxEnvelopeSize {
-		return "", c.setAside(ctx, unreadJob(queue, job.id, job.length))
-	}
-	if job.length == 0 {
-		fields, err := c.HLen(ctx, push.QueueKey(queue, "t:"+job.id)).Result()
-		if err != nil {
-			return "", err
-		}
-		if fields == 0 { // it has ended meanwhile, and may be about to come again
-			return "", c.takeOut(ctx, queue, job.id, false)
-		}
-	}
-	e, err := push.ReadEnvelope(job.message)
-	switch why := unfitFor(&e, err); {
-	case why != "":
-		return "", c.setAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
-	case e.Foreign():
-		return push.Adopted(job.message), nil
-	}
-	return job.message, nil
-}
-
 // overPage is how many leases are looked at at once.
 const overPage = 100
 
-// overScript returns triples of ID, message and its length, as in pullScript.
+// overScript returns how many leases it has looked at, and their jobs as client.read
+// has them. A lease without a task it removes: that has ended meanwhile, and may be
+// about to come again.
 //
-// KEYS  lease
-// ARGV  until (s), prefix of the tasks' keys, offset, how many, how long a message
-// may be
-var overScript = redis.NewScript(`
-local answer = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[3], ARGV[4])) do
-  local key, message = ARGV[2] .. id, ''
-  local length = redis.pcall('HSTRLEN', key, 'msg')
-  if type(length) == 'table' then length = -1 end
-  if length > 0 and length <= tonumber(ARGV[5]) then message = redis.call('HGET', key, 'msg') end
-  answer[#answer + 1] = id
-  answer[#answer + 1] = message
-  answer[#answer + 1] = length
+// KEYS  lease, active
+// ARGV  until (s), prefix of the tasks' keys, how long a message may be, offset, how
+// many
+var overScript = redis.NewScript(readMessage + `
+local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', ARGV[4], ARGV[5])
+local answer = {#ids}
+for _, id in ipairs(ids) do
+  local key = ARGV[2] .. id
+  local message = read(key, tonumber(ARGV[3]))
+  if not message and redis.call('HLEN', key) == 0 then
+    redis.call('LREM', KEYS[2], 0, id)
+    redis.call('ZREM', KEYS[1], id)
+  else
+    answer[#answer + 1] = id
+    answer[#answer + 1] = message or ''
+  end
 end
 return answer
 `)
-
-// An over job is one whose lease is over.
-type over struct {
-	id, message string
-	length      int64
-}
-
-func (c *client) overdue(ctx context.Context, lease string, until, tasks any, offset int) ([]over, error) {
-	reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease}, until, tasks, offset, overPage, push.MaxEnvelopeSize).Slice()
-	if err != nil {
-		return nil, err
-	}
-	if len(reply)%3 != 0 {
-		return nil, errors.New("an answer about leases is cut off")
-	}
-	jobs := make([]over, len(reply)/3)
-	for i := range jobs {
-		jobs[i].id, _ = reply[3*i].(string)
-		jobs[i].message, _ = reply[3*i+1].(string)
-		jobs[i].length, _ = reply[3*i+2].(int64)
-	}
-	return jobs, nil
-}

@@ -25,3 +25,25 @@ func TestReturn(t *testing.T) {
 		t.Error("a crash does not count, so that the next visit would not look at the record")
 	}
 }
+
+// A job that has returned knows when it is wanted, unless it was woken before its time.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	slot := time.Date(2026, 11, 20, 20, 0, 9, 123456000, time.UTC)
+	kept := (&Return{Why: "deferred", After: 3 * time.Second, Wanted: slot}).Error()
+	due := slot.Add(-earliness).Truncate(time.Second) // asynq's instants are whole seconds
+	if got := Why(kept); got != "deferred" {
+		t.Errorf("why: %q", got)
+	}
+	if got := wanted(kept, due); !got.Equal(slot) {
+		t.Errorf("wanted at %s, want %s", got, slot)
+	}
+	if got := wanted(kept, due.Add(-time.Nanosecond)); !got.IsZero() {
+		t.Errorf("woken before, and wanted at %s", got)
+	}
+	for _, kept := range []string{"", "odd", Snooze("deferred", time.Second).Error(), "odd" + wantedAt + "odd"} {
+		if got := wanted(kept, due); !got.IsZero() {
+			t.Errorf("%q: wanted at %s", kept, got)
+		}
+	}
+}

@@ -13,7 +13,26 @@
 //   - A job is in exactly one of asynq's lists and sets, whatever is interrupted.
 //   - What takes a job out of hand is insisted on; what brings it back happens once.
 //   - What asynq could not read, or would lose, is set aside as a dead letter.
+//   - An idle worker waits for a word that a job is due, which may be lost, and polls.
 package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
+)
 
 // The hashes of the scripts of push.AsynqVersion that are taken the place of, or
 // relied upon to do what their text says.
@@ -37,4 +56,131 @@ var scripts = map[string]string{
 	"49c4326d80c1db9c476da2aa7f4438d03688f82b": "deleteExpiredCompletedTasksCmd",
 	"3c8548ad44d0dfcfde50f07ea9271d77f656042c": "writeServerStateCmd",
 	"79cf8dbc80deca37314fdfdeb9fe33a12c9baad7": "clearServerStateCmd",
+}
+
+// Check has asynq work off three jobs without a Redis, and returns an error when it
+// runs a script that is not known, or not one that is replaced: by such an asynq
+// jobs would be lost, or sent twice.
+var Check = sync.OnceValue(func() error {
+	known := maps.Clone(scripts)
+	known[push.EnqueueHash] = "enqueueCmd"
+	return check(known)
+})
+
+func check(known map[string]string) error {
+	over, end := context.WithTimeout(context.Background(), 10*time.Second) // on a machine that is busy
+	defer end()
+	client := redis.NewClient(&redis.Options{
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, errRehearsal },
+	})
+	defer client.Close()
+	r := &rehearsal{
+		known: known, end: end, left: 3,
+		missing: []string{"enqueueCmd", "dequeueCmd", "doneCmd", "retryCmd", "forwardCmd", "listLeaseExpiredCmd", "requeueCmd"},
+	}
+	client.AddHook(r)
+	queue := push.Default.Queue()
+	_, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue))
+	if r.unknown != "" || err != nil {
+		return cmp.Or(r.verdict(), err)
+	}
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency: 1, Queues: map[string]int{queue: 1}, TaskCheckInterval: time.Millisecond, DelayedTaskCheckInterval: time.Millisecond,
+		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), new(clock.Rarely)},
+	})
+	runs := 0
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
+		switch runs++; runs {
+		case 1:
+			return nil // it is done
+		case 2:
+			return errRehearsal // it is retried
+		}
+		<-ctx.Done() // it is requeued
+		return nil
+	})); err != nil {
+		return err
+	}
+	<-over.Done()
+	server.Shutdown()
+	return r.verdict()
+}
+
+var errRehearsal = errors.New("there is no Redis")
+
+// A rehearsal is a client's hook that answers asynq's commands in the place of a
+// Redis that has three jobs.
+type rehearsal struct {
+	known map[string]string // scripts by their hashes
+	end   func()            // is called when the last job is in hand and the others' scripts have run, or another script has
+
+	mu      sync.Mutex
+	message any      // of the job that was enqueued
+	left    int      // how often it is to be handed out
+	missing []string // scripts that have not run
+	unknown string   // hash of another script
+}
+
+func (r *rehearsal) verdict() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unknown != "" {
+		return push.UnknownScript(r.unknown)
+	}
+	if len(r.missing) > 0 {
+		return push.OtherAsynq("does not run " + r.missing[0])
+	}
+	return nil
+}
+
+// run is a script's reply.
+func (r *rehearsal) run(hash string, args []any) (any, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, known := r.known[hash]
+	if !known {
+		r.unknown = hash
+	}
+	r.missing = slices.DeleteFunc(r.missing, func(missing string) bool { return missing == name })
+	var reply any = int64(0)
+	switch name {
+	case "enqueueCmd":
+		r.message, reply = args[0], int64(1)
+	case "dequeueCmd":
+		if r.left == 0 {
+			return nil, redis.Nil
+		}
+		r.left, reply = r.left-1, r.message
+	case "listLeaseExpiredCmd":
+		reply = []any{}
+	}
+	if !known || r.left == 0 && len(r.missing) == 1 {
+		r.end()
+	}
+	return reply, nil
+}
+
+// ProcessHook implements redis.Hook.
+func (r *rehearsal) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		script, ok := cmd.(*redis.Cmd)
+		if !ok {
+			return nil
+		}
+		args := cmd.Args() // EVALSHA, its hash, how many keys, keys, arguments
+		hash, _ := args[1].(string)
+		keys, _ := args[2].(int)
+		reply, err := r.run(hash, args[3+keys:])
+		script.SetVal(reply)
+		script.SetErr(err)
+		return err
+	}
+}
+
+// DialHook implements redis.Hook.
+func (*rehearsal) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (*rehearsal) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(context.Context, []redis.Cmder) error { return nil }
 }

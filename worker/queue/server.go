@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A Job is one that asynq has handed out.
@@ -26,6 +27,8 @@ type Job struct {
 	// Back is when it went back to the queue last, in whole seconds; zero for one
 	// that comes for the first time.
 	Back time.Time
+	// Wanted is the one of its last Return, unless it has been woken since.
+	Wanted time.Time
 	// Foreign says that no Producer of ours has put it there.
 	Foreign bool
 }
@@ -59,6 +62,8 @@ type Server struct {
 	client *client
 	check  func() error
 	lanes  []*asynq.Server
+
+	listening sync.WaitGroup
 }
 
 // NewServer returns a server that has not started yet.
@@ -67,11 +72,11 @@ func NewServer(c Config) *Server {
 }
 
 const (
-	// pollFresh is how often an idle lane looks for a job, on average.
-	pollFresh = 450 * time.Millisecond
+	// askAgain is about after how long a lane asks that has waited: see idle.go.
+	askAgain = time.Millisecond
 	// pollDelayed is how often the first lane looks for delayed jobs that are
-	// due: see earliness. The others' pollers are quiet.
-	pollDelayed = 500 * time.Millisecond
+	// due: see earliness. The others' pollers and janitors are quiet.
+	pollDelayed = 950 * time.Millisecond
 	never       = 24 * time.Hour
 )
 
@@ -81,18 +86,20 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	logged := new(once)
+	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
+	logged := new(clock.Rarely)
 	for i := range s.config.Lanes {
-		delayed := time.Duration(never)
+		delayed, janitor := time.Duration(never), time.Duration(never)
 		if i == 0 {
-			delayed = pollDelayed
+			delayed, janitor = pollDelayed, time.Minute
 		}
 		lane := asynq.NewServerFromRedisClient(s.client, asynq.Config{
 			Concurrency:              (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes,
 			Queues:                   push.Queues(),
 			BaseContext:              func() context.Context { growStack(); return ctx },
-			TaskCheckInterval:        pollFresh,
+			TaskCheckInterval:        askAgain,
 			DelayedTaskCheckInterval: delayed,
+			JanitorInterval:          janitor,
 			ShutdownTimeout:          s.config.ShutdownTimeout,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                isFailure,
@@ -100,9 +107,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 			LogLevel:                 asynq.WarnLevel,
 		})
 		if err := lane.Start(processor{s.client, h}); err != nil {
-			for _, started := range s.lanes {
-				started.Shutdown()
-			}
+			s.Shutdown()
 			return err
 		}
 		s.lanes = append(s.lanes, lane)
@@ -118,14 +123,18 @@ func (s *Server) Shutdown() {
 		lane.Stop()
 	}
 	var all sync.WaitGroup
+	all.Go(s.listening.Wait)
+	all.Go(func() { s.client.idle.leave(s.client.UniversalClient) })
 	for _, lane := range s.lanes {
 		all.Go(lane.Shutdown)
 	}
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
-	if err := s.client.putBack(ctx); err != nil {
-		s.config.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "error", err)
+	for queue := range push.Queues() {
+		if err := s.client.putBack(ctx, queue); err != nil {
+			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "queue", queue, "error", err)
+		}
 	}
 }
 
@@ -134,12 +143,21 @@ const putBackTimeout = 3 * time.Second
 // Settle settles a notification that is delivered in the step that ends its job,
 // which is done as soon as the handler returns. It reports whether that will be so.
 func (s *Server) Settle(id string, outcomes []push.TargetOutcome) bool {
-	return s.client.settle(id, outcomes)
+	if s.client.oneStep {
+		s.client.delivered.note(id, outcomes)
+	}
+	return s.client.oneStep
 }
 
 // Settling reports whether this process has delivered the notification, and its
 // job is not done: what comes back is not to be sent again.
-func (s *Server) Settling(id string) bool { return s.client.settling(id) }
+func (s *Server) Settling(id string) bool {
+	outcomes, ok := s.client.delivered.of(id)
+	if ok {
+		s.client.delivered.note(id, outcomes) // it may come again
+	}
+	return ok
+}
 
 // Persist repeats a write that fails for so long at most: what was sent and is not
 // recorded would be sent again. Nothing is pulled while Redis refuses it.
@@ -166,10 +184,10 @@ func (p processor) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	retries, _ := asynq.GetRetryCount(ctx)
-	arrival := p.client.arrivals.take(id)
+	arrival, _ := p.client.arrivals.take(id)
 	return p.handler.Handle(ctx, Job{
 		ID: id, Queue: queue, Type: task.Type(), Payload: task.Payload(), Headers: task.Headers(),
-		Retries: retries, Back: arrival.back, Foreign: arrival.foreign,
+		Retries: retries, Back: arrival.back, Wanted: arrival.wanted, Foreign: arrival.foreign,
 	})
 }
 
@@ -189,7 +207,7 @@ func growStack() {
 // say, so it is heard only when something is wrong with the lane itself.
 type asynqLog struct {
 	log    *slog.Logger
-	logged *once // by all lanes
+	logged *clock.Rarely // by all lanes: they have the same trouble several times a second
 }
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
@@ -198,57 +216,25 @@ func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
 func (l asynqLog) Error(args ...any) { l.write(slog.LevelError, args) }
 func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 
+// longest is how many bytes are logged of a text: its begin and its end, which say
+// what has failed and why.
+const longest = 400
+
 func (l asynqLog) write(level slog.Level, args []any) {
-	text := shortened(fmt.Sprint(args...))
+	text := fmt.Sprint(args...)
 	if strings.Contains(text, "NOT FOUND") { // another lane was faster
 		level = slog.LevelDebug
 	}
-	if level > slog.LevelDebug && !l.logged.first(text, time.Now()) {
+	// what it is stands before the jobs, queues and errors that it names
+	trouble := text
+	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
+		trouble = text[:end]
+	}
+	if level > slog.LevelDebug && !l.logged.Due(trouble) {
 		level = slog.LevelDebug
 	}
+	if len(text) > longest { // it may list thousands of tasks
+		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	}
 	l.log.Log(context.Background(), level, "queue: "+text)
-}
-
-// shortened is asynq's text with the first of the tasks that it lists: there may be
-// thousands.
-func shortened(text string) string {
-	const list = "tasks ["
-	start := strings.Index(text, list)
-	end := strings.LastIndex(text, "]: ")
-	if start < 0 || end < start {
-		return text
-	}
-	tasks := strings.Fields(text[start+len(list) : end])
-	if len(tasks) < 2 {
-		return text
-	}
-	return fmt.Sprintf("%s%s and %d more%s", text[:start+len(list)], tasks[0], len(tasks)-1, text[end:])
-}
-
-// sayAgain is after how long the same trouble is logged again: while Redis is away
-// every lane has as much to say of it several times a second.
-const sayAgain = time.Minute
-
-// once knows what was logged when. Its zero value has logged nothing.
-type once struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// first reports whether the trouble was not logged within sayAgain. What it is
-// stands before the jobs, queues and errors that a text names.
-func (o *once) first(text string, now time.Time) bool {
-	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
-		text = text[:end]
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if at, ok := o.at[text]; ok && now.Sub(at) < sayAgain {
-		return false
-	}
-	if o.at == nil || len(o.at) >= 100 {
-		o.at = make(map[string]time.Time)
-	}
-	o.at[text] = now
-	return true
 }

@@ -4,14 +4,15 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // Trouble that all lanes have is told once, whichever jobs and queues it names.
 func TestLanesSayOnce(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	told := new(once)
+	told := new(clock.Rarely)
 	for lane := range 3 {
 		l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("lane", lane), told}
 		l.Error("Dequeue error: UNKNOWN: connection refused")
@@ -24,28 +25,12 @@ func TestLanesSayOnce(t *testing.T) {
 	}
 }
 
-func TestSaidAgain(t *testing.T) {
+func TestALongTextIsShortened(t *testing.T) {
 	t.Parallel()
-	told, now := new(once), time.Unix(1e9, 0)
-	for i, c := range []struct {
-		after time.Duration
-		want  bool
-	}{{0, true}, {sayAgain - 1, false}, {sayAgain, true}, {sayAgain + 1, false}} {
-		if got := told.first("Dequeue error: x", now.Add(c.after)); got != c.want {
-			t.Errorf("%d: %t", i, got)
-		}
-	}
-}
-
-func TestAListOfTasksIsShortened(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"Failed to extend lease for tasks [a b c]: i/o timeout": "Failed to extend lease for tasks [a and 2 more]: i/o timeout",
-		"Failed to extend lease for tasks [a]: i/o timeout":     "Failed to extend lease for tasks [a]: i/o timeout",
-		"Dequeue error: UNKNOWN: [::1]: refused":                "Dequeue error: UNKNOWN: [::1]: refused",
-	} {
-		if got := shortened(text); got != want {
-			t.Errorf("%s: %s", text, got)
-		}
+	var out strings.Builder
+	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), new(clock.Rarely)}
+	l.Error("Failed to extend lease for tasks [", strings.Repeat("a ", 10000), "]: i/o timeout")
+	if got := out.String(); len(got) > 2*longest || !strings.Contains(got, "tasks [a a") || !strings.Contains(got, "]: i/o timeout") {
+		t.Error(got)
 	}
 }

@@ -30,15 +30,15 @@ func (c *client) sweep(ctx context.Context, queue string) error {
 	if err := c.SAdd(ctx, queuesKey, queue).Err(); err != nil {
 		return err
 	}
-	keys := []string{push.QueueKey(queue, "groups"), push.QueueKey(queue, "pending")}
+	keys := []string{push.QueueKey(queue, "groups"), push.QueueKey(queue, "pending"), push.IdleKey(queue)}
 	return ungroupScript.Run(ctx, c.UniversalClient, keys, push.QueueKey(queue, "g:"), push.QueueKey(queue, "t:"), time.Now().UnixNano()).Err()
 }
 
 // ungroupScript has tasks be due that were put into groups.
 //
-// KEYS  the groups, pending
+// KEYS  the groups, pending, the idle
 // ARGV  prefix of the groups' keys, prefix of the tasks' keys, now (ns)
-var ungroupScript = redis.NewScript(`
+var ungroupScript = redis.NewScript(push.WakeIdle + `
 local moved = 0
 for _, group in ipairs(redis.call('SRANDMEMBER', KEYS[1], 10)) do
   local ids = redis.pcall('ZPOPMIN', ARGV[1] .. group, 100)
@@ -47,6 +47,7 @@ for _, group in ipairs(redis.call('SRANDMEMBER', KEYS[1], 10)) do
     redis.call('LPUSH', KEYS[2], ids[i])
     redis.pcall('HSET', ARGV[2] .. ids[i], 'state', 'pending', 'pending_since', ARGV[3])
     redis.pcall('HDEL', ARGV[2] .. ids[i], 'group')
+    wake(KEYS[3])
     moved = moved + 1
   end
 end

@@ -12,48 +12,56 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// An unfit job is one that asynq is not to see: it could not read it, and would
-// stop recovering crashed workers' jobs, or would lose it by its options.
-type unfit struct {
-	queue, id string
-	reason    push.MalformedReason
-	why       string
-	message   string // asynq's; "" when it is not read
-}
+// readMessage has read return a task's message, or false for none. Of one that is not
+// read it is the length, and of a key of another type -1.
+const readMessage = `
+local function read(key, longest)
+  local length = redis.pcall('HSTRLEN', key, 'msg')
+  if type(length) == 'table' then return -1 end
+  if length > longest then return length end
+  return redis.call('HGET', key, 'msg')
+end
+`
 
-// unreadJob is one whose message was not read for its length in bytes, or, when
-// that is negative, because its key in Redis is of another type.
-func unreadJob(queue, id string, length int64) unfit {
-	if length < 0 {
-		return unfit{queue, id, push.MalformedEnvelope, "the task's key in Redis is not a hash", ""}
+// read reads what a script returns of each job, its ID and what readMessage has of
+// it. It returns the jobs that asynq may have; the others it sets aside, until an error.
+func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pulled, err error) {
+	setAside := func(id string, reason push.MalformedReason, why, message string) {
+		if err == nil {
+			err = c.setAside(ctx, queue, id, reason, why, message)
+		}
 	}
-	return unfit{queue, id, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), ""}
+	for i := 0; i+1 < len(reply); i += 2 {
+		var job pulled
+		job.id, _ = reply[i].(string)
+		job.message, _ = reply[i+1].(string)
+		if length, unread := reply[i+1].(int64); unread && length >= 0 {
+			setAside(job.id, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), "")
+		} else if unread {
+			setAside(job.id, push.MalformedEnvelope, "the task's key in Redis is not a hash", "")
+		} else if why := c.adopt(ctx, queue, &job); why != "" {
+			setAside(job.id, push.MalformedEnvelope, why, job.message)
+		} else {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs, err
 }
 
-// unfitFor is why a job cannot be taken whose envelope was read with that error; ""
-// when it can.
-func unfitFor(e *push.Envelope, err error) string {
+// adopt reads the job's envelope, and has asynq see it with the options of our
+// Producer's, whoever has put it on the queue. It returns why asynq is not to see
+// it: it could not read it, and would stop recovering crashed workers' jobs, or would
+// lose it by its options.
+func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why string) {
+	e, err := push.ReadEnvelope(job.message)
+	job.back, job.wanted = e.Back, wanted(e.Error, time.Now())
 	switch {
 	case err != nil:
 		return err.Error()
+	case !e.Foreign():
+		return ""
 	case e.Deadline != 0:
 		return "asynq's Deadline is not taken: a notification says expires_at"
-	}
-	return ""
-}
-
-// adopt reads the job's envelope, and reports whether asynq may have it: with the
-// options of our Producer's, whoever has put it on the queue.
-func (c *client) adopt(ctx context.Context, job *pulled) bool {
-	e, err := push.ReadEnvelope(job.message)
-	job.back = e.Back
-	if err == nil && !e.Foreign() {
-		return true
-	}
-	queue := queueOf(job.keys[0])
-	if why := unfitFor(&e, err); why != "" {
-		_ = c.setAside(ctx, unfit{queue, job.id, push.MalformedEnvelope, why, job.message})
-		return false
 	}
 	job.foreign, job.message = true, push.Adopted(job.message)
 	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
@@ -62,7 +70,7 @@ func (c *client) adopt(ctx context.Context, job *pulled) bool {
 			c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
 		}
 	}
-	return true
+	return ""
 }
 
 // unlockScript ends asynq's lock of a unique task. KEYS the lock; ARGV the task's ID
@@ -74,36 +82,28 @@ return 0
 // setAside keeps a job that is in hand as a dead letter, and takes it out of
 // asynq's sets. After an error, which it logs, the job is found again when its lease
 // is over.
-func (c *client) setAside(ctx context.Context, job unfit) error {
+func (c *client) setAside(ctx context.Context, queue, id string, reason push.MalformedReason, why, message string) error {
 	letter := &push.Letter{
-		ID: job.id, State: push.Malformed, Reason: string(job.reason), Error: job.why,
-		At: time.Now().UTC(), Queue: job.queue, Job: []byte(job.message),
+		ID: id, State: push.Malformed, Reason: string(reason), Error: why,
+		At: time.Now().UTC(), Queue: queue, Job: []byte(message),
 	}
 	err := c.config.Records.SetAside(ctx, letter)
 	if err == nil {
-		err = c.takeOut(ctx, job.queue, job.id, true)
+		_, err = c.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.LRem(ctx, push.QueueKey(queue, "active"), 0, id)
+			pipe.ZRem(ctx, push.QueueKey(queue, "lease"), id)
+			pipe.Unlink(ctx, push.QueueKey(queue, "t:"+id))
+			return nil
+		})
 	}
 	if err != nil {
-		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", job.id), slog.String("queue", job.queue), slog.Any("error", err))
+		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", id), slog.String("queue", queue), slog.Any("error", err))
 		return err
 	}
-	c.config.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.id), slog.String("queue", job.queue),
-		slog.String("reason", string(job.reason)), slog.String("error", job.why))
+	c.config.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue),
+		slog.String("reason", letter.Reason), slog.String("error", why))
 	c.config.SetAside(letter.State)
 	return nil
-}
-
-// takeOut takes a job that is in hand out of asynq's sets, and its task away if
-// there is one.
-func (c *client) takeOut(ctx context.Context, queue, id string, task bool) error {
-	pipe := c.TxPipeline()
-	pipe.LRem(ctx, push.QueueKey(queue, "active"), 0, id)
-	pipe.ZRem(ctx, push.QueueKey(queue, "lease"), id)
-	if task {
-		pipe.Unlink(ctx, push.QueueKey(queue, "t:"+id))
-	}
-	_, err := pipe.Exec(ctx)
-	return err
 }
 
 // queueOf is the queue of one of asynq's keys: asynq:{QUEUE}:….

@@ -30,14 +30,7 @@ var Spots = func() (all []Spot) {
 }()
 
 // key is asynq's, of what is there.
-func (s Spot) key() string {
-	for _, j := range jobStates {
-		if j.state == s.State {
-			return push.QueueKey(s.Queue, j.name)
-		}
-	}
-	return ""
-}
+func (s Spot) key() string { return push.QueueKey(s.Queue, s.State.Asynq()) }
 
 // A Waiting job is one that a spot holds.
 type Waiting struct {
@@ -127,15 +120,11 @@ func dueAt(score string) time.Time {
 //
 // KEYS  the tasks
 // ARGV  how long a message may be
-var messagesScript = redis.NewScript(`
+var messagesScript = redis.NewScript(readMessage + `
 local messages = {}
 for i, key in ipairs(KEYS) do
-  local length = redis.pcall('HSTRLEN', key, 'msg')
-  if type(length) == 'table' or length > tonumber(ARGV[1]) then
-    messages[i] = ''
-  else
-    messages[i] = redis.call('HGET', key, 'msg')
-  end
+  local message = read(key, tonumber(ARGV[1]))
+  messages[i] = type(message) == 'number' and '' or message
 end
 return messages
 `)

@@ -2,66 +2,139 @@ package route
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // A Bulkhead bounds the pushes in flight to one provider of one app, so that one
-// that is slow or stalled holds up its own notifications only.
+// that is slow or stalled holds up its own notifications only. Those who wait for a
+// place get it by their priority, and by when they came; a few places are kept for
+// critical ones, who then wait for nobody.
 type Bulkhead struct {
-	places   chan int64 // of each place that is taken, since when it was wanted, in ns
-	waiting  atomic.Int64
-	changed  atomic.Int64 // when a place was taken or left last, in ns
-	skipped  atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
-	meanHold atomic.Int64 // how long a place is taken, about, in ns; 0 before the first is left
+	places, kept int
+	skipped      atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
+
+	mu       sync.Mutex
+	taken    []int64               // since when places were wanted that are taken, in ns, the first first
+	waiting  [len(ranked)][]*place // by rank, the first first
+	passed   int                   // places given since to others than who has waited longest
+	changed  int64                 // when a place was taken or left last, in ns
+	meanHold int64                 // how long a place is taken, about, in ns; 0 before the first is left
 }
+
+// A place is one that is waited for.
+type place struct {
+	since int64         // in ns
+	given chan struct{} // closed when it is
+}
+
+// ranked are the priorities as places are given.
+var ranked = [...]push.Priority{push.Critical, push.Default, push.Bulk}
+
+func rankOf(p push.Priority) int {
+	if i := slices.Index(ranked[:], p); i >= 0 {
+		return i
+	}
+	return 1 // "" is Default
+}
+
+const (
+	// keptShare is what share of the places is kept for critical ones.
+	keptShare = 32
+	// fairShare is of how many places that are waited for at least one goes to who
+	// has waited longest, so that bulk ones move, however many critical ones come.
+	fairShare = 8
+)
 
 func newBulkhead(places int) *Bulkhead {
-	b := &Bulkhead{places: make(chan int64, places)}
-	b.changed.Store(time.Now().UnixNano())
-	return b
+	return &Bulkhead{places: places, kept: places / keptShare, changed: time.Now().UnixNano()}
 }
 
-// stalledFor is for how long the gate is full and nothing has changed; 0 when that is
-// less than so long.
-func (b *Bulkhead) stalledFor(now time.Time, least time.Duration) time.Duration {
-	idle := time.Duration(now.UnixNano() - b.changed.Load())
-	if len(b.places) < cap(b.places) || idle < least {
+// room reports whether one of the rank may come in.
+func (b *Bulkhead) room(rank int) bool {
+	if rank > 0 {
+		return len(b.taken) < b.places-b.kept
+	}
+	return len(b.taken) < b.places
+}
+
+// stalledFor is for how long there is no room for the rank and nothing has changed; 0
+// when that is less than so long.
+func (b *Bulkhead) stalledFor(rank int, now time.Time, least time.Duration) time.Duration {
+	idle := time.Duration(now.UnixNano() - b.changed)
+	if b.room(rank) || idle < least {
 		return 0
 	}
 	return idle
 }
 
+// load is how many places are taken, and how many are waited for.
+func (b *Bulkhead) load() (taken, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.taken), b.queued()
+}
+
+// queued is how many wait.
+func (b *Bulkhead) queued() int {
+	n := 0
+	for _, of := range b.waiting {
+		n += len(of)
+	}
+	return n
+}
+
 const (
-	// MaxWaiting is how many notifications wait for a place in a bulkhead, and maxWait
-	// for how long. What is more goes back to the queue, and comes again after
-	// BusyDelay: the queue's times are whole seconds, and until then the provider is to
-	// have enough to do.
-	MaxWaiting = 512
-	maxWait    = 2 * time.Second
-	BusyDelay  = time.Second
+	// maxWaiting is how many notifications wait for a place in a bulkhead, besides
+	// maxCritical critical ones, and maxWait for how long. What is more goes back to the
+	// queue, and comes again after BusyDelay: the queue's times are whole seconds, and
+	// until then the provider is to have enough to do.
+	maxWaiting  = 512
+	maxCritical = 256
+	maxWait     = 2 * time.Second
+	BusyDelay   = time.Second
 	// For one where nothing has changed for maxIdle nothing waits, and what goes back
 	// stays away for as long again, at most longestBusy.
 	maxIdle     = 500 * time.Millisecond
 	longestBusy = 8 * time.Second
 )
 
+// InHand is how many notifications a process has in hand at most for a bulkhead with
+// so many places.
+func InHand(places int) int { return places + maxWaiting + maxCritical }
+
 // Busy is after how long there may be a place in each of the bulkheads; 0 when it may
 // be waited for now.
-func Busy(bulkheads []*Bulkhead, now time.Time) time.Duration {
+func Busy(bulkheads []*Bulkhead, p push.Priority, now time.Time) time.Duration {
 	delay := time.Duration(0)
 	for _, b := range bulkheads {
-		if idle := b.stalledFor(now, maxIdle); idle > 0 || b.waiting.Load() >= MaxWaiting {
+		if idle, full := b.busy(rankOf(p), now); idle > 0 || full {
 			delay = max(delay, BusyDelay, min(idle, longestBusy))
 		}
 	}
 	return delay
 }
 
-// Acquire takes a place in each of the bulkheads, or in none.
-func Acquire(ctx context.Context, bulkheads []*Bulkhead) bool {
+// busy is for how long nothing has moved for the rank, and whether there are enough
+// who wait.
+func (b *Bulkhead) busy(rank int, now time.Time) (idle time.Duration, full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	critical := len(b.waiting[0])
+	if full = critical >= maxCritical; rank > 0 {
+		full = b.queued()-critical >= maxWaiting
+	}
+	return b.stalledFor(rank, now, maxIdle), full
+}
+
+// Acquire takes a place in each of the bulkheads for one of the priority, or in none.
+func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {
-		if !b.acquire(ctx) {
+		if !b.acquire(ctx, rankOf(p)) {
 			Release(bulkheads[:i])
 			return false
 		}
@@ -69,27 +142,41 @@ func Acquire(ctx context.Context, bulkheads []*Bulkhead) bool {
 	return true
 }
 
-func (b *Bulkhead) acquire(ctx context.Context) bool {
-	now := time.Now().UnixNano()
-	select {
-	case b.places <- now:
-		b.changed.Store(now)
+func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
+	p := b.enter(rank)
+	if p == nil {
 		return true
-	default:
 	}
-	b.waiting.Add(1)
-	defer b.waiting.Add(-1)
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {
-	case b.places <- now:
-		b.changed.Store(time.Now().UnixNano())
+	case <-p.given:
 		return true
 	case <-timer.C:
-		return false
 	case <-ctx.Done():
-		return false
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.waiting[rank], p)
+	if i >= 0 {
+		b.waiting[rank] = slices.Delete(b.waiting[rank], i, i+1)
+	}
+	return i < 0 // it was just given
+}
+
+// enter takes a place, or returns the one that is waited for. Where there is room for
+// a rank nobody of it waits.
+func (b *Bulkhead) enter(rank int) *place {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now().UnixNano()
+	if b.room(rank) {
+		b.taken, b.changed = append(b.taken, now), now
+		return nil
+	}
+	p := &place{now, make(chan struct{})}
+	b.waiting[rank] = append(b.waiting[rank], p)
+	return p
 }
 
 // Release gives a place in each of the bulkheads back.
@@ -102,9 +189,45 @@ func Release(bulkheads []*Bulkhead) {
 // release gives the place back that was taken first, whosever it is: what counts
 // is how long they are taken on the whole.
 func (b *Bulkhead) release(now int64) {
-	took := now - <-b.places
-	b.changed.Store(now)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	const weight = 8
-	meanHold := b.meanHold.Load()
-	b.meanHold.Store(meanHold + (took-meanHold)/weight) // a race loses one of many
+	b.meanHold += (now - b.taken[0] - b.meanHold) / weight
+	b.taken, b.changed = b.taken[1:], now
+	rank := b.next()
+	if rank < 0 {
+		return
+	}
+	p := b.waiting[rank][0]
+	b.waiting[rank] = b.waiting[rank][1:]
+	b.taken = append(b.taken, p.since)
+	close(p.given)
+}
+
+// next returns the rank whose first one gets the place that was just left, -1 when
+// it stays free.
+func (b *Bulkhead) next() int {
+	first, longest := -1, -1
+	for rank, of := range b.waiting {
+		if len(of) == 0 {
+			continue
+		}
+		if first < 0 && b.room(rank) {
+			first = rank
+		}
+		if longest < 0 || of[0].since < b.waiting[longest][0].since {
+			longest = rank
+		}
+	}
+	switch {
+	case first == longest:
+		b.passed = 0
+	case first >= 0:
+		b.passed++
+	}
+	if b.passed == fairShare {
+		b.passed = 0
+		return longest
+	}
+	return first
 }

@@ -1,8 +1,12 @@
 package route
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 func TestSkipUntil(t *testing.T) {
@@ -24,11 +28,10 @@ func TestSkipUntil(t *testing.T) {
 	} {
 		b, now := newBulkhead(4), time.Now()
 		for range tt.taken {
-			b.places <- now.UnixNano()
+			b.enter(1)
 		}
-		b.waiting.Store(int64(tt.waiting))
-		b.changed.Store(now.Add(-tt.still).UnixNano())
-		b.meanHold.Store(int64(tt.usual))
+		b.waiting[2] = make([]*place, tt.waiting)
+		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
 		want := time.Time{}
 		if tt.want > 0 {
 			want = now.Add(tt.want)
@@ -43,8 +46,8 @@ func TestSkipUntil(t *testing.T) {
 func TestSkippingSpreads(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(1), time.Now()
-	b.places <- 0
-	b.changed.Store(now.Add(-time.Hour).UnixNano())
+	b.enter(1)
+	b.changed = now.Add(-time.Hour).UnixNano()
 	first := b.skipUntil(now)
 	b.skippedUntil(first, 100_000)
 	if got := b.skipUntil(now).Sub(first); got != 10*time.Second {
@@ -59,10 +62,87 @@ func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(4)
 	for i := range int64(100) {
-		b.places <- i
+		b.taken = append(b.taken, i)
 		b.release(i + int64(time.Second))
 	}
-	if usual := time.Duration(b.meanHold.Load()); usual < 990*time.Millisecond || usual > time.Second {
+	if usual := time.Duration(b.meanHold); usual < 990*time.Millisecond || usual > time.Second {
 		t.Errorf("%s", usual)
 	}
+}
+
+// Critical ones find the kept places free, and of those that wait they come first, but
+// for each eighth place, which goes to who has waited longest.
+func TestPlacesAreGivenByPriority(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulkhead(64)
+		var mu sync.Mutex
+		var came []push.Priority
+		var all sync.WaitGroup
+		come := func(p push.Priority, n int) {
+			for range n {
+				all.Go(func() {
+					if b.acquire(t.Context(), rankOf(p)) {
+						mu.Lock()
+						defer mu.Unlock()
+						came = append(came, p)
+					}
+				})
+			}
+			time.Sleep(time.Millisecond) // the next ones wait for less
+			synctest.Wait()
+		}
+		come(push.Bulk, 100)
+		if len(came) != 62 {
+			t.Fatalf("%d bulk ones came in, with two places kept of 64", len(came))
+		}
+		come(push.Critical, 2)
+		if len(came) != 64 {
+			t.Fatalf("%d came in, with two critical ones", len(came))
+		}
+		come(push.Default, 20)
+		come(push.Critical, 20)
+		came = nil
+		for range 80 {
+			b.release(time.Now().UnixNano())
+			synctest.Wait()
+		}
+		all.Wait()
+		if len(came) != 78 {
+			t.Fatalf("%d came in behind them", len(came))
+		}
+		counts := map[push.Priority]int{}
+		for i, p := range came {
+			if counts[p]++; (i+1)%8 == 0 && i < 40 && p != push.Bulk {
+				t.Errorf("the eighth place, %d, was given to %s", i, p)
+			}
+			if i == 21 && counts[push.Critical] != 20 {
+				t.Errorf("of the first %d, %v are critical", i+1, counts)
+			}
+		}
+		if counts[push.Bulk] != 38 || counts[push.Default] != 20 {
+			t.Errorf("%v", counts)
+		}
+	})
+}
+
+// Who gives up leaves no place taken, nor takes one that is given at that instant.
+func TestWhoGivesUpTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulkhead(1)
+		b.enter(0)
+		given := make(chan bool)
+		go func() { given <- b.acquire(t.Context(), 2) }()
+		if <-given {
+			t.Fatal("a place was given that is taken")
+		}
+		if taken, waiting := b.load(); taken != 1 || waiting != 0 {
+			t.Errorf("%d taken, %d waiting", taken, waiting)
+		}
+		b.release(time.Now().UnixNano())
+		if !b.acquire(t.Context(), 2) {
+			t.Error("the free place was not given")
+		}
+	})
 }

@@ -22,9 +22,11 @@ const (
 // skipUntil is until when what is for the bulkhead stays on the queue; zero when it
 // may be pulled.
 func (b *Bulkhead) skipUntil(now time.Time) time.Time {
-	least := min(maxIdle, max(leastIdle, idleFactor*time.Duration(b.meanHold.Load())))
-	idle := b.stalledFor(now, least)
-	if idle == 0 || idle < maxIdle && b.waiting.Load() < int64(cap(b.places)/2) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	least := min(maxIdle, max(leastIdle, idleFactor*time.Duration(b.meanHold)))
+	idle := b.stalledFor(rankOf(push.Default), now, least)
+	if idle == 0 || idle < maxIdle && b.queued() < b.places/2 {
 		return time.Time{}
 	}
 	until := now.Add(max(leastSkip, min(idle, longestBusy)))

@@ -65,8 +65,9 @@ func (rs *Routes) Statuses() []Status {
 func (r *Route) status(now time.Time) Status {
 	s := Status{
 		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
-		InFlight: len(r.Bulkhead.places), Queued: int(r.Bulkhead.waiting.Load()), Held: r.Blocked.waiting(now),
+		Held: r.Blocked.waiting(now),
 	}
+	s.InFlight, s.Queued = r.Bulkhead.load()
 	if ending, ok := r.Sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
 		if at, ends := ending.CredentialExpiry(); ends {
 			s.CredentialEnds = at.UTC()

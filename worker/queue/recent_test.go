@@ -2,6 +2,7 @@ package queue
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -45,30 +46,30 @@ func TestWentBack(t *testing.T) {
 
 // Every job is looked at: nothing is copied for it.
 func TestAFirstVisitAllocatesNothing(t *testing.T) {
-	job, v := &pulled{id: "n-1", message: message(0)}, new(arrivals)
-	if n := testing.AllocsPerRun(100, func() { _, _ = push.ReadEnvelope(job.message); v.note(job); v.take(job.id) }); n != 0 {
+	message, v := message(0), new(recent[arrival])
+	if n := testing.AllocsPerRun(100, func() { _, _ = push.ReadEnvelope(message); v.take("n-1") }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func TestArrivals(t *testing.T) {
+func TestRecent(t *testing.T) {
 	t.Parallel()
-	v := new(arrivals)
-	at := time.Unix(1700000000, 0)
-	v.note(&pulled{id: "first"})
-	v.note(&pulled{id: "back", back: at})
-	v.note(&pulled{id: "foreign", foreign: true})
-	if v.take("first") != (arrival{}) || !v.take("back").back.Equal(at) || v.take("back") != (arrival{}) || !v.take("foreign").foreign || len(v.known) != 0 {
-		t.Errorf("left: %v", v.known)
-	}
-}
-
-func BenchmarkArrival(b *testing.B) {
-	job, v := &pulled{id: "n-1", message: message(0)}, new(arrivals)
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = push.ReadEnvelope(job.message)
-		v.note(job)
-		v.take(job.id)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v := new(recent[int])
+		v.note("old", 1)
+		v.note("left", 2)
+		time.Sleep(forgetAfter + 1)
+		v.note("new", 3)
+		for id, want := range map[string]bool{"old": false, "left": false, "new": true, "unknown": false} {
+			if _, ok := v.of(id); ok != want {
+				t.Errorf("%s is known: %t", id, ok)
+			}
+		}
+		if n, ok := v.take("new"); n != 3 || !ok {
+			t.Errorf("%d, %t", n, ok)
+		}
+		if _, ok := v.take("new"); ok || len(v.known) != 0 {
+			t.Errorf("left: %v", v.known)
+		}
+	})
 }

@@ -1,0 +1,159 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// An idle process does not ask for jobs time and again, it waits for a word:
+//
+//   - The pull that finds a queue empty enters the process's channel into the queue's
+//     set of idle ones, in the same step, so that no job comes in between unnoticed.
+//   - Whatever of ours puts a job on a queue takes one of that set, and publishes the
+//     queue to its channel, in the same step (push.WakeIdle). While nobody is idle that
+//     costs one command inside a script, and one job wakes one process.
+//   - A word wakes one lane. It asks that queue, and whoever hands out a job while
+//     there may be more wakes the next lane.
+//   - A word is a hint. One that is lost, or that nobody gives since another client of
+//     asynq's has put the job there, costs a poll at most; one too many costs a pull.
+//
+// A process that has crashed stays in the set, and takes one word of each queue with
+// it; one whose handlers are all busy keeps a word until one is free.
+
+// pollIdle is how often a process asks a queue that was empty, without any word.
+const pollIdle = 1200 * time.Millisecond
+
+// idlePolls is the life of the set of idle processes: each enters it at every poll.
+const idlePolls = 10
+
+// idle is what a process knows of the queues that are empty.
+type idle struct {
+	channel string
+	poll    time.Duration
+	woken   chan struct{} // holds the word that one lane is to look
+
+	mu     sync.Mutex
+	queues []string
+	until  map[string]time.Time // by queue that was found empty: when it is asked again
+}
+
+func newIdle() *idle {
+	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+	for queue := range push.Queues() {
+		i.queues = append(i.queues, queue)
+	}
+	return i
+}
+
+// claim reports whether the caller is to ask the queue: all may that was not found
+// empty, and one when a word has come, or the poll is due.
+func (i *idle) claim(queue string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now()
+	until, empty := i.until[queue]
+	if !empty {
+		return true
+	}
+	if now.Before(until) {
+		return false
+	}
+	i.until[queue] = now.Add(i.poll)
+	return true
+}
+
+// asked notes how a pull has gone that claim has allowed. A queue that is found empty
+// the first time is asked once more, by one: a word may have come while several did.
+func (i *idle) asked(queue string, empty bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !empty {
+		delete(i.until, queue)
+	} else if _, before := i.until[queue]; !before {
+		i.until[queue] = time.Time{}
+	}
+}
+
+// ask has the queue be asked after so long.
+func (i *idle) ask(queue string, after time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.until[queue] = time.Now().Add(after)
+}
+
+// next is when the first of the queues is to be asked; zero for now.
+func (i *idle) next() (next time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for n, queue := range i.queues {
+		if until := i.until[queue]; n == 0 || until.Before(next) {
+			next = until
+		}
+	}
+	return next
+}
+
+// wake wakes a lane that waits, or the next one that would.
+func (i *idle) wake() {
+	select {
+	case i.woken <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when there may be a job on one of the queues, or ctx ends.
+func (i *idle) wait(ctx context.Context) {
+	left := time.Until(i.next())
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-i.woken:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// listen takes words until ctx ends. What was entered before a connection, the first
+// one or a new one, is worth nothing: all queues are asked then.
+func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
+	if err := client.Publish(ctx, i.channel, "").Err(); redis.HasErrorPrefix(err, "NOPERM") {
+		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking once a second: allow Redis's user the channels &asynq:*", slog.Any("error", err))
+	}
+	words := client.Subscribe(ctx, i.channel)
+	defer words.Close()
+	heard := words.ChannelWithSubscriptions()
+	for {
+		select {
+		case word := <-heard:
+			asked := i.queues
+			if message, ok := word.(*redis.Message); ok {
+				asked = []string{queueOf(message.Payload)}
+			}
+			for _, queue := range asked {
+				i.ask(queue, 0)
+			}
+			i.wake()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leave has no more words be given to this process.
+func (i *idle) leave(client redis.UniversalClient) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, queue := range i.queues {
+		_ = client.SRem(ctx, push.IdleKey(queue), i.channel).Err() // a word that is lost costs a poll
+	}
+}
