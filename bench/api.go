@@ -51,7 +51,7 @@ func apiBench(ctx context.Context, r *run) (map[string]any, error) {
 	}
 	rates := map[string][]float64{}
 	var p50s, p99s []float64
-	names := []string{"post_single", "post_batch_100", "producer", "enqueue_naive"}
+	names := []string{"post_single", "post_batch_100", "producer", "producer_batch_100", "enqueue_naive"}
 	for i := range r.rounds {
 		for j := range names {
 			name := names[(i+j)%len(names)]
@@ -169,6 +169,16 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 			return err
 		}, 1, disconnect, nil
 	}
+	if name == "producer_batch_100" {
+		return func(ctx context.Context, i, count int) error {
+			for _, r := range producer.EnqueueAll(ctx, batchOf(i, count)) {
+				if r.Err != nil {
+					return r.Err
+				}
+			}
+			return nil
+		}, apiBatch, disconnect, nil
+	}
 	records := push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	policies := limits.New(cfg.Limits.Default, nil)
@@ -191,12 +201,17 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 		return func(ctx context.Context, i, _ int) error { return post(ctx, client, url, notification(i, apiUsers)) }, 1, ended, nil
 	}
 	return func(ctx context.Context, i, count int) error {
-		all := make([]*push.Notification, count)
-		for j := range all {
-			all[j] = notification(i+j, apiUsers)
-		}
-		return post(ctx, client, url, all)
+		return post(ctx, client, url, batchOf(i, count))
 	}, apiBatch, ended, nil
+}
+
+// batchOf returns count notifications from the i-th on.
+func batchOf(i, count int) []*push.Notification {
+	all := make([]*push.Notification, count)
+	for j := range all {
+		all[j] = notification(i+j, apiUsers)
+	}
+	return all
 }
 
 // post posts the value as JSON, and expects that it is accepted.

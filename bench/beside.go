@@ -39,7 +39,7 @@ func (r *run) besideStuckAPNs(ctx context.Context) (_ any, err error) {
 		fmt.Fprintln(os.Stderr, "no fcm_beside_stuck_apns: there is no Redis; name one with -redis")
 		return nil, nil
 	}
-	s, err := startStandIns(ctx, 0)
+	s, err := startStandIns(ctx, 0, "")
 	if err != nil {
 		return nil, err
 	}

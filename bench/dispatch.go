@@ -56,7 +56,7 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 		return nil, err
 	}
 	defer s.clear()
-	standIn, err := startStandIns(ctx, 0)
+	standIn, err := startStandIns(ctx, 0, "")
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func sendBench(ctx context.Context, r *run) (map[string]any, error) {
 // compareSenders adds the figures of one latency, and answers what the stand-ins
 // used for them.
 func (r *run) compareSenders(ctx context.Context, latency time.Duration, figures map[string]any) (used usage, err error) {
-	s, err := startStandIns(ctx, latency)
+	s, err := startStandIns(ctx, latency, "")
 	if err != nil {
 		return usage{}, err
 	}

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +27,9 @@ import (
 // standInCommand is how this program is started to be the stand-ins of another
 // run of itself.
 const standInCommand = "stand-ins"
+
+// ledgerFile holds the entries of those that are watched.
+const ledgerFile = "ledger.jsonl"
 
 // An introduction is what the stand-ins say of themselves at their start.
 type introduction struct {
@@ -45,19 +50,31 @@ type usage struct {
 func serveStandIns(args []string) error {
 	flags := flag.NewFlagSet(standInCommand, flag.ContinueOnError)
 	latency := flags.Duration("latency", 0, "of every answer")
+	watched := flags.String("watched", "", "begins the IDs of those whose entries are written to ledger.jsonl")
 	dir := flags.String("dir", "", "for the credentials")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	const admin = "127.0.0.1:0"
-	nowhere := standin.NewLedger(func(standin.Entry) error { return nil })
+	lines, err := os.Create(filepath.Join(*dir, ledgerFile))
+	if err != nil {
+		return err
+	}
+	defer lines.Close()
+	write := standin.Lines(lines)
+	ledger := standin.NewLedger(func(e standin.Entry) error {
+		if *watched == "" || !strings.HasPrefix(e.Notification, *watched) {
+			return nil
+		}
+		return write(e)
+	})
 	typical := standin.Latency{Typical: *latency}
-	a, err := apnstest.NewServer(apnstest.Options{Latency: typical, Ledger: nowhere, Admin: admin})
+	a, err := apnstest.NewServer(apnstest.Options{Latency: typical, Ledger: ledger, Admin: admin})
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	f, err := fcmtest.NewServer(fcmtest.Options{Latency: typical, Ledger: nowhere, Admin: admin})
+	f, err := fcmtest.NewServer(fcmtest.Options{Latency: typical, Ledger: ledger, Admin: admin})
 	if err != nil {
 		return err
 	}
@@ -95,7 +112,9 @@ type standIns struct {
 	dir     string
 }
 
-func startStandIns(ctx context.Context, latency time.Duration) (*standIns, error) {
+// startStandIns starts stand-ins that keep when they took those whose IDs begin with
+// watched, none if that is empty.
+func startStandIns(ctx context.Context, latency time.Duration, watched string) (*standIns, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -104,7 +123,7 @@ func startStandIns(ctx context.Context, latency time.Duration) (*standIns, error
 	if err != nil {
 		return nil, err
 	}
-	s := &standIns{dir: dir, process: exec.CommandContext(ctx, self, standInCommand, "-latency", latency.String(), "-dir", dir)}
+	s := &standIns{dir: dir, process: exec.CommandContext(ctx, self, standInCommand, "-latency", latency.String(), "-dir", dir, "-watched", watched)}
 	s.process.Stderr = os.Stderr
 	if s.in, err = s.process.StdinPipe(); err != nil {
 		return nil, err
@@ -128,6 +147,27 @@ func (s *standIns) usage() (u usage, err error) {
 		err = s.out.Decode(&u)
 	}
 	return u, err
+}
+
+// ledger returns when each that is watched was taken first, by ID.
+func (s *standIns) ledger() (map[string]time.Time, error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, ledgerFile))
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]time.Time{}
+	for lines := json.NewDecoder(bytes.NewReader(text)); ; {
+		var e standin.Entry
+		switch err := lines.Decode(&e); {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF): // a line may be half written
+			return taken, nil
+		case err != nil:
+			return nil, err
+		}
+		if _, again := taken[e.Notification]; !again {
+			taken[e.Notification] = e.At
+		}
+	}
 }
 
 func (s *standIns) close() error {

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+const (
+	// latencySamples is how many are timed at least, one at a time.
+	latencySamples = 200
+	// latencyBulk is how many bulk ones wait when a round begins.
+	latencyBulk = 120_000
+	// bulkRounds is how many there are at least, with and without others beside.
+	bulkRounds = 3
+	// idleFor is how long the commands of a program are counted that has nothing to do.
+	idleFor = 30 * time.Second
+	// watched begins the IDs of those that are timed.
+	watched = "timed-"
+	// arrivalLimit is how long the last of those may take.
+	arrivalLimit = time.Minute
+)
+
+// deferralGap is longer than what is waited for in the process: who comes second
+// goes back to the queue.
+const deferralGap = 4 * time.Second
+
+// latencyCategories are an exempt one, one with a gap, and one that no limit holds up.
+var latencyCategories = map[string]any{
+	"code":   map[string]any{"exempt": true},
+	"paced":  map[string]any{"min_gap": deferralGap.String()},
+	"orders": map[string]any{},
+}
+
+// A delayBench times single notifications from the Producer's call until the
+// stand-in takes them, which answers after its latency.
+type delayBench struct {
+	stage
+	program  program
+	standIn  *standIns
+	producer *push.Producer
+	random   *rand.Rand
+	n        int // of notifications so far
+}
+
+// latencyBench times notifications through the program as it is run: while it has
+// nothing else to do, while bulk ones leave, and such that wait for a slot.
+func latencyBench(ctx context.Context, r *run) (figures map[string]any, err error) {
+	figures = map[string]any{}
+	for _, latency := range []time.Duration{0, 50 * time.Millisecond} {
+		if err := r.latency(ctx, latency, figures); err != nil {
+			return nil, err
+		}
+	}
+	return figures, nil
+}
+
+// latency adds the figures with stand-ins that take so long.
+func (r *run) latency(ctx context.Context, latency time.Duration, figures map[string]any) (err error) {
+	s, err := r.openStage(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.clear()
+	standIn, err := startStandIns(ctx, latency, watched)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, standIn.close()) }()
+	program, err := buildProgram(ctx, standIn.dir, s, standIn.APNs, latencyCategories)
+	if err != nil {
+		return err
+	}
+	client := s.client(enqueuers)
+	defer client.Close()
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 2 * time.Second})
+	defer stop()
+	b := &delayBench{
+		stage: s, program: program, standIn: standIn, random: rand.New(rand.NewPCG(1, 2)),
+		producer: push.NewProducer(shared, s.Prefix, time.Hour),
+	}
+	if latency == 0 {
+		if err := b.calm(ctx, figures); err != nil {
+			return err
+		}
+		s.clear()
+	}
+	name := "beside_bulk"
+	if latency > 0 {
+		name += fmt.Sprintf("_%dms", latency.Milliseconds())
+	}
+	n := r.n
+	if n == 0 {
+		n = latencyBulk
+	}
+	figures[name], err = b.besideBulk(ctx, name, n)
+	return err
+}
+
+// calm adds the figures of a program that has nothing else to do.
+func (b *delayBench) calm(ctx context.Context, figures map[string]any) error {
+	stop, err := b.program.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stop() }()
+	if _, err := b.timed(ctx, 1, nil); err != nil { // until it runs
+		return err
+	}
+	idle, err := b.timed(ctx, latencySamples, nil)
+	if err != nil {
+		return err
+	}
+	figures["idle"] = percentiles("idle", idle)
+	deferred, err := b.deferred(ctx)
+	if err != nil {
+		return err
+	}
+	figures["deferred"] = percentiles("deferred", deferred)
+	commands, err := b.commands(ctx, idleFor)
+	if err != nil {
+		return err
+	}
+	figures["idle_commands_per_s"] = round(float64(commands)/idleFor.Seconds(), 1)
+	fmt.Fprintf(os.Stderr, "%-17s %.1f commands a second\n", "nothing to do", figures["idle_commands_per_s"])
+	return nil
+}
+
+// besideBulk times critical ones while bulk ones leave, and how fast those leave
+// with and without them.
+func (b *delayBench) besideBulk(ctx context.Context, name string, n int) (map[string]any, error) {
+	var delays, beside, alone []float64
+	for len(beside) < bulkRounds || len(delays) < latencySamples {
+		got, rate, err := b.bulk(ctx, n, true)
+		if err != nil {
+			return nil, err
+		}
+		delays, beside = append(delays, got...), append(beside, rate)
+		if len(alone) == bulkRounds {
+			continue
+		}
+		if _, rate, err = b.bulk(ctx, n, false); err != nil {
+			return nil, err
+		}
+		alone = append(alone, rate)
+	}
+	figures := percentiles(name, delays)
+	figures["bulk_per_s"], figures["bulk_alone_per_s"] = math.Round(median(beside)), math.Round(median(alone))
+	fmt.Fprintf(os.Stderr, "%-17s %.0f bulk ones a second beside them, %.0f alone\n", "", median(beside), median(alone))
+	return figures, nil
+}
+
+// bulk has n bulk ones leave, and times critical ones meanwhile. It returns their
+// delays in ms, and how many bulk ones left a second.
+func (b *delayBench) bulk(ctx context.Context, n int, critical bool) (delays []float64, rate float64, err error) {
+	defer b.clear()
+	err = each(ctx, enqueuers, n, func(ctx context.Context, i int) error {
+		bulk := notification(i, n)
+		bulk.Priority = push.Bulk
+		_, err := b.producer.Enqueue(ctx, bulk)
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	before, err := b.standIn.usage()
+	if err != nil {
+		return nil, 0, err
+	}
+	stop, err := b.program.serve(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	// left waits until so many percent have, and tells when that was
+	left := func(ctx context.Context, percent int) (time.Time, int64, error) {
+		for {
+			now, err := b.standIn.usage()
+			sent := now.Pushes - before.Pushes
+			if err != nil || sent*100 >= int64(n*percent) {
+				return time.Now(), sent, err
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				return time.Time{}, 0, context.Cause(ctx)
+			}
+		}
+	}
+	began, first, err := left(ctx, 5)
+	if err != nil {
+		return nil, 0, err
+	}
+	var over atomic.Bool
+	var timing error
+	timed := make(chan struct{})
+	go func() {
+		defer close(timed)
+		if critical {
+			delays, timing = b.timed(ctx, math.MaxInt, &over)
+		}
+	}()
+	ended, last, err := left(ctx, 90)
+	over.Store(true)
+	<-timed
+	if err := errors.Join(err, timing); err != nil {
+		return nil, 0, err
+	}
+	if _, _, err := left(ctx, 100); err != nil {
+		return nil, 0, err
+	}
+	return delays, float64(last-first-int64(len(delays))) / ended.Sub(began).Seconds(), nil
+}
+
+// timed enqueues critical ones, one at a time, until there are n of them or it is
+// over, and returns their delays in ms.
+func (b *delayBench) timed(ctx context.Context, n int, over *atomic.Bool) ([]float64, error) {
+	called := map[string]time.Time{}
+	for len(called) < n && (over == nil || !over.Load()) {
+		one := b.next("code")
+		one.Priority = push.Critical
+		called[one.ID] = time.Now()
+		if _, err := b.producer.Enqueue(ctx, one); err != nil {
+			return nil, err
+		}
+		if err := b.pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return b.delays(ctx, called)
+}
+
+// deferred enqueues pairs of which the second has to wait for its slot, and returns
+// how much later than that each came, in ms.
+func (b *delayBench) deferred(ctx context.Context) ([]float64, error) {
+	firsts, seconds := map[string]string{}, map[string]string{} // user by ID
+	for range latencySamples {
+		first, second := b.next("paced"), b.next("paced")
+		second.User = first.User
+		firsts[first.ID], seconds[second.ID] = first.User, first.User
+		if _, err := b.producer.Enqueue(ctx, first); err != nil {
+			return nil, err
+		}
+		if _, err := b.producer.Enqueue(ctx, second); err != nil {
+			return nil, err
+		}
+		if err := b.pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	admitted := make(map[string]time.Time, len(firsts)) // by user
+	if err := b.arrived(ctx, slices.Collect(maps.Keys(seconds))); err != nil {
+		return nil, err
+	}
+	client := b.client(1)
+	defer client.Close()
+	limiter := throttle.NewRedis(client, throttle.Options{Prefix: b.Prefix})
+	defer limiter.Close()
+	const category = "paced"
+	for _, user := range firsts {
+		timeline, err := limiter.Timeline(ctx, throttle.Request{App: app, User: user, ID: "none", Scopes: []throttle.Scope{{Name: category}}})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range timeline.Admissions[category] {
+			if at, ok := admitted[user]; !ok || a.At.Before(at) {
+				admitted[user] = a.At
+			}
+		}
+	}
+	due := make(map[string]time.Time, len(seconds))
+	for id, user := range seconds {
+		due[id] = admitted[user].Add(deferralGap)
+	}
+	return b.delays(ctx, due)
+}
+
+// next returns the next one, of a user who got none yet.
+func (b *delayBench) next(category string) *push.Notification {
+	b.n++
+	one := notification(b.n, math.MaxInt)
+	one.ID, one.User, one.Category = fmt.Sprintf("%s%019d", watched, b.n), fmt.Sprintf("timed-%d", b.n), category
+	return one
+}
+
+// pause lies between one and the next.
+func (b *delayBench) pause(ctx context.Context) error {
+	select {
+	case <-time.After(100*time.Millisecond + time.Duration(b.random.Int64N(int64(200*time.Millisecond)))):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// delays returns how much later than its instant each was taken, in ms.
+func (b *delayBench) delays(ctx context.Context, from map[string]time.Time) ([]float64, error) {
+	if err := b.arrived(ctx, slices.Collect(maps.Keys(from))); err != nil {
+		return nil, err
+	}
+	taken, err := b.standIn.ledger()
+	if err != nil {
+		return nil, err
+	}
+	delays := make([]float64, 0, len(from))
+	for id, at := range from {
+		delays = append(delays, float64(taken[id].Sub(at).Microseconds())/1000)
+	}
+	return delays, nil
+}
+
+// arrived waits until the stand-in has taken all of these IDs.
+func (b *delayBench) arrived(ctx context.Context, missing []string) error {
+	for deadline := time.Now().Add(arrivalLimit); ; {
+		taken, err := b.standIn.ledger()
+		if err != nil {
+			return err
+		}
+		missing = slices.DeleteFunc(missing, func(id string) bool { _, ok := taken[id]; return ok })
+		if len(missing) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d have not arrived, %s is one", len(missing), missing[0])
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// commands counts what the stage's Redis is told for so long, a script as one.
+func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, err error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", b.Redis)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(long)); err != nil {
+		return 0, err
+	}
+	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
+		return 0, err
+	}
+	// +1339518083.107412 [15 127.0.0.1:60866] "keys" "*"; a script's own say lua
+	ours, scripts := fmt.Sprintf(" [%d ", b.DB), fmt.Sprintf(" [%d lua]", b.DB)
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if line := lines.Text(); strings.Contains(line, ours) && !strings.Contains(line, scripts) {
+			n++
+		}
+	}
+	if err := lines.Err(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, fmt.Errorf("redis %s: MONITOR: %w", b.Redis, errors.Join(err, ctx.Err()))
+	}
+	return n, nil
+}
+
+// percentiles are the figures of delays in ms.
+func percentiles(name string, delays []float64) map[string]any {
+	slices.Sort(delays)
+	at := func(percent int) float64 { return round(delays[(len(delays)-1)*percent/100], 2) }
+	fmt.Fprintf(os.Stderr, "%-17s %d: p50 %.2f ms, p99 %.2f ms, at most %.2f ms\n", name, len(delays), at(50), at(99), at(100))
+	return map[string]any{"p50_ms": at(50), "p99_ms": at(99)}
+}
