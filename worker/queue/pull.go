@@ -29,7 +29,7 @@ const skipRounds = 8
 
 // prefetched is how many jobs one pull takes from a queue at most. They are
 // active on the queue from then on, and are handed out one by one.
-const prefetched = 8
+const prefetched = 16
 
 // handOut is how long a job may lie before its lease is looked after. asynq
 // looks after the leases of what it has in hand.
