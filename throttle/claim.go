@@ -28,12 +28,15 @@ type claim struct {
 	views     []glance
 	report    bool
 	housekeep bool // trim, and set the expiry
+	beside    bool // somebody waits further away, of another category perhaps
 	keep      int64
 	life      int64
 
-	// set just before the claim is sent: the process's time, and what it predicts
-	// the server's to be, which is the claim's score
+	// set just before the claim is sent: the process's time, how many commands are sent
+	// before its own, and the instant at which the server is predicted to execute it,
+	// which is its score
 	sent, stamp int64
+	before      int
 
 	clock  *clock // of the node that it is sent to
 	group  pipeline.Group
@@ -98,18 +101,22 @@ func (c *claim) add(args ...string) {
 
 // build lays out the commands, just before they are sent. What is trimmed must
 // not hang on a prediction: it goes by an instant that the server has had.
-func (c *claim) build() {
-	c.sent = c.clock.elapsed()
-	c.stamp, c.used = c.clock.predict(c.sent), 0
+func (c *claim) build(before int) {
+	c.sent, c.before = c.clock.elapsed(), before
+	c.stamp, c.used = c.clock.predict(c.sent, before), 0
 	seen := c.clock.seen.Load()
 	c.group.Commands, c.reply = c.group.Commands[:0], c.reply[:0]
 	c.add("multi")
 	c.add("time")
 	// A claim must not overtake its category, nor take room from who waits nearby.
-	// A booking that is further away than any period shares no window with it.
-	c.add("exists", c.keys.catBooked)
-	if c.scopes[0].Name == General {
-		c.add("zcount", c.keys.booked, "-inf", strconv.FormatInt(c.stamp+c.views[0].longest(), 10))
+	// A booking that is further away than any period shares no window with it. While
+	// nobody waits at all one command tells both.
+	general := c.scopes[0].Name == General
+	if general {
+		c.add("zrange", c.keys.booked, "0", "0", "withscores")
+	}
+	if !general || c.beside {
+		c.add("exists", c.keys.catBooked)
 	}
 	for i := range c.views {
 		set := c.set(i)
@@ -157,7 +164,8 @@ func rank(n int) string {
 // A claimed is what a claim's transaction answered.
 type claimed struct {
 	now     int64
-	waiting bool  // somebody waits
+	waiting bool  // somebody waits nearby, or of the category
+	beside  bool  // somebody waits further away
 	entered bool  // the claim is in every set, and was in none before
 	empty   bool  // a set had no entry before
 	counts  []int // admissions in each rate's window, the claim's own among them, when reported
@@ -188,8 +196,13 @@ func (c *claim) parse() (claimed, error) {
 	}
 	seconds, micros := p.integer(), p.integer()
 	got.now = seconds*1_000_000 + micros
-	got.waiting = p.integer() > 0
-	if c.scopes[0].Name == General {
+	general := c.scopes[0].Name == General
+	if general {
+		next := p.score()
+		got.waiting = next != none && next <= c.stamp+c.views[0].longest()
+		got.beside = next != none && !got.waiting
+	}
+	if !general || c.beside {
 		got.waiting = p.integer() > 0 || got.waiting
 	}
 	for i := range c.views {

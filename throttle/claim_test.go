@@ -12,6 +12,7 @@ import (
 func claimOf(scopes int, report, housekeep bool) *claim {
 	c := newClaim()
 	c.clock = newClock(newFakeClock().now)
+	c.clock.observe(0, 1_700_000_000_000_000, 0)
 	c.keys = &keys{sent: "sent", booked: "booked", catSent: "catsent", catBooked: "catbooked", queue: "queue"}
 	c.member, c.report, c.housekeep = "n", report, housekeep
 	p := Policy{MinGap: 1000, Rates: []Rate{{3, 1000}}}
@@ -19,7 +20,7 @@ func claimOf(scopes int, report, housekeep bool) *claim {
 	for range scopes {
 		c.views = append(c.views, glance{p.appendRules(nil), make([]entry, 2)})
 	}
-	c.build()
+	c.build(0)
 	return c
 }
 
@@ -34,11 +35,17 @@ const (
 	pair      = "*2\r\n$3\r\nfoo\r\n$16\r\n1700000000000000\r\n"
 	pairRESP3 = "*1\r\n*2\r\n$3\r\nfoo\r\n,1700000000000000\r\n"
 	nobody    = "*0\r\n"
+	farAway   = "*2\r\n$3\r\nfoo\r\n$16\r\n1800000000000000\r\n"
 )
 
 func TestClaimReads(t *testing.T) {
 	t.Parallel()
 	const now, at = 1_700_000_000_000_042, 1_700_000_000_000_000
+	claimBeside, claimAlone := claimOf(1, false, false), claimOf(2, false, false)
+	claimBeside.beside = true
+	claimBeside.build(0)
+	claimAlone.scopes, claimAlone.views = claimAlone.scopes[1:], claimAlone.views[1:]
+	claimAlone.build(0)
 	for _, tt := range []struct {
 		name    string
 		claim   *claim
@@ -46,20 +53,28 @@ func TestClaimReads(t *testing.T) {
 		want    claimed
 		nth     [][]entry
 	}{
-		{"a free user", claimOf(1, false, false), []string{theTime, ":0\r\n", ":0\r\n", nobody, nobody, ":1\r\n"},
+		{"a free user", claimOf(1, false, false), []string{theTime, nobody, nobody, nobody, ":1\r\n"},
 			claimed{now: now, entered: true, empty: true}, [][]entry{{none, none}}},
-		{"RESP2", claimOf(1, false, false), []string{theTime, ":0\r\n", ":1\r\n", pair, nobody, ":1\r\n"},
+		{"RESP2", claimOf(1, false, false), []string{theTime, pair, pair, nobody, ":1\r\n"},
 			claimed{now: now, waiting: true, entered: true}, [][]entry{{at, none}}},
-		{"RESP3", claimOf(1, false, false), []string{theTime, ":0\r\n", ":0\r\n", pairRESP3, pairRESP3, ":0\r\n"},
+		{"RESP3", claimOf(1, false, false), []string{theTime, nobody, pairRESP3, pairRESP3, ":0\r\n"},
 			claimed{now: now}, [][]entry{{at, at}}},
 		{"two scopes, one entered before", claimOf(2, false, false),
-			[]string{theTime, ":1\r\n", ":0\r\n", pair, pair, pair, nobody, ":1\r\n", ":0\r\n"},
+			[]string{theTime, pair, pair, pair, pair, nobody, ":1\r\n", ":0\r\n"},
 			claimed{now: now, waiting: true}, [][]entry{{at, at}, {at, none}}},
+		{"one who waits far away", claimOf(1, false, false), []string{theTime, farAway, nobody, nobody, ":1\r\n"},
+			claimed{now: now, beside: true, entered: true, empty: true}, [][]entry{{none, none}}},
+		{"one of another category", claimBeside, []string{theTime, farAway, ":0\r\n", nobody, nobody, ":1\r\n"},
+			claimed{now: now, beside: true, entered: true, empty: true}, [][]entry{{none, none}}},
+		{"one of the category", claimBeside, []string{theTime, farAway, ":1\r\n", nobody, nobody, ":1\r\n"},
+			claimed{now: now, waiting: true, beside: true, entered: true, empty: true}, [][]entry{{none, none}}},
+		{"a category alone", claimAlone, []string{theTime, ":1\r\n", pair, nobody, ":1\r\n"},
+			claimed{now: now, waiting: true, entered: true}, [][]entry{{at, none}}},
 		{"a report, and housekeeping", claimOf(2, true, true),
-			[]string{theTime, ":0\r\n", ":0\r\n", pair, nobody, nobody, nobody, ":1\r\n", ":7\r\n", ":1\r\n", ":1\r\n", ":0\r\n", ":1\r\n", ":2\r\n", ":0\r\n"},
+			[]string{theTime, nobody, pair, nobody, nobody, nobody, ":1\r\n", ":7\r\n", ":1\r\n", ":1\r\n", ":0\r\n", ":1\r\n", ":2\r\n", ":0\r\n"},
 			claimed{now: now, entered: true, empty: true, counts: []int{2, 0}}, [][]entry{{at, none}, {none, none}}},
 		{"a score in the notation of large doubles", claimOf(1, false, false),
-			[]string{theTime, ":0\r\n", ":0\r\n", "*2\r\n$1\r\nn\r\n$8\r\n1.70e+15\r\n", nobody, ":1\r\n"},
+			[]string{theTime, nobody, "*2\r\n$1\r\nn\r\n$8\r\n1.70e+15\r\n", nobody, ":1\r\n"},
 			claimed{now: now, entered: true}, [][]entry{{at, none}}},
 	} {
 		tt.claim.reply = answer(tt.claim, tt.replies...)
@@ -78,10 +93,10 @@ func TestClaimReads(t *testing.T) {
 func TestClaimThatWasNotExecuted(t *testing.T) {
 	t.Parallel()
 	c := claimOf(1, false, false)
-	whole := string(answer(c, theTime, ":0\r\n", ":0\r\n", nobody, nobody, ":1\r\n"))
+	whole := string(answer(c, theTime, nobody, nobody, nobody, ":1\r\n"))
 	for name, reply := range map[string]string{
 		"moved":    "+OK\r\n-MOVED 1 127.0.0.1:7000\r\n",
-		"readonly": strings.Replace(whole, "*6\r\n", "-EXECABORT Transaction discarded\r\n", 1),
+		"readonly": strings.Replace(whole, "*5\r\n", "-EXECABORT Transaction discarded\r\n", 1),
 		"no MULTI": "-READONLY You can't write against a read only replica.\r\n",
 	} {
 		c.reply = []byte(reply)
@@ -100,12 +115,12 @@ func TestClaimThatWasNotExecuted(t *testing.T) {
 // FuzzClaimParse checks that no reply has a claim panic.
 func FuzzClaimParse(f *testing.F) {
 	for _, c := range []*claim{claimOf(1, false, false), claimOf(2, true, true)} {
-		f.Add(answer(c, theTime, ":0\r\n", ":0\r\n", pair, nobody, pairRESP3, nobody, ":1\r\n", ":1\r\n"))
+		f.Add(answer(c, theTime, nobody, pair, nobody, pairRESP3, nobody, ":1\r\n", ":1\r\n"))
 	}
 	c := claimOf(1, false, false)
-	f.Add(answer(c, theTime, ":0\r\n", ":0\r\n", pair, nobody, ":1\r\n"))
+	f.Add(answer(c, theTime, nobody, pair, nobody, ":1\r\n"))
 	f.Add(answer(c, theTime, "$9223372036854775807\r\n", "*-1\r\n"))
-	f.Add(answer(c, "*2\r\n$3\r\nNaN\r\n,inf\r\n", ":0\r\n", "*1\r\n*2\r\n"))
+	f.Add(answer(c, "*2\r\n$3\r\nNaN\r\n,inf\r\n", "*1\r\n*2\r\n"))
 	f.Add([]byte("+OK\r\n-ERR\r\n\r\n$-1\r\n"))
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		for scopes := 1; scopes <= 2; scopes++ {

@@ -16,13 +16,15 @@ func TestClockPredicts(t *testing.T) {
 		ppm    float64       // how fast the server's clock is
 		way    time.Duration // to the server
 		jitter time.Duration
+		each   time.Duration // a command takes
 	}{
-		{"in step", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond},
-		{"an hour ahead", time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond},
-		{"an hour behind", -time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond},
-		{"drifting fast", time.Second, 500, time.Millisecond, 100 * time.Microsecond},
-		{"drifting slowly", time.Second, -500, time.Millisecond, 100 * time.Microsecond},
-		{"far away", 0, 20, 40 * time.Millisecond, time.Millisecond},
+		{"in step", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond, 0},
+		{"behind others", 0, 0, 100 * time.Microsecond, 50 * time.Microsecond, 10 * time.Microsecond},
+		{"an hour ahead", time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond, time.Microsecond},
+		{"an hour behind", -time.Hour, 0, 100 * time.Microsecond, 50 * time.Microsecond, time.Microsecond},
+		{"drifting fast", time.Second, 500, time.Millisecond, 100 * time.Microsecond, time.Microsecond},
+		{"drifting slowly", time.Second, -500, time.Millisecond, 100 * time.Microsecond, time.Microsecond},
+		{"far away", 0, 20, 40 * time.Millisecond, time.Millisecond, time.Microsecond},
 	} {
 		random := rand.New(rand.NewPCG(1, 2))
 		process := newFakeClock()
@@ -32,17 +34,18 @@ func TestClockPredicts(t *testing.T) {
 		for i := range rounds {
 			process.advance(time.Duration(random.IntN(20_000)) * time.Microsecond)
 			sent := c.elapsed()
-			way := tt.way + time.Duration(random.Int64N(int64(tt.jitter)))
+			before := random.IntN(sharing)
+			way := tt.way + time.Duration(random.Int64N(int64(tt.jitter))) + time.Duration(before)*tt.each
 			executed := time.Duration(sent)*time.Microsecond + way
 			now := start.Add(tt.skew).UnixMicro() + (executed + time.Duration(float64(executed)*tt.ppm/1e6)).Microseconds()
 			if i > 0 {
-				stamp := c.predict(sent)
+				stamp := c.predict(sent, before)
 				if stampHolds(stamp, now) {
 					held++
 				}
 				ahead += stamp - now
 			}
-			c.observe(sent, now)
+			c.observe(sent, now, before)
 		}
 		if held < rounds*98/100 {
 			t.Errorf("%s: %d of %d stamps hold", tt.name, held, rounds)
@@ -63,20 +66,20 @@ func TestClockAfterAStep(t *testing.T) {
 		server := func() int64 { return process.now().UnixMicro() }
 		for range 100 {
 			process.advance(time.Millisecond)
-			c.observe(c.elapsed(), server())
+			c.observe(c.elapsed(), server(), 0)
 		}
-		if off := c.predict(c.elapsed()) - server(); off < 0 || off > 100 {
+		if off := c.predict(c.elapsed(), 0) - server(); off < 0 || off > 100 {
 			t.Fatalf("before a step the prediction is %d µs off", off)
 		}
 		if c.wall.Load() != 0 {
 			t.Errorf("the server's clock is %d µs ahead, want 0", c.wall.Load())
 		}
-		if stampHolds(c.predict(c.elapsed()), server()+step.Microseconds()) {
+		if stampHolds(c.predict(c.elapsed(), 0), server()+step.Microseconds()) {
 			t.Errorf("a stamp from before a step of %v holds", step)
 		}
-		c.observe(c.elapsed(), server()+step.Microseconds())
+		c.observe(c.elapsed(), server()+step.Microseconds(), 0)
 		process.advance(time.Millisecond)
-		if off := c.predict(c.elapsed()) - server() - step.Microseconds(); off < 0 || off > 200 {
+		if off := c.predict(c.elapsed(), 0) - server() - step.Microseconds(); off < 0 || off > 200 {
 			t.Errorf("after a step of %v the prediction is %d µs off", step, off)
 		}
 		if c.wall.Load() != step.Microseconds() {
@@ -93,11 +96,11 @@ func TestClockThroughOneSlowAnswer(t *testing.T) {
 	c := newClock(process.now)
 	for range 200 {
 		process.advance(time.Millisecond)
-		c.observe(c.elapsed(), process.now().UnixMicro()+100)
+		c.observe(c.elapsed(), process.now().UnixMicro()+100, 0)
 	}
-	before := c.predict(0)
-	c.observe(c.elapsed(), process.now().UnixMicro()+8_000)
-	if change := c.predict(0) - before; change < 0 || change > 2_000 {
+	before := c.predict(0, 0)
+	c.observe(c.elapsed(), process.now().UnixMicro()+8_000, 0)
+	if change := c.predict(0, 0) - before; change < 0 || change > 2_000 {
 		t.Errorf("a slow answer moves the prediction by %d µs", change)
 	}
 }

@@ -71,7 +71,7 @@ func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*nod
 	if err != nil {
 		return nil, err
 	}
-	fresh.clock.observe(sent, t.UnixMicro())
+	fresh.clock.observe(sent, t.UnixMicro(), 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -148,6 +148,7 @@ type clock struct {
 	mu        sync.Mutex
 	known     bool
 	offset    float64 // µs: the server's instant less elapsed at sending, smoothed
+	slope     float64 // µs: how much later it is behind sharing commands, smoothed
 	deviation float64 // µs
 	wall      atomic.Int64
 	seen      atomic.Int64 // the server's instant that was observed last, µs
@@ -164,27 +165,34 @@ func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
 func newClock(now func() time.Time) *clock { return &clock{process: process{now(), now}} }
 
-// predict answers the server's instant at which a command that is sent at that
-// elapsed time is executed, rather a little late than early.
-func (c *clock) predict(elapsed int64) int64 {
+// sharing is how many commands share a pipeline, about, when there are many.
+const sharing = 512
+
+// predict returns the server's instant at which a command that is sent at that
+// elapsed time, behind so many others, is executed, rather a little late than early.
+func (c *clock) predict(elapsed int64, before int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return elapsed + int64(c.offset+c.deviation)
+	return elapsed + int64(c.offset+c.slope*float64(before)/sharing+c.deviation)
 }
 
-// observe takes in that a command sent at that elapsed time was executed at
-// the server's instant now.
-func (c *clock) observe(elapsed, now int64) {
+// observe takes in that a command sent at that elapsed time, behind so many others,
+// was executed at the server's instant now. It learns by least mean squares.
+func (c *clock) observe(elapsed, now int64, before int) {
 	const gain = 1.0 / 16
-	sample := float64(now - elapsed)
 	c.wall.Store(now - c.now().UnixMicro())
 	c.seen.Store(now)
+	position := float64(before) / sharing
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if off := math.Abs(sample - c.offset); !c.known || off > 2*stampLate {
+	sample := float64(now-elapsed) - c.slope*position
+	miss := sample - c.offset
+	off := math.Abs(miss)
+	if !c.known || off > 2*stampLate {
 		c.known, c.offset, c.deviation = true, sample, 100 // first seen, or stepped
-	} else {
-		c.deviation += gain * (min(off, stampLate) - c.deviation)
-		c.offset += gain * (sample - c.offset)
+		return
 	}
+	c.deviation += gain * (min(off, stampLate) - c.deviation)
+	c.offset += gain * miss
+	c.slope = max(0, c.slope+gain*position*miss)
 }

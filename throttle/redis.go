@@ -63,6 +63,8 @@ type userState struct {
 	// would be in vain; kept is when the sets' expiry was last set. Both in µs of
 	// the process's clock.
 	waits, kept atomic.Int64
+	// beside is whether a claim has found somebody waiting further away.
+	beside atomic.Bool
 	// claiming is the user's claim that this process has under way.
 	claiming turn
 }
@@ -175,10 +177,12 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	if err != nil {
 		return Decision{}, err
 	}
-	c.clock.observe(c.sent, got.now)
+	c.clock.observe(c.sent, got.now, c.before)
 	stamp, housekept := c.stamp, c.housekeep
 	from := min(stamp, got.now)
 	granted := decide(c.views, from) == from && got.entered && !got.waiting && stampHolds(stamp, got.now)
+	granted = granted && (c.beside || !got.beside) // it may be of the category
+	user.beside.Store(got.beside)
 	d := Decision{Status: Granted, At: time.UnixMicro(stamp)}
 	if r.Report {
 		d.Remaining = r.remaining(got.counts)
@@ -292,7 +296,7 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	c := l.spare.Get().(*claim)
 	c.keys, c.member = &user.keys, member(r.ID)
 	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
-	c.report, c.keep, c.life = r.Report, l.keep, l.life()
+	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load(), l.keep, l.life()
 	kept := user.kept.Load()
 	c.housekeep = kept == 0 || l.elapsed()-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {

@@ -80,7 +80,7 @@ func (g *batches) send(ctx context.Context, day string, b *batch, young bool) {
 	}
 	var cmd *redis.Cmd
 	shared := new(pipeline.Group)
-	shared.Prepare = func() {
+	shared.Prepare = func(int) {
 		g.close(day, b)
 		cmd = b.Command(ctx, young)
 		shared.Commands = []redis.Cmder{cmd}
