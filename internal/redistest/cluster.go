@@ -140,3 +140,18 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	}
 	return s
 }
+
+// NodeOf returns the node of a Cluster that has the key.
+func NodeOf(t testing.TB, nodes []*Server, key string) *Server {
+	t.Helper()
+	slot, err := nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, node := range nodes {
+		if int(slot) < (i+1)*slots/len(nodes) {
+			return node
+		}
+	}
+	return nil
+}

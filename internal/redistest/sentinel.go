@@ -4,10 +4,15 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // MasterName is what StartSentinel calls its master.
@@ -38,4 +43,49 @@ func StartSentinel(t testing.TB, master *Server, opts ...Option) *Server {
 		t.Fatalf("redistest: Sentinel on %s: %v", s.Addr(), err)
 	}
 	return s
+}
+
+// SentinelReplica runs a replica of the master until the test ends, and returns once
+// the Sentinel would have it take the master's place, half a second after that is gone.
+func SentinelReplica(t testing.TB, master, sentinel *Server, opts ...Option) *Server {
+	t.Helper()
+	s := Start(t, append([]Option{Args("--replicaof", "127.0.0.1 "+strconv.Itoa(master.port))}, opts...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	watch := redis.NewSentinelClient(sentinel.Options())
+	defer watch.Close()
+	err := errors.Join(watch.Set(ctx, MasterName, "down-after-milliseconds", "500").Err(), watch.Set(ctx, MasterName, "failover-timeout", "3000").Err())
+	if err == nil {
+		err = poll(ctx, func() error {
+			known, err := watch.Replicas(ctx, MasterName).Result()
+			if err == nil && (len(known) != 1 || known[0]["master-link-status"] != "ok" || known[0]["flags"] != "slave") {
+				err = fmt.Errorf("the replica is not known: %v", known)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		t.Fatalf("redistest: Sentinel on %s: %v", sentinel.Addr(), err)
+	}
+	return s
+}
+
+// FailOver has the master hang, for good, and returns once the replica is the master:
+// Sentinel's, or a Cluster's.
+func FailOver(t testing.TB, master, replica *Server) {
+	t.Helper()
+	master.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*startLimit)
+	defer cancel()
+	c := replica.Client(t)
+	err := poll(ctx, func() error {
+		info, err := c.Info(ctx, "replication").Result()
+		if err == nil && !strings.Contains(info, "role:master\r\n") {
+			err = errors.New("it has not taken its master's place")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("redistest: replica %s: %v", replica.Addr(), err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,9 +24,10 @@ import (
 //     there may be more wakes the next lane.
 //   - A word is a hint. One that is lost, or that nobody gives since another client of
 //     asynq's has put the job there, costs a poll at most; one too many costs a pull.
+//   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
+//     set and passes the word on.
 //
-// A process that has crashed stays in the set, and takes one word of each queue with
-// it; one whose handlers are all busy keeps a word until one is free.
+// A process that has crashed stays in the set, and takes one word of each queue along.
 
 // pollIdle is how often a process asks a queue that was empty, without any word.
 const pollIdle = 1200 * time.Millisecond
@@ -33,11 +35,20 @@ const pollIdle = 1200 * time.Millisecond
 // idlePolls is the life of the set of idle processes: each enters it at every poll.
 const idlePolls = 10
 
+// echoAfter is how often a process gives itself a word. When the one before has not
+// come, it subscribes anew: a connection to a server that is gone looks like one on
+// which nothing is said, and a failover leaves it behind.
+const echoAfter = 5 * time.Second
+
 // idle is what a process knows of the queues that are empty.
 type idle struct {
 	channel string
 	poll    time.Duration
+	echo    time.Duration // between two words to itself
 	woken   chan struct{} // holds the word that one lane is to look
+
+	inHand atomic.Int64 // jobs that the handlers have
+	most   int64        // that they may have
 
 	mu     sync.Mutex
 	queues []string
@@ -45,7 +56,7 @@ type idle struct {
 }
 
 func newIdle() *idle {
-	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range push.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -123,37 +134,75 @@ func (i *idle) wait(ctx context.Context) {
 	}
 }
 
-// listen takes words until ctx ends. What was entered before a connection, the first
-// one or a new one, is worth nothing: all queues are asked then.
+// listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
 	if err := client.Publish(ctx, i.channel, "").Err(); redis.HasErrorPrefix(err, "NOPERM") {
 		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking once a second: allow Redis's user the channels &asynq:*", slog.Any("error", err))
 	}
+	for ctx.Err() == nil {
+		i.hear(ctx, client)
+	}
+}
+
+// hear takes words by one subscription, until it is dead or ctx ends. What was entered
+// before a connection, the first one or a new one, is worth nothing: all queues are
+// asked then.
+func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 	words := client.Subscribe(ctx, i.channel)
 	defer words.Close()
 	heard := words.ChannelWithSubscriptions()
-	for {
+	echo := time.NewTicker(i.echo)
+	defer echo.Stop()
+	for silent := false; ; {
 		select {
 		case word := <-heard:
+			silent = false
 			asked := i.queues
 			if message, ok := word.(*redis.Message); ok {
+				if message.Payload == "" { // its own
+					continue
+				}
 				asked = []string{queueOf(message.Payload)}
+				if i.inHand.Load() >= i.most {
+					i.leave(ctx, client, asked)
+				}
 			}
 			for _, queue := range asked {
 				i.ask(queue, 0)
 			}
 			i.wake()
+		case <-echo.C:
+			if silent {
+				return
+			}
+			silent = true
+			publishing, cancel := context.WithTimeout(ctx, leaveTimeout)
+			_ = client.Publish(publishing, i.channel, "").Err() // or it is silent
+			cancel()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// leave has no more words be given to this process.
-func (i *idle) leave(client redis.UniversalClient) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// leaveScript takes a process out of a set of idle ones, and wakes another: there may
+// be jobs that only the one which leaves was told of.
+//
+// KEYS  the idle; ARGV  channel
+var leaveScript = redis.NewScript(push.WakeIdle + `
+redis.call('SREM', KEYS[1], ARGV[1])
+wake(KEYS[1])
+return 1
+`)
+
+// leaveTimeout bounds what is said to Redis that may get lost: that costs a poll.
+const leaveTimeout = time.Second
+
+// leave has no more words for these queues be given to this process.
+func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues []string) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	for _, queue := range i.queues {
-		_ = client.SRem(ctx, push.IdleKey(queue), i.channel).Err() // a word that is lost costs a poll
+	for _, queue := range queues {
+		_ = leaveScript.Run(ctx, client, []string{push.IdleKey(queue)}, i.channel).Err()
 	}
 }

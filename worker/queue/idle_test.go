@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +23,13 @@ type idler struct {
 	t       *testing.T
 	redis   redis.UniversalClient
 	handled chan string
+	held    sync.RWMutex // while it is locked, no job ends
 }
 
 func (s *idler) Handle(_ context.Context, job Job) error {
 	s.handled <- job.ID
+	s.held.RLock()
+	defer s.held.RUnlock()
 	return nil
 }
 
@@ -37,7 +41,7 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 		Stalled: func(time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
-	s.client.idle.poll = poll
+	s.client.idle.poll, s.client.idle.echo = poll, 200*time.Millisecond
 	if err := s.Start(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -227,6 +231,114 @@ func TestALostWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.isHanded("asynq's")
+}
+
+// A server whose handlers are all busy passes a word on, and gets no more of them.
+func TestABusyServerPassesTheWordOn(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		busy := idling(t, client, never)
+		busy.rest()
+		busy.held.Lock()
+		defer busy.held.Unlock()
+		for i := range 6 {
+			busy.enqueue(fmt.Sprint(i), push.Default)
+			busy.isHanded(fmt.Sprint(i))
+		}
+		free := idling(t, client, never)
+		free.rest()
+		// as push.WakeIdle does that picks the busy one
+		key, channel := push.IdleKey(push.Critical.Queue()), busy.client.idle.channel
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID("critical"), asynq.Queue(push.Critical.Queue())); err != nil {
+			t.Fatal(err)
+		}
+		client.Publish(t.Context(), channel, key)
+		free.isHanded("critical")
+		if client.SIsMember(t.Context(), key, channel).Val() {
+			t.Error("the busy one is still told of critical jobs")
+		}
+	})
+}
+
+// What was told to a server that ends, and to no other, is told to another.
+func TestAServerThatEndsPassesTheWordOn(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ends, stays := idling(t, client, never), idling(t, client, never)
+		ends.rest()
+		stays.rest()
+		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID("one"), asynq.Queue(push.Bulk.Queue())); err != nil {
+			t.Fatal(err)
+		}
+		ends.Shutdown()
+		stays.isHanded("one")
+	})
+}
+
+// Whatever becomes of Redis while a server waits: it hears the next word, by no poll.
+func TestWordsAfterTrouble(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(t *testing.T) (redis.UniversalClient, func()){
+		"it hangs": func(t *testing.T) (redis.UniversalClient, func()) {
+			server := redistest.Start(t)
+			return connect(t, redis.NewClient(impatient(server.Options()))), func() {
+				server.Pause(t)
+				time.Sleep(2 * time.Second) // longer than commands and echoes wait
+				server.Resume(t)
+			}
+		},
+		"it restarts": func(t *testing.T) (redis.UniversalClient, func()) {
+			server := redistest.Start(t, redistest.AppendOnly())
+			return connect(t, redis.NewClient(impatient(server.Options()))), func() { server.Restart(t) }
+		},
+		"its master hangs, and a replica takes its place": func(t *testing.T) (redis.UniversalClient, func()) {
+			master := redistest.Start(t)
+			sentinel := redistest.StartSentinel(t, master)
+			replica := redistest.SentinelReplica(t, master, sentinel)
+			return connect(t, redis.NewFailoverClient(&redis.FailoverOptions{
+				MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel.Addr()}, MaxRetries: 1,
+				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
+			})), func() { redistest.FailOver(t, master, replica) }
+		},
+		"the node of its queues hangs, and a replica takes its place": func(t *testing.T) (redis.UniversalClient, func()) {
+			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
+			nodes := redistest.StartCluster(t, 3, args)
+			client := redis.NewClusterClient(&redis.ClusterOptions{
+				Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, MaxRedirects: 2,
+				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
+			})
+			master := redistest.NodeOf(t, nodes, push.QueueKey(push.Default.Queue(), "pending"))
+			replica := redistest.Replica(t, master, nodes, args)
+			return connect(t, client), func() { redistest.FailOver(t, master, replica) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, happens := trouble(t)
+			s := idling(t, client, never)
+			s.rest()
+			happens()
+			for i := range 3 {
+				s.rest()
+				id := fmt.Sprint(name, i)
+				s.enqueue(id, push.Default)
+				s.isHanded(id)
+			}
+		})
+	}
+}
+
+// impatience is how long a command may take where Redis hangs.
+const impatience = 500 * time.Millisecond
+
+func impatient(o *redis.Options) *redis.Options {
+	o.ContextTimeoutEnabled, o.ReadTimeout, o.DialTimeout, o.DialerRetries, o.MaxRetries = true, impatience, impatience, 1, 1
+	return o
+}
+
+func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // A server that waits ends at once, and is given no more words.

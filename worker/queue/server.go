@@ -86,6 +86,8 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
+	s.client.idle.most = int64(each * s.config.Lanes)
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
 	logged := new(clock.Rarely)
 	for i := range s.config.Lanes {
@@ -94,7 +96,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 			delayed, janitor = pollDelayed, time.Minute
 		}
 		lane := asynq.NewServerFromRedisClient(s.client, asynq.Config{
-			Concurrency:              (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes,
+			Concurrency:              each,
 			Queues:                   push.Queues(),
 			BaseContext:              func() context.Context { growStack(); return ctx },
 			TaskCheckInterval:        askAgain,
@@ -124,7 +126,7 @@ func (s *Server) Shutdown() {
 	}
 	var all sync.WaitGroup
 	all.Go(s.listening.Wait)
-	all.Go(func() { s.client.idle.leave(s.client.UniversalClient) })
+	all.Go(func() { s.client.idle.leave(context.Background(), s.client.UniversalClient, s.client.idle.queues) })
 	for _, lane := range s.lanes {
 		all.Go(lane.Shutdown)
 	}
@@ -181,6 +183,8 @@ type processor struct {
 // ProcessTask implements asynq.Handler.
 func (p processor) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	growStack()
+	p.client.idle.inHand.Add(1)
+	defer p.client.idle.inHand.Add(-1)
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	retries, _ := asynq.GetRetryCount(ctx)
