@@ -3,8 +3,10 @@ package limits
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"sync"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 const (
@@ -18,11 +20,13 @@ const (
 )
 
 // Follow keeps the limits in step with the overrides until ctx ends: a change is
-// in force within a second. It asks Redis four times a second, by one command
+// in force within a second. It asks Redis four times a second, in one round trip
 // each. onChange, if not nil, hears of the outcome each time: what has changed
 // since the last time, or why that is not known. While Redis is away the limits
 // stay as they are, and overrides end when their time has come.
 func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Change, error)) {
+	var removing sync.WaitGroup // beside, so that changes are in force in time
+	defer removing.Wait()
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
 	for {
@@ -32,6 +36,9 @@ func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Cha
 		}
 		if onChange != nil {
 			onChange(changes, err)
+		}
+		if fields := l.ended(importBatch); err == nil && len(fields) > 0 {
+			removing.Go(func() { o.removeEnded(ctx, fields) })
 		}
 		select {
 		case <-ctx.Done():
@@ -69,72 +76,55 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 	}
 }
 
+// removeEnded removes overrides whose end has come, which all followers do and one is
+// the first to: what cannot be removed now has stopped counting anyway.
+func (o *Overrides) removeEnded(ctx context.Context, fields []string) {
+	_, _ = o.remove(ctx, "ended", "pushpace", fields, func(o *Override, now time.Time) bool { return o.ended(now.UnixMilli()) })
+}
+
 // errTruncated means that the log does not lead from what is known to now.
 var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 
 // changesSince returns the changes after that entry of the log, and the entry up to which
 // that is. The limits learn Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
 	asked := time.Now()
-	reply, err := o.run(ctx, "changes", last, changesPage).Slice()
-	if err != nil {
+	pipe := o.client.TxPipeline() // on the log's own node
+	clock, entries := pipe.Time(ctx), pipe.XRangeN(ctx, o.log, last, "+", changesPage+1)
+	if _, err := pipeline.Exec(ctx, pipe); err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}
-	if len(reply) != 3 {
-		return nil, "", errForeign
-	}
-	text, _ := reply[0].(string)
-	now, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return nil, "", errForeign
-	}
 	// the reply was written between asking and now
-	l.observe(now, asked.Add(time.Since(asked)/2))
-	if truncated, _ := reply[1].(int64); truncated != 0 {
-		return nil, "", errTruncated
+	l.observe(clock.Val().UnixMilli(), asked.Add(time.Since(asked)/2))
+	changes, err := readChanges(entries.Val())
+	if err != nil {
+		return nil, "", err
 	}
-	entries, _ := reply[2].([]any)
-	changes := make([]Change, 0, len(entries))
-	for _, entry := range entries {
-		before, _, err := readEntryID(last)
-		if err != nil {
-			return nil, "", err
-		}
-		c, id, err := readEntry(entry)
-		if err != nil {
-			return nil, "", err
-		}
-		if c.Version != before+1 {
+	version := int64(0)
+	if last != "0-0" {
+		if len(changes) == 0 || entries.Val()[0].ID != last {
 			return nil, "", errTruncated
 		}
-		changes, last = append(changes, c), id
+		version, changes = changes[0].Version, changes[1:]
+	}
+	for i, c := range changes {
+		if c.Version != version+int64(i)+1 {
+			return nil, "", errTruncated
+		}
+	}
+	if n := len(entries.Val()); n > 0 {
+		last = entries.Val()[n-1].ID
 	}
 	return changes, last, nil
-}
-
-// readEntry reads an entry of the stream as a script returns it: ID, and names
-// and values in turn.
-func readEntry(entry any) (Change, string, error) {
-	parts, _ := entry.([]any)
-	if len(parts) != 2 {
-		return Change{}, "", errForeign
-	}
-	id, _ := parts[0].(string)
-	list, _ := parts[1].([]any)
-	values := make(map[string]string, len(list)/2)
-	for i := 0; i+1 < len(list); i += 2 {
-		name, _ := list[i].(string)
-		values[name], _ = list[i+1].(string)
-	}
-	c, err := readChange(id, values)
-	return c, id, err
 }
 
 // reload reads all overrides, and returns in what they differ from those that
 // were in force.
 func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	for range reloads {
-		head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
+		head, err := o.client.XRevRangeN(ctx, o.log, "+", "-", 1).Result()
 		if err != nil {
 			return nil, fmt.Errorf("follow the overrides: %w", err)
 		}
@@ -159,7 +149,7 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 			return nil, err
 		}
 		for _, c := range changes {
-			all[[2]string{c.User, c.Category}] = c.To
+			all[c.level()] = c.To
 		}
 		l.known = last
 		return l.replace(all), nil
