@@ -17,9 +17,7 @@ package pause
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -127,64 +125,45 @@ func (p *Pause) Validate() error {
 	return nil
 }
 
-var errEntry = errors.New("an entry is not one of this version")
+// An entry is an operator's or a provider's pause as Redis has it. Its instants are
+// Redis's, in Unix ms.
+type entry struct {
+	Pause
+	Begun   int64  `json:"begun,omitempty,string"`
+	Ends    int64  `json:"ends,string"` // 0 when it has no end
+	EndedBy string `json:"ended_by,omitempty"`
 
-// readOperator reads an entry of the operators' hash, and when it ends, in Unix ms; 0
-// when it has no end.
-func readOperator(field, value string) (p Pause, ends int64, err error) {
-	var at selector
-	parts := strings.SplitN(value, " ", 3)
-	if err := json.Unmarshal([]byte(field), (*[3]string)(&at)); err != nil || len(parts) != 3 {
-		return p, 0, errEntry
-	}
-	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
-	begun, err2 := strconv.ParseInt(parts[1], 10, 64)
-	var n note
-	notes := json.NewDecoder(strings.NewReader(parts[2]))
-	for err1 == nil && notes.More() {
-		err1 = notes.Decode(&n)
-	}
-	if err1 != nil || err2 != nil {
-		return p, 0, errEntry
-	}
-	p = Pause{
-		Kind: Operator, App: at[0], Platform: push.Platform(at[1]), Category: at[2], By: n.By, Reason: n.Reason, endedBy: n.EndedBy,
-		At: time.UnixMilli(begun).UTC(),
-	}
-	if ends != 0 {
-		p.Until = time.UnixMilli(ends).UTC()
-	}
-	return p, ends, nil
+	Level      int    `json:"level,omitempty"`
+	Credential string `json:"credential,omitempty"`
+	Claim      string `json:"claim,omitempty"`
 }
 
-// borneOut is in the place of a claim.
-const borneOut = "*"
-
-// readProvider is readOperator for the providers' hash.
-func readProvider(field, value string) (p Pause, ends int64, err error) {
-	parts := strings.SplitN(value, " ", 5)
-	if len(parts) != 5 || !p.readField(field) {
-		return p, 0, errEntry
+// entry is the pause as it is handed to Redis, which says when it begins. Only an
+// operator's knows when it ends.
+func (p Pause) entry(kind Kind) []byte {
+	e := entry{Pause: p, Level: p.Level, Credential: p.Credential, Claim: p.Claim}
+	if e.Kind = kind; kind == Operator && !p.Until.IsZero() {
+		e.Ends = max(1, p.Until.UnixMilli())
 	}
-	ends, err1 := strconv.ParseInt(parts[0], 10, 64)
-	level, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil {
-		return p, 0, errEntry
-	}
-	p.Kind, p.Level, p.Claim, p.Reason, p.Error = Provider, level, parts[2], parts[3], parts[4]
-	if p.Claim == borneOut {
-		p.Claim = ""
-	}
-	return p, ends, nil
+	e.At, e.Until = time.Time{}, time.Time{}
+	text, _ := json.Marshal(e) // of strings and numbers, which never fails
+	return text
 }
 
-// lasts notes when the pause ends, in Unix ms of Redis's clock, which showed now at
-// about the local instant asked, and reports whether it does not yet.
-func (p *Pause) lasts(ends, now int64, asked time.Time) bool {
-	if ends != 0 {
-		p.ends = asked.Add(time.Duration(ends-now) * time.Millisecond)
+// pause returns the pause, and reports whether it lasts on Redis's clock, which
+// showed now at about the local instant asked.
+func (e *entry) pause(now, asked time.Time) (p Pause, lasts bool) {
+	p = e.Pause
+	p.Level, p.Credential, p.Claim, p.endedBy = e.Level, e.Credential, e.Claim, e.EndedBy
+	if e.Begun != 0 {
+		p.At = time.UnixMilli(e.Begun).UTC()
 	}
-	return ends == 0 || ends > now
+	if e.Ends == 0 {
+		return p, true
+	}
+	p.Until = time.UnixMilli(e.Ends).UTC()
+	p.ends = asked.Add(p.Until.Sub(now))
+	return p, p.Until.After(now)
 }
 
 // field is the provider's pause's in the hash.
@@ -193,24 +172,6 @@ func (p *Pause) field() string {
 		return p.Route()
 	}
 	return p.Route() + "/" + p.Credential
-}
-
-// readField reads what field has written. No fingerprint is a platform's name.
-func (p *Pause) readField(field string) bool {
-	route, last, ok := cutLast(field)
-	if platform := push.Platform(last); platform != push.APNs && platform != push.FCM {
-		p.Credential = last
-		route, last, ok = cutLast(route)
-	}
-	p.App, p.Platform = route, push.Platform(last)
-	return ok
-}
-
-func cutLast(s string) (before, last string, ok bool) {
-	if i := strings.LastIndexByte(s, '/'); i >= 0 {
-		return s[:i], s[i+1:], true
-	}
-	return s, "", false
 }
 
 // String says what waits, for what and until when: "fcm of shop, in trouble

@@ -56,7 +56,7 @@ func TestOperators(t *testing.T) {
 		all := Pause{By: "ben"}
 		begin(all, nil)
 		over := Pause{App: "over"}
-		client.HSet(ctx, "pushpace:{pauses}:operators", over.Selector(), "1 1 {}")
+		client.HSet(ctx, "pushpace:{pauses}:operators", over.Selector(), `{"ends":"1"}`)
 		later := Pause{App: "later", Until: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
 		begin(later, nil)
 		list(all, odd, later)

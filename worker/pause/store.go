@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -65,18 +65,6 @@ var ErrOver = errors.New("the pause would be over already")
 // ErrTooMany means that 1,000 others are in force.
 var ErrTooMany = errors.New("too many pauses are in force: end some of them first")
 
-// note is what of an operator's pause Redis has no use for.
-type note struct {
-	By      string `json:"by,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	EndedBy string `json:"ended_by,omitempty"`
-}
-
-func (n note) text() []byte {
-	text, _ := json.Marshal(n) // of strings, which never fails
-	return text
-}
-
 // Begin begins an operator's pause for all workers, or changes the end and the
 // reason of the one that matches the same. At is not looked at. It returns
 // push.Faults, ErrOver or ErrTooMany for what cannot begin.
@@ -84,11 +72,7 @@ func (s *Store) Begin(ctx context.Context, p Pause) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	until := int64(0)
-	if !p.Until.IsZero() {
-		until = max(1, p.Until.UnixMilli())
-	}
-	begun, err := s.run(ctx, "begin", "", p.Selector(), strconv.FormatInt(until, 10), note{By: p.By, Reason: p.Reason}.text(), maxOperators).Int()
+	begun, err := s.run(ctx, "begin", "", p.Selector(), p.entry(Operator), maxOperators).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("begin a pause: %w", err)
@@ -107,7 +91,7 @@ func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
 	}
-	ended, err := s.run(ctx, "end", "", p.Selector(), note{EndedBy: p.By}.text()).Int()
+	ended, err := s.run(ctx, "end", "", p.Selector(), p.By).Int()
 	if err != nil {
 		return false, fmt.Errorf("end a pause: %w", err)
 	}
@@ -132,7 +116,7 @@ func (s *Store) Share(ctx context.Context, p Pause) (Shared, error) {
 	if !p.Until.IsZero() {
 		length = max(1, time.Until(p.Until).Milliseconds())
 	}
-	shared, err := s.run(ctx, "share", "", p.field(), length, p.Level, cmp.Or(p.Claim, borneOut), p.Reason, p.Error).Int()
+	shared, err := s.run(ctx, "share", "", p.field(), length, p.entry(Provider)).Int()
 	if err != nil {
 		return Outlasted, fmt.Errorf("share a pause: %w", err)
 	}
@@ -171,51 +155,35 @@ type InForce struct {
 
 // A Try is that an operator has had a provider tried again.
 type Try struct {
-	At int64 // Unix ms of Redis's clock
-	By string
+	At int64  `json:"at,string"` // Unix ms of Redis's clock
+	By string `json:"by"`
 }
 
 // Read reads everything in one round trip.
 func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	asked := time.Now()
-	reply, err := s.run(ctx, "read", "").Slice()
-	if err != nil {
+	pipe := s.client.TxPipeline()
+	clock, providers, operators := pipe.Time(ctx), pipe.HGetAll(ctx, s.prefix+"providers"), pipe.HGetAll(ctx, s.prefix+"operators")
+	tried, keeping := pipe.HGetAll(ctx, s.prefix+"resumed"), pipe.SMembers(ctx, s.prefix+"holding")
+	if _, err := pipeline.Exec(ctx, pipe); err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
-	now, _ := reply[0].(int64)
-	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(time.UnixMilli(now), asked, time.Now()), bySelector: map[selector]Pause{}}
-	all.each(reply[1], func(field, value string) error {
-		p, ends, err := readProvider(field, value)
-		if err == nil && p.lasts(ends, now, asked) {
+	now := clock.Val()
+	all := &InForce{Tried: map[string]Try{}, Keeping: keeping.Val(), Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
+	read(all, providers.Val(), func(_ string, e entry) {
+		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
 			all.Providers = append(all.Providers, p)
 		}
-		return err
 	})
-	all.each(reply[2], func(field, value string) error {
-		p, ends, err := readOperator(field, value)
-		switch {
-		case err != nil:
-		case p.lasts(ends, now, asked):
+	read(all, operators.Val(), func(_ string, e entry) {
+		if p, lasts := e.pause(now, asked); lasts {
 			all.bySelector[p.selector()] = p
-		case p.endedBy != "":
+		} else if p.endedBy != "" {
 			all.ended = append(all.ended, p)
 		}
-		return err
 	})
-	all.each(reply[3], func(field, value string) error {
-		at, by, _ := strings.Cut(value, " ")
-		ms, err := strconv.ParseInt(at, 10, 64)
-		if err == nil {
-			all.Tried[field] = Try{ms, by}
-		}
-		return err
-	})
-	keeping, _ := reply[4].([]any)
-	for _, selector := range keeping {
-		all.Keeping = append(all.Keeping, fmt.Sprint(selector))
-	}
-	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
+	read(all, tried.Val(), func(route string, t Try) { all.Tried[route] = t })
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
 }
@@ -232,13 +200,13 @@ func aheadBy(now, asked, answered time.Time) time.Duration {
 	return 0
 }
 
-// each reads each field of a hash, and notes those that cannot be read.
-func (f *InForce) each(hash any, read func(field, value string) error) {
-	fields, _ := hash.([]any)
-	for i := 0; i+1 < len(fields); i += 2 {
-		field, _ := fields[i].(string)
-		value, _ := fields[i+1].(string)
-		if read(field, value) != nil {
+// read reads the entries of a hash, and notes those that cannot be read.
+func read[T entry | Try](f *InForce, hash map[string]string, take func(field string, e T)) {
+	for _, field := range slices.Sorted(maps.Keys(hash)) {
+		var e T
+		if json.Unmarshal([]byte(hash[field]), &e) == nil {
+			take(field, e)
+		} else {
 			f.Unread = append(f.Unread, field)
 		}
 	}

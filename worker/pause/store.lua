@@ -1,10 +1,9 @@
 -- What keeps notifications on the queue, on Redis's clock, in ms since 1970.
 -- KEYS  1 hash of the providers' pauses: APP/PLATFORM or APP/PLATFORM/CREDENTIAL ->
---         "END LEVEL CLAIM REASON ERROR", END 0 for none, CLAIM the host that alone
---         says so, or *
---       2 hash of the operators': SELECTOR -> "END AT {by, reason}", END 0 for none;
---         for a while after it was ended, "END AT {by, reason}{ended_by}"
---       3 hash: APP/PLATFORM -> "AT BY", when an operator had it tried again last
+--         entry, JSON as pause.go says; its claim is the host that alone says so
+--       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
+--         with ended_by
+--       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
 --       4 set of the SELECTORs that keep jobs
 --       5 sorted set of one SELECTOR's: "QUEUE ID" by acceptance, QUEUE empty when it
 --         is not known
@@ -16,43 +15,46 @@ local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local told = 60000 -- every worker knows by then
 
-if op == 'read' then
-  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), redis.call('SMEMBERS', keeping)}
-elseif op == 'try' then -- ARGV by, APP/PLATFORM...
+local function text(ms) return string.format('%.0f', ms) end
+local function read(value) -- an entry, and when it ends; nil for one that cannot be read
+  local ok, entry = pcall(cjson.decode, value)
+  local ends = ok and type(entry) == 'table' and tonumber(entry.ends)
+  if ends then return entry, ends end
+end
+
+if op == 'try' then -- ARGV by, APP/PLATFORM...
   for i = 3, #ARGV do
     for _, field in ipairs(redis.call('HKEYS', providers)) do
       if field == ARGV[i] or string.sub(field, 1, #ARGV[i] + 1) == ARGV[i] .. '/' then redis.call('HDEL', providers, field) end
     end
-    redis.call('HSET', tried, ARGV[i], string.format('%.0f', now) .. ' ' .. ARGV[2])
+    redis.call('HSET', tried, ARGV[i], cjson.encode({at = text(now), by = ARGV[2]}))
   end
   return redis.call('PEXPIRE', tried, told)
-elseif op == 'share' then -- ARGV field, length (0 for no end), level, claim, reason, error
+elseif op == 'share' then -- ARGV field, length (0 for no end), entry
   -- what a worker says is borne out by another host until so long after its end
   local memory = 300000
-  local field, length, level, claim = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
-  local ends = 0
-  if length > 0 then ends = now + length end
-  local old = redis.call('HGET', providers, field)
+  local field, length, entry = ARGV[2], tonumber(ARGV[3]), cjson.decode(ARGV[4])
+  local ends = length > 0 and now + length or 0
+  local old, stands = read(redis.call('HGET', providers, field) or '')
   if old then
-    local stands, _, claimed = string.match(old, '^(%d+) (%d+) (%S+)')
-    stands = tonumber(stands) or -1
     local lasts = stands == 0 or stands > now
-    if claimed == '*' then
+    if not old.claim then
       if lasts and (stands == 0 or ends ~= 0 and stands >= ends) then return 0 end -- the longer one stands
-      if lasts then claim = '*' end
-    elseif claimed and claimed ~= claim and stands + memory > now then
-      claim = '*'
+      if lasts then entry.claim = nil end
+    elseif old.claim ~= entry.claim and stands + memory > now then
+      entry.claim = nil
     end
   end
   local lives, life = redis.call('PTTL', providers), length
-  if claim ~= '*' then life = length + memory end
-  redis.call('HSET', providers, field, string.format('%.0f', ends) .. ' ' .. level .. ' ' .. claim .. ' ' .. ARGV[6] .. ' ' .. ARGV[7])
+  if entry.claim then life = length + memory end
+  entry.ends = text(ends)
+  redis.call('HSET', providers, field, cjson.encode(entry))
   if ends == 0 then
     redis.call('PERSIST', providers)
   elseif lives ~= -1 and lives < life then -- all of it ends with the last pause
     redis.call('PEXPIRE', providers, life)
   end
-  return claim == '*' and 1 or 2
+  return entry.claim and 2 or 1
 end
 
 local selector = ARGV[2]
@@ -83,22 +85,25 @@ end
 
 local all = redis.call('HGETALL', operators)
 for i = 1, #all, 2 do -- what is over goes
-  local ends = tonumber(string.match(all[i + 1], '^%d+') or 0)
-  if ends ~= 0 and ends <= now then redis.call('HDEL', operators, all[i]) end
+  local _, ends = read(all[i + 1])
+  if ends and ends ~= 0 and ends <= now then redis.call('HDEL', operators, all[i]) end
 end
-if op == 'end' then -- ARGV {ended_by}; what is left of it tells the workers who it was
+if op == 'end' then -- ARGV by; what is left of it tells the workers who it was
   local value = redis.call('HGET', operators, selector)
   if not value then return 0 end
-  local rest = string.match(value, ' .*')
-  if not rest then return redis.call('HDEL', operators, selector) end -- it cannot be read
-  redis.call('HSET', operators, selector, string.format('%.0f', now) .. rest .. ARGV[3])
+  local entry = read(value)
+  if not entry then return redis.call('HDEL', operators, selector) end
+  entry.ends, entry.ended_by = text(now), ARGV[3]
+  redis.call('HSET', operators, selector, cjson.encode(entry))
   if redis.call('HLEN', operators) == 1 then redis.call('PEXPIRE', operators, told) end
   return 1
 end
 
--- begin: ARGV end (0 for none), {by, reason}, how many there may be
-if ARGV[3] ~= '0' and tonumber(ARGV[3]) <= now then return -1 end
-if redis.call('HEXISTS', operators, selector) == 0 and redis.call('HLEN', operators) >= tonumber(ARGV[5]) then return -2 end
+-- begin: ARGV entry, how many there may be
+local entry, ends = read(ARGV[3])
+if ends ~= 0 and ends <= now then return -1 end
+if redis.call('HEXISTS', operators, selector) == 0 and redis.call('HLEN', operators) >= tonumber(ARGV[4]) then return -2 end
+entry.begun = text(now)
 redis.call('PERSIST', operators)
-redis.call('HSET', operators, selector, ARGV[3] .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[4])
+redis.call('HSET', operators, selector, cjson.encode(entry))
 return 1
