@@ -21,7 +21,7 @@ func TestProducerRefusesAnotherAsynq(t *testing.T) {
 	n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{APNs, "00fcab"}}, Title: "t"}
 	for name, tasks := range map[string]func(*Producer) redis.UniversalClient{
 		"another script": func(p *Producer) redis.UniversalClient {
-			return otherScript{&enqueuer{client, p.records}}
+			return otherScript{&enqueuer{UniversalClient: client, records: p.records}}
 		},
 		"no script": func(*Producer) redis.UniversalClient { return client },
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +26,7 @@ type Result struct {
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
 	results := make([]Result, len(notifications))
 	now := time.Now()
-	pipe := p.records.client.Pipeline()
-	var batch []*acceptance // those on the pipe
+	var batch []*acceptance
 	var alone []int
 	for i, n := range notifications {
 		accepted, err := p.accept(ctx, n, now)
@@ -34,7 +34,7 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 		switch {
 		case err != nil:
 		case p.oneStep && !accepted.NotBefore.After(now):
-			a, err := p.addTo(ctx, pipe, &accepted)
+			a, err := p.addTo(ctx, &accepted)
 			if err != nil {
 				results[i].Err = err
 			} else {
@@ -45,20 +45,12 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 			alone = append(alone, i)
 		}
 	}
-	var failed error
-	if len(batch) > 0 {
-		_, failed = pipe.Exec(ctx) // each command has its own error
-	}
+	p.enqueueTogether(ctx, batch)
 	for _, a := range batch {
-		if a.cmd.Err() == nil && a.cmd.Val() == nil { // but for that of a connection that Redis refuses
-			a.cmd.SetErr(failed)
-		}
 		r := &results[a.index]
-		switch err := a.read(a.cmd); {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			alone = append(alone, a.index)
-		case err != nil:
-			r.Err = fmt.Errorf("enqueue: %w", err)
+		switch {
+		case a.err != nil:
+			r.Err = fmt.Errorf("enqueue: %w", a.err)
 		case a.conflict:
 			r.Err = ErrConflict
 		case a.state == accepting:
@@ -71,14 +63,48 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	return results
 }
 
-// addTo leaves the command that enqueues the notification on the pipe.
-func (p *Producer) addTo(ctx context.Context, pipe redis.Pipeliner, n *Notification) (*acceptance, error) {
+// addTo prepares the notification for enqueueTogether.
+func (p *Producer) addTo(ctx context.Context, n *Notification) (*acceptance, error) {
 	payload, facts, err := encodeNew(&Job{Notification: n, AcceptedAt: p.accepted.next()})
 	if err != nil {
 		return nil, err
 	}
-	a := &acceptance{queue: n.Priority.Queue(), facts: facts, pipe: pipe}
+	a := &acceptance{queue: n.Priority.Queue(), facts: facts, together: true}
 	return a, p.inOneStep(ctx, n.ID, payload, a)
+}
+
+// enqueueTogether enqueues the notifications in one round trip.
+func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
+	if len(batch) == 0 {
+		return
+	}
+	queues := make(map[string][]*acceptance)
+	for _, a := range batch {
+		queues[a.queue] = append(queues[a.queue], a)
+	}
+	client := p.records.client
+	pipe := client.Pipeline()
+	calls := make(map[*redis.Cmd]*acceptances)
+	for _, of := range queues {
+		for some := range slices.Chunk(of, acceptancesMost) {
+			s := &acceptances{client, some}
+			cmd := s.Command(ctx)
+			_ = pipe.Process(ctx, cmd) // which keeps it
+			calls[cmd] = s
+		}
+	}
+	_, failed := pipe.Exec(ctx) // each command has its own error
+	for cmd, s := range calls {
+		if cmd.Err() == nil && cmd.Val() == nil { // but for that of a connection that Redis refuses
+			cmd.SetErr(failed)
+		}
+		errs, err := s.Read(ctx, cmd)
+		for i, a := range s.all {
+			if a.err = err; err == nil {
+				a.err = errs[i]
+			}
+		}
+	}
 }
 
 // together is how many notifications are enqueued side by side that take more

@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // A Producer hands notifications over. Once Enqueue has returned without an
@@ -46,7 +48,7 @@ func (i *instants) next() time.Time {
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
 	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
-	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client, p.records})
+	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client, p.records, pipeline.NewBatches[*acceptances](client, acceptancesMost)})
 	return p
 }
 

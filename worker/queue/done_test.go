@@ -68,10 +68,14 @@ func TestDoneTogether(t *testing.T) {
 		records := push.NewRecords(shared, "", 0)
 		groups := newBatches(shared, records)
 		var all sync.WaitGroup
+		var joined atomic.Int64
 		done := func(id string, inHand bool) {
 			all.Go(func() {
-				err := groups.done(ctx, id, []push.TargetOutcome{{Kind: "delivered", Reason: "OK"}}, false,
-					[]string{queue + "active", queue + "lease", queue + "t:" + id, day, total}, []any{id, time.Now().Add(time.Hour).Unix(), 1})
+				keys, args := []string{queue + "active", queue + "lease", queue + "t:" + id, day, total}, []any{id, time.Now().Add(time.Hour).Unix(), 1}
+				err := groups.Do(ctx, day, func() batch { return batch{records.NewDones(keys, args), false} }, func(b batch) {
+					b.Add(id, keys[2], []push.TargetOutcome{{Kind: "delivered", Reason: "OK"}})
+					joined.Add(1)
+				})
 				if inHand && err != nil || !inHand && !errors.Is(err, push.ErrNotInHand) {
 					t.Errorf("%s: %v", id, err)
 				}
@@ -82,15 +86,7 @@ func TestDoneTogether(t *testing.T) {
 		for _, id := range ids[1:] {
 			done(id, id != astray)
 		}
-		waiting := func() int {
-			groups.mu.Lock()
-			defer groups.mu.Unlock()
-			if group := groups.open[day]; group != nil {
-				return group.Len()
-			}
-			return 0
-		}
-		for waiting() < batchMost {
+		for joined.Load() <= batchMost {
 			runtime.Gosched()
 		}
 		close(hook.goOn)

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Batch is a command that several callers share. It is for one goroutine at a time.
+type Batch interface {
+	// Len is how many share it.
+	Len() int
+	// Command is what is sent for all of them.
+	Command(ctx context.Context) *redis.Cmd
+	// Read reads the answer: an error of each of them, or one of all.
+	Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
+}
+
+// Batches have callers at about the same time share a command: the first one sends it,
+// and others join until it leaves. On a client without a Pipeline each goes alone.
+type Batches[B Batch] struct {
+	client   redis.UniversalClient
+	pipeline *Pipeline
+	most     int
+
+	mu   sync.Mutex
+	open map[string]*joined[B] // by what is alike in them
+}
+
+type joined[B Batch] struct {
+	batch B
+	ready chan struct{} // closed when there is an answer
+	errs  []error       // of each
+	err   error         // of all
+}
+
+// NewBatches returns batches of so many at most on the client.
+func NewBatches[B Batch](client redis.UniversalClient, most int) *Batches[B] {
+	return &Batches[B]{client: client, pipeline: Of(client), most: most, open: make(map[string]*joined[B])}
+}
+
+// Do joins a batch of that kind, or makes one, and returns once it is answered. add
+// adds the caller's part to it.
+func (b *Batches[B]) Do(ctx context.Context, kind string, make func() B, add func(B)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	j, place := b.join(kind, make, add)
+	if place == 0 {
+		b.send(ctx, kind, j)
+		close(j.ready)
+	}
+	<-j.ready // as soon as the pipeline has an answer, or gives up
+	if j.err != nil {
+		return j.err
+	}
+	return j.errs[place]
+}
+
+// join returns the caller's batch, and its place there.
+func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.open[kind]
+	if j == nil || j.batch.Len() == b.most {
+		j = &joined[B]{batch: open(), ready: make(chan struct{})}
+		if b.pipeline != nil {
+			b.open[kind] = j
+		}
+	}
+	add(j.batch)
+	return j, j.batch.Len() - 1
+}
+
+// send sends the batch's command. It is joined for as long as possible.
+func (b *Batches[B]) send(ctx context.Context, kind string, j *joined[B]) {
+	if b.pipeline == nil {
+		cmd := j.batch.Command(ctx)
+		_ = b.client.Process(ctx, cmd) // the error is the command's
+		j.errs, j.err = j.batch.Read(ctx, cmd)
+		return
+	}
+	var cmd *redis.Cmd
+	shared := new(Group)
+	shared.Prepare = func(int) {
+		b.close(kind, j)
+		cmd = j.batch.Command(ctx)
+		shared.Commands = []redis.Cmder{cmd}
+	}
+	if j.err = b.pipeline.Do(shared); j.err != nil {
+		b.close(kind, j) // it may never have been prepared
+		return
+	}
+	j.errs, j.err = j.batch.Read(context.WithoutCancel(ctx), cmd)
+}
+
+// close lets nobody join any more.
+func (b *Batches[B]) close(kind string, j *joined[B]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[kind] == j {
+		delete(b.open, kind)
+	}
+}

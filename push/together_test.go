@@ -1,0 +1,88 @@
+package push_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// enqueues counts the calls of scripts.
+type enqueues struct{ n atomic.Int64 }
+
+func (*enqueues) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*enqueues) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (e *enqueues) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "evalsha" {
+				e.n.Add(1)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Callers at once share calls of the script, on a Redis that forgets it meanwhile, and
+// then on one with counts of another type. Each is told of itself: of two with the same
+// ID one is new.
+func TestEnqueuedTogether(t *testing.T) {
+	t.Parallel()
+	base := redistest.Start(t).Client(t)
+	calls := new(enqueues)
+	base.AddHook(calls)
+	client, stop := pipeline.Share(base, pipeline.Options{})
+	t.Cleanup(stop)
+	producer := push.NewProducer(client, "", 0)
+	const callers, each = 64, 50
+	var queued int64
+	enqueue := func(name string, meanwhile func() error) (refused int64) {
+		var all sync.WaitGroup
+		var taken, known, failed atomic.Int64
+		for c := range callers {
+			all.Go(func() {
+				for i := range each {
+					r, err := producer.Enqueue(t.Context(), order(fmt.Sprint(name, i, "-", c/2), nil)) // two callers each
+					switch {
+					case redis.HasErrorPrefix(err, "WRONGTYPE"):
+						failed.Add(1)
+					case err != nil:
+						t.Error(err)
+					case r.Known:
+						known.Add(1)
+					default:
+						taken.Add(1)
+					}
+				}
+			})
+		}
+		if err := meanwhile(); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		queued += taken.Load()
+		if taken.Load() != known.Load() || taken.Load()+known.Load()+failed.Load() != callers*each {
+			t.Errorf("%s: %d are new, %d known, %d refused of %d", name, taken.Load(), known.Load(), failed.Load(), callers*each)
+		}
+		if n := base.LLen(t.Context(), push.QueueKey(push.Default.Queue(), "pending")).Val(); n != queued {
+			t.Errorf("%s: %d are queued of %d", name, n, queued)
+		}
+		return failed.Load()
+	}
+	if n := enqueue("forgets", func() error { return base.ScriptFlush(t.Context()).Err() }); n > 0 {
+		t.Errorf("%d were refused", n)
+	}
+	if n := calls.n.Load(); n > callers*each/2 {
+		t.Errorf("%d calls for %d notifications", n, callers*each)
+	}
+	if n := enqueue("refuses", func() error { return base.Set(t.Context(), "pushpace:{records-3}:counts", "of another type", 0).Err() }); n == 0 {
+		t.Error("none was refused")
+	}
+}
