@@ -131,18 +131,8 @@ func (h *handler) rememberPaused(ctx context.Context, d *delivery, moved []throt
 // followPauses has this worker keep the pauses that others have begun, operators
 // among them, until ctx ends.
 func (h *handler) followPauses(ctx context.Context) {
-	away := false
-	clock.Every(ctx, h.times.poll, func() {
-		err := h.readPauses(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !away:
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "the pauses cannot be read: those that others begin or end are not known", slog.Any("error", err))
-		case err == nil && away:
-			h.RedisLog.LogAttrs(ctx, slog.LevelInfo, "the pauses can be read again")
-		}
-		away = err != nil
-	})
+	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
+	clock.Every(ctx, h.times.poll, func() { away.Failing(ctx, h.readPauses(ctx)) })
 }
 
 // readPauses takes over what is in force, and has come back what is not paused any

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -25,18 +24,14 @@ func identify(o *Options) control.Snapshot {
 
 // leaveSnapshots has others know what only this worker knows, until it stops.
 func (w *Worker) leaveSnapshots(ctx context.Context) {
-	failing := false
+	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
 	clock.Every(ctx, w.h.times.snapshot, func() {
 		s := w.Snapshot()
-		err := control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s, false)
-		if err != nil && !failing && ctx.Err() == nil {
-			w.h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "others do not see this worker: it cannot leave its snapshot", slog.Any("error", err))
-		}
-		failing = err != nil
+		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
 	last, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
-	_ = control.LeaveSnapshot(last, w.h.Queue, w.h.Prefix, &w.self, true) // it is forgotten in some seconds anyway
+	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
 }
 
 // lastWord is how long it takes at most to tell that the worker has stopped.

@@ -63,9 +63,9 @@ func TestSnapshots(t *testing.T) {
 		if got := r.snapshots(); len(got) != 1 {
 			t.Errorf("%d are seen after one has ended", len(got))
 		}
-		for _, name := range []string{"alive", "snapshots"} {
-			if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+name).Val(); ttl <= 0 {
-				t.Errorf("%s lives for %s", name, ttl)
+		for _, key := range []string{"alive", r.snapshots()[0].ID} {
+			if ttl := client.PTTL(t.Context(), "pushpace:{workers}:"+key).Val(); ttl <= 0 {
+				t.Errorf("%s lives for %s", key, ttl)
 			}
 		}
 		second()

@@ -1,7 +1,7 @@
 // Package clock is how the worker's goroutines deal with time: they sleep and do
 // things every so often until they are stopped, log trouble that goes on once a
-// while, and watch whether this machine's
-// clock goes with Redis's. The queue's delayed jobs are due by the workers' clocks,
+// while or when it begins and when it is over, and watch whether this machine's clock
+// goes with Redis's. The queue's delayed jobs are due by the workers' clocks,
 // slots by Redis's: the two have to be in step.
 package clock
 
@@ -50,18 +50,40 @@ const (
 // Watch warns when the clocks are out of step, and logs when they are back, until
 // ctx ends. offset returns how far Redis's clock is ahead.
 func Watch(ctx context.Context, log *slog.Logger, offset func() time.Duration) {
-	off := false
+	trouble := Trouble{Log: log, Begins: "the clock is out of step with Redis's: deferred notifications are early or late; keep it by NTP", Ends: "the clock is in step with Redis's again"}
 	Every(ctx, every, func() {
 		offset := offset()
-		if now := offset.Abs() > Limit; now != off {
-			off = now
-			level, words := slog.LevelInfo, "the clock is in step with Redis's again"
-			if off {
-				level, words = slog.LevelWarn, "the clock is out of step with Redis's: deferred notifications are early or late; keep it by NTP"
-			}
-			log.LogAttrs(ctx, level, words, slog.Duration("redis_ahead_by", offset))
-		}
+		trouble.Note(ctx, offset.Abs() > Limit, slog.Duration("redis_ahead_by", offset))
 	})
+}
+
+// A Trouble has a line in the log when it begins and one when it is over, if there are
+// words for it. It is one goroutine's.
+type Trouble struct {
+	Log          *slog.Logger
+	Begins, Ends string
+	on           bool
+}
+
+// Note takes in whether there is trouble now, unless ctx has ended, and logs what is
+// new with the attributes.
+func (t *Trouble) Note(ctx context.Context, on bool, attrs ...slog.Attr) {
+	if ctx.Err() != nil || on == t.on {
+		return
+	}
+	if t.on = on; on {
+		t.Log.LogAttrs(ctx, slog.LevelWarn, t.Begins, attrs...)
+	} else if t.Ends != "" {
+		t.Log.LogAttrs(ctx, slog.LevelInfo, t.Ends, attrs...)
+	}
+}
+
+// Failing is Note for what has failed with the error, or not.
+func (t *Trouble) Failing(ctx context.Context, err error, attrs ...slog.Attr) {
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	t.Note(ctx, err != nil, attrs...)
 }
 
 // Rarely tells what was logged lately, of trouble that goes on. The zero value is

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -55,105 +57,79 @@ const (
 	// A snapshot names so many routes, and so many workers' are read.
 	snapshotRoutes = 256
 	snapshotsMost  = 1000
+	// aliveKept is how long the ID is kept of a worker that was killed, by whatever
+	// clock: it has no snapshot.
+	aliveKept = 24 * time.Hour
 )
 
-// The snapshots of all workers are in two keys, both as short-lived as they are:
+// snapshotKeys are where the snapshots of all workers are:
 //
-//	PREFIX:{workers}:alive      sorted set of IDs, by when they are forgotten, in
-//	                            Unix ms of Redis's clock
-//	PREFIX:{workers}:snapshots  hash of JSON by ID
-func snapshotKeys(prefix string) []string {
+//	PREFIX:{workers}:alive  sorted set of IDs, by when each was last there, in Unix s
+//	                        of its worker's clock
+//	PREFIX:{workers}:ID     JSON, for as long as the worker is alive
+func snapshotKeys(prefix, id string) (alive, own string) {
 	prefix = cmp.Or(prefix, "pushpace") + ":{workers}:"
-	return []string{prefix + "alive", prefix + "snapshots"}
+	return prefix + "alive", prefix + id
 }
-
-// snapshotScript keeps a worker's snapshot, or drops it, and forgets those of
-// workers that are gone. It returns Redis's clock in ms.
-//
-// KEYS  alive, snapshots
-// ARGV  ID, life (ms, 0 to drop it), JSON
-var snapshotScript = redis.NewScript(`
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local life = tonumber(ARGV[2])
-if life > 0 then
-  redis.call('ZADD', KEYS[1], now + life, ARGV[1])
-  redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
-else
-  redis.call('ZREM', KEYS[1], ARGV[1])
-  redis.call('HDEL', KEYS[2], ARGV[1])
-end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 100)) do
-  redis.call('ZREM', KEYS[1], id)
-  redis.call('HDEL', KEYS[2], id)
-end
-if life > 0 then
-  redis.call('PEXPIRE', KEYS[1], life)
-  redis.call('PEXPIRE', KEYS[2], life)
-end
-return now
-`)
-
-// snapshotsScript returns Redis's clock in ms, and of each worker until when its
-// snapshot is kept, and the snapshot.
-//
-// KEYS  alive, snapshots
-// ARGV  how many workers at most
-var snapshotsScript = redis.NewScript(`
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local answer = {now}
-local alive = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
-for i = 1, #alive, 2 do
-  local snapshot = redis.call('HGET', KEYS[2], alive[i])
-  if snapshot then
-    answer[#answer + 1] = tonumber(alive[i + 1])
-    answer[#answer + 1] = snapshot
-  end
-end
-return answer
-`)
 
 // ReadSnapshots returns what the workers that are alive have left under the
 // prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that
 // was killed is there for some seconds more.
 func ReadSnapshots(ctx context.Context, client redis.UniversalClient, prefix string) ([]Snapshot, error) {
-	asked := time.Now()
-	reply, err := snapshotsScript.Run(ctx, client, snapshotKeys(prefix), snapshotsMost).Slice()
+	alive, _ := snapshotKeys(prefix, "")
+	ids, err := client.ZRevRange(ctx, alive, 0, snapshotsMost-1).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the workers' snapshots: %w", err)
 	}
-	now, _ := reply[0].(int64)
-	all := make([]Snapshot, 0, len(reply)/2)
-	for i := 1; i+1 < len(reply); i += 2 {
-		until, _ := reply[i].(int64)
-		text, _ := reply[i+1].(string)
-		var s Snapshot
-		if err := json.Unmarshal([]byte(text), &s); err != nil {
-			continue // of a version that writes it otherwise
-		}
-		s.At = asked.Add(time.Duration(until-now)*time.Millisecond - snapshotLife).UTC()
-		all = append(all, s)
+	slices.Sort(ids)
+	pipe := client.Pipeline()
+	texts, lives := make([]*redis.StringCmd, len(ids)), make([]*redis.DurationCmd, len(ids))
+	for i, id := range ids {
+		_, own := snapshotKeys(prefix, id)
+		texts[i], lives[i] = pipe.Get(ctx, own), pipe.PTTL(ctx, own)
 	}
-	slices.SortFunc(all, func(a, b Snapshot) int { return cmp.Compare(a.ID, b.ID) })
+	asked := time.Now()
+	if _, err := pipeline.Exec(ctx, pipe); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read the workers' snapshots: %w", err)
+	}
+	all := make([]Snapshot, 0, len(ids))
+	for i := range ids {
+		var s Snapshot
+		if life := lives[i].Val(); life > 0 && json.Unmarshal([]byte(texts[i].Val()), &s) == nil { // else gone, or of another version
+			s.At = asked.Add(life - snapshotLife).UTC()
+			all = append(all, s)
+		}
+	}
 	return all, nil
 }
 
-// LeaveSnapshot keeps a worker's snapshot for others to read, or with gone has them
-// forget that worker.
-func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot, gone bool) error {
-	life, text := snapshotLife, []byte(nil)
-	if gone {
-		life = 0
-	} else {
-		slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
-		if n := len(s.Routes) - snapshotRoutes; n > 0 {
-			s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
-		}
-		var err error
-		if text, err = json.Marshal(s); err != nil {
-			return err
-		}
+// LeaveSnapshot keeps a worker's snapshot for others to read.
+func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix string, s *Snapshot) error {
+	slices.SortStableFunc(s.Routes, func(a, b route.Status) int { return b.Severity() - a.Severity() })
+	if n := len(s.Routes) - snapshotRoutes; n > 0 {
+		s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
 	}
-	return snapshotScript.Run(ctx, client, snapshotKeys(prefix), s.ID, life.Milliseconds(), text).Err()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	alive, own := snapshotKeys(prefix, s.ID)
+	now := time.Now()
+	pipe := client.TxPipeline()
+	pipe.Set(ctx, own, text, snapshotLife)
+	pipe.ZAdd(ctx, alive, redis.Z{Score: float64(now.Unix()), Member: s.ID})
+	pipe.ZRemRangeByScore(ctx, alive, "-inf", fmt.Sprint(now.Add(-aliveKept).Unix()))
+	pipe.Expire(ctx, alive, aliveKept)
+	_, err = pipeline.Exec(ctx, pipe)
+	return err
+}
+
+// DropSnapshot has others forget a worker.
+func DropSnapshot(ctx context.Context, client redis.UniversalClient, prefix, id string) error {
+	alive, own := snapshotKeys(prefix, id)
+	pipe := client.TxPipeline()
+	pipe.Del(ctx, own)
+	pipe.ZRem(ctx, alive, id)
+	_, err := pipeline.Exec(ctx, pipe)
+	return err
 }

@@ -129,7 +129,7 @@ type deliverer[T any] struct {
 	reports reports[T]
 	appOf   func(T) string
 	client  *http.Client
-	failing bool // since its last request
+	trouble clock.Trouble // of its requests
 }
 
 func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from reports[T], appOf func(T) string) func(context.Context) {
@@ -141,6 +141,7 @@ func newDeliverer[T any](c *Config, app string, kind Kind, hook Hook, from repor
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport:     http.DefaultTransport.(*http.Transport).Clone(),
 		},
+		trouble: clock.Trouble{Log: c.Log, Begins: "a webhook fails: what it is to be told is kept and posted again", Ends: "the webhook works again"},
 	}
 	return d.run
 }
@@ -203,19 +204,10 @@ func (d *deliverer[T]) deliver(ctx context.Context, reports []T) bool {
 // tell tells of a request: in the log, of the first that fails and of the next that
 // does not.
 func (d *deliverer[T]) tell(ctx context.Context, n int, err error) {
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		d.Observer.Posted(d.app, d.kind, err == nil)
+		d.trouble.Failing(ctx, err, slog.String("app", d.app), slog.String("webhook", string(d.kind)), slog.Int("reports", n))
 	}
-	d.Observer.Posted(d.app, d.kind, err == nil)
-	attrs := []slog.Attr{slog.String("app", d.app), slog.String("webhook", string(d.kind))}
-	switch {
-	case err != nil && !d.failing:
-		attrs = append(attrs, slog.Int("reports", n), slog.Any("error", err))
-		d.Log.LogAttrs(ctx, slog.LevelWarn, "a webhook fails: what it is to be told is kept and posted again", attrs...)
-	case err == nil && d.failing:
-		d.Log.LogAttrs(ctx, slog.LevelInfo, "the webhook works again", attrs...)
-	}
-	d.failing = err != nil
 }
 
 // post makes one request. The error leaves out the URL, which may hold a secret.
