@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A scanLock has one worker at a time scan all who wait, and tells the
-// others from when on that was done:
+// others from when on that was done. Two that scan nevertheless, because one of them
+// was stopped for long, do the same work and no harm.
 //
-//	PREFIX:{limits}:pass         string: who scans, for as long as it says so
+//	PREFIX:{limits}:pass         string: that somebody scans, for as long as it does
 //	PREFIX:{limits}:pass:SCOPE   string: when the last one began, in Unix ms, for an hour
 type scanLock struct {
 	client redis.UniversalClient
@@ -36,20 +37,10 @@ const (
 	scanKept  = time.Hour
 )
 
-// KEYS  the lock
-// ARGV  whose it is, for how many ms more; 0 to free it
-var lockScript = redis.NewScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if ARGV[2] == '0' then return redis.call('DEL', KEYS[1]) end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])`)
-
-var errLost = errors.New("the lock of the scan is lost")
-
-// with waits for the lock and calls f with it. f's context ends with the lock.
+// with waits for the lock, calls f with it, and frees it.
 func (l scanLock) with(ctx context.Context, f func(context.Context) error) error {
-	owner := uuid.NewString()
 	for {
-		got, err := l.client.SetNX(ctx, l.key, owner, lockLives).Result()
+		got, err := l.client.SetNX(ctx, l.key, "scanned", lockLives).Result()
 		if err != nil {
 			return fmt.Errorf("lock the scan: %w", err)
 		}
@@ -60,26 +51,15 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for clock.Sleep(ctx, lockRenew) == nil {
-			if n, err := lockScript.Run(ctx, l.client, []string{l.key}, owner, lockLives.Milliseconds()).Int(); err != nil || n == 0 {
-				cancel(errLost)
-				return
-			}
-		}
-	}()
+	scanning, over := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { clock.Every(scanning, lockRenew, func() { l.client.PExpire(scanning, l.key, lockLives) }) })
 	err := f(ctx)
-	if cause := context.Cause(ctx); errors.Is(cause, errLost) {
-		err = cause
-	}
-	cancel(nil)
-	<-done
+	over()
+	renewing.Wait()
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), lockAsk)
 	defer stop()
-	lockScript.Run(last, l.client, []string{l.key}, owner, 0) // or it is free after lockLives
+	l.client.Del(last, l.key) // or it is free after lockLives
 	return err
 }
 

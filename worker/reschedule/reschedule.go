@@ -14,10 +14,12 @@
 package reschedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -75,9 +77,8 @@ type rescheduler struct {
 	scopes map[string]time.Time // to be scanned, and since when their limits are in force
 	// of either: a scan takes as long as many wait
 	newUsers, newScopes chan struct{}
-	// what was configured when it was last looked at
-	general    throttle.Policy
-	categories map[string]throttle.Policy
+	// what was in force for everyone when it was last looked at, by scope
+	everyone map[string]throttle.Policy
 }
 
 // A target is a user, and the category whose limits have changed, "" for the general
@@ -91,24 +92,19 @@ func Follow(ctx context.Context, c Config) {
 		Config: c, lock: newScanLock(c.Redis, c.Prefix),
 		users: map[target]bool{}, scopes: map[string]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
-	r.general, r.categories = c.Limits.Base()
+	r.everyone = forEveryone(c.Limits)
 	var side sync.WaitGroup
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
 	side.Go(func() { r.run(ctx, r.newScopes, r.scanScopes) })
-	away := false
+	unknown := clock.Trouble{Log: c.RedisLog, Begins: "changes of the limits are not known; those known before stay in force", Ends: "changes of the limits are known again"}
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
-		if err != nil && !away {
-			c.RedisLog.LogAttrs(ctx, slog.LevelWarn, "changes of the limits are not known; those known before stay in force", slog.Any("error", err))
-		} else if err == nil && away {
-			c.RedisLog.LogAttrs(ctx, slog.LevelInfo, "changes of the limits are known again")
-		}
-		away = err != nil
+		unknown.Failing(ctx, err)
 		r.note(changes)
 	})
 }
 
-// note takes in what has changed, of the overrides and of the configuration.
+// note takes in what has changed, of users and for everyone.
 func (r *rescheduler) note(changes []limits.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,31 +112,22 @@ func (r *rescheduler) note(changes []limits.Change) {
 	for _, c := range changes {
 		if c.User != "" {
 			r.users[target{c.User, c.Category}] = true
-		} else if throttle.Raises(r.policyOf(c.From, c.Category), r.policyOf(c.To, c.Category)) {
-			r.scopes[c.Category] = now
 		}
 	}
 	if len(r.users) > fewUsers {
 		for of := range r.users {
-			r.scopes[scopeOf(of.category)] = now
+			r.scopes[cmp.Or(of.category, throttle.General)] = now
 		}
 		clear(r.users)
 	}
-	general, categories := r.Limits.Base()
-	if throttle.Raises(r.general, general) {
-		r.scopes[throttle.General] = now
-	}
-	for name := range r.categories {
-		if throttle.Raises(r.categories[name], categories[name]) {
-			r.scopes[name] = now
+	before, all := r.everyone, forEveryone(r.Limits)
+	r.everyone = maps.Clone(all)
+	maps.Copy(all, before) // for the names of both
+	for scope := range all {
+		if throttle.Raises(before[scope], r.everyone[scope]) {
+			r.scopes[scope] = now
 		}
 	}
-	for name, policy := range categories {
-		if policy.Exempt && !r.categories[name].Exempt {
-			r.scopes[name] = now
-		}
-	}
-	r.general, r.categories = general, categories
 	if len(r.users) > 0 {
 		signal(r.newUsers)
 	}
@@ -156,24 +143,20 @@ func signal(news chan struct{}) {
 	}
 }
 
-func scopeOf(category string) string {
-	if category == "" {
-		return throttle.General
+// forEveryone returns the policies of whoever has none of its own, by scope.
+func forEveryone(l *limits.Policies) map[string]throttle.Policy {
+	general, _ := l.InForce("", "")
+	all := map[string]throttle.Policy{throttle.General: general.Policy}
+	for _, name := range l.Categories("") {
+		_, own := l.InForce("", name)
+		all[name] = own.Policy
 	}
-	return category
-}
-
-// policyOf is the category's policy with that override.
-func (r *rescheduler) policyOf(o *limits.Override, category string) throttle.Policy {
-	if o != nil {
-		return o.Policy
-	}
-	return r.categories[category]
+	return all
 }
 
 // run moves when there is news, until ctx ends. What fails is tried again.
 func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(context.Context) error) {
-	failing := false
+	waits := clock.Trouble{Log: r.RedisLog, Begins: "limits were raised; those who wait come at their old slots until this is done"}
 	for {
 		select {
 		case <-news:
@@ -184,14 +167,7 @@ func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(con
 			return
 		}
 		err := move(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && !failing {
-			r.RedisLog.LogAttrs(ctx, slog.LevelWarn, "limits were raised; those who wait come at their old slots until this is done", slog.Any("error", err))
-		}
-		failing = err != nil
-		if failing {
+		if waits.Failing(ctx, err); err != nil {
 			if clock.Sleep(ctx, again) != nil {
 				return
 			}
