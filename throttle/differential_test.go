@@ -68,7 +68,8 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 		const horizon = time.Hour // longer than a run, so that neither forgets
 		script := NewRedis(client, Options{Prefix: fmt.Sprint("run", run.Add(1)), Horizon: horizon, Timeout: time.Minute, Now: clock.now})
 		script.booking = booking
-		rest := func() bool { return server.HGet(script.prefix+":{u}:limits", "rest") != "" }
+		limits := func(field string) string { return server.HGet(script.prefix+":{u}:limits", field) }
+		rest := func() bool { return limits("rest") != "" }
 		memory := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
 		policies := map[string]Policy{}
 		for _, name := range []string{General, "a", "b"} {
@@ -113,7 +114,7 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			}
 			var got, want Decision
 			var err, err2 error
-			paged, trips := rest(), script.RoundTrips()
+			paged, changed, trips := rest(), limits("@"), script.RoundTrips()
 			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
@@ -144,7 +145,9 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			if rest() {
 				left++
 			}
-			if paged || rest() {
+			// what finds limits changed may leave slots, and go on with them at once
+			paged = paged || rest() || booking != bookingScript && limits("@") != changed
+			if paged {
 				if fault := takeOver(ctx, memory, script); fault != "" {
 					rt.Fatalf("call %d, %s %+v: %s", i, op, r, fault)
 				}

@@ -191,3 +191,21 @@ func TestAnEarlierRestStays(t *testing.T) {
 		}
 	}
 }
+
+// Slots that go far back go behind all, and not between those that are still to be given
+// again: these would be given again and again, and not once where they were and once behind.
+func TestSlotsThatGoFarBackAreGivenTwiceAtMost(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, onePage)
+	const waiting = 40
+	for i := range waiting + 1 {
+		l.acquire(fmt.Sprintf("n%02d", i), Policy{MinGap: time.Second})
+	}
+	before := l.limiter.RoundTrips()
+	if _, err := l.limiter.Reschedule(t.Context(), l.request("", Policy{MinGap: 30 * time.Second})); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.limiter.RoundTrips() - before; n > waiting {
+		t.Errorf("a line of %d takes %d calls, each of which gives two slots again", waiting, n)
+	}
+}

@@ -190,3 +190,141 @@ func TestTheScriptHoldsARequestToItsOwnLimits(t *testing.T) {
 		t.Errorf("granted %v from another, under a gap of %v", d.At.Sub(ahead.At), gap.MinGap)
 	}
 }
+
+// One that is late under its own limits stays in the queue, also where the limits that
+// slots are given by limit nobody any more.
+func TestALateOneIsNotLifted(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	gap, hour, lifted := Policy{MinGap: 300 * time.Millisecond}, Policy{MinGap: time.Hour}, Policy{}
+	for i, general := range []Policy{gap, gap, lifted} {
+		r := l.in("d", fmt.Sprint("d", i), general, &hour)
+		r.Horizon = 24 * time.Hour
+		l.ask(r, denial{})
+	}
+	late := l.ask(l.in("", "late", gap, nil), denial{})
+	l.advance(100 * time.Millisecond)
+	l.ask(l.in("e", "between", lifted, nil), denial{})
+	l.advance(late.Left - 100*time.Millisecond)
+	if d := l.ask(l.in("", "late", gap, nil), denial{}); d.Status != Deferred || d.Left != l.slots()["late"] {
+		t.Errorf("late: %+v, its slot is in %v", d, l.slots()["late"])
+	}
+}
+
+// What nobody has come for within the horizon is forgotten, and what was let through
+// before it, whichever category's call it is.
+func TestWhatIsBeyondTheHorizonGoes(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: time.Hour}
+	ask := func(category, id string) Decision {
+		r := l.in(category, id, policy, nil)
+		r.Horizon = 24 * time.Hour
+		return l.ask(r, denial{})
+	}
+	for _, id := range []string{"sent", "n1", "n2"} {
+		ask("", id)
+	}
+	l.advance(24*time.Hour + 30*time.Minute)
+	if ask("other", "m1"); len(l.slots()) != 2 {
+		t.Errorf("within the horizon there wait %v", l.slots())
+	}
+	l.advance(time.Hour)
+	ask("other", "m2")
+	if slots := l.slots(); len(slots) != 1 || slots["n2"] == 0 {
+		t.Errorf("there wait %v, want n2", slots)
+	}
+	if sent, err := l.server.ZMembers("pushpace:{u}:sent"); err != nil || fmt.Sprint(sent) != "[m1 m2]" {
+		t.Errorf("let through were %v, %v", sent, err)
+	}
+}
+
+// Whoever came to wait while a claim stood there, and counted it, comes forward when it
+// is denied: of its category, however far away, of another one, and behind a claim of a
+// clock that is ahead.
+func TestWhoCountedADeniedClaimComesForward(t *testing.T) {
+	t.Parallel()
+	gap, hour := Policy{MinGap: 10 * time.Second}, Policy{MinGap: time.Hour}
+	for name, tt := range map[string]struct {
+		category string
+		own      *Policy
+		ahead    time.Duration
+	}{
+		"of the category, far away": {"c", &hour, 0},
+		"of another category":       {"d", nil, 0},
+		"behind one that is ahead":  {"d", nil, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newPagedLine(t, bookingScript)
+			stamp := l.clock.now().Add(tt.ahead).UnixMicro()
+			for _, set := range []string{"sent", "sent:c"} {
+				if _, err := l.server.ZAdd("pushpace:{u}:"+set, float64(stamp), "late"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			waits := l.in(tt.category, "waits", gap, tt.own)
+			waits.Horizon = 24 * time.Hour
+			if d := l.ask(waits, denial{}); d.Status != Deferred {
+				t.Fatalf("behind the claim: %+v", d)
+			}
+			if d := l.ask(l.in("c", "late", gap, tt.own), denial{stamp, true}); len(d.Moved) != 1 || d.Moved[0].ID != "waits" {
+				t.Errorf("moved: %v", d.Moved)
+			}
+		})
+	}
+}
+
+// A process that has found somebody waiting near makes no claim, which would be in vain.
+func TestNoClaimWhereSomebodyWaitsNear(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	for _, id := range []string{"sent", "n1", "n2"} {
+		l.acquire(id, Policy{MinGap: 500 * time.Millisecond})
+	}
+	other := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Now: l.clock.now})
+	t.Cleanup(func() { _ = other.Close() })
+	l.advance(l.slots()["n1"])
+	for _, id := range []string{"n1", "new"} {
+		before := other.RoundTrips()
+		d, err := other.Acquire(t.Context(), l.request(id, Policy{MinGap: 500 * time.Millisecond}))
+		if err != nil || (d.Status == Granted) != (id == "n1") || id == "new" && other.RoundTrips() > before+1 {
+			t.Errorf("%s: %+v, %v, %d round trips", id, d, err, other.RoundTrips()-before)
+		}
+	}
+}
+
+// Slots whose limits are lost do not stop those who wait.
+func TestSlotsWhoseLimitsAreLost(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: time.Second}
+	for i := range 3 {
+		l.acquire(fmt.Sprint("n", i), policy)
+	}
+	l.server.Del("pushpace:{u}:limits")
+	if _, err := l.limiter.Reschedule(t.Context(), l.request("", policy)); err != nil || l.server.Exists("pushpace:{u}:booked") {
+		t.Errorf("of all slots some are left: %v", err)
+	}
+	l.advance(time.Second)
+	if d := l.acquire("n1", policy); d.Status != Granted {
+		t.Errorf("n1 at its slot: %+v", d)
+	}
+}
+
+// What is given again looks for places not far before it, however long the line is.
+func TestPlacesAreLookedForNearby(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bounded(500, 1000, 50))
+	policy := Policy{MinGap: time.Second}
+	for i := range 401 {
+		l.ask(l.in("a", fmt.Sprintf("a%03d", i), policy, nil), denial{})
+	}
+	for i := range 3 {
+		l.ask(l.in("b", fmt.Sprint("b", i), policy, nil), denial{})
+	}
+	moved, err := l.limiter.Cancel(t.Context(), l.in("a", "a400", policy, nil))
+	if err != nil || len(moved) != 3 || l.rest() != "" {
+		t.Errorf("moved %v, %v, the rest begins at %q", moved, err, l.rest())
+	}
+}
