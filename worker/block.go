@@ -53,66 +53,41 @@ func (d *delivery) bulkheads() []*route.Bulkhead {
 	return needed
 }
 
-// blockedFor is how long the delivery waits for the first of its closed routes.
+// blockedFor is after how long the delivery looks by itself whether its routes are still
+// closed: their opening wakes it.
 func (h *handler) blockedFor(d *delivery) time.Duration {
 	now := time.Now()
-	var first *route.Route
-	var least time.Duration
-	byOperator := false
-	for i, r := range d.routes {
-		o := &d.outcomes[i]
-		if !o.blocked {
-			continue
-		}
-		left := min(r.Left(now), longestBlock)
-		if r.Alone(now) {
-			left = min(left, aloneBlock)
-		}
-		if o.pausedBy != nil {
-			left = max(left, min(o.pausedBy.Left(now), longestOperatorBlock))
-		}
-		if first == nil || left < least {
-			first, least, byOperator = r, left, o.pausedBy != nil
-		}
-	}
-	switch {
-	case first == nil:
-		return 0
-	case !byOperator:
-		return first.Blocked.Next(d.queue, now, least)
-	}
-	wait := h.pausedReturns.Next(d.queue, now, least)
+	wait := h.looks.Next(d.queue, now, longestBlock)
 	if !d.ExpiresAt.IsZero() { // the queue's times are whole seconds
 		wait = min(wait, max(0, d.ExpiresAt.Sub(now))+time.Second)
 	}
 	return wait
 }
 
-const (
-	// longestBlock is after how long a blocked notification looks again whether its
-	// route is still closed.
-	longestBlock = 30 * time.Second
-	// aloneBlock is the same for a pause that this worker alone keeps to: another
-	// one may send it.
-	aloneBlock = 2 * time.Second
-	// longestOperatorBlock is the same for an operator's pause, whose end wakes
-	// what it keeps: it may last for days, and keep much.
-	longestOperatorBlock = 5 * time.Minute
-)
+// longestBlock is for as long as no more are blocked than look one after the other in
+// that time: a pause may last for days, and keep much.
+const longestBlock = 5 * time.Minute
 
-// rememberPaused notes what operators' pauses keep of the delivery, so that it comes
-// back when they end, and with it those that have come forward by what it gave back:
-// asynq would bring them for their old slots.
-func (h *handler) rememberPaused(ctx context.Context, d *delivery, moved []throttle.Booking) {
-	var jobs []pause.Job
+// rememberBlocked notes what closed routes and operators' pauses keep of the delivery, so
+// that it comes back when they are over. With an operator's pause those come back as well
+// that have come forward by what it gave back: asynq would bring them for their old slots.
+func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []throttle.Booking) {
 	noted := map[string]bool{}
 	for i := range d.outcomes {
-		by := d.outcomes[i].pausedBy
-		if by == nil || noted[by.Selector()] {
+		o := &d.outcomes[i]
+		if !o.blocked {
 			continue
 		}
-		noted[by.Selector()] = true
-		if jobs == nil {
+		by := d.routes[i].Name()
+		if o.pausedBy != nil {
+			by = o.pausedBy.Selector()
+		}
+		if noted[by] {
+			continue
+		}
+		noted[by] = true
+		jobs := []pause.Job{{Queue: d.queue, ID: d.ID}}
+		if o.pausedBy != nil && len(moved) > 0 {
 			gained, err := h.control.Gained(ctx, moved[:min(len(moved), wakeMost)])
 			if err != nil {
 				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
@@ -120,9 +95,9 @@ func (h *handler) rememberPaused(ctx context.Context, d *delivery, moved []throt
 			for _, id := range gained {
 				jobs = append(jobs, pause.Job{ID: id})
 			}
-			jobs = append(jobs, pause.Job{Queue: d.queue, ID: d.ID})
+			moved = nil // once
 		}
-		if err := h.pauses.AddJobs(ctx, by.Selector(), d.accepted, jobs...); err != nil {
+		if err := h.pauses.AddJobs(ctx, by, d.Priority, d.accepted, jobs...); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
 		}
 	}
@@ -148,18 +123,55 @@ func (h *handler) readPauses(ctx context.Context) error {
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)
 	for _, selector := range in.Over() {
-		if _, under := h.resuming.LoadOrStore(selector, true); under {
-			continue
+		h.resume(ctx, selector, func() error { return h.control.WakePaused(ctx, selector) })
+	}
+	for r := range h.routes.All() {
+		if _, some := in.Held[r.Name()]; some {
+			h.resume(ctx, r.Name(), func() error { return h.returnHeld(ctx, r) })
 		}
-		h.side.Go(func() {
-			defer h.resuming.Delete(selector)
-			if err := h.control.WakePaused(ctx, selector); err != nil && ctx.Err() == nil {
-				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused resumes late", slog.Any("error", err))
-			}
-		})
 	}
 	return nil
 }
+
+// resume has wake run, unless it does, for what the selector or route of that name keeps.
+func (h *handler) resume(ctx context.Context, name string, wake func() error) {
+	if _, under := h.resuming.LoadOrStore(name, true); under {
+		return
+	}
+	h.side.Go(func() {
+		defer h.resuming.Delete(name)
+		if err := wake(); err != nil && ctx.Err() == nil {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused resumes late", slog.Any("error", err))
+		}
+	})
+}
+
+// returnHeld has what the route holds come back at its pace, the critical ones first,
+// until there is nothing left. While it is closed, one is to show from time to time
+// whether the provider works.
+func (h *handler) returnHeld(ctx context.Context, r *route.Route) error {
+	r.Returns()
+	for {
+		n, toSee := r.Returning(time.Now())
+		which := pause.First
+		if toSee {
+			which = pause.Any
+		}
+		if n > 0 {
+			some, err := h.control.WakeSome(ctx, r.Name(), n, which)
+			if err != nil || !some {
+				return err
+			}
+		}
+		if err := clock.Sleep(ctx, returnTick); err != nil {
+			return err
+		}
+	}
+}
+
+// returnTick is how often what was held is woken: so many at once as a process takes up
+// between two.
+const returnTick = 40 * time.Millisecond
 
 // logPauses tells of the operators' pauses that have begun and ended, and once of each
 // entry that cannot be read.

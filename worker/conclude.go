@@ -226,12 +226,8 @@ func (h *handler) conclude(d *delivery) disposition {
 		return to
 	}
 	to.why, to.release = control.WhyAgain, slot
-	if to.blocked {
-		if left := h.blockedFor(d); to.delay == 0 {
-			to.delay = left
-		} else { // other targets are to be sent to again
-			to.delay = max(to.delay, min(left, longestBlock))
-		}
+	if to.blocked && to.delay == 0 { // else other targets are to be sent to again
+		to.delay = h.blockedFor(d)
 	}
 	return to
 }

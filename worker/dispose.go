@@ -67,7 +67,7 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 		moved = h.freeSlot(ctx, d, d.used())
 	}
 	if to.blocked {
-		h.rememberPaused(ctx, d, moved)
+		h.rememberBlocked(ctx, d, moved)
 	}
 	return &queue.Return{Why: to.why, After: to.delay, Wanted: to.slot, Failed: to.attempt && !to.counted}
 }

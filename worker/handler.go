@@ -31,9 +31,9 @@ type handler struct {
 	overtaken  overtaken
 	unacquired clock.Rarely // that a user's limits cannot be checked
 
-	inForce       atomic.Pointer[pause.InForce] // as it was read last
-	pausedReturns route.Stagger                 // of what operators have paused
-	resuming      sync.Map                      // by selector: what is woken since its pause is over
+	inForce  atomic.Pointer[pause.InForce] // as it was read last
+	looks    route.Stagger                 // of what is blocked
+	resuming sync.Map                      // by selector or route: what is woken since it is not blocked any more
 
 	// side is what runs beside the pipeline, until stopping ends.
 	side     sync.WaitGroup

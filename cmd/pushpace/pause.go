@@ -117,12 +117,14 @@ func newResume() *cobra.Command {
 		Use:   "resume",
 		Short: "End a pause, an operator's or a provider's: what it kept comes back",
 		Long: `resume ends the pause that was begun with the same flags. What it kept comes back
-within seconds, the first accepted first, and is held to its limits.
+within seconds, the critical ones first and then the first accepted, and is held
+to its limits.
 
 Without --category it also ends what providers have brought about and pauses
 lists, as far as the flags cover it: every worker tries the provider again within
-a second, and what waited for it comes back within half a minute. That is for a
-credential that was mended outside, say; a new one ends its pause by itself.`,
+a second, and what waited for it comes back, faster and faster, once one was taken.
+That is for a credential that was mended outside, say; a new one ends its pause by
+itself.`,
 		Args: cobra.NoArgs,
 	}
 	hold, by, asJSON := holdFlags(cmd), byFlag(cmd), jsonFlag(cmd)

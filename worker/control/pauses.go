@@ -66,12 +66,12 @@ func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.P
 	if err != nil {
 		return nil, err
 	}
-	return append(append([]pause.Pause{}, in.Operators...), ofProviders(in.Providers, workers)...), nil
+	return append(append([]pause.Pause{}, in.Operators...), ofProviders(in, workers)...), nil
 }
 
 // ofProviders joins the pauses that are shared with what each worker tells, by
 // app and platform. What a worker has seen says more than that it is paused.
-func ofProviders(pauses []pause.Pause, workers []Snapshot) []pause.Pause {
+func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	type key struct {
 		kind  pause.Kind
 		route string
@@ -89,7 +89,7 @@ func ofProviders(pauses []pause.Pause, workers []Snapshot) []pause.Pause {
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			s := pause.Pause{Kind: pause.Trouble, App: r.App, Platform: r.Platform, Reason: string(r.Trouble.Reason), Error: r.Trouble.Error,
-				At: r.Trouble.Since, Until: r.Trouble.Next, Waiting: r.Held + r.Queued}
+				At: r.Trouble.Since, Until: r.Trouble.Next, Waiting: r.Queued}
 			if used[s.Route()] == nil {
 				used[s.Route()] = map[string]bool{}
 			}
@@ -105,7 +105,7 @@ func ofProviders(pauses []pause.Pause, workers []Snapshot) []pause.Pause {
 			}
 		}
 	}
-	for _, p := range pauses {
+	for _, p := range in.Providers {
 		route := p.Route()
 		if p.Claim != "" || p.Credential != "" && used[route] != nil && !used[route][p.Credential] {
 			continue // one worker alone says so, or the credentials are others by now
@@ -119,6 +119,7 @@ func ofProviders(pauses []pause.Pause, workers []Snapshot) []pause.Pause {
 			found[key{pause.Provider, s.Route()}].Waiting += s.Waiting
 			continue
 		}
+		s.Waiting += int(in.Held[s.Route()])
 		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b pause.Pause) int {
@@ -162,38 +163,58 @@ const (
 // What is not on the queue yet, or not woken for an error, is woken later.
 func (c *Control) WakePaused(ctx context.Context, selector string) error {
 	for {
-		jobs, err := c.pauses.PopJobs(ctx, selector, wakeAtOnce)
-		if err != nil || len(jobs) == 0 {
+		some, err := c.WakeSome(ctx, selector, wakeAtOnce, pause.First)
+		if err != nil || !some {
 			return err
-		}
-		byQueue := map[string][]string{}
-		for _, job := range jobs {
-			if job.Queue != "" {
-				byQueue[job.Queue] = append(byQueue[job.Queue], job.ID)
-				continue
-			}
-			for queue := range push.Queues() {
-				byQueue[queue] = append(byQueue[queue], job.ID)
-			}
-		}
-		var inHand []string
-		for queue, ids := range byQueue {
-			some, err := c.inspector.WakeAll(ctx, queue, ids)
-			if err != nil {
-				return err
-			}
-			inHand = append(inHand, some...)
-		}
-		woken := slices.DeleteFunc(jobs, func(job pause.Job) bool { return slices.Contains(inHand, job.ID) })
-		if err := c.pauses.Woken(ctx, selector, woken); err != nil {
-			return err
-		}
-		for queue := range byQueue {
-			if err := c.drained(ctx, queue); err != nil {
-				return err
-			}
 		}
 	}
+}
+
+// WakeSome has so many of the jobs that a selector keeps come back, and reports whether
+// it kept any.
+func (c *Control) WakeSome(ctx context.Context, selector string, n int, which pause.Which) (some bool, err error) {
+	for n > 0 {
+		jobs, err := c.pauses.PopJobs(ctx, selector, min(n, wakeAtOnce), which)
+		if err != nil || len(jobs) == 0 {
+			return some, err
+		}
+		some, n = true, n-len(jobs)
+		if err := c.wakeJobs(ctx, selector, jobs); err != nil {
+			return some, err
+		}
+	}
+	return some, nil
+}
+
+func (c *Control) wakeJobs(ctx context.Context, selector string, jobs []pause.Job) error {
+	byQueue := map[string][]string{}
+	for _, job := range jobs {
+		if job.Queue != "" {
+			byQueue[job.Queue] = append(byQueue[job.Queue], job.ID)
+			continue
+		}
+		for queue := range push.Queues() {
+			byQueue[queue] = append(byQueue[queue], job.ID)
+		}
+	}
+	var inHand []string
+	for queue, ids := range byQueue {
+		some, err := c.inspector.WakeAll(ctx, queue, ids)
+		if err != nil {
+			return err
+		}
+		inHand = append(inHand, some...)
+	}
+	woken := slices.DeleteFunc(jobs, func(job pause.Job) bool { return slices.Contains(inHand, job.ID) })
+	if err := c.pauses.Woken(ctx, selector, woken); err != nil {
+		return err
+	}
+	for queue := range byQueue {
+		if err := c.drained(ctx, queue); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drained waits until few jobs of the queue are due, for a while at most.

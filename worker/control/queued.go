@@ -105,6 +105,9 @@ func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.P
 			continue
 		}
 		q.For = waitsFor(now, at.State, job.Why, n, pauses)
+		if job.Why == WhyPaused {
+			q.Until = time.Time{} // it is woken
+		}
 		list = append(list, q)
 	}
 	return list

@@ -233,6 +233,9 @@ func (c *circumstances) returned() *Waits {
 		w.Reason = c.record.Error
 	case ForProvider:
 		w.Reason, w.Since = c.job.Why, time.Time{} // since when is not known
+		if c.job.Why == WhyPaused {                // it is woken when the provider works, long before it looks by itself
+			w.Until = time.Time{}
+		}
 		if open := c.open(); len(open) == 1 {
 			w.Platform = open[0]
 		}

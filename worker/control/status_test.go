@@ -78,7 +78,7 @@ func TestWaits(t *testing.T) {
 		"paused":                                {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"refused by the provider":               {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
 		"trouble":                               {job: returned(WhyPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"trouble, untold":                       {job: returned(WhyPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: WhyPaused, Until: at(time.Minute)}},
+		"trouble, untold":                       {job: returned(WhyPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: WhyPaused}},
 		"busy":                                  {job: returned(WhyBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: WhyBusy, Until: at(time.Second)}},
 		"limits away":                           {job: returned("acquire: "+throttle.ErrUnavailable.Error()+": EOF", time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
 		"one user's limits":                     {job: returned(WhyUnchecked+": WRONGTYPE", time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},

@@ -5,11 +5,23 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
-// A Job is one on the queue that comes back when an operator's pause ends. The
-// queue is "" when it is not known.
+// A Job is one on the queue that comes back when an operator's pause ends, or the route
+// is open again that it was held for. The queue is "" when it is not known.
 type Job struct{ Queue, ID string }
+
+// Which of the jobs are popped.
+type Which string
+
+// First are those of the highest priority, and among them the first accepted. Any are
+// drawn at random.
+const (
+	First Which = "first"
+	Any   Which = "any"
+)
 
 const (
 	// jobsLive is how long it is remembered what a pause keeps, after the last job
@@ -20,10 +32,11 @@ const (
 	wakingTime = time.Second
 )
 
-// AddJobs remembers jobs that come back when the pauses of the selector end, among
-// the others by when the first of them was accepted.
-func (s *Store) AddJobs(ctx context.Context, selector string, accepted time.Time, jobs ...Job) error {
-	args := append([]any{selector, jobsLive.Milliseconds(), accepted.UnixMilli()}, members(jobs)...)
+// AddJobs remembers jobs that come back when the pauses of the selector end, or the
+// route of that name is open, among the others by the priority and the acceptance of
+// one of them.
+func (s *Store) AddJobs(ctx context.Context, selector string, p push.Priority, accepted time.Time, jobs ...Job) error {
+	args := append([]any{selector, jobsLive.Milliseconds(), place(p, accepted)}, members(jobs)...)
 	if err := s.run(ctx, "add", selector, args...).Err(); err != nil {
 		return fmt.Errorf("remember what is paused: %w", err)
 	}
@@ -39,10 +52,22 @@ func members(jobs []Job) []any {
 	return members
 }
 
-// PopJobs returns so many of the jobs that were added and nobody wakes, the first
-// accepted first.
-func (s *Store) PopJobs(ctx context.Context, selector string, most int) ([]Job, error) {
-	reply, err := s.run(ctx, "pop", selector, selector, jobsLive.Milliseconds(), most, wakingTime.Milliseconds()).StringSlice()
+// place is the jobs' score: each priority has more ms than there will be.
+func place(p push.Priority, accepted time.Time) int64 {
+	const each = 1e13
+	switch ms := accepted.UnixMilli(); p {
+	case push.Critical:
+		return ms
+	case push.Bulk:
+		return ms + 2*each
+	default:
+		return ms + each
+	}
+}
+
+// PopJobs returns so many of the jobs that were added and nobody wakes.
+func (s *Store) PopJobs(ctx context.Context, selector string, most int, which Which) ([]Job, error) {
+	reply, err := s.run(ctx, "pop", selector, selector, jobsLive.Milliseconds(), most, wakingTime.Milliseconds(), string(which)).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("take up what was paused: %w", err)
 	}

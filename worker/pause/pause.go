@@ -9,9 +9,9 @@
 // read; operators begin and end theirs by worker/control, and only the workers share
 // and end providers'.
 //
-// The jobs that an operator's pause keeps are remembered, so that they come back when
-// it ends: whoever is the first to see that pops them. A job that is popped and not
-// woken is popped again.
+// The jobs that an operator's pause keeps are remembered, and those that are held since
+// a provider's route is closed, so that they come back when it ends, or opens: whoever
+// sees that pops them. A job that is popped and not woken is popped again.
 package pause
 
 import (

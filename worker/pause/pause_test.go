@@ -189,20 +189,20 @@ func TestJobs(t *testing.T) {
 		}
 		keep := func(job Job, at time.Time) {
 			t.Helper()
-			if err := store.AddJobs(ctx, field, at, job); err != nil {
+			if err := store.AddJobs(ctx, field, push.Default, at, job); err != nil {
 				t.Fatal(err)
 			}
 		}
 		take := func(want ...Job) {
 			t.Helper()
-			if got, err := store.PopJobs(ctx, field, 1); err != nil || !slices.Equal(got, want) {
+			if got, err := store.PopJobs(ctx, field, 1, First); err != nil || !slices.Equal(got, want) {
 				t.Errorf("taken %+v, %v; want %+v", got, err, want)
 			}
 		}
 		again := func(want Job) {
 			t.Helper()
 			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-				if got, err := store.PopJobs(ctx, field, 1); err != nil || len(got) > 0 {
+				if got, err := store.PopJobs(ctx, field, 1, First); err != nil || len(got) > 0 {
 					if err != nil || got[0] != want {
 						t.Errorf("taken %+v, %v; want %+v", got, err, want)
 					}
@@ -311,4 +311,56 @@ func TestAheadBy(t *testing.T) {
 			t.Errorf("%s: %s", c.now, got)
 		}
 	}
+}
+
+// The first are those of the highest priority, and then those accepted first. Any one
+// comes sooner or later.
+func TestWhichJobs(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, store := t.Context(), NewStore(client, "")
+		at := time.UnixMilli(1_795_219_200_123)
+		const route = "shop/apns"
+		add := func() {
+			for i, p := range []push.Priority{push.Bulk, push.Default, push.Critical} {
+				for _, later := range []time.Duration{time.Hour, 0} {
+					if err := store.AddJobs(ctx, route, p, at.Add(later-time.Duration(i)), Job{p.Queue(), later.String()}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		pop := func(n int, which Which) []Job {
+			jobs, err := store.PopJobs(ctx, route, n, which)
+			if err != nil || store.Woken(ctx, route, jobs) != nil {
+				t.Fatal(err)
+			}
+			return jobs
+		}
+		add()
+		if in, err := store.Read(ctx); err != nil || in.Held[route] != 6 || len(in.Keeping)+len(in.Over()) > 0 {
+			t.Errorf("in force %+v, %v", in, err)
+		}
+		want := []Job{
+			{"pushpace-critical", "0s"}, {"pushpace-critical", "1h0m0s"}, {"pushpace-default", "0s"},
+			{"pushpace-default", "1h0m0s"}, {"pushpace-bulk", "0s"}, {"pushpace-bulk", "1h0m0s"},
+		}
+		if got := append(pop(4, First), pop(4, First)...); !slices.Equal(got, want) {
+			t.Errorf("popped %v", got)
+		}
+		drawn := map[string]bool{}
+		for range 200 {
+			add()
+			drawn[pop(1, Any)[0].Queue] = true
+		}
+		if len(drawn) != 3 {
+			t.Errorf("drawn of %v", drawn)
+		}
+		if got := pop(7, Any); len(got) != 5 {
+			t.Errorf("popped %v", got)
+		}
+		if in, err := store.Read(ctx); err != nil || len(in.Held) > 0 {
+			t.Errorf("in force %+v, %v", in, err)
+		}
+	})
 }

@@ -23,7 +23,7 @@ import (
 //	PREFIX:{pauses}:providers        hash, no longer than the last of them
 //	PREFIX:{pauses}:operators        hash; what was ended stays for a while
 //	PREFIX:{pauses}:resumed          hash of what operators had tried again, for a minute
-//	PREFIX:{pauses}:holding          set of the SELECTORs that keep jobs
+//	PREFIX:{pauses}:holding          set of what keeps jobs: SELECTORs, and routes' names
 //	PREFIX:{pauses}:held:SELECTOR    sorted set of those
 //	PREFIX:{pauses}:waking:SELECTOR  sorted set of those of them that a worker wakes
 //
@@ -142,6 +142,8 @@ type InForce struct {
 	Operators, Providers []Pause
 	// Keeping are the selectors of operators' pauses, in force or not, that keep jobs.
 	Keeping []string
+	// Held is how many jobs are kept for want of an open route, by APP/PLATFORM.
+	Held map[string]int64
 	// Tried tells by APP/PLATFORM who has had providers tried again of late.
 	Tried map[string]Try
 	// Unread are the fields of what is not of this version, and has no effect.
@@ -159,7 +161,7 @@ type Try struct {
 	By string `json:"by"`
 }
 
-// Read reads everything in one round trip.
+// Read reads everything in one round trip, and another one while routes hold jobs.
 func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	asked := time.Now()
 	pipe := s.client.TxPipeline()
@@ -169,7 +171,7 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
 	now := clock.Val()
-	all := &InForce{Tried: map[string]Try{}, Keeping: keeping.Val(), Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
+	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
 	read(all, providers.Val(), func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
@@ -184,8 +186,35 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 		}
 	})
 	read(all, tried.Val(), func(route string, t Try) { all.Tried[route] = t })
+	var routes []string
+	for _, name := range keeping.Val() {
+		if strings.HasPrefix(name, "[") { // JSON
+			all.Keeping = append(all.Keeping, name)
+		} else {
+			routes = append(routes, name)
+		}
+	}
+	all.Held = s.held(ctx, routes)
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
+}
+
+// held counts the jobs of routes; 0 where that fails.
+func (s *Store) held(ctx context.Context, routes []string) map[string]int64 {
+	held := make(map[string]int64, len(routes))
+	if len(routes) == 0 {
+		return held
+	}
+	pipe := s.client.Pipeline()
+	var counts []*redis.IntCmd
+	for _, route := range routes {
+		counts = append(counts, pipe.ZCard(ctx, s.prefix+"held:"+route), pipe.ZCard(ctx, s.prefix+"waking:"+route))
+	}
+	_, _ = pipe.Exec(ctx)
+	for i, route := range routes {
+		held[route] = counts[2*i].Val() + counts[2*i+1].Val()
+	}
+	return held
 }
 
 // aheadBy is by how much another clock is ahead of this machine's, negative when

@@ -4,9 +4,9 @@
 --       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
 --         with ended_by
 --       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
---       4 set of the SELECTORs that keep jobs
---       5 sorted set of one SELECTOR's: "QUEUE ID" by acceptance, QUEUE empty when it
---         is not known
+--       4 set of what keeps jobs: SELECTORs, and APP/PLATFORM for routes
+--       5 sorted set of the jobs of one of them: "QUEUE ID" by priority and acceptance,
+--         QUEUE empty when it is not known
 --       6 sorted set of those of them that a worker wakes, by until when
 -- ARGV  op, then the operation's own
 local providers, operators, tried, keeping, jobs, waking = unpack(KEYS)
@@ -62,18 +62,25 @@ local function forget() -- the SELECTOR, when it keeps nothing more
   if redis.call('EXISTS', jobs, waking) == 0 then redis.call('SREM', keeping, selector) end
   return 1
 end
-if op == 'add' then -- ARGV how long at most, acceptance, jobs
+if op == 'add' then -- ARGV how long at most, score, jobs
   for i = 5, #ARGV do
     redis.call('ZREM', waking, ARGV[i])
     redis.call('ZADD', jobs, ARGV[4], ARGV[i])
   end
   redis.call('PEXPIRE', jobs, ARGV[3])
   return redis.call('SADD', keeping, selector)
-elseif op == 'pop' then -- ARGV how long at most, how many, for how long
-  -- those come first that were popped and not woken, then the first accepted
+elseif op == 'pop' then -- ARGV how long at most, how many, for how long, first or any
+  -- those come first that were popped and not woken
   local popped = redis.call('ZRANGEBYSCORE', waking, '-inf', now, 'LIMIT', 0, ARGV[4])
-  local first = redis.call('ZPOPMIN', jobs, ARGV[4] - #popped)
-  for i = 1, #first, 2 do popped[#popped + 1] = first[i] end
+  if ARGV[6] == 'any' then
+    for _, job in ipairs(redis.call('ZRANDMEMBER', jobs, ARGV[4] - #popped)) do
+      redis.call('ZREM', jobs, job)
+      popped[#popped + 1] = job
+    end
+  else
+    local first = redis.call('ZPOPMIN', jobs, ARGV[4] - #popped)
+    for i = 1, #first, 2 do popped[#popped + 1] = first[i] end
+  end
   for _, job in ipairs(popped) do redis.call('ZADD', waking, now + ARGV[5], job) end
   redis.call('PEXPIRE', waking, ARGV[3])
   forget()

@@ -223,7 +223,8 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 				r.dead.begin()
 			}
 		}
-		rs.tryAgain(ctx, r, in.Tried[r.name()])
+		rs.tryAgain(ctx, r, in.Tried[r.Name()])
+		r.held.Store(in.Held[r.Name()])
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package route is an app's way to a platform's provider, and what stands on it so
 // that one trouble stays one trouble: a bulkhead, which bounds what is in flight; a
 // circuit breaker, for a provider that fails; the ratio of dead tokens, for a
-// configuration that is wrong; and the provider's pause, for what its answers ask for.
+// configuration that is wrong; the provider's pause, for what its answers ask for; and
+// the pace at which what was held meanwhile comes back.
 //
 // The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
 // to be allowed one push, and hands the outcome to Learn. All methods are safe for
@@ -34,9 +35,8 @@ type Route struct {
 	Platform push.Platform
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
-	// Blocked staggers the returns of what it keeps.
-	Blocked Stagger
 
+	pace     pace // of what was held
 	breaker  *breaker
 	failures failures
 	dead     deadTokenRatio
@@ -53,6 +53,8 @@ type Route struct {
 	// Of the goroutine that calls Apply: when an operator had it tried again last, in
 	// Unix ms of Redis's clock; negative before it is known.
 	tried int64
+	// held is how many all workers together have held, as it was read last.
+	held atomic.Int64
 	// Of the one that calls LogTroubles.
 	tale tale
 }
@@ -86,7 +88,7 @@ type Config struct {
 
 // Times are how long things take that tests have no time for.
 type Times struct {
-	Open   time.Duration // that a breaker stays open; 0 for 5 s
+	Open   time.Duration // that a breaker stays open; 0 for 2 s
 	Paused time.Duration // the first pause for misconfiguration; 0 for 30 s
 	Calm   time.Duration // that a provider has to work for its trouble to be over; 0 for 10 s
 }
@@ -101,7 +103,7 @@ type Routes struct {
 
 // New returns the routes of the senders.
 func New(c Config) *Routes {
-	c.Times = Times{cmp.Or(c.Open, 5*time.Second), cmp.Or(c.Paused, 30*time.Second), cmp.Or(c.Calm, 10*time.Second)}
+	c.Times = Times{cmp.Or(c.Open, 2*time.Second), cmp.Or(c.Paused, 30*time.Second), cmp.Or(c.Calm, 10*time.Second)}
 	rs := &Routes{Config: c, all: make(map[string]map[push.Platform]*Route, len(c.Senders))}
 	for app, senders := range c.Senders {
 		rs.all[app] = make(map[push.Platform]*Route, len(senders))
@@ -137,8 +139,8 @@ func (rs *Routes) All() iter.Seq[*Route] {
 // Of returns the app's routes by platform; nil for an app that is not known.
 func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 
-// name is the route's in Redis.
-func (r *Route) name() string { return r.App + "/" + string(r.Platform) }
+// Name is the route's in Redis: APP/PLATFORM.
+func (r *Route) Name() string { return r.App + "/" + string(r.Platform) }
 
 // Credential is the fingerprint of what the route sends with.
 func (r *Route) Credential() string { return r.fingerprint() }
@@ -150,10 +152,6 @@ func (r *Route) Left(now time.Time) time.Duration {
 	}
 	return r.breaker.left(now)
 }
-
-// Alone reports whether the route is closed by a pause that this worker alone keeps
-// to: another one may send.
-func (r *Route) Alone(now time.Time) bool { return r.pausing(now).local }
 
 // Allow asks for one push. When it may go, done has to be called with its outcome.
 func (r *Route) Allow() (done func(providers.Outcome), ok bool) {

@@ -19,7 +19,7 @@ type Status struct {
 	// Queued how many stand before it for want of a place.
 	InFlight int `json:"in_flight"`
 	Queued   int `json:"queued"`
-	// Held is about how many this worker has put back because the route is closed.
+	// Held is about how many all workers have put back because the route is closed.
 	Held    int          `json:"held"`
 	Breaker BreakerState `json:"breaker"`
 	// Trouble is why the breaker is not closed; zero when it is, or this worker has
@@ -65,7 +65,7 @@ func (rs *Routes) Statuses() []Status {
 func (r *Route) status(now time.Time) Status {
 	s := Status{
 		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
-		Held: r.Blocked.waiting(now),
+		Held: int(r.held.Load()),
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
 	if ending, ok := r.Sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {

@@ -48,11 +48,13 @@ type failures struct {
 func (r *Route) note(now time.Time, o providers.Outcome) {
 	switch f := &r.failures; symptom(o) {
 	case nil:
+		r.pace.note(true)
 		// failures here and there are no trouble
 		if f.some.Load() && r.breaker.cb.State() == gobreaker.StateClosed {
 			f.end()
 		}
 	case errTrouble:
+		r.pace.note(false)
 		f.add(now, o)
 	}
 }

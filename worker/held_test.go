@@ -1,0 +1,99 @@
+package worker_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+)
+
+// enqueueRanked enqueues n notifications to APNs, each to a user of its own, whose
+// priorities take turns.
+func (r *rig) enqueueRanked(n int) {
+	r.t.Helper()
+	ranks := []push.Priority{push.Bulk, push.Default, push.Critical}
+	var all sync.WaitGroup
+	const producers = 16
+	for p := range producers {
+		all.Go(func() {
+			for i := p; i < n; i += producers {
+				note := to(fmt.Sprintf("%s-%d", ranks[i%len(ranks)], i), apple)
+				note.User, note.Priority = note.ID, ranks[i%len(ranks)]
+				if _, err := r.producer.Enqueue(r.t.Context(), note); err != nil {
+					r.t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// What was held while a provider was down comes back once each, gently at first and
+// then faster and faster, the critical ones first, and so it does after it has failed
+// again in the midst of it. To be held costs no attempt.
+func TestWhatWasHeldReturns(t *testing.T) {
+	t.Parallel()
+	const n = 15_000
+	const most = 16 // in flight
+	r := newRig(t, realRedis(t), hourly)
+	r.options.Concurrency = most
+	r.hasten(time.Second, 0)
+	down := standin.Answer{Status: http.StatusServiceUnavailable}
+	r.apns.RespondAlways(down)
+	r.start()
+	r.enqueueRanked(n)
+	r.asleep(n)
+	failed := r.apns.Count().Received
+	r.apns.Recover()
+	wait(t, func() bool { return r.apns.Ledger().Len() > n/4 })
+	r.apns.RespondAlways(down)
+	wait(t, r.seen.isBroken)
+	var sent int
+	wait(t, func() bool { sent = r.apns.Ledger().Len(); return r.apns.Count().InFlight == 0 })
+	r.asleep(int64(n - sent))
+	again := r.apns.Count().Received - int64(sent)
+	r.apns.Recover()
+	counts := r.settled(n) // within two minutes, in which 12,000 are sent at the first pace
+	if counts.Ended[push.Delivered] != n || r.archived() != 0 {
+		t.Errorf("counts %+v", counts)
+	}
+
+	entries := r.pushed("")
+	seen := map[string]bool{}
+	critical, bulk := 0, 0 // that were sent, and bulk ones before the others
+	for _, e := range entries {
+		seen[e.Notification] = true
+		switch e.Notification[:4] {
+		case "crit":
+			critical++
+		case "bulk":
+			if critical < n/3*9/10 {
+				bulk++
+			}
+		}
+	}
+	if len(entries) != n || len(seen) != n {
+		t.Errorf("%d pushes of %d notifications, want %d", len(entries), len(seen), n)
+	}
+	// Those whose attempt has failed come when they are due for another.
+	if bulk > n/3/10 {
+		t.Errorf("%d bulk ones went before most of the critical ones", bulk)
+	}
+	gently := 0
+	for _, e := range entries {
+		if e.At.Sub(entries[0].At) < 400*time.Millisecond {
+			gently++
+		}
+	}
+	if gently > 400 {
+		t.Errorf("%d are sent in the first 400 ms", gently)
+	}
+	// A breaker opens after ten failures and what was in flight, and then one fails at a time.
+	if looks := int64(2 * (10 + most + 60)); failed+again > looks {
+		t.Errorf("%d attempts have failed, want at most %d", failed+again, looks)
+	}
+}
