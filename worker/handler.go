@@ -51,6 +51,7 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: routes, pauses: pauses,
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
+		unrecorded: newUnrecorded(),
 		moved:      make(chan []throttle.Booking, movedKept),
 	}
 	h.queue = queue.NewServer(queue.Config{

@@ -16,6 +16,8 @@ type Share struct {
 	Oldest time.Time `json:"oldest,omitzero"`
 	// Sampled says that Count is an estimate, from jobs drawn at random.
 	Sampled bool `json:"sampled,omitempty"`
+
+	count float64 // exactly
 }
 
 // Waits returns what notifications wait for, in the order of Causes, without the
@@ -33,6 +35,12 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		return nil, err
 	}
 	shares := map[Cause]*Share{}
+	of := func(cause Cause) *Share {
+		if shares[cause] == nil {
+			shares[cause] = &Share{For: cause}
+		}
+		return shares[cause]
+	}
 	for _, at := range queue.Spots {
 		size := sizes[at.Queue][at.State]
 		if size == 0 {
@@ -42,28 +50,25 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		if err != nil {
 			return nil, err
 		}
-		for cause, one := range sharesOf(at.State, size, classify(at, jobs, Selection{}, in.Operators)) {
-			shares[cause] = shares[cause].plus(one)
+		each := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
+		sampled := each > 1
+		if at.State != queue.JobPutOff { // all wait for one cause
+			of(waitsFor(time.Time{}, at.State, "", nil, nil)).count += float64(size)
+			each, sampled = 0, false
+		}
+		for _, q := range classify(at, jobs, Selection{}, in.Operators) {
+			s := of(q.For)
+			s.count, s.Oldest, s.Sampled = s.count+each, earlier(s.Oldest, q.Accepted), s.Sampled || sampled
 		}
 	}
 	var list []Share
 	for _, cause := range Causes {
 		if s := shares[cause]; s != nil {
+			s.Count = int64(math.Round(s.count))
 			list = append(list, *s)
 		}
 	}
 	return list, nil
-}
-
-// plus is both together.
-func (s *Share) plus(other Share) *Share {
-	if s == nil {
-		return &other
-	}
-	s.Count += other.Count
-	s.Sampled = s.Sampled || other.Sampled
-	s.Oldest = earlier(s.Oldest, other.Oldest)
-	return s
 }
 
 // earlier is the earlier one of two instants, of which a zero one is none.
@@ -72,26 +77,4 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// sharesOf tells what so many jobs of a state wait for by those that were drawn.
-// In the states that have one cause, the count is the state's.
-func sharesOf(state queue.JobState, size int64, drawn []Queued) map[Cause]Share {
-	shares := map[Cause]Share{}
-	for _, q := range drawn {
-		s := shares[q.For]
-		s.For, s.Count, s.Oldest = q.For, s.Count+1, earlier(s.Oldest, q.Accepted)
-		shares[q.For] = s
-	}
-	if state != queue.JobPutOff {
-		cause := waitsFor(time.Time{}, state, "", nil, nil)
-		return map[Cause]Share{cause: {For: cause, Count: size, Oldest: shares[cause].Oldest}}
-	}
-	if scale := float64(size) / float64(len(drawn)); scale > 1 && len(drawn) > 0 {
-		for cause, s := range shares {
-			s.Count, s.Sampled = int64(math.Round(float64(s.Count)*scale)), true
-			shares[cause] = s
-		}
-	}
-	return shares
 }
