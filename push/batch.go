@@ -20,7 +20,7 @@ type Result struct {
 }
 
 // EnqueueAll is Enqueue for many notifications, each on its own, in one round
-// trip where record and job can be made in one step and the notification is due.
+// trip where record and job can be made in one step, which is on one Redis.
 // Those of one user stay in order. The results are in the order of the
 // notifications, of which the caller changes none meanwhile.
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
@@ -29,11 +29,11 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	var batch []*acceptance
 	var alone []int
 	for i, n := range notifications {
-		accepted, err := p.accept(ctx, n, now)
+		accepted, err := complete(n, now)
 		results[i] = Result{Receipt{ID: accepted.ID}, err}
 		switch {
 		case err != nil:
-		case p.oneStep && !accepted.NotBefore.After(now):
+		case p.oneStep && !accepted.overdue(now):
 			a, err := p.addTo(ctx, &accepted)
 			if err != nil {
 				results[i].Err = err
@@ -70,7 +70,7 @@ func (p *Producer) addTo(ctx context.Context, n *Notification) (*acceptance, err
 		return nil, err
 	}
 	a := &acceptance{queue: n.Priority.Queue(), facts: facts, together: true}
-	return a, p.inOneStep(ctx, n.ID, payload, a)
+	return a, p.inOneStep(ctx, n, payload, a)
 }
 
 // enqueueTogether enqueues the notifications in one round trip.

@@ -1,9 +1,14 @@
 package push_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,5 +63,187 @@ func TestEachOfABatchIsOnItsOwn(t *testing.T) {
 	queued := client.LLen(t.Context(), push.QueueKey(push.Default.Queue(), "pending")).Val()
 	if counts.Accepted != accepted || queued != accepted {
 		t.Errorf("%d accepted and %d queued, of %d", counts.Accepted, queued, accepted)
+	}
+}
+
+// A counted connection counts its round trips: how often it is written to once it has
+// been read from.
+type counted struct {
+	net.Conn
+	trips   *atomic.Int64
+	writing bool
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	if !c.writing {
+		c.trips.Add(1)
+	}
+	c.writing = true
+	return c.Conn.Write(p)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	c.writing = false
+	return c.Conn.Read(p)
+}
+
+// mixed is a batch of n: of each priority, due and scheduled.
+func mixed(prefix string, n int) []*push.Notification {
+	batch := make([]*push.Notification, n)
+	for i := range batch {
+		batch[i] = order(fmt.Sprint(prefix, i), func(n *push.Notification) {
+			n.Priority = []push.Priority{push.Critical, push.Default, push.Bulk}[i%3]
+			if i%4 == 0 {
+				n.TTL, n.NotBefore = 0, time.Now().Add(time.Hour)
+			}
+		})
+	}
+	return batch
+}
+
+// queued is how many jobs wait.
+func queued(t *testing.T, client redis.UniversalClient) (n int64) {
+	t.Helper()
+	for queue := range push.Queues() {
+		n += client.LLen(t.Context(), push.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), push.QueueKey(queue, "scheduled")).Val()
+	}
+	return n
+}
+
+func accepted(t *testing.T, client redis.UniversalClient) int64 {
+	t.Helper()
+	counts, err := push.NewRecords(client, "", 0).Counts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts.Accepted
+}
+
+// A batch takes one round trip, whatever is in it.
+func TestABatchIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	options := redistest.Start(t).Options()
+	trips := new(atomic.Int64)
+	options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &counted{Conn: conn, trips: trips}, err
+	}
+	client := redistest.Connect(t, options)
+	producer := push.NewProducer(client, "", 0)
+	first := mixed("first-", 3) // asynq tells of each queue once
+	producer.EnqueueAll(t.Context(), first)
+	for round := range int64(2) {
+		const n = 100
+		batch := mixed(fmt.Sprint("round-", round, "-"), n)
+		batch[10], batch[20] = batch[9], first[0]
+		other := *first[1]
+		other.Title = "Delivered"
+		batch[30] = &other
+		batch[40] = order("bad", func(n *push.Notification) { n.Targets = nil })
+		before := trips.Load()
+		results := producer.EnqueueAll(t.Context(), batch)
+		if got := trips.Load() - before; got != 1 {
+			t.Errorf("round %d: %d round trips", round, got)
+		}
+		for i, r := range results {
+			switch i {
+			case 30:
+				if !errors.Is(r.Err, push.ErrConflict) {
+					t.Errorf("another content: %+v", r)
+				}
+			case 40:
+				if !errors.As(r.Err, new(push.Faults)) {
+					t.Errorf("invalid: %+v", r)
+				}
+			default:
+				if r.Err != nil || r.Known != (i == 10 || i == 20) {
+					t.Errorf("%d: %+v", i, r)
+				}
+			}
+		}
+		want := int64(len(first)) + (round+1)*(n-4)
+		if got, jobs := accepted(t, client), queued(t, client); got != want || jobs != want {
+			t.Errorf("round %d: %d accepted, %d queued, want %d", round, got, jobs, want)
+		}
+	}
+}
+
+// A cut has a client's connection end once, before it has written so many bytes more,
+// or when it is answered.
+type cut struct {
+	net.Conn
+	left     *atomic.Int64 // to write; 0 for all
+	answered *atomic.Bool
+}
+
+func (c cut) Write(p []byte) (int, error) {
+	left := c.left.Load()
+	if left == 0 || left > int64(len(p)) {
+		return c.Conn.Write(p)
+	}
+	c.left.Store(0)
+	n, _ := c.Conn.Write(p[:left])
+	return n, errors.Join(io.ErrClosedPipe, c.Close())
+}
+
+func (c cut) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.answered.CompareAndSwap(true, false) {
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
+	}
+	return n, err
+}
+
+// A batch whose connection breaks is enqueued again, and each of it is there once.
+func TestABatchThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	for _, retries := range []int{-1, 3} { // the client's own
+		t.Run(fmt.Sprint(retries), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			left, answered := new(atomic.Int64), new(atomic.Bool)
+			options := server.Options()
+			options.MaxRetries = retries
+			options.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				return cut{conn, left, answered}, err
+			}
+			client := redis.NewClient(options)
+			t.Cleanup(func() { _ = client.Close() })
+			producer := push.NewProducer(client, "", 0)
+			const n = 100
+			want, broken := int64(0), 0
+			for round, breakOff := range []func(){
+				func() {}, // asynq tells of each queue once
+				func() { left.Store(100) }, func() { left.Store(20_000) }, func() { left.Store(40_000) }, func() { answered.Store(true) },
+			} {
+				batch := mixed(fmt.Sprint("round-", round, "-"), n)
+				batch[10] = batch[9]
+				breakOff()
+				failed := true
+				for try := 0; failed && try < 3; try++ {
+					failed = false
+					for _, r := range producer.EnqueueAll(t.Context(), batch) {
+						failed = failed || r.Err != nil
+					}
+					if failed {
+						broken++
+					}
+				}
+				want += n - 1
+				if got, jobs := accepted(t, client), queued(t, client); failed || got != want || jobs != want {
+					t.Errorf("round %d: failed: %t, %d accepted, %d queued, want %d", round, failed, got, jobs, want)
+				}
+			}
+			if retries < 0 && broken != 4 {
+				t.Errorf("%d of 4 batches were broken off", broken)
+			}
+			for _, n := range mixed("alone-", 2) { // scheduled, and due
+				answered.Store(retries > 0)
+				if r, err := producer.Enqueue(t.Context(), n); err != nil || r.Known {
+					t.Errorf("the client has repeated it: %+v, %v", r, err)
+				}
+			}
+		})
 	}
 }

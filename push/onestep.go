@@ -17,57 +17,70 @@ import (
 // done.go), are run with the record's part before them. On a Cluster the two lie
 // on different nodes, and each takes its own step.
 
-// enqueueScript is asynq's enqueueCmd for several jobs of a queue, behind what accept
-// and confirm do. What may be refused comes first: then nothing is done.
+// enqueueScript is asynq's enqueueCmd, or scheduleCmd, for several jobs of a queue,
+// behind what accept and confirm do. What may be refused comes first: then nothing is
+// done.
 //
-// KEYS  asynq's pending list; the queue's idle workers; of each asynq's task, record, counts
-// ARGV  queue; of each asynq's message, ID and instant (ns), how many facts, these
+// KEYS  asynq's pending list and scheduled set; the queue's idle workers; of each
+// asynq's task, record, counts
+// ARGV  queue; of each asynq's message and ID, now (ns), when it is due (s), 0 for now,
+// how many facts, these
 //
 // It returns of each what asynq's does for a job that is new, 1; else the state that
 // the record had, and 1 if that is of another content.
 var enqueueScript = redis.NewScript(ofAnotherContent + `
-local replies, new, jobs, ids, counted, at = {}, {}, {}, {}, {}, 2
-local function known(task, record, instant, of)
+local replies, new, jobs, ids, later, dues, counted, at = {}, {}, {}, {}, {}, {}, {}, 2
+local function known(task, record, message, of)
   if new[record] then return {'waiting', new[record] == of and 0 or 1} end
   local state = redis.pcall('HGET', record, 'state')
   if type(state) == 'table' then return state end
   if not state then return {'waiting', 0} end
-  if redis.call('HGET', task, 'pending_since') == instant then return 1 end -- a reply was lost
+  if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
   return {state, ofAnotherContent(record, of)}
 end
-for k = 3, #KEYS, 3 do
+for k = 4, #KEYS, 3 do
   local task, record, counts = KEYS[k], KEYS[k + 1], KEYS[k + 2]
-  local instant, last = ARGV[at + 2], at + 3 + ARGV[at + 3]
+  local id, due, last = ARGV[at + 1], ARGV[at + 3], at + 4 + ARGV[at + 4]
   if new[record] or redis.call('EXISTS', task, record) > 0 then
-    replies[#replies + 1] = known(task, record, instant, ARGV[at + 5])
+    replies[#replies + 1] = known(task, record, ARGV[at], ARGV[at + 6])
   else
-    replies[#replies + 1], new[record], ids[#ids + 1] = 1, ARGV[at + 5], ARGV[at + 1]
+    replies[#replies + 1], new[record], jobs[#jobs + 1] = 1, ARGV[at + 6], {k, at, last}
     counted[counts] = (counted[counts] or 0) + 1
-    jobs[#ids] = {k, at, last}
+    if due == '0' then
+      ids[#ids + 1] = id
+    else
+      later[#later + 1], dues[#dues + 1], dues[#dues + 2] = id, due, id
+    end
   end
   at = last + 1
 end
-if #ids == 0 then return replies end
-redis.call('LPUSH', KEYS[1], unpack(ids))
-for counts, n in pairs(counted) do
-  local refused = redis.pcall('HINCRBY', counts, 'accepted', n)
-  if type(refused) == 'table' then
-    for other, n in pairs(counted) do
-      if other == counts then break end
-      redis.call('HINCRBY', other, 'accepted', -n)
-    end
-    redis.call('LPOP', KEYS[1], #ids)
-    return refused
-  end
+if #jobs == 0 then return replies end
+local done = {} -- what takes it back
+local function refused(back, ...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' then done[#done + 1] = back return end
+  for i = 1, #done do redis.call(unpack(done[i])) end
+  return reply
 end
-for i = 1, #ids do
+local problem = #ids > 0 and refused({'LPOP', KEYS[1], #ids}, 'LPUSH', KEYS[1], unpack(ids))
+  or #later > 0 and refused({'ZREM', KEYS[2], unpack(later)}, 'ZADD', KEYS[2], unpack(dues))
+if problem then return problem end
+for counts, n in pairs(counted) do
+  problem = refused({'HINCRBY', counts, 'accepted', -n}, 'HINCRBY', counts, 'accepted', n)
+  if problem then return problem end
+end
+for i = 1, #jobs do
   local k, at, last = unpack(jobs[i])
   local instant = ARGV[at + 2]
-  redis.call('HSET', KEYS[k + 1], 'state', 'waiting', 'queue', ARGV[1], 'accepted', string.sub(instant, 1, -7), unpack(ARGV, at + 4, last))
-  redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'pending', 'pending_since', instant)
+  redis.call('HSET', KEYS[k + 1], 'state', 'waiting', 'queue', ARGV[1], 'accepted', string.sub(instant, 1, -7), unpack(ARGV, at + 5, last))
+  if ARGV[at + 3] == '0' then
+    redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'pending', 'pending_since', instant)
+  else
+    redis.call('HSET', KEYS[k], 'msg', ARGV[at], 'state', 'scheduled')
+  end
 end
-local idle = redis.pcall('SPOP', KEYS[2], #ids)
-for i = 1, #idle do redis.pcall('PUBLISH', idle[i], KEYS[2]) end
+local idle = redis.pcall('SPOP', KEYS[3], #ids)
+for i = 1, #idle do redis.pcall('PUBLISH', idle[i], KEYS[3]) end
 return replies
 `)
 
@@ -121,8 +134,8 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
 	queue := s.all[0].queue
-	keys = append(make([]string, 0, 2+3*len(s.all)), QueueKey(queue, "pending"), IdleKey(queue))
-	args = append(make([]any, 0, 1+8*len(s.all)), queue)
+	keys = append(make([]string, 0, 3+3*len(s.all)), QueueKey(queue, "pending"), QueueKey(queue, "scheduled"), IdleKey(queue))
+	args = append(make([]any, 0, 1+9*len(s.all)), queue)
 	for _, a := range s.all {
 		keys, args = append(keys, a.keys...), append(args, a.args...)
 	}
@@ -181,7 +194,7 @@ type enqueuer struct {
 	batches *pipeline.Batches[*acceptances]
 }
 
-// EvalSha runs enqueueScript in the place of asynq's own for what Enqueue accepts
+// EvalSha runs enqueueScript in the place of asynq's own for what a Producer accepts
 // in one step, enqueueAlone for what else is due, and passes everything else on.
 // Another script of asynq's would put a job on the queue that has no record.
 func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
@@ -193,14 +206,19 @@ func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args 
 		return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
 	}
 	a.asked = true
-	if sha != EnqueueHash {
+	var due any = 0
+	switch sha {
+	case EnqueueHash:
+	case ScheduleHash: // its arguments are the message, the instant, the ID
+		args, due = []any{args[0], args[2], time.Now().UnixNano()}, args[1]
+	default:
 		a.err = UnknownScript(sha)
 		return redis.NewCmdResult(nil, a.err)
 	}
 	id, _ := args[1].(string)
 	tag := e.records.tag(shardOf(id))
 	a.keys = []string{keys[0], tag + "id:" + id, tag + "counts"}
-	a.args = append(append(append(make([]any, 0, 10), args...), len(a.facts)), a.facts...)
+	a.args = append(append(append(make([]any, 0, 11), args...), due, len(a.facts)), a.facts...)
 	if a.together {
 		return redis.NewCmdResult(int64(1), nil)
 	}
@@ -223,12 +241,12 @@ func OneRedis(client redis.UniversalClient) bool {
 	return !cluster
 }
 
-// inOneStep enqueues a new notification that is due. a then has the state of the
-// record that stood there, if any; accepting is for the other way to go on from.
-func (p *Producer) inOneStep(ctx context.Context, id string, payload []byte, a *acceptance) error {
-	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), id, a.queue, payload, time.Time{})
+// inOneStep enqueues a new notification. a then has the state of the record that stood
+// there, if any; accepting is for the other way to go on from.
+func (p *Producer) inOneStep(ctx context.Context, n *Notification, payload []byte, a *acceptance) error {
+	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, n.NotBefore)
 	if err == nil && !a.asked {
-		a.err = OtherAsynq("does not run enqueueCmd")
+		a.err = OtherAsynq("runs neither enqueueCmd nor scheduleCmd")
 	}
 	if a.err != nil {
 		return fmt.Errorf("enqueue: %w", a.err)

@@ -93,9 +93,9 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	if err != nil {
 		return receipt, err
 	}
-	if p.oneStep && !accepted.NotBefore.After(now) {
+	if p.oneStep {
 		a := &acceptance{queue: accepted.Priority.Queue(), facts: facts}
-		err := p.inOneStep(ctx, accepted.ID, payload, a)
+		err := p.inOneStep(ctx, &accepted, payload, a)
 		if a.conflict {
 			return receipt, ErrConflict
 		}

@@ -37,8 +37,11 @@ func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + nam
 // is never run, or replaced, by mistake.
 const AsynqVersion = "v0.26.0"
 
-// EnqueueHash is that of asynq's enqueueCmd, for which Producers run their own.
-const EnqueueHash = "98d28b42650870a743450ffda9791e9e19c6991b"
+// The hashes of asynq's enqueueCmd and scheduleCmd, for which Producers run their own.
+const (
+	EnqueueHash  = "98d28b42650870a743450ffda9791e9e19c6991b"
+	ScheduleHash = "8ce6b38a99b73194585c251eb3c2a89559f37a87"
+)
 
 // UnknownScript returns the error for a script of asynq's that is not known.
 func UnknownScript(hash string) error {

@@ -146,7 +146,7 @@ func TestRoundTrips(t *testing.T) {
 		items = append(items, notification(fmt.Sprintf("b-%d", i), "ada"))
 	}
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", "["+strings.Join(items, ",")+"]")
-	if got := counted.take(); len(got) != 1 || got[0] != strings.TrimSpace(strings.Repeat("evalsha ", 100)) {
+	if got := counted.take(); len(got) != 1 || got[0] != "evalsha" {
 		t.Errorf("round trips %q", got)
 	}
 }

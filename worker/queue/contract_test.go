@@ -31,6 +31,7 @@ const guide = `asynq does not speak to Redis as asynq ` + push.AsynqVersion + ` 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
   enqueueCmd           push/onestep.go, enqueueScript does the same and the record's part,
                        enqueueAlone the same; both wake an idle worker
+  scheduleCmd          push/onestep.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
   doneCmd              push/done.go, doneScript does the same for several jobs and settles
   requeueCmd           replaced.go, cutOffScript does the same and counts a failure
@@ -132,8 +133,8 @@ func TestAnUnknownScriptIsRefused(t *testing.T) {
 func TestAnotherAsynqStopsTheStart(t *testing.T) {
 	t.Parallel()
 	known := maps.Clone(scripts)
-	known[push.EnqueueHash] = "enqueueCmd"
-	for _, hash := range []string{push.EnqueueHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
+	known[push.EnqueueHash], known[push.ScheduleHash] = "enqueueCmd", "scheduleCmd"
+	for _, hash := range []string{push.EnqueueHash, push.ScheduleHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
 		others := maps.Clone(known)
 		delete(others, hash)
 		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), push.AsynqVersion) {
@@ -203,8 +204,11 @@ func (noScript) RedisError()     {}
 // nameOf is the script's of that hash, where it is one to be pinned.
 func nameOf(hash any) (string, bool) {
 	text := fmt.Sprint(hash)
-	if text == push.EnqueueHash {
+	switch text {
+	case push.EnqueueHash:
 		return "enqueueCmd", true
+	case push.ScheduleHash:
+		return "scheduleCmd", true
 	}
 	return scripts[text], slices.Contains([]string{dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash}, text)
 }

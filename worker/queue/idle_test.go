@@ -99,6 +99,20 @@ func (s *idler) enqueue(id string, p push.Priority) {
 	})
 }
 
+// enqueueUntold has another client of asynq's enqueue a job.
+func (s *idler) enqueueUntold(id string, p push.Priority) {
+	s.t.Helper()
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// tell gives the server a word, as push.WakeIdle does that picks it.
+func (s *idler) tell(p push.Priority) {
+	s.redis.SRem(s.t.Context(), push.IdleKey(p.Queue()), s.client.idle.channel)
+	s.redis.Publish(s.t.Context(), s.client.idle.channel, push.IdleKey(p.Queue()))
+}
+
 // isHanded waits for a job.
 func (s *idler) isHanded(id string) {
 	s.t.Helper()
@@ -109,6 +123,18 @@ func (s *idler) isHanded(id string) {
 		}
 	case <-time.After(time.Minute):
 		s.t.Fatalf("%s is never handed out", id)
+	}
+}
+
+// areHanded waits for so many jobs.
+func (s *idler) areHanded(n int) {
+	s.t.Helper()
+	for i := range n {
+		select {
+		case <-s.handled:
+		case <-time.After(time.Minute):
+			s.t.Fatalf("%d of %d are handed out", i, n)
+		}
 	}
 }
 
@@ -227,13 +253,11 @@ func TestALostWord(t *testing.T) {
 		}
 	}
 	s.rest()
-	if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID("asynq's"), asynq.Queue(push.Bulk.Queue())); err != nil {
-		t.Fatal(err)
-	}
+	s.enqueueUntold("asynq's", push.Bulk)
 	s.isHanded("asynq's")
 }
 
-// A server whose handlers are all busy passes a word on, and gets no more of them.
+// A server whose handlers are all busy passes a word on.
 func TestABusyServerPassesTheWordOn(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
@@ -247,16 +271,9 @@ func TestABusyServerPassesTheWordOn(t *testing.T) {
 		}
 		free := idling(t, client, never)
 		free.rest()
-		// as push.WakeIdle does that picks the busy one
-		key, channel := push.IdleKey(push.Critical.Queue()), busy.client.idle.channel
-		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID("critical"), asynq.Queue(push.Critical.Queue())); err != nil {
-			t.Fatal(err)
-		}
-		client.Publish(t.Context(), channel, key)
+		busy.enqueueUntold("critical", push.Critical)
+		busy.tell(push.Critical)
 		free.isHanded("critical")
-		if client.SIsMember(t.Context(), key, channel).Val() {
-			t.Error("the busy one is still told of critical jobs")
-		}
 	})
 }
 
@@ -267,12 +284,35 @@ func TestAServerThatEndsPassesTheWordOn(t *testing.T) {
 		ends, stays := idling(t, client, never), idling(t, client, never)
 		ends.rest()
 		stays.rest()
-		if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID("one"), asynq.Queue(push.Bulk.Queue())); err != nil {
-			t.Fatal(err)
-		}
+		ends.enqueueUntold("one", push.Bulk)
 		ends.Shutdown()
 		stays.isHanded("one")
 	})
+}
+
+// One word has as many lanes look as it takes, and what a server that ends has in hand
+// or has pulled ahead is told to another.
+func TestOneWordForMany(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"in hand": 6, "and pulled ahead": 8} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+				ends := idling(t, client, never)
+				ends.rest()
+				ends.held.Lock()
+				defer ends.held.Unlock()
+				for i := range n {
+					ends.enqueueUntold(fmt.Sprint(i), push.Default)
+				}
+				ends.tell(push.Default)
+				ends.areHanded(6)
+				stays := idling(t, client, never)
+				stays.rest()
+				ends.Shutdown()
+				stays.areHanded(n)
+			})
+		})
+	}
 }
 
 // Whatever becomes of Redis while a server waits: it hears the next word, by no poll.
@@ -339,6 +379,32 @@ func impatient(o *redis.Options) *redis.Options {
 func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// A pull that found nothing tells nothing of a queue for which a word has come since,
+// whoever has followed that word.
+func TestAnEmptyPullThatIsOvertaken(t *testing.T) {
+	t.Parallel()
+	i, queue := newIdle(), push.Default.Queue()
+	for _, others := range i.queues {
+		i.ask(others, time.Hour)
+	}
+	i.asked(queue, false)
+	if !i.claim(queue) {
+		t.Fatal("a queue that is not empty is not to be asked")
+	}
+	i.ask(queue, 0) // a word
+	if !i.claim(queue) || i.claim(queue) {
+		t.Fatal("a word is not for one")
+	}
+	i.asked(queue, false) // by whom the word was for
+	i.asked(queue, true)  // by the first
+	if !i.claim(queue) {
+		t.Error("the queue is not asked once more")
+	}
+	if i.asked(queue, true); i.claim(queue) || time.Until(i.next()) <= 0 {
+		t.Error("an empty queue is asked time and again")
+	}
 }
 
 // A server that waits ends at once, and is given no more words.

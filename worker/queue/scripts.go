@@ -63,7 +63,7 @@ var scripts = map[string]string{
 // jobs would be lost, or sent twice.
 var Check = sync.OnceValue(func() error {
 	known := maps.Clone(scripts)
-	known[push.EnqueueHash] = "enqueueCmd"
+	known[push.EnqueueHash], known[push.ScheduleHash] = "enqueueCmd", "scheduleCmd"
 	return check(known)
 })
 
@@ -76,11 +76,15 @@ func check(known map[string]string) error {
 	defer client.Close()
 	r := &rehearsal{
 		known: known, end: end, left: 3,
-		missing: []string{"enqueueCmd", "dequeueCmd", "doneCmd", "retryCmd", "forwardCmd", "listLeaseExpiredCmd", "requeueCmd"},
+		missing: []string{"enqueueCmd", "scheduleCmd", "dequeueCmd", "doneCmd", "retryCmd", "forwardCmd", "listLeaseExpiredCmd", "requeueCmd"},
 	}
 	client.AddHook(r)
 	queue := push.Default.Queue()
-	_, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue))
+	tasks := asynq.NewClientFromRedisClient(client)
+	_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue))
+	if err == nil {
+		_, err = tasks.Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue), asynq.ProcessIn(time.Hour))
+	}
 	if r.unknown != "" || err != nil {
 		return cmp.Or(r.verdict(), err)
 	}
@@ -146,6 +150,8 @@ func (r *rehearsal) run(hash string, args []any) (any, error) {
 	switch name {
 	case "enqueueCmd":
 		r.message, reply = args[0], int64(1)
+	case "scheduleCmd":
+		reply = int64(1)
 	case "dequeueCmd":
 		if r.left == 0 {
 			return nil, redis.Nil
