@@ -393,7 +393,7 @@ local function replan(start, floor)
         local at, n, m = text(slot), #c.changes, #changes
         c.changes[n + 1], c.changes[n + 2] = at, name
         changes[m + 1], changes[m + 2] = at, name
-        if slot < old - slack then c.told[c.k] = at end
+        if slot < old then c.told[c.k] = at end
       end
     end
   end
@@ -500,7 +500,7 @@ local function full()
 end
 
 -- decide returns what becomes of the notification, and changes nothing:
---   status  1 granted, 2 deferred, 3 refused, 4 deferred without a slot
+--   status  1 granted, 2 deferred, 4 deferred without a slot; 3, refused, is for acquire to say
 --   instant the one to go or to come at
 --   fresh   the slot that its category gets for it, and order, its place in the queue
 --   late    it came for its slot, and those sent do not let it go before the instant
@@ -536,8 +536,7 @@ local function decide()
     -- What is granted ahead is out of reach of whoever was accepted earlier and comes yet.
     if slot == fresh and fresh <= (accepted > 0 and now or now + wait) then return granted, fresh end
     local later = full()
-    if later then return later > now + horizon and refused or slotless, later end
-    if slot == fresh then return slot > now + horizon and refused or deferred, slot, fresh, order end
+    if later then return slotless, later end
   end
   if slot > now + (fresh and 0 or wait) then return deferred, slot, fresh, order end
   local instant = first(max(now, slot, sent or 0), true)
@@ -557,7 +556,7 @@ local function near()
   if any(own.booked) then return true end
   local longest = 0
   for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
-  return general and count(all.booked, '-inf', text(max(now, claim) + longest + all.margin)) > 0
+  return general and count(all.booked, '-inf', text(max(now, claim) + longest)) > 0
 end
 
 local function acquire()
@@ -574,7 +573,7 @@ local function acquire()
   held = slot or 0
   local booked, fresh, order, late = slot ~= nil, nil, nil, false
   status, instant, fresh, order, late = decide()
-  if op == 'acquire' and status ~= refused and status ~= slotless and fresh then
+  if op == 'acquire' and fresh then
     book(fresh, order)
     find()
     booked = true
@@ -588,7 +587,7 @@ local function acquire()
     -- its slot was given again by the limits of all that wait, which a request's need not be
     if instant <= now + wait and first(instant, true) == instant then status = granted end
   end
-  if status == deferred and instant > now + horizon then status = refused end
+  if status ~= granted and instant > now + horizon then status = refused end
   if op == 'acquire' then
     if booked and status ~= deferred then leave() end
     if status == slotless then

@@ -347,13 +347,13 @@ type glance struct {
 	nth   []entry
 }
 
-// longest is the longest of the rules' periods, with the margin of those who wait.
+// longest is the longest of the rules' periods.
 func (g *glance) longest() int64 {
 	longest := int64(0)
 	for _, r := range g.rules {
 		longest = max(longest, r.period)
 	}
-	return longest + mostMargin
+	return longest
 }
 
 // decide returns the first instant, from that one on, at which every rule of

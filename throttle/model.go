@@ -161,16 +161,7 @@ func (v *visit) decide() verdict {
 			return verdict{status: Granted, at: w.at, fresh: none}
 		}
 		if at, full := v.full(); full {
-			if at > v.now+v.horizon {
-				return verdict{status: Refused, at: at, fresh: none}
-			}
 			return verdict{status: Deferred, at: at, full: true, fresh: none}
-		}
-		if last && w.at > v.now+v.horizon {
-			return verdict{status: Refused, at: w.at, fresh: none}
-		}
-		if last {
-			return w
 		}
 	}
 	if w.at > v.now+v.wait || w.fresh != none && w.at > v.now {
@@ -253,7 +244,7 @@ func (v *visit) acquire() verdict {
 	}
 	rank := v.find()
 	w := v.decide()
-	if w.fresh != none && w.status != Refused {
+	if w.fresh != none {
 		v.book(w.fresh, w.order)
 		rank = v.class.rank(waiter{v.r.ID, w.order})
 	}
@@ -477,7 +468,7 @@ func (v *visit) replan(p rework) {
 		if at <= v.now && t.at <= v.now { // which is due and expected
 			at = t.at
 		}
-		if at < t.at-slack {
+		if at < t.at {
 			tell(at)
 		}
 		c.slots, c.queue = append(c.slots, at), append(c.queue, t.waiter)

@@ -328,3 +328,20 @@ func TestPlacesAreLookedForNearby(t *testing.T) {
 		t.Errorf("moved %v, %v, the rest begins at %q", moved, err, l.rest())
 	}
 }
+
+// Who would come back after its own end is refused, also where the line is full.
+func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	r := l.request("", Policy{MinGap: 10 * time.Second})
+	r.MaxBooked, r.Horizon = 1, 15*time.Second
+	for i, want := range []Status{Granted, Deferred, Refused} {
+		r.ID = fmt.Sprint("n", i)
+		if d := l.ask(r, denial{}); d.Status != want || d.Full {
+			t.Errorf("%s: %+v, want %v", r.ID, d, want)
+		}
+	}
+	if keys := l.server.Keys(); strings.Contains(fmt.Sprint(keys), "beyond") {
+		t.Errorf("one that was refused is to come back: %v", keys)
+	}
+}
