@@ -345,3 +345,33 @@ func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 		t.Errorf("one that was refused is to come back: %v", keys)
 	}
 }
+
+// Claims see to it that a timeline lives as long as its last admission counts, also one
+// that another process has emptied.
+func TestClaimsKeepATimelineAlive(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{MinGap: time.Second}
+	other := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Now: l.clock.now})
+	t.Cleanup(func() { _ = other.Close() })
+	acquire := func(id string) {
+		t.Helper()
+		if d, err := l.limiter.Acquire(t.Context(), l.request(id, policy)); err != nil || d.Status != Granted {
+			t.Fatal(d, err)
+		}
+		if ttl := l.server.TTL("pushpace:{u}:sent"); ttl < 24*time.Hour {
+			t.Errorf("after %s the timeline expires in %v", id, ttl)
+		}
+		l.advance(12 * time.Hour)
+		l.server.FastForward(12 * time.Hour)
+	}
+	acquire("n0")
+	acquire("n1")
+	for _, id := range []string{"n0", "n1"} {
+		if _, err := other.Cancel(t.Context(), l.request(id, policy)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.limiter.user(new(l.request("", policy))).kept.Store(l.limiter.elapsed()) // as after an admission
+	acquire("n2")
+}
