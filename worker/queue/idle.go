@@ -45,6 +45,7 @@ type idle struct {
 	channel string
 	poll    time.Duration
 	echo    time.Duration // between two words to itself
+	limit   time.Duration // for what is said to Redis that may get lost
 	woken   chan struct{} // holds the word that one lane is to look
 
 	inHand atomic.Int64 // jobs that the handlers have
@@ -56,7 +57,7 @@ type idle struct {
 }
 
 func newIdle() *idle {
-	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range push.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -158,25 +159,26 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 		case word := <-heard:
 			silent = false
 			asked := i.queues
-			if message, ok := word.(*redis.Message); ok {
-				if message.Payload == "" { // its own
-					continue
-				}
+			message, told := word.(*redis.Message)
+			if told && message.Payload == "" { // its own
+				continue
+			}
+			if told {
 				asked = []string{queueOf(message.Payload)}
-				if i.inHand.Load() >= i.most {
-					i.leave(ctx, client, asked)
-				}
 			}
 			for _, queue := range asked {
 				i.ask(queue, 0)
 			}
 			i.wake()
+			if told && i.inHand.Load() >= i.most {
+				i.leave(ctx, client, asked)
+			}
 		case <-echo.C:
 			if silent {
 				return
 			}
 			silent = true
-			publishing, cancel := context.WithTimeout(ctx, leaveTimeout)
+			publishing, cancel := context.WithTimeout(ctx, i.limit)
 			_ = client.Publish(publishing, i.channel, "").Err() // or it is silent
 			cancel()
 		case <-ctx.Done():
@@ -200,7 +202,7 @@ const leaveTimeout = time.Second
 
 // leave has no more words for these queues be given to this process.
 func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues []string) {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	for _, queue := range queues {
 		_ = leaveScript.Run(ctx, client, []string{push.IdleKey(queue)}, i.channel).Err()

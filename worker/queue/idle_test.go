@@ -36,12 +36,17 @@ func (s *idler) Handle(_ context.Context, job Job) error {
 // idling runs a server that asks for jobs so often without a word.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
+	return idlingLanes(t, client, poll, 3)
+}
+
+func idlingLanes(t *testing.T, client redis.UniversalClient, poll time.Duration, lanes int) *idler {
+	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
-		Client: client, Records: push.NewRecords(client, "", 0), Lanes: 3, Handlers: 6, ShutdownTimeout: time.Second,
+		Client: client, Records: push.NewRecords(client, "", 0), Lanes: lanes, Handlers: 6, ShutdownTimeout: time.Second,
 		Stalled: func(time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
-	s.client.idle.poll, s.client.idle.echo = poll, 200*time.Millisecond
+	s.client.idle.poll, s.client.idle.echo, s.client.idle.limit = poll, 200*time.Millisecond, redistest.Patience
 	if err := s.Start(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -185,6 +190,35 @@ func TestAWordForWhatComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.isHanded("woken")
+	})
+}
+
+// A critical job that comes passes the bulk ones that were pulled ahead: their queue is
+// looked into first once in seven times.
+func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		s := idlingLanes(t, client, never, 1)
+		s.rest()
+		s.held.Lock()
+		for i := range 2 * prefetched {
+			s.enqueueUntold(fmt.Sprint(i), push.Bulk)
+		}
+		s.tell(push.Bulk)
+		s.areHanded(6)
+		s.enqueue("critical", push.Critical)
+		s.eventually("the word has come", func() bool {
+			s.client.idle.mu.Lock()
+			defer s.client.idle.mu.Unlock()
+			return !s.client.idle.until[push.Critical.Queue()].After(time.Now())
+		})
+		s.held.Unlock()
+		for range prefetched - 6 {
+			if <-s.handled == "critical" {
+				return
+			}
+		}
+		t.Error("all that was pulled ahead comes before it")
 	})
 }
 
