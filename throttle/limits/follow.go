@@ -3,10 +3,11 @@ package limits
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -85,26 +86,48 @@ func (o *Overrides) removeEnded(ctx context.Context, fields []string) {
 // errTruncated means that the log does not lead from what is known to now.
 var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 
+// changesScript returns Redis's clock in ms, and IDs and changes in turn: a MULTI of
+// what only reads is refused while Redis is full.
+//
+// KEYS  the log
+// ARGV  the first entry, how many at most
+var changesScript = redis.NewScript(`
+local clock = redis.call('TIME')
+local reply = {string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))}
+for _, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
+  reply[#reply + 1], reply[#reply + 2] = entry[1], entry[2][2]
+end
+return reply`)
+
 // changesSince returns the changes after that entry of the log, and the entry up to which
 // that is. The limits learn Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	asked := time.Now()
-	pipe := o.client.TxPipeline() // on the log's own node
-	clock, entries := pipe.Time(ctx), pipe.XRangeN(ctx, o.log, last, "+", changesPage+1)
-	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+	reply, err := changesScript.Run(ctx, o.client, []string{o.log}, last, changesPage+1).Slice()
+	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}
+	text, _ := reply[0].(string)
+	clock, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, "", errForeign
+	}
 	// the reply was written between asking and now
-	l.observe(clock.Val().UnixMilli(), asked.Add(time.Since(asked)/2))
-	changes, err := readChanges(entries.Val())
+	l.observe(clock, asked.Add(time.Since(asked)/2))
+	entries := make([]redis.XMessage, (len(reply)-1)/2)
+	for i := range entries {
+		entries[i].ID, _ = reply[2*i+1].(string)
+		entries[i].Values = map[string]any{entryField: reply[2*i+2]}
+	}
+	changes, err := readChanges(entries)
 	if err != nil {
 		return nil, "", err
 	}
 	version := int64(0)
 	if last != "0-0" {
-		if len(changes) == 0 || entries.Val()[0].ID != last {
+		if len(changes) == 0 || entries[0].ID != last {
 			return nil, "", errTruncated
 		}
 		version, changes = changes[0].Version, changes[1:]
@@ -114,8 +137,8 @@ func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) 
 			return nil, "", errTruncated
 		}
 	}
-	if n := len(entries.Val()); n > 0 {
-		last = entries.Val()[n-1].ID
+	if n := len(entries); n > 0 {
+		last = entries[n-1].ID
 	}
 	return changes, last, nil
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -164,31 +163,32 @@ type Try struct {
 // Read reads everything in one round trip, and another one while routes hold jobs.
 func (s *Store) Read(ctx context.Context) (*InForce, error) {
 	asked := time.Now()
-	pipe := s.client.TxPipeline()
-	clock, providers, operators := pipe.Time(ctx), pipe.HGetAll(ctx, s.prefix+"providers"), pipe.HGetAll(ctx, s.prefix+"operators")
-	tried, keeping := pipe.HGetAll(ctx, s.prefix+"resumed"), pipe.SMembers(ctx, s.prefix+"holding")
-	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+	reply, err := s.run(ctx, "read", "").Slice()
+	if err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
-	now := clock.Val()
+	ms, _ := reply[0].(int64)
+	now := time.UnixMilli(ms)
 	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
-	read(all, providers.Val(), func(_ string, e entry) {
+	read(all, reply[1], func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
 			all.Providers = append(all.Providers, p)
 		}
 	})
-	read(all, operators.Val(), func(_ string, e entry) {
+	read(all, reply[2], func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			all.bySelector[p.selector()] = p
 		} else if p.endedBy != "" {
 			all.ended = append(all.ended, p)
 		}
 	})
-	read(all, tried.Val(), func(route string, t Try) { all.Tried[route] = t })
+	read(all, reply[3], func(route string, t Try) { all.Tried[route] = t })
+	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
 	var routes []string
-	for _, name := range keeping.Val() {
-		if strings.HasPrefix(name, "[") { // JSON
+	keeping, _ := reply[4].([]any)
+	for _, key := range keeping {
+		if name := fmt.Sprint(key); strings.HasPrefix(name, "[") { // JSON
 			all.Keeping = append(all.Keeping, name)
 		} else {
 			routes = append(routes, name)
@@ -230,10 +230,13 @@ func aheadBy(now, asked, answered time.Time) time.Duration {
 }
 
 // read reads the entries of a hash, and notes those that cannot be read.
-func read[T entry | Try](f *InForce, hash map[string]string, take func(field string, e T)) {
-	for _, field := range slices.Sorted(maps.Keys(hash)) {
+func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
+	list, _ := hash.([]any)
+	for i := 0; i+1 < len(list); i += 2 {
+		field, _ := list[i].(string)
+		text, _ := list[i+1].(string)
 		var e T
-		if json.Unmarshal([]byte(hash[field]), &e) == nil {
+		if json.Unmarshal([]byte(text), &e) == nil {
 			take(field, e)
 		} else {
 			f.Unread = append(f.Unread, field)

@@ -22,7 +22,9 @@ local function read(value) -- an entry, and when it ends; nil for one that canno
   if ends then return entry, ends end
 end
 
-if op == 'try' then -- ARGV by, APP/PLATFORM...
+if op == 'read' then
+  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), redis.call('SMEMBERS', keeping)}
+elseif op == 'try' then -- ARGV by, APP/PLATFORM...
   for i = 3, #ARGV do
     for _, field in ipairs(redis.call('HKEYS', providers)) do
       if field == ARGV[i] or string.sub(field, 1, #ARGV[i] + 1) == ARGV[i] .. '/' then redis.call('HDEL', providers, field) end
