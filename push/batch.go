@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"sync"
 	"time"
 
@@ -78,23 +77,25 @@ func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
 	if len(batch) == 0 {
 		return
 	}
-	queues := make(map[string][]*acceptance)
+	var batches []*acceptances // of each queue in the order of the notifications
+	open := make(map[string]*acceptances)
 	for _, a := range batch {
-		queues[a.queue] = append(queues[a.queue], a)
-	}
-	client := p.records.client
-	pipe := client.Pipeline()
-	calls := make(map[*redis.Cmd]*acceptances)
-	for _, of := range queues {
-		for some := range slices.Chunk(of, acceptancesMost) {
-			s := &acceptances{client, some}
-			cmd := s.Command(ctx)
-			_ = pipe.Process(ctx, cmd) // which keeps it
-			calls[cmd] = s
+		s := open[a.queue]
+		if s == nil || len(s.all) == acceptancesMost {
+			s = &acceptances{client: p.records.client}
+			open[a.queue], batches = s, append(batches, s)
 		}
+		s.all = append(s.all, a)
+	}
+	pipe := p.records.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(batches))
+	for i, s := range batches {
+		cmds[i] = s.Command(ctx)
+		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
 	_, failed := pipe.Exec(ctx) // each command has its own error
-	for cmd, s := range calls {
+	for i, s := range batches {
+		cmd := cmds[i]
 		if cmd.Err() == nil && cmd.Val() == nil { // but for that of a connection that Redis refuses
 			cmd.SetErr(failed)
 		}

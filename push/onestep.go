@@ -2,7 +2,6 @@ package push
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -159,18 +158,34 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 			errs[i] = a.read(replies[i])
 		}
 		return errs, nil
-	case len(s.all) == 1 || !errors.As(err, new(redis.Error)):
+	case len(s.all) == 1 || !ofOne(err):
 		return nil, err
 	}
+	pipe := s.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(s.all))
 	for i, a := range s.all {
-		alone := &acceptances{s.client, []*acceptance{a}}
-		cmd := alone.Command(ctx)
-		_ = s.client.Process(ctx, cmd) // the error is the command's
-		if _, err := alone.Read(ctx, cmd); err != nil {
+		cmds[i] = (&acceptances{s.client, []*acceptance{a}}).Command(ctx)
+		_ = pipe.Process(ctx, cmds[i]) // which keeps it
+	}
+	_, failed := pipe.Exec(ctx) // each command has its own error
+	for i, a := range s.all {
+		replies, err := cmds[i].Slice()
+		switch {
+		case err == nil && len(replies) == 1:
+			errs[i] = a.read(replies[0])
+		case cmds[i].Err() == nil && failed != nil: // a connection that Redis refuses
+			errs[i] = failed
+		default:
 			errs[i] = err
 		}
 	}
 	return errs, nil
+}
+
+// ofOne reports whether Redis refuses something that may be about the keys of one
+// notification alone: the type of one, or what is in it.
+func ofOne(err error) bool {
+	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")
 }
 
 // read reads enqueueScript's reply of the notification.

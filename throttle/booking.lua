@@ -573,7 +573,8 @@ local function acquire()
   held = slot or 0
   local booked, fresh, order, late = slot ~= nil, nil, nil, false
   status, instant, fresh, order, late = decide()
-  if op == 'acquire' and fresh then
+  -- one that is refused at once has taken no slot, and no other's
+  if op == 'acquire' and fresh and (late or status == granted or instant <= now + horizon) then
     book(fresh, order)
     find()
     booked = true

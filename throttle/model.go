@@ -244,7 +244,8 @@ func (v *visit) acquire() verdict {
 	}
 	rank := v.find()
 	w := v.decide()
-	if w.fresh != none {
+	// one that is refused at once has taken no slot, and no other's
+	if w.fresh != none && (w.late || w.status == Granted || w.at <= v.now+v.horizon) {
 		v.book(w.fresh, w.order)
 		rank = v.class.rank(waiter{v.r.ID, w.order})
 	}

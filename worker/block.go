@@ -68,11 +68,15 @@ func (h *handler) blockedFor(d *delivery) time.Duration {
 // that time: a pause may last for days, and keep much.
 const longestBlock = 5 * time.Minute
 
+// unnotedBlock is after how long one looks again that nothing will wake.
+const unnotedBlock = 10 * time.Second
+
 // rememberBlocked notes what closed routes and operators' pauses keep of the delivery, so
 // that it comes back when they are over. With an operator's pause those come back as well
 // that have come forward by what it gave back: asynq would bring them for their old slots.
-func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []throttle.Booking) {
-	noted := map[string]bool{}
+// It reports whether all is noted.
+func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []throttle.Booking) bool {
+	noted, all := map[string]bool{}, true
 	for i := range d.outcomes {
 		o := &d.outcomes[i]
 		if !o.blocked {
@@ -99,8 +103,10 @@ func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []thro
 		}
 		if err := h.pauses.AddJobs(ctx, by, d.Priority, d.accepted, jobs...); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
+			all = false
 		}
 	}
+	return all
 }
 
 // followPauses has this worker keep the pauses that others have begun, operators

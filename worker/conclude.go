@@ -226,7 +226,7 @@ func (h *handler) conclude(d *delivery) disposition {
 		return to
 	}
 	to.why, to.release = control.WhyAgain, slot
-	if to.blocked && to.delay == 0 { // else other targets are to be sent to again
+	if to.blocked = to.blocked && to.delay == 0; to.blocked { // else other targets are to be sent to again, then
 		to.delay = h.blockedFor(d)
 	}
 	return to

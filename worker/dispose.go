@@ -66,8 +66,8 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 	case slotQuietly:
 		moved = h.freeSlot(ctx, d, d.used())
 	}
-	if to.blocked {
-		h.rememberBlocked(ctx, d, moved)
+	if to.blocked && !h.rememberBlocked(ctx, d, moved) {
+		to.delay = min(to.delay, unnotedBlock)
 	}
 	return &queue.Return{Why: to.why, After: to.delay, Wanted: to.slot, Failed: to.attempt && !to.counted}
 }

@@ -57,6 +57,8 @@ const (
 	// and a third of those that wait: with fewer the lanes work side by side, with more
 	// there are fewer system calls.
 	batchPrepared = 16
+	// mostPrepared bounds them: what a group holds that is prepared is not known before.
+	mostPrepared = 64
 	// waiting bounds the groups that wait for a lane; more block their callers.
 	waiting = 4096
 )
@@ -153,7 +155,7 @@ func (g *Group) prepared() int {
 // gather adds the groups that wait.
 func (p *Pipeline) gather(batch []*Group) []*Group {
 	prepared := batch[0].prepared()
-	for n := len(batch[0].Commands); n < batchCommands && prepared < batchPrepared+len(p.queue)/2; {
+	for n := len(batch[0].Commands); n < batchCommands && prepared < min(batchPrepared+len(p.queue)/2, mostPrepared); {
 		select {
 		case g, ok := <-p.queue:
 			if !ok {

@@ -1,6 +1,9 @@
 package limits
 
-import "reflect"
+import (
+	"maps"
+	"reflect"
+)
 
 // apply puts the changes in force, in their order.
 func (l *Policies) apply(changes []Change) {
@@ -42,6 +45,9 @@ func (l *Policies) ended(most int) (fields []string) {
 func (l *Policies) replace(all map[[2]string]*Override) []Change {
 	changes := l.differences(all)
 	l.apply(changes)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.timed, func(level [2]string, _ *Override) bool { return all[level] == nil })
 	return changes
 }
 

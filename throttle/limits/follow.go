@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,6 +28,7 @@ const (
 // stay as they are, and overrides end when their time has come.
 func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Change, error)) {
 	var removing sync.WaitGroup // beside, so that changes are in force in time
+	var under atomic.Bool
 	defer removing.Wait()
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
@@ -38,8 +40,11 @@ func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Cha
 		if onChange != nil {
 			onChange(changes, err)
 		}
-		if fields := l.ended(importBatch); err == nil && len(fields) > 0 {
-			removing.Go(func() { o.removeEnded(ctx, fields) })
+		if fields := l.ended(importBatch); err == nil && len(fields) > 0 && under.CompareAndSwap(false, true) {
+			removing.Go(func() {
+				defer under.Store(false)
+				o.removeEnded(ctx, fields)
+			})
 		}
 		select {
 		case <-ctx.Done():

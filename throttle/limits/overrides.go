@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -110,15 +112,24 @@ func (o *Overrides) stands(ctx context.Context, pipe redis.Pipeliner, fields []s
 	for i, value := range values.Val() {
 		if text, ok := value.(string); ok {
 			if s.by[fields[i]], err = read[Override](text); err != nil {
-				return s, 0, err
+				s.by[fields[i]] = unread(fields[i]) // may be removed, and replaced
 			}
 		}
 	}
-	changes, err := readChanges(last.Val())
-	if len(changes) > 0 {
-		version = changes[0].Version
+	if entries := last.Val(); len(entries) > 0 {
+		before, _, _ := strings.Cut(entries[0].ID, "-")
+		version, err = strconv.ParseInt(before, 10, 64)
+		return s, version, err
 	}
-	return s, version, err
+	return s, 0, nil
+}
+
+// unread is an override of which nothing is known but its field.
+func unread(field string) *Override {
+	user, category, _ := strings.Cut(field, "/")
+	user, _ = url.PathUnescape(user)
+	category, _ = url.PathUnescape(category)
+	return &Override{User: user, Category: category}
 }
 
 // write writes a change and its entry.

@@ -143,6 +143,23 @@ func TestOverridesAtOnce(t *testing.T) {
 	})
 }
 
+// What is not of this version can be taken away and replaced.
+func TestOverridesOfAnotherVersion(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		o := limits.NewOverrides(client, prefix, time.Hour)
+		good := limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}
+		for _, mend := range []func() error{
+			func() error { return o.Set(t.Context(), good) },
+			func() error { _, err := o.Unset(t.Context(), "u", "", "ann"); return err },
+		} {
+			ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", "u/", `{"newer":1}`).Err())
+			ok(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: fmt.Sprintf("%d-1", 1+client.XLen(t.Context(), prefix+":{limits}:log").Val()), Values: []any{"newer", 1}}).Err())
+			ok(t, mend())
+			ok(t, o.List(t.Context(), func(limits.Override) bool { return true }))
+		}
+	})
+}
+
 func TestOverridesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	good := limits.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}

@@ -95,3 +95,31 @@ func admissionKeepsItsPlace(s *stage) {
 		ask(throttle.Deferred, "late") // now another one is too near
 	}
 }
+
+// refusedTakesNoSlot: those accepted earlier that are refused, as even the first slot
+// comes after their end, leave those that wait where they are.
+func refusedTakesNoSlot(s *stage) {
+	r := throttle.Request{User: s.user(), Scopes: scopes(policy(time.Minute), "", throttle.Policy{}), Horizon: time.Hour}
+	ask := func(status throttle.Status, id string) throttle.Decision {
+		r.ID = id
+		return s.want(s, status, r)
+	}
+	now := ask(throttle.Granted, "first").At
+	var slots []time.Time
+	for i := range 3 {
+		r.Accepted = now.Add(time.Duration(i) * time.Microsecond)
+		slots = append(slots, ask(throttle.Deferred, fmt.Sprint("waits", i)).At)
+	}
+	r.Horizon = 30 * time.Second
+	for i := range 3 {
+		r.Accepted = now.Add(time.Duration(i)*time.Microsecond - time.Minute)
+		ask(throttle.Refused, fmt.Sprint("earlier", i))
+	}
+	r.Horizon = time.Hour
+	for i, slot := range slots {
+		r.Accepted = now.Add(time.Duration(i) * time.Microsecond)
+		if d := ask(throttle.Deferred, fmt.Sprint("waits", i)); !d.At.Equal(slot) {
+			s.Errorf("waits%d has its slot at %v, which was at %v", i, d.At, slot)
+		}
+	}
+}

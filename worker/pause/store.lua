@@ -72,6 +72,7 @@ if op == 'add' then -- ARGV how long at most, score, jobs
   redis.call('PEXPIRE', jobs, ARGV[3])
   return redis.call('SADD', keeping, selector)
 elseif op == 'pop' then -- ARGV how long at most, how many, for how long, first or any
+  redis.call('ZREM', waking, '') -- which a full Redis takes, and then the rest
   -- those come first that were popped and not woken
   local popped = redis.call('ZRANGEBYSCORE', waking, '-inf', now, 'LIMIT', 0, ARGV[4])
   if ARGV[6] == 'any' then
@@ -98,6 +99,7 @@ for i = 1, #all, 2 do -- what is over goes
   if ends and ends ~= 0 and ends <= now then redis.call('HDEL', operators, all[i]) end
 end
 if op == 'end' then -- ARGV by; what is left of it tells the workers who it was
+  redis.call('HDEL', operators, '') -- which a full Redis takes, and then the rest
   local value = redis.call('HGET', operators, selector)
   if not value then return 0 end
   local entry = read(value)

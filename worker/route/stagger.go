@@ -16,6 +16,10 @@ type Stagger struct {
 	last map[string]time.Time
 }
 
+// farthest is how much later than at the soonest it may be: then most were woken
+// meanwhile, and have moved the others on for nothing.
+const farthest = time.Hour
+
 // Next returns after how long a notification of that queue looks, after so long at the
 // soonest.
 func (s *Stagger) Next(queue string, now time.Time, left time.Duration) time.Duration {
@@ -25,7 +29,7 @@ func (s *Stagger) Next(queue string, now time.Time, left time.Duration) time.Dur
 		s.last = make(map[string]time.Time)
 	}
 	at := now.Add(left)
-	if next := s.last[queue].Add(staggerGap); next.After(at) {
+	if next := s.last[queue].Add(staggerGap); next.After(at) && next.Sub(now) <= left+farthest {
 		at = next
 	}
 	s.last[queue] = at
