@@ -160,7 +160,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	}
 	switch err := a.o.Overrides.Set(ctx, o); {
 	case errors.Is(err, limits.ErrPast):
-		return reply{}, invalid([]fault{{"/until", limits.ErrPast.Error()}})
+		return reply{}, invalid([]fault{{"/until", err.Error()}})
 	case errors.Is(err, limits.ErrTooManyOverrides):
 		return reply{}, &problem{Status: http.StatusConflict, Detail: "There are too many overrides: remove some, or change the configuration."}
 	case err != nil:

@@ -1,9 +1,6 @@
 package limits
 
-import (
-	"maps"
-	"reflect"
-)
+import "reflect"
 
 // apply puts the changes in force, in their order.
 func (l *Policies) apply(changes []Change) {
@@ -11,33 +8,23 @@ func (l *Policies) apply(changes []Change) {
 	defer l.mu.Unlock()
 	general := false
 	for _, c := range changes {
-		if delete(l.timed, c.level()); c.To != nil && !c.To.Until.IsZero() {
-			l.timed[c.level()] = c.To
-		}
-		l.change(c.User, func(overrides map[string]*Override) {
+		put := func(overrides map[string]*Override) {
 			if c.To == nil {
 				delete(overrides, c.Category)
 			} else {
 				overrides[c.Category] = c.To
 			}
-		})
-		general = general || c.User == ""
-	}
-	if general {
-		l.renew(l.Base())
-	}
-}
-
-// ended are the fields of so many of the overrides at most whose end has come.
-func (l *Policies) ended(most int) (fields []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for level, o := range l.timed {
-		if o.ended(l.now()) && len(fields) < most {
-			fields = append(fields, field(level[0], level[1]))
+		}
+		if c.User != "" {
+			l.change(c.User, put)
+		} else {
+			put(l.categories)
+			general = true
 		}
 	}
-	return fields
+	if general {
+		l.renew()
+	}
 }
 
 // replace puts these overrides in the place of all, and returns what has
@@ -45,9 +32,6 @@ func (l *Policies) ended(most int) (fields []string) {
 func (l *Policies) replace(all map[[2]string]*Override) []Change {
 	changes := l.differences(all)
 	l.apply(changes)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.timed, func(level [2]string, _ *Override) bool { return all[level] == nil })
 	return changes
 }
 
@@ -55,6 +39,11 @@ func (l *Policies) replace(all map[[2]string]*Override) []Change {
 func (l *Policies) differences(all map[[2]string]*Override) []Change {
 	var changes []Change
 	current := map[[2]string]*Override{}
+	l.mu.Lock()
+	for _, o := range l.categories {
+		current[o.level()] = o
+	}
+	l.mu.Unlock()
 	for _, p := range l.users.Range {
 		for _, o := range p.(*userPolicy).overrides {
 			current[o.level()] = o

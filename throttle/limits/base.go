@@ -16,6 +16,23 @@ type base struct {
 	ends       int64 // when the first of the overrides in it ends, in Unix ms; 0 for never
 }
 
+func newBase(general throttle.Policy, configured map[string]throttle.Policy, overrides map[string]*Override, now int64) *base {
+	b := &base{general: general, configured: configured, categories: make(map[string]throttle.Policy, len(configured)+len(overrides))}
+	maps.Copy(b.categories, configured)
+	for name, o := range overrides {
+		if !o.ended(now) {
+			b.categories[name] = o.Policy
+			b.ends = firstEnd(b.ends, o)
+		}
+	}
+	b.defaults = resolve(general, "", throttle.Policy{})
+	b.scopes = make(map[string][]throttle.Scope, len(b.categories))
+	for name, own := range b.categories {
+		b.scopes[name] = resolve(general, name, own)
+	}
+	return b
+}
+
 // firstEnd is the earlier of an end and the override's, 0 for none.
 func firstEnd(end int64, o *Override) int64 {
 	if until := o.Until.UnixMilli(); !o.Until.IsZero() && (end == 0 || until < end) {
@@ -48,26 +65,12 @@ func (l *Policies) current() *base {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.renew(l.Base())
+	return l.renew()
 }
 
-// renew has what holds for every user agree with what is configured and the
-// overrides of categories. The caller holds l.mu.
-func (l *Policies) renew(general throttle.Policy, configured map[string]throttle.Policy) *base {
-	b := &base{general: general, configured: configured, categories: map[string]throttle.Policy{}, scopes: map[string][]throttle.Scope{}}
-	maps.Copy(b.categories, configured)
-	if everyone, ok := l.users.Load(""); ok {
-		for name, o := range everyone.(*userPolicy).overrides {
-			if !o.ended(l.now()) {
-				b.categories[name] = o.Policy
-				b.ends = firstEnd(b.ends, o)
-			}
-		}
-	}
-	b.defaults = resolve(b.general, "", throttle.Policy{})
-	for name, own := range b.categories {
-		b.scopes[name] = resolve(b.general, name, own)
-	}
+// renew has what holds for every user agree with the overrides.
+func (l *Policies) renew() *base {
+	b := newBase(l.general, l.configured, l.categories, l.now())
 	l.base.Store(b)
 	return b
 }

@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -22,14 +18,11 @@ const (
 )
 
 // Follow keeps the limits in step with the overrides until ctx ends: a change is
-// in force within a second. It asks Redis four times a second, in one round trip
+// in force within a second. It asks Redis four times a second, by one command
 // each. onChange, if not nil, hears of the outcome each time: what has changed
 // since the last time, or why that is not known. While Redis is away the limits
 // stay as they are, and overrides end when their time has come.
 func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Change, error)) {
-	var removing sync.WaitGroup // beside, so that changes are in force in time
-	var under atomic.Bool
-	defer removing.Wait()
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
 	for {
@@ -39,12 +32,6 @@ func (o *Overrides) Follow(ctx context.Context, l *Policies, onChange func([]Cha
 		}
 		if onChange != nil {
 			onChange(changes, err)
-		}
-		if fields := l.ended(importBatch); err == nil && len(fields) > 0 && under.CompareAndSwap(false, true) {
-			removing.Go(func() {
-				defer under.Store(false)
-				o.removeEnded(ctx, fields)
-			})
 		}
 		select {
 		case <-ctx.Done():
@@ -82,77 +69,72 @@ func (o *Overrides) Refresh(ctx context.Context, l *Policies) ([]Change, error) 
 	}
 }
 
-// removeEnded removes overrides whose end has come, which all followers do and one is
-// the first to: what cannot be removed now has stopped counting anyway.
-func (o *Overrides) removeEnded(ctx context.Context, fields []string) {
-	_, _ = o.remove(ctx, "ended", "pushpace", fields, func(o *Override, now time.Time) bool { return o.ended(now.UnixMilli()) })
-}
-
 // errTruncated means that the log does not lead from what is known to now.
 var errTruncated = fmt.Errorf("the log of the overrides is truncated")
-
-// changesScript returns Redis's clock in ms, and IDs and changes in turn: a MULTI of
-// what only reads is refused while Redis is full.
-//
-// KEYS  the log
-// ARGV  the first entry, how many at most
-var changesScript = redis.NewScript(`
-local clock = redis.call('TIME')
-local reply = {string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))}
-for _, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
-  reply[#reply + 1], reply[#reply + 2] = entry[1], entry[2][2]
-end
-return reply`)
 
 // changesSince returns the changes after that entry of the log, and the entry up to which
 // that is. The limits learn Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
 	asked := time.Now()
-	reply, err := changesScript.Run(ctx, o.client, []string{o.log}, last, changesPage+1).Slice()
+	reply, err := o.run(ctx, "changes", last, changesPage).Slice()
 	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}
+	if len(reply) != 3 {
+		return nil, "", errForeign
+	}
 	text, _ := reply[0].(string)
-	clock, err := strconv.ParseInt(text, 10, 64)
+	now, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return nil, "", errForeign
 	}
 	// the reply was written between asking and now
-	l.observe(clock, asked.Add(time.Since(asked)/2))
-	entries := make([]redis.XMessage, (len(reply)-1)/2)
-	for i := range entries {
-		entries[i].ID, _ = reply[2*i+1].(string)
-		entries[i].Values = map[string]any{entryField: reply[2*i+2]}
+	l.observe(now, asked.Add(time.Since(asked)/2))
+	if truncated, _ := reply[1].(int64); truncated != 0 {
+		return nil, "", errTruncated
 	}
-	changes, err := readChanges(entries)
-	if err != nil {
-		return nil, "", err
-	}
-	version := int64(0)
-	if last != "0-0" {
-		if len(changes) == 0 || entries[0].ID != last {
+	entries, _ := reply[2].([]any)
+	changes := make([]Change, 0, len(entries))
+	for _, entry := range entries {
+		before, _, err := readEntryID(last)
+		if err != nil {
+			return nil, "", err
+		}
+		c, id, err := readEntry(entry)
+		if err != nil {
+			return nil, "", err
+		}
+		if c.Version != before+1 {
 			return nil, "", errTruncated
 		}
-		version, changes = changes[0].Version, changes[1:]
-	}
-	for i, c := range changes {
-		if c.Version != version+int64(i)+1 {
-			return nil, "", errTruncated
-		}
-	}
-	if n := len(entries); n > 0 {
-		last = entries[n-1].ID
+		changes, last = append(changes, c), id
 	}
 	return changes, last, nil
+}
+
+// readEntry reads an entry of the stream as a script returns it: ID, and names
+// and values in turn.
+func readEntry(entry any) (Change, string, error) {
+	parts, _ := entry.([]any)
+	if len(parts) != 2 {
+		return Change{}, "", errForeign
+	}
+	id, _ := parts[0].(string)
+	list, _ := parts[1].([]any)
+	values := make(map[string]string, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		name, _ := list[i].(string)
+		values[name], _ = list[i+1].(string)
+	}
+	c, err := readChange(id, values)
+	return c, id, err
 }
 
 // reload reads all overrides, and returns in what they differ from those that
 // were in force.
 func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 	for range reloads {
-		head, err := o.client.XRevRangeN(ctx, o.log, "+", "-", 1).Result()
+		head, err := o.client.XRevRangeN(ctx, o.keys[2], "+", "-", 1).Result()
 		if err != nil {
 			return nil, fmt.Errorf("follow the overrides: %w", err)
 		}
@@ -177,7 +159,7 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 			return nil, err
 		}
 		for _, c := range changes {
-			all[c.level()] = c.To
+			all[[2]string{c.User, c.Category}] = c.To
 		}
 		l.known = last
 		return l.replace(all), nil

@@ -75,34 +75,52 @@ func isPlain(s string) bool {
 // ended reports whether o has ended at that instant, in Unix ms.
 func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.UnixMilli() <= now }
 
-// sameAs reports whether both set the same, whoever has set it.
-func (o *Override) sameAs(other Override) bool {
-	other.By, other.At = o.By, o.At
-	a, err1 := json.Marshal(o)
-	b, err2 := json.Marshal(other)
-	return err1 == nil && err2 == nil && bytes.Equal(a, b)
+// setting is an override as it is written in JSON, but for whom it is and who
+// set it.
+type setting struct {
+	MinGap string          `json:"min_gap,omitempty"`
+	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Exempt bool            `json:"exempt,omitempty"`
+	Until  time.Time       `json:"until,omitzero"`
 }
 
 type writtenOverride struct {
-	User     string          `json:"user,omitempty"`
-	Category string          `json:"category,omitempty"`
-	MinGap   string          `json:"min_gap,omitempty"`
-	Rates    []throttle.Rate `json:"rates,omitempty"`
-	Exempt   bool            `json:"exempt,omitempty"`
-	Until    time.Time       `json:"until,omitzero"`
-	By       string          `json:"by,omitempty"`
-	At       time.Time       `json:"at,omitzero"`
+	User     string `json:"user,omitempty"`
+	Category string `json:"category,omitempty"`
+	setting
+	By string    `json:"by,omitempty"`
+	At time.Time `json:"at,omitzero"`
+}
+
+func (o *Override) setting() setting {
+	s := setting{Rates: o.Policy.Rates, Exempt: o.Policy.Exempt}
+	if o.Policy.MinGap != 0 {
+		s.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
+	}
+	if !o.Until.IsZero() {
+		s.Until = o.Until.UTC().Truncate(time.Millisecond)
+	}
+	return s
+}
+
+func (s setting) applyTo(o *Override) error {
+	o.Policy, o.Until = throttle.Policy{Rates: s.Rates, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
+	if s.MinGap == "" {
+		return nil
+	}
+	gap, err := time.ParseDuration(s.MinGap)
+	if err != nil {
+		return errors.New("min_gap is no duration such as 1s")
+	}
+	o.Policy.MinGap = gap
+	return nil
 }
 
 // MarshalJSON writes o as {"user":"u1","category":"c","min_gap":"1s",
 // "rates":["10/1m"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
 // not set.
 func (o Override) MarshalJSON() ([]byte, error) {
-	w := writtenOverride{o.User, o.Category, "", o.Policy.Rates, o.Policy.Exempt, o.Until.UTC().Truncate(time.Millisecond), o.By, o.At}
-	if o.Policy.MinGap != 0 {
-		w.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
-	}
-	return json.Marshal(w)
+	return json.Marshal(writtenOverride{o.User, o.Category, o.setting(), o.By, o.At})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and refuses every other field. It
@@ -114,16 +132,8 @@ func (o *Override) UnmarshalJSON(text []byte) error {
 	if err := d.Decode(&w); err != nil {
 		return err
 	}
-	*o = Override{w.User, w.Category, throttle.Policy{Rates: w.Rates, Exempt: w.Exempt}, w.Until.Truncate(time.Millisecond), w.By, w.At}
-	if w.MinGap == "" {
-		return nil
-	}
-	gap, err := time.ParseDuration(w.MinGap)
-	if err != nil {
-		return errors.New("min_gap is no duration such as 1s")
-	}
-	o.Policy.MinGap = gap
-	return nil
+	*o = Override{User: w.User, Category: w.Category, By: w.By, At: w.At}
+	return w.setting.applyTo(o)
 }
 
 // level is the user and category that the override is for.

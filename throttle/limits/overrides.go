@@ -2,11 +2,11 @@ package limits
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,17 +24,18 @@ const (
 	LogKept = 10_000
 )
 
-// Overrides keep the overrides in Redis, with a log of who changed what. Both keys
-// share a hash tag, so that a change and its entry are one step:
+// Overrides keep the overrides in Redis, with a log of who changed what. All
+// keys share a hash tag, so that a change and its entry are one step:
 //
-//	PREFIX:{limits}:overrides   hash: Override as JSON, by USER/CATEGORY, escaped
-//	PREFIX:{limits}:log         stream: Change as JSON; an entry's ID is VERSION-MS
+//	PREFIX:{limits}:overrides   hash: by USER/CATEGORY
+//	PREFIX:{limits}:ends        sorted set: those with an end, by Unix ms
+//	PREFIX:{limits}:log         stream: the changes, versions in a row
 //
 // Safe for concurrent use.
 type Overrides struct {
-	client    redis.UniversalClient
-	hash, log string // the keys
-	horizon   time.Duration
+	client  redis.UniversalClient
+	keys    []string // hash, ends, log
+	horizon time.Duration
 }
 
 // NewOverrides returns the overrides under the prefix, "pushpace" when it is
@@ -47,7 +48,7 @@ func NewOverrides(client redis.UniversalClient, prefix string, horizon time.Dura
 		horizon = 24 * time.Hour
 	}
 	tag := prefix + ":{limits}:"
-	return &Overrides{client, tag + "overrides", tag + "log", horizon}
+	return &Overrides{client, []string{tag + "overrides", tag + "ends", tag + "log"}, horizon}
 }
 
 // Horizon is the longest gap or period that an override may have.
@@ -60,93 +61,18 @@ var (
 	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
 )
 
+//go:embed overrides.lua
+var overridesSource string
+
+var overridesScript = redis.NewScript(overridesSource)
+
 // commandTimeout bounds each command of the overrides.
 const commandTimeout = 2 * time.Second
 
-// standing is what a change is decided on.
-type standing struct {
-	now   time.Time            // Redis's clock, in whole milliseconds
-	count int64                // how many overrides there are
-	by    map[string]*Override // those in question, by their fields; nil for none
-}
-
-// change changes some of the fields as decide says, and adds that to the log, in
-// one step: it begins anew when somebody else has changed any meanwhile.
-func (o *Overrides) change(ctx context.Context, fields []string, decide func(standing) ([]Change, error)) error {
+func (o *Overrides) run(ctx context.Context, op string, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	for {
-		err := o.client.Watch(ctx, func(tx *redis.Tx) error {
-			s, version, err := o.stands(ctx, tx.Pipeline(), fields)
-			if err != nil {
-				return err
-			}
-			changes, err := decide(s)
-			if err != nil || len(changes) == 0 {
-				return err
-			}
-			pipe := tx.TxPipeline()
-			for i := range changes {
-				changes[i].Version, changes[i].At = version+int64(i)+1, s.now
-				if err := o.write(ctx, pipe, &changes[i]); err != nil {
-					return err
-				}
-			}
-			_, err = pipeline.Exec(ctx, pipe)
-			return err
-		}, o.hash, o.log)
-		if !errors.Is(err, redis.TxFailedErr) {
-			return err
-		}
-	}
-}
-
-// stands reads what a change is decided on, and the version of the last one.
-func (o *Overrides) stands(ctx context.Context, pipe redis.Pipeliner, fields []string) (s standing, version int64, err error) {
-	clock, count := pipe.Time(ctx), pipe.HLen(ctx, o.hash)
-	values, last := pipe.HMGet(ctx, o.hash, fields...), pipe.XRevRangeN(ctx, o.log, "+", "-", 1)
-	if _, err := pipeline.Exec(ctx, pipe); err != nil {
-		return s, 0, err
-	}
-	s = standing{clock.Val().Truncate(time.Millisecond).UTC(), count.Val(), make(map[string]*Override, len(fields))}
-	for i, value := range values.Val() {
-		if text, ok := value.(string); ok {
-			if s.by[fields[i]], err = read[Override](text); err != nil {
-				s.by[fields[i]] = unread(fields[i]) // may be removed, and replaced
-			}
-		}
-	}
-	if entries := last.Val(); len(entries) > 0 {
-		before, _, _ := strings.Cut(entries[0].ID, "-")
-		version, err = strconv.ParseInt(before, 10, 64)
-		return s, version, err
-	}
-	return s, 0, nil
-}
-
-// unread is an override of which nothing is known but its field.
-func unread(field string) *Override {
-	user, category, _ := strings.Cut(field, "/")
-	user, _ = url.PathUnescape(user)
-	category, _ = url.PathUnescape(category)
-	return &Override{User: user, Category: category}
-}
-
-// write writes a change and its entry.
-func (o *Overrides) write(ctx context.Context, pipe redis.Pipeliner, c *Change) error {
-	entry, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	id := fmt.Sprintf("%d-%d", c.Version, c.At.UnixMilli())
-	pipe.XAdd(ctx, &redis.XAddArgs{Stream: o.log, MaxLen: LogKept, Approx: true, ID: id, Values: []any{entryField, entry}})
-	if c.To == nil {
-		pipe.HDel(ctx, o.hash, field(c.User, c.Category))
-		return nil
-	}
-	text, err := json.Marshal(c.To)
-	pipe.HSet(ctx, o.hash, field(c.User, c.Category), text)
-	return err
+	return overridesScript.Run(ctx, o.client, o.keys, append([]any{op, LogKept}, args...)...)
 }
 
 // Set validates the override and puts it in force on all workers, in the place
@@ -156,56 +82,83 @@ func (o *Overrides) Set(ctx context.Context, override Override) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
 	}
-	return o.setAll(ctx, []Override{override})
+	args, err := override.args()
+	if err != nil {
+		return err
+	}
+	return setAnswer(o.run(ctx, "set", args...))
 }
 
-func (o *Overrides) setAll(ctx context.Context, all []Override) error {
-	fields := make([]string, len(all))
-	for i := range all {
-		fields[i] = field(all[i].User, all[i].Category)
-	}
-	err := o.change(ctx, fields, func(s standing) (changes []Change, err error) {
-		for i, to := range all {
-			from := s.by[fields[i]]
-			switch {
-			case to.ended(s.now.UnixMilli()):
-				return nil, fmt.Errorf("%s: %w", to.name(), ErrPast)
-			case from != nil && from.sameAs(to):
-				continue
-			case from == nil:
-				s.count++
-			}
-			if s.count > MaxOverrides {
-				return nil, ErrTooManyOverrides
-			}
-			to.At, s.by[fields[i]] = s.now, &to
-			changes = append(changes, Change{Why: "set", By: to.By, User: to.User, Category: to.Category, From: from, To: &to})
-		}
-		return changes, nil
-	})
+// args are those of the script's set.
+func (o *Override) args() ([]any, error) {
+	text, err := json.Marshal(o.setting())
 	if err != nil {
+		return nil, err
+	}
+	end := int64(0)
+	if !o.Until.IsZero() {
+		end = o.Until.UnixMilli()
+	}
+	return []any{field(o.User, o.Category), throttle.Escape(o.By), string(text), end, MaxOverrides}, nil
+}
+
+func setAnswer(cmd *redis.Cmd) error {
+	switch n, err := cmd.Int(); {
+	case err != nil:
 		return fmt.Errorf("set an override: %w", err)
+	case n == -1:
+		return ErrPast
+	case n == -2:
+		return ErrTooManyOverrides
 	}
 	return nil
 }
 
-// importBatch is how many overrides an import sets in one step.
+// importBatch is how many overrides share a round trip of an import.
 const importBatch = 500
 
 // Import sets all the overrides, once all of them are valid. An error after that
-// leaves some of those before it set: setting them again changes nothing.
+// leaves those before it set: setting them again changes nothing.
 func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(o.horizon); err != nil {
 			return fmt.Errorf("%s: %w", all[i].name(), err)
 		}
 	}
-	for batch := range slices.Chunk(all, importBatch) {
-		if err := o.setAll(ctx, batch); err != nil {
+	for len(all) > 0 {
+		batch := all[:min(importBatch, len(all))]
+		if err := o.setBatch(ctx, batch); err != nil {
 			return err
 		}
+		all = all[len(batch):]
 	}
 	return nil
+}
+
+func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	pipe := o.client.Pipeline()
+	answers := make([]*redis.Cmd, len(batch))
+	for i := range batch {
+		args, err := batch[i].args()
+		if err != nil {
+			return err
+		}
+		args = append([]any{"set", LogKept}, args...)
+		if i == 0 { // after which the server knows the script
+			answers[i] = pipe.Eval(ctx, overridesSource, o.keys, args...)
+		} else {
+			answers[i] = pipe.EvalSha(ctx, overridesScript.Hash(), o.keys, args...)
+		}
+	}
+	_, failed := pipeline.Exec(ctx, pipe)
+	for i, answer := range answers {
+		if err := setAnswer(answer); err != nil {
+			return fmt.Errorf("%s: %w", batch[i].name(), err)
+		}
+	}
+	return failed
 }
 
 // name says whose the override is, for an error.
@@ -225,26 +178,11 @@ func (o *Overrides) Unset(ctx context.Context, user, category, by string) (bool,
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
 		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
 	}
-	there, err := o.remove(ctx, "unset", by, []string{field(user, category)}, func(*Override, time.Time) bool { return true })
+	n, err := o.run(ctx, "unset", field(user, category), throttle.Escape(by)).Int()
 	if err != nil {
 		return false, fmt.Errorf("remove an override: %w", err)
 	}
-	return there, nil
-}
-
-// remove removes those of the fields' overrides that are to go, and reports whether
-// there were any.
-func (o *Overrides) remove(ctx context.Context, why, by string, fields []string, goes func(*Override, time.Time) bool) (any bool, err error) {
-	err = o.change(ctx, fields, func(s standing) (changes []Change, err error) {
-		for _, from := range s.by {
-			if goes(from, s.now) {
-				changes = append(changes, Change{Why: why, By: by, User: from.User, Category: from.Category, From: from})
-			}
-		}
-		any = len(changes) > 0
-		return changes, nil
-	})
-	return any, err
+	return n == 1, nil
 }
 
 // Get returns the override of exactly that user and category, or nil. One that
@@ -252,36 +190,39 @@ func (o *Overrides) remove(ctx context.Context, why, by string, fields []string,
 func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	value, err := o.client.HGet(ctx, o.hash, field(user, category)).Result()
+	name := field(user, category)
+	value, err := o.client.HGet(ctx, o.keys[0], name).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read an override: %w", err)
 	}
-	return read[Override](value)
+	return readOverride(name, value)
 }
 
 const listPage = 1000
 
 // List returns each override once, in no order, until f returns false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
-	seen := map[[2]string]bool{}
-	for cursor := ""; ; {
-		some, next, err := o.ListFrom(ctx, cursor, listPage)
+	type level struct{ user, category string }
+	seen := map[level]bool{}
+	for cursor := uint64(0); ; {
+		some, next, err := o.page(ctx, cursor, listPage)
 		if err != nil {
 			return err
 		}
 		for _, override := range some {
-			if seen[override.level()] {
+			at := level{override.User, override.Category}
+			if seen[at] {
 				continue
 			}
-			seen[override.level()] = true
+			seen[at] = true
 			if !f(override) {
 				return nil
 			}
 		}
-		if cursor = next; cursor == "" {
+		if cursor = next; cursor == 0 {
 			return nil
 		}
 	}
@@ -294,33 +235,40 @@ var ErrCursor = errors.New("the cursor is not known")
 // cursor that the next call goes on from; "" begins, and is returned at the end.
 // One that comes or goes meanwhile may be missed, and one may come twice.
 func (o *Overrides) ListFrom(ctx context.Context, cursor string, limit int) (overrides []Override, next string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
 	at := uint64(0)
 	if cursor != "" {
 		if at, err = strconv.ParseUint(cursor, 10, 64); err != nil || at == 0 {
 			return nil, "", ErrCursor
 		}
 	}
-	for {
-		var fields []string
-		if fields, at, err = o.client.HScan(ctx, o.hash, at, "", int64(limit)).Result(); err != nil {
-			return nil, "", fmt.Errorf("list the overrides: %w", err)
+	for len(overrides) < limit {
+		var some []Override
+		if some, at, err = o.page(ctx, at, limit); err != nil {
+			return nil, "", err
 		}
-		for i := 1; i < len(fields); i += 2 {
-			override, err := read[Override](fields[i])
-			if err != nil {
-				return nil, "", err
-			}
-			overrides = append(overrides, *override)
-		}
+		overrides = append(overrides, some...)
 		if at == 0 {
 			return overrides, "", nil
 		}
-		if len(overrides) >= limit {
-			return overrides, strconv.FormatUint(at, 10), nil
-		}
 	}
+	return overrides, strconv.FormatUint(at, 10), nil
+}
+
+func (o *Overrides) page(ctx context.Context, cursor uint64, limit int) (some []Override, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	fields, next, err := o.client.HScan(ctx, o.keys[0], cursor, "", int64(limit)).Result()
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the overrides: %w", err)
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		override, err := readOverride(fields[i], fields[i+1])
+		if err != nil {
+			return nil, 0, err
+		}
+		some = append(some, *override)
+	}
+	return some, next, nil
 }
 
 // A Change is an entry of the log.
@@ -336,9 +284,6 @@ type Change struct {
 	To       *Override `json:"to,omitempty"`   // nil: there is none any more
 }
 
-// level is the user and category that the change is of.
-func (c *Change) level() [2]string { return [2]string{c.User, c.Category} }
-
 // Log returns the newest changes, the newest first, at most so many.
 func (o *Overrides) Log(ctx context.Context, newest int) ([]Change, error) {
 	return o.LogBefore(ctx, 0, newest)
@@ -353,11 +298,23 @@ func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	entries, err := o.client.XRevRangeN(ctx, o.log, from, "-", int64(max(1, newest))).Result()
+	entries, err := o.client.XRevRangeN(ctx, o.keys[2], from, "-", int64(max(1, newest))).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read the log of the limits: %w", err)
 	}
-	return readChanges(entries)
+	changes := make([]Change, 0, len(entries))
+	for _, e := range entries {
+		values := make(map[string]string, len(e.Values))
+		for name, value := range e.Values {
+			values[name], _ = value.(string)
+		}
+		c, err := readChange(e.ID, values)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
 }
 
 // field is the hash's field of an override: no escaped name has a slash.
@@ -367,27 +324,72 @@ func field(user, category string) string {
 
 var errForeign = errors.New("an entry of the overrides is not one of this version")
 
-// read reads an entry of the hash or of the log.
-func read[T Override | Change](text string) (*T, error) {
-	entry := new(T)
-	if json.Unmarshal([]byte(text), entry) != nil {
-		return nil, errForeign
+func readField(name string) (user, category string, err error) {
+	u, c, found := strings.Cut(name, "/")
+	user, err1 := url.PathUnescape(u)
+	category, err2 := url.PathUnescape(c)
+	if !found || err1 != nil || err2 != nil {
+		return "", "", errForeign
 	}
-	return entry, nil
+	return user, category, nil
 }
 
-// entryField is the one field of the log's entries.
-const entryField = "change"
-
-func readChanges(entries []redis.XMessage) ([]Change, error) {
-	changes := make([]Change, len(entries))
-	for i, e := range entries {
-		text, _ := e.Values[entryField].(string)
-		c, err := read[Change](text)
-		if err != nil {
-			return nil, err
-		}
-		changes[i] = *c
+// readOverride reads an entry of the hash.
+func readOverride(name, value string) (*Override, error) {
+	var o Override
+	var err error
+	if o.User, o.Category, err = readField(name); err != nil {
+		return nil, err
 	}
-	return changes, nil
+	parts := strings.SplitN(value, " ", 3)
+	if len(parts) != 3 {
+		return nil, errForeign
+	}
+	if _, o.At, err = readEntryID(parts[0]); err != nil {
+		return nil, err
+	}
+	if o.By, err = url.PathUnescape(parts[1]); err != nil {
+		return nil, errForeign
+	}
+	var s setting
+	if err := json.Unmarshal([]byte(parts[2]), &s); err != nil {
+		return nil, errForeign
+	}
+	return &o, s.applyTo(&o)
+}
+
+// readEntryID reads VERSION-MS.
+func readEntryID(id string) (version int64, at time.Time, err error) {
+	v, ms, _ := strings.Cut(id, "-")
+	version, err1 := strconv.ParseInt(v, 10, 64)
+	millis, err2 := strconv.ParseInt(ms, 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, at, errForeign
+	}
+	return version, time.UnixMilli(millis).UTC(), nil
+}
+
+func readChange(id string, values map[string]string) (c Change, err error) {
+	if c.Version, c.At, err = readEntryID(id); err != nil {
+		return c, err
+	}
+	if c.User, c.Category, err = readField(values["field"]); err != nil {
+		return c, err
+	}
+	if c.By, err = url.PathUnescape(values["by"]); err != nil {
+		return c, errForeign
+	}
+	c.Why = values["why"]
+	for _, side := range []struct {
+		value string
+		to    **Override
+	}{{values["from"], &c.From}, {values["to"], &c.To}} {
+		if side.value == "" {
+			continue
+		}
+		if *side.to, err = readOverride(values["field"], side.value); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }

@@ -114,52 +114,6 @@ func TestOverrides(t *testing.T) {
 	})
 }
 
-// Of changes that come at once each is made, and has a version of its own.
-func TestOverridesAtOnce(t *testing.T) {
-	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		const n = 20
-		o := limits.NewOverrides(client, prefix, 0)
-		var all sync.WaitGroup
-		for i := range n {
-			all.Go(func() {
-				if err := o.Set(t.Context(), limits.Override{User: fmt.Sprint("u", i%4), Category: fmt.Sprint("c", i), Policy: rate(1, time.Minute), By: "ann"}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		log, err := o.Log(t.Context(), 2*n)
-		ok(t, err)
-		for i, c := range log {
-			if want := int64(n - i); c.Version != want {
-				t.Errorf("entry %d has version %d, want %d", i, c.Version, want)
-			}
-		}
-		listed := 0
-		ok(t, o.List(t.Context(), func(limits.Override) bool { listed++; return true }))
-		if len(log) != n || listed != n {
-			t.Errorf("%d are in the log and %d are listed, want %d", len(log), listed, n)
-		}
-	})
-}
-
-// What is not of this version can be taken away and replaced.
-func TestOverridesOfAnotherVersion(t *testing.T) {
-	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		o := limits.NewOverrides(client, prefix, time.Hour)
-		good := limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}
-		for _, mend := range []func() error{
-			func() error { return o.Set(t.Context(), good) },
-			func() error { _, err := o.Unset(t.Context(), "u", "", "ann"); return err },
-		} {
-			ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", "u/", `{"newer":1}`).Err())
-			ok(t, client.XAdd(t.Context(), &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: fmt.Sprintf("%d-1", 1+client.XLen(t.Context(), prefix+":{limits}:log").Val()), Values: []any{"newer", 1}}).Err())
-			ok(t, mend())
-			ok(t, o.List(t.Context(), func(limits.Override) bool { return true }))
-		}
-	})
-}
-
 func TestOverridesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	good := limits.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}
@@ -372,7 +326,7 @@ func TestFollowCatchesUp(t *testing.T) {
 		func() { client.Del(ctx, prefix+":{limits}:log") },
 		func() { // a replica takes over that has not got the last changes
 			client.Del(ctx, prefix+":{limits}:log")
-			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"change", `{"version":15000,"by":"ann","why":"unset","user":"x"}`}})
+			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "x/", "why", "unset", "by", "ann", "from", "", "to", ""}})
 		},
 	} {
 		for _, p := range []throttle.Policy{rate(1, time.Hour), rate(1, time.Minute)} {
@@ -417,7 +371,7 @@ func TestTooManyOverrides(t *testing.T) {
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	fields := make([]any, 0, 2*limits.MaxOverrides)
 	for i := range limits.MaxOverrides {
-		fields = append(fields, fmt.Sprintf("u%d/", i), fmt.Sprintf(`{"user":"u%d","rates":["1/1m"],"by":"ann"}`, i))
+		fields = append(fields, fmt.Sprintf("u%d/", i), `1-1 ann {"rates":["1/1m"]}`)
 	}
 	ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", fields...).Err())
 	o := limits.NewOverrides(client, prefix, 0)

@@ -35,15 +35,17 @@ import (
 // concurrent use; what reads them takes no lock.
 type Policies struct {
 	base  atomic.Pointer[base]
-	users sync.Map     // by user, the *userPolicy of each, which never changes; under "" the overrides for every user
+	users sync.Map     // by user, the *userPolicy of each, which never changes
 	began time.Time    // of this process's clock, of which only the progress counts
 	clock atomic.Int64 // what Redis's clock said then, in µs
 
 	unknown atomic.Pointer[UnknownCategory]
 
-	mu    sync.Mutex              // of who changes what follows, base or users
-	timed map[[2]string]*Override // the overrides with an end, by level, until the log says that they have ended
-	named map[string]bool         // unknown categories that were told of
+	mu         sync.Mutex // of who changes what follows, base and users
+	general    throttle.Policy
+	configured map[string]throttle.Policy
+	categories map[string]*Override // the overrides of categories
+	named      map[string]bool      // unknown categories that were told of
 
 	following sync.Mutex
 	known     string // the last entry of the overrides' log that is in force; "" before the first
@@ -51,7 +53,7 @@ type Policies struct {
 
 // New returns the configured policies, without overrides.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
-	l := &Policies{began: time.Now(), timed: map[[2]string]*Override{}, named: map[string]bool{}}
+	l := &Policies{began: time.Now(), categories: map[string]*Override{}, named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
 	l.SetBase(general, categories)
 	return l
@@ -62,13 +64,15 @@ func New(general throttle.Policy, categories map[string]throttle.Policy) *Polici
 func (l *Policies) SetBase(general throttle.Policy, categories map[string]throttle.Policy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renew(general, maps.Clone(categories))
+	l.general, l.configured = general, maps.Clone(categories)
+	l.renew()
 }
 
 // Base returns the configured policies. The caller must not change the map.
 func (l *Policies) Base() (general throttle.Policy, categories map[string]throttle.Policy) {
-	b := l.base.Load()
-	return b.general, b.configured
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.general, l.configured
 }
 
 // Scopes returns what limits a notification of that user and category, for
@@ -112,17 +116,19 @@ func (l *Policies) InForce(user, category string) (general, own EffectivePolicy)
 	b := l.current()
 	general = EffectivePolicy{b.general, FromConfiguration, time.Time{}}
 	own = EffectivePolicy{b.categories[category], FromConfiguration, time.Time{}}
-	if o := l.user("").override(category); o != nil {
+	l.mu.Lock()
+	if o := l.categories[category]; o != nil && !o.ended(l.now()) {
 		own = EffectivePolicy{o.Policy, FromCategory, o.Until}
 	}
-	if user == "" {
+	l.mu.Unlock()
+	p := l.user(user)
+	if p == nil {
 		return general, own
 	}
-	p := l.user(user)
-	if o := p.override(""); o != nil {
+	if o := p.overrides[""]; o != nil {
 		general = EffectivePolicy{o.Policy, FromUser, o.Until}
 	}
-	if o := p.override(category); o != nil && category != "" {
+	if o := p.overrides[category]; o != nil && category != "" {
 		own = EffectivePolicy{o.Policy, FromUserCategory, o.Until}
 	}
 	return general, own

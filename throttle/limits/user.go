@@ -22,14 +22,6 @@ type userScopes struct {
 	by   map[string][]throttle.Scope
 }
 
-// override returns the user's own for the category, or nil.
-func (p *userPolicy) override(category string) *Override {
-	if p == nil {
-		return nil
-	}
-	return p.overrides[category]
-}
-
 // scopes returns the user's scopes. They are made once for each category that
 // has limits.
 func (p *userPolicy) scopes(b *base, category string) []throttle.Scope {

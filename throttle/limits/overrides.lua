@@ -1,0 +1,61 @@
+-- The overrides and their log, which is also how their followers learn of changes.
+-- KEYS  hash:   USER/CATEGORY, escaped -> "ENTRY BY SETTING", ENTRY of the log
+--       zset:   the fields of those that end, by when, in Unix ms
+--       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
+-- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most
+--       unset, entries to keep, field, by
+--       changes, entries to keep, last entry that is known, entries to return at most
+local hash, ends, log = KEYS[1], KEYS[2], KEYS[3]
+local op, keep = ARGV[1], ARGV[2]
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
+local function text(n) return string.format('%.0f', n) end
+
+-- note writes an entry, and returns its ID or an error. It goes before the
+-- change itself: a Redis without memory refuses it, and so changes nothing.
+local function note(field, why, by, from, setting)
+  local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+  local version = last and tonumber(string.match(last[1], '^%d+')) + 1 or 1
+  local id = text(version) .. '-' .. text(now)
+  local to = setting and id .. ' ' .. by .. ' ' .. setting or ''
+  local answer = redis.pcall('XADD', log, 'MAXLEN', '~', keep, id, 'field', field, 'why', why, 'by', by, 'from', from, 'to', to)
+  return id, to, type(answer) == 'table' and answer.err and answer
+end
+
+if op == 'set' then
+  local field, by, setting, over = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+  if over > 0 and over <= now then return -1 end
+  local old = redis.call('HGET', hash, field)
+  if old and string.match(old, '^%S+ %S+ (.*)$') == setting then return 0 end
+  if not old and redis.call('HLEN', hash) >= tonumber(ARGV[7]) then return -2 end
+  local _, value, failed = note(field, 'set', by, old or '', setting)
+  if failed then return failed end
+  redis.call('HSET', hash, field, value)
+  if over > 0 then redis.call('ZADD', ends, over, field) else redis.call('ZREM', ends, field) end
+  return 1
+end
+
+if op == 'unset' then
+  local field, by = ARGV[3], ARGV[4]
+  local old = redis.call('HGET', hash, field)
+  if not old then return 0 end
+  local _, _, failed = note(field, 'unset', by, old)
+  if failed then return failed end
+  redis.call('HDEL', hash, field)
+  redis.call('ZREM', ends, field)
+  return 1
+end
+
+-- changes: those whose end has come are removed by whoever asks first
+for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do
+  local old = redis.call('HGET', hash, field)
+  if old then
+    local _, _, failed = note(field, 'ended', 'pushpace', old)
+    if failed then break end -- it has stopped counting anyway
+    redis.call('HDEL', hash, field)
+  end
+  redis.call('ZREM', ends, field)
+end
+local last = ARGV[3]
+if last ~= '0-0' and not redis.call('XRANGE', log, last, last)[1] then return {text(now), 1, {}} end
+return {text(now), 0, redis.call('XRANGE', log, '(' .. last, '+', 'COUNT', ARGV[4])}
