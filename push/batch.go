@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // A Result is what became of one notification of EnqueueAll.
@@ -93,13 +95,9 @@ func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
 		cmds[i] = s.Command(ctx)
 		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
-	_, failed := pipe.Exec(ctx) // each command has its own error
+	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
 	for i, s := range batches {
-		cmd := cmds[i]
-		if cmd.Err() == nil && cmd.Val() == nil { // but for that of a connection that Redis refuses
-			cmd.SetErr(failed)
-		}
-		errs, err := s.Read(ctx, cmd)
+		errs, err := s.Read(ctx, cmds[i])
 		for i, a := range s.all {
 			if a.err = err; err == nil {
 				a.err = errs[i]

@@ -167,16 +167,11 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 		cmds[i] = (&acceptances{s.client, []*acceptance{a}}).Command(ctx)
 		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
-	_, failed := pipe.Exec(ctx) // each command has its own error
+	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
 	for i, a := range s.all {
 		replies, err := cmds[i].Slice()
-		switch {
-		case err == nil && len(replies) == 1:
+		if errs[i] = err; err == nil {
 			errs[i] = a.read(replies[0])
-		case cmds[i].Err() == nil && failed != nil: // a connection that Redis refuses
-			errs[i] = failed
-		default:
-			errs[i] = err
 		}
 	}
 	return errs, nil

@@ -42,11 +42,11 @@ func NewBatches[B Batch](client redis.UniversalClient, most int) *Batches[B] {
 
 // Do joins a batch of that kind, or makes one, and returns once it is answered. add
 // adds the caller's part to it.
-func (b *Batches[B]) Do(ctx context.Context, kind string, make func() B, add func(B)) error {
+func (b *Batches[B]) Do(ctx context.Context, kind string, open func() B, add func(B)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j, place := b.join(kind, make, add)
+	j, place := b.join(kind, open, add)
 	if place == 0 {
 		b.send(ctx, kind, j)
 		close(j.ready)
