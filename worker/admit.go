@@ -20,8 +20,7 @@ import (
 // instant it was right, now it may not be. So is one whose limits have changed
 // while it was waited for.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	scopes := h.Limits.Scopes(d.User, d.Category)
-	d.paced = len(scopes) > 0
+	d.scopes = h.Limits.Scopes(d.User, d.Category)
 	decision, err := h.ask(ctx, d)
 	for range lateTries {
 		if decision, err = h.await(ctx, d, decision, err); err != nil || decision.Status != throttle.Granted {
@@ -37,11 +36,10 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		}
 		late := time.Since(due)
 		now := h.Limits.Scopes(d.User, d.Category)
-		if len(now) == 0 || late < tooLate && sameScopes(now, scopes) {
+		if len(now) == 0 || late < tooLate && sameScopes(now, d.scopes) {
 			h.paced(decision, late)
 			return decision, nil
 		}
-		scopes = now
 		// with the place kept, if it may go now
 		decision, err = h.acquire(ctx, d, h.MaxWait)
 		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
@@ -152,7 +150,7 @@ func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.
 // ask asks the throttle: what is new in the order of acceptance, and what knows its
 // slot before that.
 func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	if d.back.IsZero() && d.paced && h.asks.enter(ctx, d) {
+	if d.back.IsZero() && len(d.scopes) > 0 && h.asks.enter(ctx, d) {
 		defer h.asks.leave(d)
 	} else if left := time.Until(d.slot) - beforeSlot; left <= h.MaxWait && !h.full() {
 		if err := h.waitOut(ctx, left); err != nil {
@@ -181,6 +179,7 @@ func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Deci
 func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration) (throttle.Decision, error) {
 	request := h.request(d)
 	request.Wait = min(request.Wait, ahead)
+	d.scopes = request.Scopes
 	if len(request.Scopes) == 0 {
 		return h.Limiter.Acquire(ctx, request)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
@@ -34,7 +35,7 @@ type delivery struct {
 	outcomes []outcome         // of each target
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	inside   []*route.Bulkhead // those where it has a place
-	paced    bool              // by limits, so that its instant counts
+	scopes   []throttle.Scope  // by which its admission was asked for last
 }
 
 // due is when the notification could be sent at first.

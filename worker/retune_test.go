@@ -304,3 +304,46 @@ func TestStartWithoutOverrides(t *testing.T) {
 		t.Errorf("it starts: %v", err)
 	}
 }
+
+// told is a limiter that says when it has answered a request.
+type told struct {
+	throttle.Limiter
+	after func(throttle.Decision)
+}
+
+func (l *told) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
+	decision, err := l.Limiter.Acquire(ctx, r)
+	l.after(decision)
+	return decision, err
+}
+
+// Limits that change while a notification waits bind it, also when they have become
+// again what they were when it came.
+func TestLimitsThatChangeAndChangeBack(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		mild, strict := throttle.Policy{MinGap: 100 * time.Millisecond}, throttle.Policy{MinGap: 2 * time.Second}
+		policies := limits.New(strict, nil)
+		r := newRig(t, client, policies)
+		var granted atomic.Int64
+		r.options.Limiter = &told{r.limiter, func(d throttle.Decision) {
+			if d.Status != throttle.Granted {
+				return
+			}
+			switch granted.Add(1) {
+			case 1:
+				time.Sleep(50 * time.Millisecond) // the other one waits to ask meanwhile
+				policies.SetBase(mild, nil)
+			case 3: // for the one it is the second time, as it has come late
+				policies.SetBase(strict, nil)
+			}
+		}}
+		r.enqueue(to("one"))
+		r.enqueue(to("other"))
+		r.start()
+		r.settled(2)
+		one, other := r.admitted("u1", "one"), r.admitted("u1", "other")
+		if apart := other.Sub(one).Abs(); apart < strict.MinGap-time.Millisecond {
+			t.Errorf("%s apart", apart)
+		}
+	})
+}

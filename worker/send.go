@@ -14,7 +14,7 @@ const targetsAtOnce = 8
 
 // send makes one attempt for every target that is still open.
 func (h *handler) send(ctx context.Context, d *delivery) {
-	if d.paced {
+	if len(d.scopes) > 0 {
 		ctx = providers.DepartBy(ctx, time.Now().Add(tooLate))
 	}
 	if len(d.Targets) == 1 {
