@@ -297,14 +297,7 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 	if duplicates > underWay+30 {
 		t.Errorf("%d duplicates, %d were under way at the kills", duplicates, underWay)
 	}
-	admissions := byUser(admitted) // of what is sent twice, the second
-	for user, at := range byUser(pushes) {
-		for i, admission := range admissions[user] {
-			if i < len(at) && !again[user] && at[i].Before(admission.Add(-clockError)) {
-				t.Errorf("a push of %s came at %s, and was admitted at %s", user, at[i], admission)
-			}
-		}
-	}
+	notBefore(t, admitted, pushes, again) // of what is sent twice, the second is admitted
 	if found := violations.Find(pushes, policy, nil, tolerance); len(found) > 0 {
 		t.Errorf("%d violations with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
@@ -339,6 +332,19 @@ func (c *crashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bo
 
 // clockError is how far the limiter's clock may be from the stand-ins'.
 const clockError = 10 * time.Millisecond
+
+// notBefore checks that no push came before its admission, of other users than those.
+func notBefore(t *testing.T, admitted, pushes []violations.Push, others map[string]bool) {
+	t.Helper()
+	admissions := byUser(admitted)
+	for user, at := range byUser(pushes) {
+		for i, admission := range admissions[user] {
+			if i < len(at) && !others[user] && at[i].Before(admission.Add(-clockError)) {
+				t.Errorf("a push of %s came at %s, and was admitted at %s", user, at[i], admission)
+			}
+		}
+	}
+}
 
 // byUser answers when each user's came, in order.
 func byUser(pushes []violations.Push) map[string][]time.Time {

@@ -101,7 +101,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	h := readHistory(t, overrides, tunedDefault, categories, time.Second)
 	admitted := admissions(t, s.client, "demo", busy, nil, "news")
 	if found := violations.FindInForce(slices.Clone(admitted), h.inForce, time.Millisecond); len(found) > 0 {
-		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
+		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v\n%s", len(found), len(admitted), found[0], h.around(found[0], admitted))
 	}
 	var received []violations.Push
 	seen := map[string]bool{}
@@ -114,7 +114,9 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	if len(seen) != len(sent) {
 		t.Errorf("%d of %d are in the ledger", len(seen), len(sent))
 	}
-	tolerance := 50*time.Millisecond + 2*stall // of a worker and of a stand-in
+	notBefore(t, admitted, received, nil)
+	// a push comes as late after its admission as the machine holds it up
+	tolerance := time.Second + stall
 	if found := violations.FindInForce(slices.Clone(received), h.inForce, tolerance); len(found) > 0 {
 		t.Errorf("%d pushes exceed the limits in force with a tolerance of %s, such as %+v", len(found), tolerance, found[0])
 	}
@@ -248,8 +250,8 @@ func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	h := &history{general, categories, late, changes, map[[2]string][]ruled{}}
 	for _, c := range changes {
 		level := [2]string{c.User, c.Category}
-		if c.Why == "ended" {
-			c.At = c.From.Until // it had stopped counting then
+		if c.From != nil && !c.From.Until.IsZero() && c.From.Until.Before(c.At) { // it had stopped counting then
+			h.levels[level] = append(h.levels[level], ruled{from: c.From.Until})
 		}
 		v := ruled{from: c.At}
 		if c.To != nil {
@@ -274,6 +276,30 @@ func (h *history) between(from, to time.Time, user, category string) []*throttle
 		}
 	}
 	return had
+}
+
+// around tells what of the user was admitted before the violation, and what was changed.
+func (h *history) around(v violations.Violation, admitted []violations.Push) string {
+	var lines []string
+	line := func(at time.Time, format string, args ...any) {
+		if from := at.Sub(v.At); from > -10*time.Second && from <= time.Second {
+			lines = append(lines, at.Format("04:05.000000 ")+fmt.Sprintf(format, args...))
+		}
+	}
+	for _, p := range admitted {
+		if p.User == v.User {
+			line(p.At, "admission, category %q", p.Category)
+		}
+	}
+	for level, all := range h.levels {
+		if level[0] == "" || level[0] == v.User {
+			for _, r := range all {
+				line(r.from, "%q: %+v", level, r.policy)
+			}
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // inForce is what some worker may have had in force for the push.
