@@ -1,0 +1,40 @@
+// Package meter limits what all workers do together by a few numbers kept for each
+// key: a provider's quota, a campaign's throughput, an API token's requests.
+//
+// A meter knows no notification by name. What it admitted cannot be listed, booked or
+// cancelled as a user's timeline can, only given back; in return its cost does not
+// depend on how much it admits.
+package meter
+
+import (
+	"context"
+	"time"
+)
+
+// A Meter admits units of a key, of which all its users share what the spec allows.
+// Safe for concurrent use.
+type Meter interface {
+	// Take takes between Ask.Least and Ask.Most units of the key, as many as there
+	// are, or none. What certainly was not used is given back by a negative Most. An
+	// error means that nothing is known: the units may have been taken.
+	Take(ctx context.Context, key string, s Spec, a Ask) (Answer, error)
+}
+
+// An Ask is how much is wanted. The zero value only looks.
+type Ask struct {
+	Least, Most int           // units, 0 to Most; a negative Most gives so many back
+	Keep        int           // units that have to stay for others
+	Ahead       time.Duration // how far ahead what is taken may be covered: prepayment
+	// Slow says that what the units are for has refused some: a spec with a ramp goes
+	// on at half its pace, and warms up again.
+	Slow bool
+}
+
+// An Answer is what was taken.
+type Answer struct {
+	Units int // 0, or from Least to Most
+	// Left is when the units are covered where they were taken ahead. Where none were
+	// taken it is when Least would be, if nobody else asks.
+	Left time.Duration
+	Rule string // of several rates the one that denies, as it is written
+}
