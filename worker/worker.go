@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/reschedule"
@@ -44,6 +45,12 @@ type Options struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
 	Records *push.Records
+	// Meter counts what all workers do together; nil when nothing of it is limited.
+	Meter meter.Meter
+	// Quotas are those of the providers, by app and platform.
+	Quotas map[string]map[push.Platform]Quota
+	// Throughputs are those of categories over all users of an app, by app and category.
+	Throughputs map[string]map[string]Quota
 	// Observer is told what happens; nil for Nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
@@ -92,6 +99,14 @@ type Options struct {
 
 	host  string // whose name the worker tells; "" for the machine's own
 	times times
+}
+
+// A Quota is what all workers together may send of something.
+type Quota struct {
+	// Key is whose it is, as fcm/PROJECT: apps that share a provider's quota share it.
+	Key string
+	// Spec returns what is allowed now: operators change it while it runs.
+	Spec func() meter.Spec
 }
 
 func (o *Options) setDefaults() {
