@@ -30,7 +30,8 @@ type simulation struct {
 	apnsPort, fcmPort uint16
 	dir, ledger       string
 	latency           standin.Latency
-	quota, perDevice  string
+	quota             string
+	perDevice         []string
 	admin             bool
 	apnsFault         string
 	fcmFault          string
@@ -73,8 +74,8 @@ run, and for one token:
 	f.DurationVar(&s.latency.Typical, "latency", 0, "how long most answers take")
 	f.DurationVar(&s.latency.Tail, "tail", 0, "how long the slow answers take at most")
 	f.Float64Var(&s.latency.TailShare, "tail-share", 0.01, "the share of slow answers, 0 to 1, when --tail is given")
-	f.StringVar(&s.quota, "fcm-quota", "", "what FCM takes for the project, such as 600000/1m; more is answered 429")
-	f.StringVar(&s.perDevice, "fcm-device-quota", "", "what FCM takes for each device, such as 240/1m")
+	f.StringVar(&s.quota, "fcm-quota", "", "what FCM takes for the project, such as 600000/1m, in minutes that begin when they like; more is answered 429")
+	f.StringSliceVar(&s.perDevice, "fcm-device-quota", nil, "what FCM takes for each device, such as 240/1m,5000/1h")
 	f.StringVar(&s.apnsFault, "apns-fault", "", "the `STATUS or trouble` that every push to APNs meets")
 	f.StringVar(&s.fcmFault, "fcm-fault", "", "the `STATUS or trouble` that every push to FCM meets")
 	for _, flag := range []string{"apns-fault", "fcm-fault"} {
@@ -96,13 +97,19 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 	if l := s.latency; l.Typical < 0 || l.Tail < 0 || l.TailShare < 0 || l.TailShare > 1 {
 		return misusedf("--latency, --tail, --tail-share: want durations, and a share from 0 to 1")
 	}
-	project, err := quota("--fcm-quota", s.quota)
-	if err != nil {
-		return err
+	var f fcmtest.Options
+	var err error
+	if s.quota != "" {
+		if f.ProjectQuota, err = quota("--fcm-quota", s.quota); err != nil {
+			return err
+		}
 	}
-	device, err := quota("--fcm-device-quota", s.perDevice)
-	if err != nil {
-		return err
+	for _, text := range s.perDevice {
+		q, err := quota("--fcm-device-quota", text)
+		if err != nil {
+			return err
+		}
+		f.DeviceQuotas = append(f.DeviceQuotas, q)
 	}
 	if s.retryAfter < 0 {
 		return misusedf("--retry-after: want a duration of 0 or more")
@@ -118,7 +125,7 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var c closers
-	err = s.serve(ctx, out, fcmtest.Options{ProjectQuota: project, DeviceQuota: device}, toAPNs, toFCM, &c)
+	err = s.serve(ctx, out, f, toAPNs, toFCM, &c)
 	return errors.Join(err, c.close())
 }
 
@@ -162,9 +169,6 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options
 func loopback(port uint16) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
 
 func quota(flag, text string) (fcmtest.Quota, error) {
-	if text == "" {
-		return fcmtest.Quota{}, nil
-	}
 	r, err := throttle.ParseRate(text)
 	if err != nil {
 		return fcmtest.Quota{}, misusedf("%s: %w", flag, err)

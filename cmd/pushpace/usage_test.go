@@ -49,6 +49,7 @@ func TestWrongUse(t *testing.T) {
 		{"data without value", shipped, []string{"send", "--data", "k"}, "--data: want KEY=VALUE"},
 		{"instant", shipped, []string{"send", "--expires-at", "tomorrow"}, "--expires-at: want an instant"},
 		{"simulate's app", "", []string{"simulate", "--app", "a-b"}, "--app: "},
+		{"simulate's second quota", "", []string{"simulate", "--fcm-device-quota", "240/1m,many"}, `--fcm-device-quota: rate "many"`},
 		{"simulate's quota", "", []string{"simulate", "--fcm-quota", "many"}, `--fcm-quota: rate "many"`},
 		{"simulate's fault", "", []string{"simulate", "--apns-fault", "flood"}, "--apns-fault: want a status"},
 		{"simulate's status", "", []string{"simulate", "--fcm-fault", "200"}, "--fcm-fault: want a status from 300 to 599"},

@@ -23,6 +23,7 @@ const (
 type request struct {
 	token        string
 	validateOnly bool
+	collapsible  bool
 	notification string
 	payloadBytes int
 }
@@ -46,6 +47,9 @@ func readRequest(body []byte) (request, *refusal) {
 	r := request{notification: standin.NotificationID(body)}
 	r.validateOnly, _ = either(all, "validate_only", "validateOnly").(bool)
 	r.token, _ = message["token"].(string)
+	android, _ := message["android"].(map[string]any)
+	key, _ := either(android, "collapse_key", "collapseKey").(string)
+	r.collapsible = key != ""
 	topic, _ := message["topic"].(string)
 	condition, _ := message["condition"].(string)
 	targets := 0

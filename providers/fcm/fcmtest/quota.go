@@ -1,52 +1,137 @@
 package fcmtest
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
 
-// A Quota is a token bucket: Count messages at once, and Count more in each Per.
+// A Quota is how Google counts: Count messages in each of the windows that follow
+// one another, all of them back when one ends. What is answered with 429 is not
+// counted, everything else is. The zero value is no bound.
 type Quota struct {
 	Count int
 	Per   time.Duration
+	// Begins is when one of the windows begins. The zero value draws it, for each
+	// project and device: a sender never learns where Google's minutes lie.
+	Begins time.Time
 }
 
-// quotas hold one bucket for each name.
+// left returns how long the window at now goes on that lies as one at border does.
+func (q Quota) left(border, now time.Time) time.Duration {
+	into := now.Sub(border) % q.Per
+	if into < 0 {
+		into += q.Per
+	}
+	return q.Per - into
+}
+
+// A Burst is Count messages at once, and one more each Every.
+type Burst struct {
+	Count int
+	Every time.Duration
+}
+
+// quotas count the messages of each name, a project or a device.
 type quotas struct {
-	quota Quota
+	of []Quota
 
 	mu      sync.Mutex
-	buckets map[string]*bucket
+	windows map[string][]window // by name, one for each of the quotas
 }
 
-type bucket struct {
-	left float64
-	at   time.Time
+type window struct {
+	ends time.Time
+	used int
 }
 
-// take takes one message from name's bucket. When it is empty, take returns how
-// long it takes until there is one again.
+func newQuotas(of ...Quota) quotas {
+	return quotas{of: slices.DeleteFunc(slices.Clone(of), func(q Quota) bool { return q.Count <= 0 || q.Per <= 0 })}
+}
+
+// take counts a message of name, unless one of the quotas is used up: then it counts
+// none, and returns how long that is so.
 func (q *quotas) take(name string, now time.Time) (wait time.Duration, ok bool) {
-	if q.quota.Count <= 0 || q.quota.Per <= 0 {
+	if len(q.of) == 0 {
 		return 0, true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.buckets == nil {
-		q.buckets = make(map[string]*bucket)
+	windows := q.at(name, now)
+	for i, w := range windows {
+		if w.used >= q.of[i].Count {
+			wait = max(wait, w.ends.Sub(now))
+		}
 	}
-	most := float64(q.quota.Count)
-	b := q.buckets[name]
-	if b == nil {
-		b = &bucket{left: most, at: now}
-		q.buckets[name] = b
+	if wait > 0 {
+		return wait, false
 	}
-	each := float64(q.quota.Per) / most
-	b.left = min(most, b.left+float64(now.Sub(b.at))/each)
-	b.at = now
-	if b.left < 1 {
-		return time.Duration((1 - b.left) * each), false
+	for i := range windows {
+		windows[i].used++
 	}
-	b.left--
+	return 0, true
+}
+
+// giveBack uncounts a message of name that came at an instant, and is answered with
+// 429 all the same.
+func (q *quotas) giveBack(name string, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, w := range q.windows[name] {
+		if at.Before(w.ends) && w.ends.Sub(at) <= q.of[i].Per && w.used > 0 {
+			q.windows[name][i].used--
+		}
+	}
+}
+
+// at returns the windows of name at now. Those that have ended are full again.
+func (q *quotas) at(name string, now time.Time) []window {
+	windows, known := q.windows[name]
+	if !known {
+		if q.windows == nil {
+			q.windows = make(map[string][]window)
+		}
+		windows = make([]window, len(q.of))
+		for i, quota := range q.of {
+			if windows[i].ends = quota.Begins; quota.Begins.IsZero() {
+				windows[i].ends = now.Add(-rand.N(quota.Per))
+			}
+			windows[i].ends = now.Add(quota.left(windows[i].ends, now))
+		}
+		q.windows[name] = windows
+	}
+	for i, w := range windows {
+		if !now.Before(w.ends) {
+			windows[i] = window{ends: now.Add(q.of[i].left(w.ends, now))}
+		}
+	}
+	return windows
+}
+
+// bursts count the messages of each device.
+type bursts struct {
+	burst Burst
+
+	mu   sync.Mutex
+	full map[string]time.Time // when a device has all of its burst again
+}
+
+// take counts a message to the device, or returns how long it has none left.
+func (b *bursts) take(device string, now time.Time) (wait time.Duration, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	full := b.full[device]
+	if full.Before(now) {
+		full = now
+	}
+	full = full.Add(b.burst.Every)
+	if wait := full.Sub(now) - time.Duration(b.burst.Count)*b.burst.Every; wait > 0 {
+		return wait, false
+	}
+	if b.full == nil {
+		b.full = make(map[string]time.Time)
+	}
+	b.full[device] = full
 	return 0, true
 }

@@ -23,9 +23,9 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Begin()
 	defer s.End()
-	now := time.Now()
 	project := r.PathValue("project")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	now := time.Now()
 	if err != nil {
 		writePage(w, http.StatusRequestEntityTooLarge)
 		return
@@ -42,6 +42,7 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if wait, ok := s.project.take(project, now); !ok {
+		s.overQuota.Add(1)
 		s.refuse(w, now, wait, projectQuotaExceeded(project), false)
 		return
 	}
@@ -50,16 +51,38 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writeError(w, *problem)
 		return
 	}
-	if wait, ok := s.device.take(request.token, now); !ok {
+	if wait, ok := s.takeDevice(request, now); !ok {
+		s.project.giveBack(project, now)
 		s.refuse(w, now, wait, refusals[DeviceQuota], false)
 		return
 	}
-	s.answer(w, r, project, request)
+	answer := s.Next(request.token)
+	if answer.Status == http.StatusTooManyRequests {
+		s.project.giveBack(project, now)
+		s.device.giveBack(request.token, now)
+	}
+	s.answer(w, r, project, request, answer)
+}
+
+// takeDevice counts a message to its device, if it is to one.
+func (s *Server) takeDevice(r request, now time.Time) (wait time.Duration, ok bool) {
+	if r.token == "" {
+		return 0, true
+	}
+	if wait, ok := s.device.take(r.token, now); !ok {
+		return wait, false
+	}
+	if !r.collapsible || s.collapsible.burst.Count == 0 {
+		return 0, true
+	}
+	if wait, ok = s.collapsible.take(r.token, now); !ok {
+		s.device.giveBack(r.token, now)
+	}
+	return wait, ok
 }
 
 // answer does with a valid message what the script says.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, request request) {
-	answer := s.Next(request.token)
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, request request, answer standin.Answer) {
 	name := fmt.Sprintf("projects/%s/messages/fake_message_id", project)
 	if answer.Accepts() && !request.validateOnly {
 		name = fmt.Sprintf("projects/%s/messages/0:%016x", project, s.names.Add(1))

@@ -49,9 +49,16 @@ type Options struct {
 	// TokenLifetime is how long an access token is valid, in whole seconds. Zero
 	// means an hour, as with Google.
 	TokenLifetime time.Duration
-	// ProjectQuota bounds the messages of each project, DeviceQuota those to
-	// each token. The zero value is no bound.
-	ProjectQuota, DeviceQuota Quota
+	// ProjectQuota bounds the messages of each project, with Google 600,000 a minute
+	// unless more are granted. The zero value is no bound.
+	ProjectQuota Quota
+	// DeviceQuotas bound the messages to each token, with Google 240 a minute and
+	// 5,000 an hour.
+	DeviceQuotas []Quota
+	// Collapsible bounds those of them that have a collapse key, with Google 20 and
+	// one more each 3 minutes. Google delays what is beyond; here it is refused, so
+	// that a test sees it. The zero value is no bound.
+	Collapsible Burst
 	// HTTP1 leaves HTTP/2 out.
 	HTTP1 bool
 	// Seen is called with the body of every send request, as it came in, before
@@ -89,9 +96,11 @@ type Server struct {
 	names    atomic.Uint64
 	admin    *standin.Admin // nil for none
 
-	access  accessTokens
-	project quotas
-	device  quotas
+	access      accessTokens
+	project     quotas
+	device      quotas
+	collapsible bursts
+	overQuota   atomic.Int64
 }
 
 // NewServer starts a server with a certificate authority and a service account
@@ -120,8 +129,10 @@ func NewServer(o Options) (*Server, error) {
 		served:   make(chan struct{}),
 		closing:  make(chan struct{}),
 		access:   accessTokens{lifetime: cmp.Or(o.TokenLifetime, time.Hour)},
-		project:  quotas{quota: o.ProjectQuota},
-		device:   quotas{quota: o.DeviceQuota},
+		project:  newQuotas(o.ProjectQuota),
+		device:   newQuotas(o.DeviceQuotas...),
+
+		collapsible: bursts{burst: o.Collapsible},
 	}
 	if len(s.projects) == 0 {
 		s.projects = []string{DefaultProject}
@@ -193,6 +204,10 @@ func (s *Server) Ledger() *standin.Ledger { return s.ledger }
 
 // ExpireTokens makes every access token that was issued invalid.
 func (s *Server) ExpireTokens() { s.access.expire() }
+
+// OverQuota returns how many messages were refused because their project had used
+// up its quota.
+func (s *Server) OverQuota() int64 { return s.overQuota.Load() }
 
 // TokensIssued returns how many access tokens were issued.
 func (s *Server) TokensIssued() int64 { return s.access.issued.Load() }

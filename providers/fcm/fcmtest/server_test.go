@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -258,28 +259,63 @@ func TestWhoMaySend(t *testing.T) {
 	}
 }
 
-func TestQuotas(t *testing.T) {
+// A project's messages are counted whatever becomes of them, but for those that are
+// answered with 429.
+func TestProjectQuota(t *testing.T) {
 	t.Parallel()
 	c := start(t, fcmtest.Options{
-		ProjectQuota: fcmtest.Quota{Count: 5, Per: time.Hour},
-		DeviceQuota:  fcmtest.Quota{Count: 2, Per: time.Hour},
+		Projects:     []string{fcmtest.DefaultProject, "second"},
+		ProjectQuota: fcmtest.Quota{Count: 4, Per: time.Hour, Begins: time.Now().Add(-50 * time.Minute)},
 	})
-	for i, wanted := range []struct {
-		token, retryAfter, holds string
+	c.server.Respond("busy", standin.Answer{Status: http.StatusTooManyRequests})
+	for i, x := range []struct {
+		body   string
+		status int
 	}{
-		{"a", "", ""}, {"a", "", ""}, {"a", "1800", "QuotaFailure"}, {"b", "", ""}, {"b", "", ""}, {"c", "720", "RATE_LIMIT_EXCEEDED"},
+		{to("t"), 200}, {to("deaddead"), 404}, {to("busy"), 429}, {`{}`, 400}, {`{"validate_only":true,"message":{"topic":"news"}}`, 200},
 	} {
-		got := c.send(to(wanted.token))
+		if got := c.send(x.body); got.status != x.status || strings.Contains(got.body, "RATE_LIMIT_EXCEEDED") {
+			t.Errorf("push %d: %+v, want %d", i, got, x.status)
+		}
+	}
+	got := c.send(to("t"))
+	after, err := strconv.Atoi(got.header.Get("Retry-After"))
+	if err != nil || after > 600 || after < 500 {
+		t.Errorf("Retry-After %q, want the 10 minutes that are left of the hour", got.header.Get("Retry-After"))
+	}
+	for _, holds := range []string{`"status":"RESOURCE_EXHAUSTED"`, `"errorCode":"QUOTA_EXCEEDED"`, "RATE_LIMIT_EXCEEDED"} {
+		if got.status != http.StatusTooManyRequests || !strings.Contains(got.body, holds) {
+			t.Errorf("%+v does not hold %s", got, holds)
+		}
+	}
+	if n := c.server.OverQuota(); n != 1 {
+		t.Errorf("%d were over quota, want 1", n)
+	}
+	if got, err := c.post("/v1/projects/second/messages:send", to("t")); err != nil || got.status != http.StatusOK {
+		t.Errorf("another project: %+v, %v", got, err)
+	}
+}
+
+// What a device's quotas refuse is counted for nobody.
+func TestDeviceQuotas(t *testing.T) {
+	t.Parallel()
+	c := start(t, fcmtest.Options{
+		ProjectQuota: fcmtest.Quota{Count: 6, Per: time.Hour},
+		DeviceQuotas: []fcmtest.Quota{{Count: 5, Per: time.Hour}, {Count: 4, Per: 24 * time.Hour}},
+		Collapsible:  fcmtest.Burst{Count: 2, Every: time.Hour},
+	})
+	const collapsible = `{"message":{"token":"a","android":{"collapseKey":"k"}}}`
+	for i, x := range []struct{ body, holds string }{
+		{collapsible, ""}, {collapsible, ""}, {collapsible, "QuotaFailure"}, {to("a"), ""}, {to("a"), ""}, {to("a"), "QuotaFailure"},
+		{to("b"), ""}, {`{"message":{"topic":"news"}}`, ""}, {to("c"), "RATE_LIMIT_EXCEEDED"},
+	} {
+		got := c.send(x.body)
 		status := http.StatusOK
-		if wanted.holds != "" {
+		if x.holds != "" {
 			status = http.StatusTooManyRequests
 		}
-		if got.status != status || !strings.Contains(got.body, wanted.holds) {
-			t.Errorf("push %d: %+v", i, got)
-		}
-		// The bucket fills a little between the pushes.
-		if after := got.header.Get("Retry-After"); (after == "") != (wanted.retryAfter == "") {
-			t.Errorf("push %d: Retry-After %q, want about %q", i, after, wanted.retryAfter)
+		if got.status != status || !strings.Contains(got.body, x.holds) || (got.header.Get("Retry-After") == "") != (x.holds == "") {
+			t.Errorf("push %d: %+v, want %d and %q", i, got, status, x.holds)
 		}
 	}
 }
