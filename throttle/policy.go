@@ -52,6 +52,14 @@ func ParseRate(s string) (Rate, error) {
 	return r, nil
 }
 
+// Validate reports what is wrong with r.
+func (r Rate) Validate() error {
+	if fault := r.fault(); fault != "" {
+		return rateError(r.String(), fault)
+	}
+	return nil
+}
+
 func rateError(s, fault string) error {
 	const longest = 40
 	if len(s) > longest {
@@ -149,8 +157,8 @@ func (p Policy) Validate(horizon time.Duration) error {
 	}
 	seen := make(map[time.Duration]Rate, len(p.Rates))
 	for _, r := range p.Rates {
-		if what := r.fault(); what != "" {
-			faults = append(faults, rateError(r.String(), what))
+		if err := r.Validate(); err != nil {
+			faults = append(faults, err)
 			continue
 		}
 		if r.Period > horizon {

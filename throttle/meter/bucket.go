@@ -1,0 +1,156 @@
+package meter
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A bucket is what is known of a key whose spec is a bucket: what is owed for the units
+// taken, which drains steadily. Its numbers are whole: a unit costs a whole number of
+// parts, and a whole number of them drains in a µs, so that no fraction is ever lost.
+// bucket.lua is the same arithmetic.
+//
+// Token bucket, leaky bucket and GCRA are this one state; they differ by their terms.
+type bucket struct {
+	debt int64 // parts
+	at   int64 // the instant of that, in µs
+	warm int64 // of a ramp: how long it has been warming up, in µs
+
+	// of the terms that it was counted by
+	drain, full int64
+}
+
+// bucketTerms are what a spec says to a bucket.
+type bucketTerms struct {
+	unit  int64 // parts that a unit costs
+	drain int64 // parts that drain in a µs
+	burst int   // units that are covered at once
+	size  int   // units that may be owed: of a leaky bucket more than are covered
+	ramp  int64 // µs
+	rule  string
+}
+
+// coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth
+// of its pace.
+const coldest = 20
+
+// bucket returns the spec's terms. A promise of N in a period P, of units that live for
+// T, is kept when those that are taken within P+T are N at most: the burst B, and one
+// more after each (P+T)/(N-B+1). 1 µs is for the clock, which has no less.
+func (s Spec) bucket() bucketTerms {
+	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
+	t := bucketTerms{unit: period, drain: int64(n), size: s.Burst, ramp: s.Ramp.Microseconds(), rule: s.Rates[0].String()}
+	leaky := s.Algorithm == LeakyBucket
+	switch {
+	case s.Burst > 0:
+	case s.Life > 0 && !leaky:
+		t.size = max(1, min(max(100, n/100), n/10))
+	default:
+		t.size = n
+	}
+	t.burst = t.size
+	if leaky {
+		t.burst = 1
+	}
+	if s.Life > 0 {
+		t.unit, t.drain = period+s.Life.Microseconds()+1, int64(n-t.burst+1)
+	}
+	common := gcd(t.unit, t.drain)
+	t.unit, t.drain = t.unit/common, t.drain/common
+	return t
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func (t bucketTerms) full() int64 { return int64(t.size) * t.unit }
+
+// most is how many units are covered at instants of which the last is at most so many
+// µs after the first.
+func (t bucketTerms) most(reach int64) int {
+	high, low := bits.Mul64(uint64(reach), uint64(t.drain))
+	if high >= uint64(t.unit) {
+		return math.MaxInt
+	}
+	drained, _ := bits.Div64(high, low, uint64(t.unit))
+	return t.burst + int(min(drained, math.MaxInt32))
+}
+
+// limit is how much may be owed after a take: as much as is covered, and what drains
+// in the time ahead.
+func (t bucketTerms) limit(a Ask) int64 {
+	ahead := min(a.Ahead.Microseconds(), (exact-t.full())/t.drain) * t.drain
+	limit := int64(t.burst)*t.unit + ahead
+	if t.burst < t.size {
+		limit = min(limit, t.full())
+	}
+	return limit - int64(a.Keep)*t.unit
+}
+
+// seen returns the bucket as it is at that instant, and by these terms. An instant before
+// its own is of a clock that was set back: it goes on from there.
+func (b bucket) seen(t bucketTerms, now int64) bucket {
+	if b.full == 0 {
+		return bucket{at: now, drain: t.drain, full: t.full()}
+	}
+	if elapsed := now - b.at; elapsed > 0 {
+		busy := min(elapsed, b.drained())
+		b.debt = max(0, b.debt-busy*b.drain)
+		b.warm = max(0, min(t.ramp, b.warm+busy)-(elapsed-busy))
+	}
+	b.at = now
+	if b.full != t.full() || b.drain != t.drain {
+		// As much of it is used as before: who changes a limit gains nothing, and owes no more.
+		b.debt = min(t.full(), int64(math.Ceil(float64(b.debt)/float64(b.full)*float64(t.full()))))
+		b.full, b.drain = t.full(), t.drain
+	}
+	b.warm = min(b.warm, t.ramp)
+	return b
+}
+
+// drained is after how many µs nothing is owed.
+func (b bucket) drained() int64 { return (b.debt + b.drain - 1) / b.drain }
+
+// take takes units as asked for, and returns what the bucket is then.
+func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer) {
+	b = b.seen(t, now)
+	if a.Slow {
+		b.warm /= 2
+	}
+	if a.Most < 0 {
+		b.debt = max(0, b.debt+int64(a.Most)*t.unit)
+		return b, Answer{}
+	}
+	price := t.unit
+	if t.ramp > 0 {
+		price = int64(math.Ceil(float64(t.unit) / max(1.0/coldest, float64(b.warm)/float64(t.ramp))))
+	}
+	limit, least := t.limit(a), max(1, int64(a.Least))
+	// A cold bucket that owes nothing gives as many as a warm one, at its own price.
+	if over := b.debt + min(least*price, limit) - limit; over > 0 {
+		return b, Answer{Left: t.after(over), Rule: t.rule}
+	}
+	if a.Most == 0 {
+		return b, Answer{}
+	}
+	units := max(least, min(int64(a.Most), (limit-b.debt)/price))
+	covered := min(b.debt+units*price, limit) - int64(t.burst)*t.unit
+	b.debt += units * price
+	return b, Answer{Units: int(units), Left: t.after(covered)}
+}
+
+// after is how long so much takes to drain.
+func (t bucketTerms) after(parts int64) time.Duration {
+	return time.Duration((max(0, parts)+t.drain-1)/t.drain) * time.Microsecond
+}
+
+// lapses is the instant from which on the bucket says no more than none.
+func (b bucket) lapses(t bucketTerms) int64 {
+	busy := b.drained()
+	return b.at + busy + min(t.ramp, b.warm+busy)
+}

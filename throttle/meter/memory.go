@@ -1,0 +1,96 @@
+package meter
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// Memory is the Meter of one process. A key that says nothing any more is forgotten.
+type Memory struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	keys map[memoryKey]*list.Element // of *memoryState
+	idle list.List                   // the key asked for longest ago first
+}
+
+type memoryKey struct {
+	name     string
+	windowed bool
+}
+
+type memoryState struct {
+	key    memoryKey
+	bucket bucket
+	cells  []cells
+	lapses int64 // when it says nothing any more, in µs
+}
+
+// NewMemory returns a meter that has counted nothing, with a clock, nil for time.Now.
+func NewMemory(now func() time.Time) *Memory {
+	if now == nil {
+		now = time.Now
+	}
+	return &Memory{now: now, keys: map[memoryKey]*list.Element{}}
+}
+
+// Len returns of how many keys anything is known.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(m.now().UnixMicro(), len(m.keys))
+	return len(m.keys)
+}
+
+// Take implements Meter.
+func (m *Memory) Take(ctx context.Context, key string, s Spec, a Ask) (answer Answer, err error) {
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	if err := s.check(key, a); err != nil || s.lapse(a) {
+		return answer, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now().UnixMicro()
+	m.forget(now, 2)
+	state := m.state(memoryKey{key, s.windowed()})
+	if state.key.windowed {
+		state.cells, answer = takeCells(s.cells(), state.cells, now, a)
+		state.lapses = lapseCells(state.cells)
+	} else {
+		terms := s.bucket()
+		state.bucket, answer = terms.take(state.bucket, now, a)
+		state.lapses = state.bucket.lapses(terms)
+	}
+	return answer, nil
+}
+
+// state returns what is known of the key.
+func (m *Memory) state(key memoryKey) *memoryState {
+	if e, ok := m.keys[key]; ok {
+		m.idle.MoveToBack(e)
+		return e.Value.(*memoryState)
+	}
+	state := &memoryState{key: key}
+	m.keys[key] = m.idle.PushBack(state)
+	return state
+}
+
+// forget looks at the keys that were asked for longest ago, at most that many, and drops
+// those that say nothing any more. With two looked at on each call there are never many
+// more than count.
+func (m *Memory) forget(now int64, keys int) {
+	for range min(keys, m.idle.Len()) {
+		e := m.idle.Front()
+		state := e.Value.(*memoryState)
+		if state.lapses > now {
+			m.idle.MoveToBack(e)
+			continue
+		}
+		m.idle.Remove(e)
+		delete(m.keys, state.key)
+	}
+}
