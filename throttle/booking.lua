@@ -97,13 +97,17 @@ local function at(set, rank)
   return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2])
 end
 
+-- Whether anybody waits. Most of whom the script is asked for find nobody, and are
+-- spared to look for them.
+local anybody = any(all.booked)
+
 -- A view is a scope's entries in order, each read once, when it is asked for.
 -- Entry 1 is the first after the instant that the view begins at, entry 0 the last up
 -- to it. Those that wait are in it but for those from the rank "hidden" on, and not at
 -- all in one of the law alone. Of entries at one instant those that wait come first.
 local work = 0
 local function view(s, from, law, hidden)
-  local v = {scope = s, sets = {s.sent, not law and s.booked or nil}, from = from,
+  local v = {scope = s, sets = {s.sent, anybody and not law and s.booked or nil}, from = from,
     past = {}, seen = {}, page = {}, score = {}, waits = {}, before = 0, read = 0, passed = 0}
   for i, set in ipairs(v.sets) do
     v.past[i] = count(set, '-inf', text(from))
@@ -121,6 +125,7 @@ local function older(v, n)
   while true do
     local a, b = left[1] > 0 and at(v.sets[1], left[1] - 1), left[2] > 0 and at(v.sets[2], left[2] - 1)
     local i = (a and (not b or a >= b)) and 1 or 2
+    if n == 1 then return i == 1 and a or b or nil, i == 2 end
     local other = i == 1 and b or i == 2 and a
     if not (a or b) then return nil end
     local run = n
@@ -424,6 +429,7 @@ end
 -- trim drops the slots that nothing has come for within the horizon, and their holders;
 -- and of the category those that nobody holds, as its queue was lost.
 local function trim()
+  if not anybody then return end
   local waiting = redis.call('ZCARD', own.queue)
   local surplus = redis.call('ZRANGE', own.booked, waiting, waiting + page)
   if surplus[1] then
@@ -465,6 +471,7 @@ local function book(instant, order)
   redis.call('ZADD', own.queue, text(order), id)
   redis.call('ZADD', own.booked, text(instant), slot)
   redis.call('ZADD', all.booked, text(instant), slot)
+  anybody = true
   live(own.booked, own.queue)
   live(all.booked)
 end
@@ -472,6 +479,7 @@ end
 -- changed reports whether others that wait have slots by other limits than the
 -- request's. If so, the request's are theirs now.
 local function changed()
+  if not anybody then return false end
   local was = redis.call('HMGET', limits, 'g', 'c' .. own.name, '@')
   local g = was[1] and was[1] ~= all.words
   local c = was[2] and was[2] ~= own.words and any(own.booked)
@@ -518,7 +526,8 @@ local function decide()
     local waiting = redis.call('ZCARD', own.queue)
     local from = max(now, sent or 0, at(own.booked, -1) or 0)
     for _, s in ipairs(scopes) do
-      for _, r in ipairs(s.rules) do
+      local ahead = (at(s.sent, -1) or 0) > from
+      for _, r in ipairs(ahead and s.rules or {}) do
         if r.period > 0 then from = max(from, (at(s.sent, -r.n) or 0) + r.period) end
       end
     end
@@ -653,9 +662,10 @@ if not done then -- on a key of another type, say: what was let through stays so
   for _, s in ipairs(not denied and admission and scopes or {}) do pcall(send, s, admission) end
   error(fault, 0)
 end
-if not any(all.booked) then redis.call('DEL', limits) end
+anybody = anybody and any(all.booked)
+if not anybody then redis.call('DEL', limits) end
 
-local reply = {status, now, instant, which, rule, held, near() and 1 or 0, redis.call('HEXISTS', limits, 'rest'), 0}
+local reply = {status, now, instant, which, rule, held, anybody and near() and 1 or 0, anybody and redis.call('HEXISTS', limits, 'rest') or 0, 0}
 for i = ARGV[17] == '1' and #scopes or 0, 1, -1 do -- the general limits first
   for k = 2, #scopes[i].rules do reply[#reply + 1] = count(scopes[i].sent, '(' .. text(now - scopes[i].rules[k].period), '+inf') end
 end

@@ -57,6 +57,11 @@ func TestAnAdmissionOutlivesAFailure(t *testing.T) {
 			if err != nil || first.Status != Granted {
 				t.Fatal(first, err)
 			}
+			behind := r
+			behind.ID = "behind"
+			if d, err := l.Acquire(ctx, behind); err != nil || d.Status != Deferred {
+				t.Fatal(d, err)
+			}
 			k := &l.user(&r).keys
 			for what, call := range map[string]func() error{
 				"acquire": func() error { _, err := l.wait(ctx, &r, l.user(&r), denial{}); return err },
