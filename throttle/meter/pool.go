@@ -1,0 +1,573 @@
+package meter
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Pools hold what a process has taken of a meter's units ahead of their use: they are
+// leased in batches, so that one round trip serves many, and lapse where nobody uses
+// them in time. Of each key one ask is under way at a time. It is as large as what is
+// waited for and is about to be used, so that nothing is asked while nothing is used.
+//
+// A unit is used within Spec.Life of the moment before it was asked for, by this
+// process's monotonic clock: no clocks have to agree, and what a crash, a stall or a
+// lost reply leaves unused lapses. Units never go back to the meter: what is counted
+// there is never less than what is used.
+//
+// Safe for concurrent use. No lock is held while the meter is asked.
+type Pools struct {
+	meter  Meter
+	ctx    context.Context
+	cancel context.CancelFunc
+	asks   sync.WaitGroup
+
+	mu    sync.Mutex
+	pools map[string]*Pool
+	came  int64 // how many have come, which says who was first
+}
+
+// A Pool is what a process holds of one key.
+type Pool struct {
+	Key  string
+	all  *Pools
+	spec func() Spec
+
+	// under all.mu
+	batches []batch // by when they lapse
+	waiting [Ordinary + 1][]*waiter
+	asking  bool
+	asks    [2]turn // of who keeps nothing for others, and of who does
+	timer   *time.Timer
+	wakes   time.Time // when the timer has the meter asked
+	life    time.Duration
+	slow    bool  // the next ask says so
+	err     error // of the last ask
+	failed  int   // how many have, one after another
+	used    flow
+	taken   int64     // units used, on the whole
+	delayed int64     // how many had to wait, or to come back
+	back    time.Time // when the last of those that were turned away comes back
+}
+
+// A turn is when the meter may be asked, and when it has units again.
+type turn struct{ next, free time.Time }
+
+// A batch is leased units.
+type batch struct {
+	units int
+	until time.Time
+}
+
+// A Rank is who is served before others.
+type Rank int
+
+// The ranks. Urgent ones may use what others leave for them. Begun are those whose unit
+// has lapsed when everything else was ready.
+const (
+	Urgent Rank = iota
+	Begun
+	Ordinary
+)
+
+// turn is which of a pool's asks are for the rank.
+func (r Rank) turn() int { return int(min(r, 1)) }
+
+// A Need is how many units of a pool something costs.
+type Need struct {
+	Pool  *Pool
+	Units int
+}
+
+// A waiter waits for units: in the line of the pool that lacks them, one at a time.
+type waiter struct {
+	needs []Need
+	rank  Rank
+	came  int64
+	line  *Pool         // nil once it has them
+	until time.Time     // by when to use them
+	given chan struct{} // closed when it has them
+}
+
+const (
+	// askTimeout bounds a question to the meter.
+	askTimeout = time.Second
+	// longestTurn is after how long the meter is asked again at the latest: what it
+	// allows may have changed.
+	longestTurn = time.Second
+	// keptShare is what share of a burst is kept for urgent ones.
+	keptShare = 10
+	// Of a key wait at once as many as are served in crowdTime, within these bounds.
+	crowdTime             = 2 * time.Second
+	leastCrowd, mostCrowd = 64, 2048
+	// What is turned away comes back one after the other, twice as fast as all is
+	// served, but not faster than backGap unless this process alone serves so many. It
+	// stays away for leastBack, and for not much longer than mostBack.
+	backGap             = time.Millisecond
+	leastBack, mostBack = time.Second, 5 * time.Minute
+)
+
+// MostWaiting is how many wait for one key at most.
+const MostWaiting = 2 * mostCrowd
+
+// NewPools returns pools of the meter. Close them.
+func NewPools(m Meter) *Pools {
+	ps := &Pools{meter: m, pools: make(map[string]*Pool)}
+	ps.ctx, ps.cancel = context.WithCancel(context.Background())
+	return ps
+}
+
+// Close ends what is asked. What is held lapses.
+func (ps *Pools) Close() {
+	ps.cancel()
+	ps.mu.Lock()
+	for _, p := range ps.pools {
+		p.wakeAt(time.Time{})
+	}
+	ps.mu.Unlock()
+	ps.asks.Wait()
+}
+
+// Of returns the pool of the key, of which spec returns what is allowed. Whoever asks
+// for the same key gets the same pool.
+func (ps *Pools) Of(key string, spec func() Spec) *Pool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.pools[key]
+	if p == nil {
+		p = &Pool{Key: key, all: ps, spec: spec}
+		ps.pools[key] = p
+	}
+	return p
+}
+
+// Take takes all that is needed, or nothing, and returns by when to use it. It waits for
+// so long at most, behind those of its rank who came before, unless there are too many of
+// them. What it does not get the pool lacks that it returns. Of more than a pool ever has
+// at once, it takes as much as that, and says so in needs.
+func (ps *Pools) Take(ctx context.Context, needs []Need, rank Rank, most time.Duration) (until time.Time, lacking *Pool) {
+	w := &waiter{needs: needs, rank: rank}
+	if lacking = ps.enter(w, most); w.given == nil {
+		return w.until, lacking
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-w.given:
+		return w.until, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if lacking = w.line; lacking != nil { // else it was just given
+		line := lacking.waiting[rank]
+		i := slices.Index(line, w)
+		lacking.waiting[rank] = slices.Delete(line, i, i+1)
+	}
+	return w.until, lacking
+}
+
+// enter serves one at once, or has it stand in line where it may.
+func (ps *Pools) enter(w *waiter, most time.Duration) (lacking *Pool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	now := time.Now()
+	ps.came++
+	w.came = ps.came
+	for i := range w.needs {
+		n := &w.needs[i]
+		n.Units = min(n.Units, n.Pool.leased().most(w.rank))
+	}
+	if lacking = ps.grant(w, now); lacking == nil {
+		return nil
+	}
+	lacking.delayed++
+	if most > 0 && !lacking.crowded(w.rank, now, most) {
+		w.line, w.given = lacking, make(chan struct{})
+		lacking.waiting[w.rank] = append(lacking.waiting[w.rank], w)
+	}
+	lacking.refill(now)
+	return lacking
+}
+
+// grant has the waiter take what it needs, or returns the first pool that lacks it: that
+// has too few units, or others who come first.
+func (ps *Pools) grant(w *waiter, now time.Time) (lacking *Pool) {
+	for _, n := range w.needs {
+		if n.Pool.first(w) != w || n.Pool.held(now) < n.Units {
+			return n.Pool
+		}
+	}
+	for _, n := range w.needs {
+		if until := n.Pool.use(n.Units, now); w.until.IsZero() || until.Before(w.until) {
+			w.until = until
+		}
+		n.Pool.refill(now)
+	}
+	return nil
+}
+
+// Return gives back what was taken and is certainly not used. It lapses when it would have.
+func (ps *Pools) Return(needs []Need, until time.Time) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	now := time.Now()
+	for _, n := range needs {
+		n.Pool.taken -= int64(n.Units)
+		n.Pool.used.add(now, -n.Units)
+		if now.Before(until) {
+			n.Pool.hold(batch{n.Units, until})
+			n.Pool.serve(now)
+		}
+	}
+}
+
+// Slow has all processes use the key at half their pace, where its spec has a ramp.
+func (p *Pool) Slow() {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.slow = true
+	p.refill(time.Now())
+}
+
+// Crowded reports whether nothing more should wait in the process: so many do, or there
+// is nothing for so long.
+func (p *Pool) Crowded(most time.Duration) bool {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	return p.crowded(Ordinary, time.Now(), most)
+}
+
+func (p *Pool) crowded(rank Rank, now time.Time, most time.Duration) bool {
+	if p.asks[rank.turn()].free.Sub(now) > most {
+		return true
+	}
+	return len(p.waiting[rank]) >= min(max(leastCrowd, p.used.over(now, crowdTime)), mostCrowd)
+}
+
+// Back returns after how long the next one that is turned away is to come back, of so
+// many that are.
+func (p *Pool) Back(n int) time.Duration {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	now := time.Now()
+	gap := backGap
+	if served := p.used.over(now, time.Second); served > 0 {
+		gap = min(gap, time.Second/time.Duration(2*served))
+	}
+	gap = max(gap, p.leased().each()/2)
+	soonest := now.Add(max(leastBack, p.asks[Ordinary.turn()].free.Sub(now)))
+	at := p.back
+	if at.Before(soonest) || at.Sub(soonest) > mostBack {
+		at = soonest
+	}
+	p.back = at.Add(time.Duration(n) * gap)
+	return at.Sub(now)
+}
+
+// Stats are what is known of a pool.
+type Stats struct {
+	// Taken is how many units this process has used, and Waited how many had to wait
+	// for one, or to come back.
+	Taken, Waited int64
+	// Waiting is how many wait in the process.
+	Waiting int
+	// Used is what share of what is allowed this process uses.
+	Used float64
+	// Free is when there are units again; zero when there are.
+	Free time.Time
+	// Rate is what is allowed, as it is written.
+	Rate string
+	// Err is why the meter does not say what there is; nil when it does.
+	Err error
+}
+
+// Stats returns what is known.
+func (p *Pool) Stats() Stats {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	now := time.Now()
+	l := p.leased()
+	s := Stats{Taken: p.taken, Waited: p.delayed, Rate: l.text(), Err: p.err}
+	for _, line := range p.waiting {
+		s.Waiting += len(line)
+	}
+	s.Used = float64(p.used.over(now, time.Second)) * l.each().Seconds()
+	if free := p.asks[Ordinary.turn()].free; free.After(now) {
+		s.Free = free
+	}
+	return s
+}
+
+// held is how many units there are. What has lapsed is dropped.
+func (p *Pool) held(now time.Time) (n int) {
+	for len(p.batches) > 0 && !now.Before(p.batches[0].until) {
+		p.batches = p.batches[1:]
+	}
+	for _, b := range p.batches {
+		n += b.units
+	}
+	return n
+}
+
+// hold adds a batch.
+func (p *Pool) hold(b batch) {
+	i, same := slices.BinarySearchFunc(p.batches, b.until, func(b batch, t time.Time) int { return b.until.Compare(t) })
+	if same {
+		p.batches[i].units += b.units
+		return
+	}
+	p.batches = slices.Insert(p.batches, i, b)
+}
+
+// use takes units, those first that lapse first, and returns when the first of them does.
+func (p *Pool) use(units int, now time.Time) (until time.Time) {
+	p.taken += int64(units)
+	p.used.add(now, units)
+	until = p.batches[0].until
+	for units > 0 {
+		n := min(units, p.batches[0].units)
+		p.batches[0].units -= n
+		if units -= n; p.batches[0].units == 0 {
+			p.batches = p.batches[1:]
+		}
+	}
+	return until
+}
+
+// first returns who is served first of those in line and of the one.
+func (p *Pool) first(w *waiter) *waiter {
+	for rank, line := range p.waiting[:w.rank+1] {
+		if len(line) > 0 && (Rank(rank) < w.rank || line[0].came < w.came) {
+			return line[0]
+		}
+	}
+	return w
+}
+
+// serve gives those in line what there is. Who lacks something else as well goes on to
+// stand in line for that, where its place is.
+func (p *Pool) serve(now time.Time) {
+	for rank := range p.waiting {
+		for len(p.waiting[rank]) > 0 {
+			w := p.waiting[rank][0]
+			lacking := p.all.grant(w, now)
+			if lacking == p {
+				return
+			}
+			p.waiting[rank] = p.waiting[rank][1:]
+			if w.line = lacking; lacking == nil {
+				close(w.given)
+				continue
+			}
+			line := lacking.waiting[rank]
+			i, _ := slices.BinarySearchFunc(line, w, func(a, b *waiter) int { return cmp.Compare(a.came, b.came) })
+			lacking.waiting[rank] = slices.Insert(line, i, w)
+			lacking.refill(now)
+		}
+	}
+}
+
+// refill asks the meter for what is waited for or about to be used, now or when it may.
+func (p *Pool) refill(now time.Time) {
+	if p.asking || p.all.ctx.Err() != nil {
+		return
+	}
+	var next time.Time
+	for i := range p.asks {
+		ask := p.wants(i, now)
+		if ask.Most == 0 && !ask.Slow {
+			continue
+		}
+		if at := p.asks[i].next; at.After(now) {
+			if next.IsZero() || at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		p.asking, p.slow = true, false
+		l := p.leased()
+		p.life = l.life
+		p.all.asks.Go(func() { p.ask(i, l, ask) })
+		next = time.Time{}
+		break
+	}
+	p.wakeAt(next)
+}
+
+// wants is what is to be asked for in a turn: for the urgent ones what they wait for,
+// else also what is about to be used, once there is little left of it.
+func (p *Pool) wants(turn int, now time.Time) Ask {
+	ask := Ask{Slow: p.slow}
+	held := p.held(now)
+	from, to := Urgent, Begun
+	if turn > 0 {
+		from, to = Begun, Ordinary+1
+	}
+	for _, line := range p.waiting[from:to] {
+		for _, w := range line {
+			for _, n := range w.needs {
+				if n.Pool != p {
+					continue
+				}
+				if ask.Most == 0 {
+					ask.Least = max(1, n.Units-held)
+				}
+				ask.Most += n.Units
+			}
+		}
+	}
+	if turn == 0 {
+		ask.Most = max(0, ask.Most-held)
+		return ask
+	}
+	// a unit is asked for about half its life before it is used
+	soon := p.used.over(now, p.life)
+	if ask.Most == 0 && held > soon*3/8 {
+		return ask
+	}
+	if ask.Most = max(0, ask.Most+soon*3/4-held); ask.Most > 0 {
+		ask.Least = max(1, ask.Least)
+		ask.Keep = p.leased().kept()
+	}
+	return ask
+}
+
+// wakeAt has the pool refilled then; the zero time is never.
+func (p *Pool) wakeAt(at time.Time) {
+	if at.Equal(p.wakes) {
+		return
+	}
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+	if p.wakes = at; at.IsZero() {
+		return
+	}
+	p.timer = time.AfterFunc(time.Until(at), func() {
+		p.all.mu.Lock()
+		defer p.all.mu.Unlock()
+		if p.wakes.Equal(at) {
+			p.timer, p.wakes = nil, time.Time{}
+			p.refill(time.Now())
+		}
+	})
+}
+
+// ask asks the meter.
+func (p *Pool) ask(turn int, l leased, ask Ask) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(p.all.ctx, askTimeout)
+	answer, err := p.all.meter.Take(ctx, p.Key, l.spec, ask)
+	cancel()
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	now := time.Now()
+	p.asking, p.err = false, err
+	if p.failed++; err == nil {
+		p.failed = 0
+	}
+	p.asks[turn] = after(now, l, ask, answer, p.failed)
+	if until := began.Add(l.life); answer.Units > 0 && now.Before(until) {
+		p.hold(batch{answer.Units, until})
+	}
+	p.serve(now)
+	p.refill(now)
+}
+
+// after is when the meter is asked again, and has units, after that answer, and so many
+// that failed.
+func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn) {
+	// before half of what a bucket holds has filled up again
+	pause := max(time.Millisecond, min(l.life/2, time.Duration(l.spec.AtOnce()/2)*l.each()))
+	switch {
+	case failed > 0:
+		t.next = now.Add(min(pause<<min(failed, 10), longestTurn))
+	case answer.Units == 0 && ask.Most > 0:
+		t.free = now.Add(answer.Left)
+		t.next = now.Add(min(max(pause, answer.Left), longestTurn))
+	case answer.Units < ask.Most:
+		t.next = now.Add(pause)
+	}
+	return t
+}
+
+// leased is what is allowed now, in units that live for so long.
+type leased struct {
+	spec Spec
+	life time.Duration
+}
+
+func (p *Pool) leased() leased {
+	s := p.spec()
+	return leased{s, s.Promise().Life}
+}
+
+// most is how many units one of the rank gets at once at most.
+func (l leased) most(r Rank) int {
+	if r == Urgent {
+		return l.spec.AtOnce()
+	}
+	return l.spec.AtOnce() - l.kept()
+}
+
+// kept is how many of them are left for the urgent ones.
+func (l leased) kept() int { return l.spec.AtOnce() / keptShare }
+
+// each is how long it takes for another unit, on the whole.
+func (l leased) each() (most time.Duration) {
+	for _, r := range l.spec.Rates {
+		most = max(most, r.Period/time.Duration(r.Count))
+	}
+	return most
+}
+
+// text is the rates as they are written.
+func (l leased) text() string {
+	all := make([]string, len(l.spec.Rates))
+	for i, r := range l.spec.Rates {
+		all[i] = r.String()
+	}
+	return strings.Join(all, ", ")
+}
+
+// A flow is how much was used lately. The zero value is nothing.
+type flow struct {
+	begun       time.Time // of this second
+	now, before int       // in this second, and in the one before
+	first       bool      // there was none before
+}
+
+func (f *flow) add(now time.Time, units int) {
+	switch passed := now.Sub(f.begun); {
+	case passed >= 2*time.Second:
+		*f = flow{begun: now, first: true}
+	case passed >= time.Second:
+		*f = flow{begun: f.begun.Add(time.Second), before: f.now}
+	}
+	f.now += units
+}
+
+// over is about how much is used in so long.
+func (f *flow) over(now time.Time, length time.Duration) int {
+	const least = 20 * time.Millisecond
+	passed := now.Sub(f.begun)
+	second := float64(f.now)
+	switch {
+	case passed >= 2*time.Second:
+		return 0
+	case passed >= time.Second:
+		second *= (2*time.Second - passed).Seconds()
+	case f.first:
+		second /= max(passed, least).Seconds()
+	default:
+		second += float64(f.before) * (time.Second - passed).Seconds()
+	}
+	return max(0, int(second*length.Seconds()))
+}

@@ -1,0 +1,303 @@
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A strained meter takes its time, and loses replies.
+type strained struct {
+	meter.Meter
+	mu    sync.Mutex
+	asked []meter.Ask
+	trip  func() time.Duration
+	fails func() bool
+}
+
+func (m *strained) Take(ctx context.Context, key string, s meter.Spec, a meter.Ask) (meter.Answer, error) {
+	m.mu.Lock()
+	m.asked = append(m.asked, a)
+	m.mu.Unlock()
+	time.Sleep(m.trip())
+	answer, err := m.Meter.Take(ctx, key, s, a)
+	if m.fails() {
+		return meter.Answer{}, errors.New("the reply is lost")
+	}
+	time.Sleep(m.trip())
+	return answer, err
+}
+
+func (m *strained) asks() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) }
+
+// thousand is 1000 a second, in any 6 s.
+func thousand() meter.Spec {
+	return meter.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}}.Promise()
+}
+
+// rest sleeps, unless ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// Any number of processes use no more than the rate in any period, and nearly all of it,
+// whatever crashes, stalls and is lost.
+func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
+	t.Parallel()
+	for _, processes := range []int{1, 3, 8} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const lasts = 20 * time.Second
+				random := rand.New(rand.NewPCG(1, uint64(processes)))
+				var mu sync.Mutex
+				var used []time.Time
+				chance := func(n int) bool { mu.Lock(); defer mu.Unlock(); return random.IntN(n) == 0 }
+				m := &strained{
+					Meter: meter.NewMemory(nil),
+					trip: func() time.Duration {
+						mu.Lock()
+						defer mu.Unlock()
+						return time.Duration(random.IntN(5)) * time.Millisecond
+					},
+					fails: func() bool { return chance(100) },
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), lasts)
+				defer cancel()
+				var all sync.WaitGroup
+				for range processes {
+					all.Go(func() {
+						for ctx.Err() == nil { // one process after another crashes
+							alive, crash := context.WithTimeout(ctx, time.Duration(2+processes)*time.Second)
+							pools := meter.NewPools(m)
+							need := func() []meter.Need { return []meter.Need{{Pool: pools.Of("fcm", thousand), Units: 1}} }
+							var senders sync.WaitGroup
+							for range 2000 / processes {
+								senders.Go(func() {
+									for alive.Err() == nil {
+										until, lacking := pools.Take(alive, need(), meter.Ordinary, 2*time.Second)
+										if lacking != nil {
+											rest(alive, 500*time.Millisecond)
+											continue
+										}
+										if chance(50) {
+											time.Sleep(70 * time.Millisecond) // it stalls
+										}
+										mu.Lock()
+										now := time.Now()
+										if now.Before(until) && alive.Err() == nil {
+											used = append(used, now)
+										}
+										mu.Unlock()
+										rest(alive, 20*time.Millisecond)
+									}
+								})
+							}
+							senders.Wait()
+							crash()
+							pools.Close()
+						}
+					})
+				}
+				all.Wait()
+				rate := thousand().Rates[0]
+				slices.SortFunc(used, time.Time.Compare)
+				for i := range used {
+					if j := i + rate.Count; j < len(used) && used[j].Sub(used[i]) < rate.Period {
+						t.Fatalf("%d are used within %v", rate.Count+1, used[j].Sub(used[i]))
+					}
+				}
+				share := float64(len(used)) / lasts.Seconds() / 1000
+				t.Logf("%.3f of the rate are used, %.0f asks a second and process", share, float64(m.asks())/lasts.Seconds()/float64(processes))
+				if share < .9 {
+					t.Errorf("%.3f of the rate are used", share)
+				}
+			})
+		})
+	}
+}
+
+// inPools runs a test of pools over a meter that answers at once.
+func inPools(t *testing.T, test func(t *testing.T, pools *meter.Pools, m *strained)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &strained{Meter: meter.NewMemory(nil), trip: func() time.Duration { return 0 }, fails: func() bool { return false }}
+		pools := meter.NewPools(m)
+		defer pools.Close()
+		test(t, pools, m)
+	})
+}
+
+// take takes one unit of each key, and reports whether it got them.
+func take(t *testing.T, pools *meter.Pools, rank meter.Rank, most time.Duration, keys ...*meter.Pool) (time.Time, bool) {
+	t.Helper()
+	needs := make([]meter.Need, len(keys))
+	for i, key := range keys {
+		needs[i] = meter.Need{Pool: key, Units: 1}
+	}
+	until, lacking := pools.Take(t.Context(), needs, rank, most)
+	return until, lacking == nil
+}
+
+// spec is of a rate, and a burst.
+func spec(count int, period time.Duration, burst int) func() meter.Spec {
+	return func() meter.Spec {
+		return meter.Spec{Rates: []throttle.Rate{{Count: count, Period: period}}, Burst: burst}.Promise()
+	}
+}
+
+// One ask serves many, and nothing is asked for while nothing is used.
+func TestOneAskServesMany(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		fcm := pools.Of("fcm", spec(600_000, time.Minute, 0))
+		for range 2000 { // 200 a second
+			if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm); !ok {
+				t.Fatal("there is none")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if asks := m.asks(); asks > 120 {
+			t.Errorf("%d asks in 10 s, want at most 12 a second", asks)
+		}
+		asks := m.asks()
+		time.Sleep(time.Minute)
+		if more := m.asks() - asks; more > 0 {
+			t.Errorf("%d asks for nothing", more)
+		}
+	})
+}
+
+// A unit is used by the end of its life, or given to another one.
+func TestUnitsLapse(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
+		asked := time.Now()
+		until, _ := take(t, pools, meter.Ordinary, time.Second, fcm)
+		if life := until.Sub(asked); life != 250*time.Millisecond {
+			t.Errorf("a unit lives for %v", life)
+		}
+		again := func(want int) {
+			t.Helper()
+			before := m.asks()
+			if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm); !ok || m.asks()-before != want {
+				t.Errorf("%d asks for another unit: %t, want %d", m.asks()-before, ok, want)
+			}
+		}
+		pools.Return([]meter.Need{{Pool: fcm, Units: 1}}, until)
+		again(0)
+		pools.Return([]meter.Need{{Pool: fcm, Units: 1}}, until)
+		time.Sleep(time.Until(until))
+		again(1)
+	})
+}
+
+// While others use all that there is, urgent ones find what is kept for them.
+func TestUrgentOnesFindWhatIsKept(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		others := meter.NewPools(m)
+		defer others.Close()
+		const rate = 100
+		fcm, theirs := pools.Of("fcm", spec(rate, time.Second, 20)), others.Of("fcm", spec(rate, time.Second, 20))
+		for range 40 { // they use it up, and wait for more
+			go others.Take(t.Context(), []meter.Need{{Pool: theirs, Units: 1}}, meter.Ordinary, time.Hour)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, ok := take(t, pools, meter.Ordinary, 0, fcm); ok {
+			t.Fatal("there is something left for ordinary ones")
+		}
+		for range 2 {
+			if _, ok := take(t, pools, meter.Urgent, time.Millisecond, fcm); !ok {
+				t.Error("nothing is kept")
+			}
+		}
+	})
+}
+
+// Who needs two keys takes of both or of none, and holds up nobody who needs one.
+func TestAllOrNone(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		fcm, news := pools.Of("fcm", spec(60_000, time.Minute, 100)), pools.Of("news", spec(60, time.Minute, 1))
+		if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm, news); !ok {
+			t.Fatal("there is none")
+		}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { take(t, pools, meter.Ordinary, 2500*time.Millisecond, fcm, news) })
+		}
+		time.Sleep(time.Millisecond)
+		if _, ok := take(t, pools, meter.Ordinary, time.Millisecond, fcm); !ok {
+			t.Error("those who wait for the one key hold up the other")
+		}
+		all.Wait()
+		if f, n := fcm.Stats(), news.Stats(); f.Taken != n.Taken+1 || n.Taken < 3 {
+			t.Errorf("%d are taken of the one, %d of the other", f.Taken, n.Taken)
+		}
+		if waste := m.asks(); waste > 40 {
+			t.Errorf("%d asks for 3 units", waste)
+		}
+	})
+}
+
+// What needs more than there ever is gets as much as there is.
+func TestMoreThanThereEverIs(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
+		needs := []meter.Need{{Pool: pools.Of("fcm", spec(600, time.Minute, 20)), Units: 100}}
+		if _, lacking := pools.Take(t.Context(), needs, meter.Ordinary, time.Second); lacking != nil || needs[0].Units != 18 {
+			t.Errorf("%d units", needs[0].Units)
+		}
+	})
+}
+
+// What is turned away comes back no faster than twice what there is, and not before
+// there is something.
+func TestWhatIsTurnedAwayIsSpaced(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
+		rare := pools.Of("fcm", spec(6, time.Minute, 1))
+		take(t, pools, meter.Ordinary, time.Second, rare)
+		take(t, pools, meter.Ordinary, time.Millisecond, rare)
+		if !rare.Crowded(2 * time.Second) {
+			t.Error("nothing comes for 10 s, and one is to wait for it")
+		}
+		first, second := rare.Back(1), rare.Back(1)
+		if first < 9*time.Second || first > 13*time.Second || second-first < 5*time.Second {
+			t.Errorf("they come back after %v and %v", first, second)
+		}
+		for range 1000 {
+			if at := rare.Back(1); at > 6*time.Minute {
+				t.Fatalf("one comes back after %v", at)
+			}
+		}
+	})
+}
+
+// While the meter does not answer, nothing is given out but what is held; then it goes on.
+func TestTheMeterIsAway(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		away := true
+		m.fails = func() bool { return away }
+		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
+		if _, ok := take(t, pools, meter.Urgent, 10*time.Second, fcm); ok || fcm.Stats().Err == nil {
+			t.Fatalf("one is given out, the error is %v", fcm.Stats().Err)
+		}
+		if asks := m.asks(); asks > 20 {
+			t.Errorf("%d asks in 10 s", asks)
+		}
+		away = false
+		if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm); !ok || fcm.Stats().Err != nil {
+			t.Errorf("it does not go on: %v", fcm.Stats().Err)
+		}
+	})
+}
