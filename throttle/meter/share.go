@@ -1,0 +1,170 @@
+package meter
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Shares divides numbers: of each, which has a key, holders have a part until they give
+// it back or their lease ends, and the parts of all together are never more than the
+// number. Safe for concurrent use.
+//
+// A part is fair: as many as the holder wants, or as everybody gets who wants more than
+// there is. It shrinks when the holder says that it uses no more than it was told, so
+// that somebody who comes waits for that, and the parts never overlap.
+type Shares interface {
+	// Renew leases the holder a part of the number under the key. An error means that
+	// nothing is known: the part may be what was asked for, or what it was.
+	Renew(ctx context.Context, key string, c Claim) (part int, err error)
+}
+
+// A Claim is what a holder says of its part.
+type Claim struct {
+	Holder string // one that has started again is another one
+	// Number is higher with each of the holder's claims. One that comes after a later
+	// one is without effect: it says what was.
+	Number int64
+	Limit  int           // the number that is divided
+	Holds  int           // what the holder may be using until it is answered
+	Wants  int           // what it could use; with nothing held either it gives its part back
+	Life   time.Duration // of the lease
+}
+
+// A part is what a holder has of a number, until an instant in µs.
+type part struct{ number, held, wants, until int64 }
+
+// parts are those of a number, by holder: the model that share.lua follows.
+type parts map[string]part
+
+// renew takes in a claim. It returns -1 for one that comes after a later one.
+func (p parts) renew(now int64, c Claim) int64 {
+	limit, holds := int64(c.Limit), int64(c.Holds)
+	for holder, of := range p {
+		if of.until <= now {
+			delete(p, holder)
+		}
+	}
+	own, known := p[c.Holder]
+	if known && own.number >= c.Number {
+		return -1
+	}
+	own.number, own.wants, own.until = c.Number, int64(c.Wants), now+c.Life.Microseconds()
+	p[c.Holder] = part{wants: own.wants}
+	room := limit
+	for _, of := range p {
+		room -= of.held
+	}
+	room = max(room, 0)
+	granted := min(p.fair(limit, c.Holder), room)
+	if known {
+		holds = min(holds, own.held)
+	} else if holds > 0 { // it is forgotten, and so may others be who have not come since
+		holds = min(holds, room)
+		granted = min(granted, holds)
+	}
+	own.held = max(granted, holds)
+	if p[c.Holder] = own; own.held == 0 && own.wants == 0 {
+		delete(p, c.Holder)
+	}
+	return granted
+}
+
+// fair is the holder's fair share: those who want least are served first, and each may
+// have an equal part of what is left then.
+func (p parts) fair(limit int64, holder string) int64 {
+	type wish struct {
+		wants  int64
+		holder string
+	}
+	var wishes []wish
+	for holder, of := range p {
+		wishes = append(wishes, wish{of.wants, holder})
+	}
+	slices.SortFunc(wishes, func(a, b wish) int {
+		return cmp.Or(cmp.Compare(a.wants, b.wants), cmp.Compare(a.holder, b.holder))
+	})
+	left, share := max(limit, 0), int64(0)
+	for i, w := range wishes {
+		share = min(w.wants, left/int64(len(wishes)-i))
+		if left -= share; w.holder == holder {
+			break
+		}
+	}
+	return share
+}
+
+// NewMemoryShares returns Shares for the holders of one process.
+func NewMemoryShares() Shares { return &memoryShares{numbers: map[string]parts{}} }
+
+type memoryShares struct {
+	mu      sync.Mutex
+	numbers map[string]parts
+}
+
+// Renew implements Shares.
+func (m *memoryShares) Renew(_ context.Context, key string, c Claim) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.numbers[key] == nil {
+		m.numbers[key] = parts{}
+	}
+	return answered(m.numbers[key].renew(time.Now().UnixMicro(), c))
+}
+
+// answered is what a claim was answered with.
+func answered(part int64) (int, error) {
+	if part < 0 {
+		return 0, errAnswered
+	}
+	return int(part), nil
+}
+
+var errAnswered = errors.New("meter: the claim was answered before, and the answer was lost")
+
+// A Lease is one holder's part of a number, from one renewal to the next. It is one
+// goroutine's.
+type Lease struct {
+	shares Shares
+	key    string
+	claim  Claim
+}
+
+// leaseLife is how long a part is held for one who does not renew it, and useLife for
+// how long of that the holder may use it: what is cut off then is over everywhere before
+// the part is another's. A Redis that misses one renewal, or is slow, costs nothing.
+const (
+	leaseLife = 3 * time.Second
+	useLife   = leaseLife * 9 / 10
+)
+
+// LeaseEvery is how often a Lease is to be renewed.
+const LeaseEvery = time.Second
+
+// NewLease returns a lease of nothing yet, of the number under the key.
+func NewLease(shares Shares, key string, limit int) *Lease {
+	return &Lease{shares: shares, key: key, claim: Claim{Holder: rand.Text(), Limit: limit, Life: leaseLife}}
+}
+
+// Renew asks for as much as is wanted, while the holder uses no more than holds until it
+// returns. Of the part that it returns nothing may be in use any more at that instant,
+// by the monotonic clock: after an error the one before stands until its own.
+func (l *Lease) Renew(ctx context.Context, holds, wants int) (part int, until time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, LeaseEvery)
+	defer cancel()
+	l.claim.Number++
+	l.claim.Holds, l.claim.Wants = holds, wants
+	asked := time.Now()
+	part, err = l.shares.Renew(ctx, l.key, l.claim)
+	return part, asked.Add(useLife), err
+}
+
+// Release gives the part back, of which nothing is in use.
+func (l *Lease) Release(ctx context.Context) error {
+	_, _, err := l.Renew(ctx, 0, 0)
+	return err
+}

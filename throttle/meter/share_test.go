@@ -1,0 +1,360 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// shareAt is share.lua with a clock that the test sets.
+var shareAt = redis.NewScript(strings.Replace(shareSource, "redis.call('TIME')", "{ARGV[7], ARGV[8]}", 1))
+
+// held is what all holders have, by holder.
+func (p parts) held(now int64) map[string]string {
+	all := map[string]string{}
+	for holder, of := range p {
+		if of.until > now {
+			all[holder] = fmt.Sprint(of.number, of.held, of.wants, of.until)
+		}
+	}
+	return all
+}
+
+// The script divides as the model does, whatever is claimed, and never more than there is.
+func TestTheScriptSharesAsTheModel(t *testing.T) {
+	t.Parallel()
+	client := redistest.Connect(t, redistest.Shared(t).Options())
+	ctx := context.Background()
+	var run atomic.Int64
+	rapid.Check(t, func(rt *rapid.T) {
+		key := fmt.Sprint(redistest.Prefix(), ":share:", run.Add(1))
+		model := parts{}
+		now := time.Now().Add(time.Hour).UnixMicro() // the key lives longer than the test
+		limit := rapid.IntRange(0, 12).Draw(rt, "limit")
+		for range rapid.IntRange(1, 30).Draw(rt, "claims") {
+			now += rapid.SampledFrom([]int64{0, 1, 200_000, 999_999, 1_000_000, 3_000_000}).Draw(rt, "µs")
+			c := Claim{
+				Holder: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "holder"),
+				Number: rapid.Int64Range(1, 20).Draw(rt, "number"), Limit: limit,
+				Holds: rapid.IntRange(0, 14).Draw(rt, "holds"), Wants: rapid.IntRange(0, 14).Draw(rt, "wants"),
+				Life: rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, 3 * time.Second}).Draw(rt, "life"),
+			}
+			want := model.renew(now, c)
+			got, err := shareAt.Run(ctx, client, []string{key}, c.Holder, c.Number, c.Limit, c.Holds, c.Wants,
+				c.Life.Microseconds(), now/1e6, now%1e6).Int64()
+			if err != nil || got != want {
+				rt.Fatalf("%+v: the script answers %d, %v, the model %d", c, got, err, want)
+			}
+			sum := int64(0)
+			for _, of := range model {
+				sum += of.held
+			}
+			if sum > int64(limit) {
+				rt.Fatalf("%+v: %d of %d are held: %v", c, sum, limit, model)
+			}
+			all, err := client.HGetAll(ctx, key).Result()
+			if err != nil {
+				rt.Fatal(err)
+			}
+			maps.DeleteFunc(all, func(_, of string) bool {
+				until, _ := strconv.ParseInt(of[strings.LastIndexByte(of, ' ')+1:], 10, 64)
+				return until <= now
+			})
+			if want := model.held(now); !maps.Equal(all, want) {
+				rt.Fatalf("%+v: the script has %v, the model %v", c, all, want)
+			}
+		}
+	})
+}
+
+// Parts are equal, but for what others do not want.
+func TestFairShares(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit int64
+		wants []int64
+		fair  string
+	}{
+		{10, []int64{10}, "[10]"},
+		{10, []int64{4}, "[4]"},
+		{10, []int64{9, 9}, "[5 5]"},
+		{10, []int64{9, 2}, "[8 2]"},
+		{10, []int64{9, 9, 9}, "[3 3 4]"},
+		{12, []int64{1, 0, 9, 5}, "[1 0 6 5]"},
+		{2, []int64{9, 9, 9, 9}, "[0 0 1 1]"},
+		{0, []int64{9, 9}, "[0 0]"},
+		{-1, []int64{9, 9}, "[0 0]"},
+	} {
+		p, got := parts{}, []int64{}
+		for i, wants := range c.wants {
+			p[string(rune('a'+i))] = part{wants: wants}
+		}
+		for i := range c.wants {
+			got = append(got, p.fair(c.limit, string(rune('a'+i))))
+		}
+		if fmt.Sprint(got) != c.fair {
+			t.Errorf("of %d, wanted %v: %v, want %s", c.limit, c.wants, got, c.fair)
+		}
+	}
+}
+
+// Holders who come, leave and are killed, wait in vain for an answer, and whose claims
+// come late, twice or never, in any order, never use more together than there is.
+func TestSharesAreNeverUsedTwice(t *testing.T) {
+	t.Parallel()
+	const histories = 2000
+	full := 0
+	for seed := range uint64(histories) {
+		s := &sharing{rng: rand.New(rand.NewPCG(seed, 13)), table: parts{}, now: 1}
+		s.limit = 1 + s.rng.IntN(9)
+		s.come()
+		most := 0
+		for range 300 {
+			s.step()
+			used := s.used()
+			if most = max(most, used); used > s.limit {
+				t.Fatalf("history %d: %d of %d may be used: %v", seed, used, s.limit, s.table)
+			}
+		}
+		if most == s.limit {
+			full++
+		}
+	}
+	if full < histories/2 {
+		t.Errorf("all there is was used in %d of %d histories", full, histories)
+	}
+}
+
+// A sharing is a history of those who share a number.
+type sharing struct {
+	rng      *rand.Rand
+	limit    int
+	now      int64
+	born     int
+	table    parts
+	holders  []*sharer
+	messages []*message
+}
+
+// A sharer may use as much as it was told last, until its lease ends by its own clock,
+// and of what it was told before that what it uses.
+type sharer struct {
+	name         string
+	number       int64
+	places, uses int
+	until        int64
+	waits        bool // for the answer to its last claim
+}
+
+// A message is a claim on its way, or its answer.
+type message struct {
+	from     *sharer
+	claim    Claim
+	asked    int64
+	answered bool
+	part     int64
+}
+
+// step has something happen.
+func (s *sharing) step() {
+	h := s.holders[s.rng.IntN(len(s.holders))]
+	switch n := s.rng.IntN(100); {
+	case n < 12:
+		s.now += []int64{1000, 300_000, 1_000_000, 2_600_000}[s.rng.IntN(4)]
+	case n < 15:
+		s.come()
+	case n < 40 && !h.waits:
+		s.claim(h, 1+s.rng.IntN(9))
+	case n < 60:
+		if m := s.some(false); m != nil {
+			if s.rng.IntN(5) == 0 { // and once more later
+				again := *m
+				s.messages = append(s.messages, &again)
+			}
+			m.part, m.answered = s.table.renew(s.now, m.claim), true
+		}
+	case n < 80:
+		if m := s.some(true); m != nil {
+			s.messages = slices.DeleteFunc(s.messages, func(other *message) bool { return other == m })
+			s.told(m)
+		}
+	case n < 94:
+		if s.now < h.until {
+			h.uses = s.rng.IntN(max(h.uses, h.places) + 1)
+		}
+	case n < 97:
+		h.waits = false
+	default: // it is killed, or leaves
+		s.holders = slices.DeleteFunc(s.holders, func(other *sharer) bool { return other == h })
+		if h.places, h.uses = 0, 0; n < 99 {
+			s.claim(h, 0)
+		}
+		s.come()
+	}
+}
+
+func (s *sharing) come() {
+	s.born++
+	s.holders = append(s.holders, &sharer{name: fmt.Sprint(s.born)})
+}
+
+func (s *sharing) claim(h *sharer, wants int) {
+	h.number++
+	h.waits = true
+	s.messages = append(s.messages, &message{from: h, asked: s.now, claim: Claim{
+		Holder: h.name, Number: h.number, Limit: s.limit, Holds: max(h.places, h.uses), Wants: wants, Life: leaseLife,
+	}})
+}
+
+// some is a claim, or an answer, that is on its way; nil for none.
+func (s *sharing) some(answered bool) *message {
+	var all []*message
+	for _, m := range s.messages {
+		if m.answered == answered {
+			all = append(all, m)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[s.rng.IntN(len(all))]
+}
+
+// told has the answer come, to who may wait for it no longer.
+func (s *sharing) told(m *message) {
+	h := m.from
+	if !h.waits || m.claim.Number != h.number {
+		return
+	}
+	h.waits = false
+	if until := m.asked + useLife.Microseconds(); m.part >= 0 && until > s.now {
+		h.places, h.until = int(m.part), until
+	}
+}
+
+// used is how much may be used now.
+func (s *sharing) used() int {
+	sum := 0
+	for _, h := range s.holders {
+		if s.now >= h.until {
+			h.places, h.uses = 0, 0
+		}
+		sum += max(h.places, h.uses)
+	}
+	return sum
+}
+
+// What one had who died or has left is another's after its life and a renewal, and of
+// one who comes it is after three.
+func TestPartsComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 100
+		shares := NewMemoryShares()
+		a, b := NewLease(shares, "n", limit), NewLease(shares, "n", limit)
+		parts := map[*Lease]int{}
+		renew := func(l *Lease) {
+			t.Helper()
+			asked := time.Now()
+			part, until, err := l.Renew(t.Context(), parts[l], limit)
+			if parts[l] = part; err != nil || until.Sub(asked) != useLife || useLife >= leaseLife {
+				t.Fatalf("until %s, %v", until.Sub(asked), err)
+			}
+		}
+		want := func(of *Lease, part int) {
+			t.Helper()
+			if parts[of] != part {
+				t.Errorf("a part of %d, want %d", parts[of], part)
+			}
+		}
+		renew(a)
+		want(a, limit)
+		renew(b)
+		want(b, 0) // it is all another's
+		time.Sleep(LeaseEvery)
+		renew(a)
+		want(a, limit/2)
+		renew(b)
+		want(b, 0) // which may still use it
+		time.Sleep(LeaseEvery)
+		renew(a)
+		renew(b)
+		want(b, limit/2)
+
+		if err := b.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		renew(a)
+		want(a, limit)
+		died := time.Now()
+		c := NewLease(shares, "n", limit)
+		for parts[c] == 0 {
+			time.Sleep(LeaseEvery)
+			renew(c)
+		}
+		want(c, limit)
+		if took := time.Since(died); took > leaseLife+LeaseEvery {
+			t.Errorf("what a dead one had is another's after %s", took)
+		}
+	})
+}
+
+// A number that was lost by Redis is not given out again while those may use it who have
+// come within a renewal.
+func TestALostNumberIsNotGivenTwice(t *testing.T) {
+	t.Parallel()
+	p, life := parts{}, time.Second
+	if got := p.renew(1, Claim{Holder: "a", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
+		t.Errorf("who comes first has %d", got)
+	}
+	if got := p.renew(1, Claim{Holder: "b", Number: 7, Limit: 10, Holds: 5, Wants: 10, Life: life}); got != 5 {
+		t.Errorf("who comes next has %d", got)
+	}
+}
+
+// On Redis a share is a key that goes when nobody has a part, and whatever else stands
+// there is an error.
+func TestRedisShares(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		ctx, shares := t.Context(), NewRedisShares(client, "test")
+		const key = "test:{share/shop%2Fapns}"
+		l := NewLease(shares, "shop/apns", 9)
+		if part, _, err := l.Renew(ctx, 0, 4); part != 4 || err != nil {
+			t.Fatal(part, err)
+		}
+		if left := client.PTTL(ctx, key).Val(); left <= 0 || left > leaseLife+time.Millisecond {
+			t.Errorf("the key lives for %s", left)
+		}
+		l.claim.Number-- // its answer was lost, and it comes again
+		if _, _, err := l.Renew(ctx, 4, 2); !errors.Is(err, errAnswered) {
+			t.Errorf("a claim was taken twice: %v", err)
+		}
+		if err := client.ScriptFlush(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(ctx); err != nil || client.Exists(ctx, key).Val() != 0 {
+			t.Errorf("a share that nobody has is still there: %v", err)
+		}
+		if err := client.Set(ctx, key, "another's", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Renew(ctx, 0, 4); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+			t.Errorf("a key of another type: %v", err)
+		}
+	})
+}
