@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -44,7 +45,7 @@ type handler struct {
 func newHandler(o *Options) *handler {
 	pauses := pause.NewStore(o.Queue, o.Prefix)
 	routes := route.New(route.Config{
-		Senders: o.Senders, Concurrency: o.Concurrency, Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
+		Senders: o.Senders, Concurrency: o.Concurrency, InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{

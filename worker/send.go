@@ -3,14 +3,24 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
-// targetsAtOnce bounds how many targets of one notification are sent to at once.
+// targetsAtOnce bounds how many targets of one notification are sent to at once. Where
+// all workers are bounded together it is one: what has one place is one push.
 const targetsAtOnce = 8
+
+func (d *delivery) atOnce() int {
+	if slices.ContainsFunc(d.routes, func(r *route.Route) bool { return r != nil && r.Shared() }) {
+		return 1
+	}
+	return targetsAtOnce
+}
 
 // send makes one attempt for every target that is still open.
 func (h *handler) send(ctx context.Context, d *delivery) {
@@ -24,7 +34,7 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 		return
 	}
 	var wg sync.WaitGroup
-	places := make(chan struct{}, targetsAtOnce)
+	places := make(chan struct{}, d.atOnce())
 	for i := range d.Targets {
 		if !d.outcomes[i].due() {
 			continue
@@ -45,12 +55,17 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].blocked, d.outcomes[i].pausedBy = true, by
 		return
 	}
-	done, ok := r.Allow()
+	inTime, over, ok := r.Within(ctx)
+	defer over()
+	var done func(providers.Outcome)
+	if ok {
+		done, ok = r.Allow()
+	}
 	if !ok {
 		d.outcomes[i].blocked = true
 		return
 	}
-	sending, span := h.startSpan(ctx, "send")
+	sending, span := h.startSpan(inTime, "send")
 	var o providers.Outcome
 	defer func() {
 		if cause := recover(); cause != nil { // it is this notification's alone

@@ -51,6 +51,9 @@ type Options struct {
 	Quotas map[string]map[push.Platform]Quota
 	// Throughputs are those of categories over all users of an app, by app and category.
 	Throughputs map[string]map[string]Quota
+	// InFlight is how many pushes may be in flight from all workers together, by app and
+	// platform; 0 for no bound but Concurrency.
+	InFlight map[string]map[push.Platform]int
 	// Observer is told what happens; nil for Nobody.
 	Observer Observer
 	Log      *slog.Logger // nil for slog.Default
@@ -178,6 +181,9 @@ func (w *Worker) Start() error {
 	}
 	if err := w.h.queue.Start(w.h.stopping, w.h.processor()); err != nil {
 		return err
+	}
+	for s := range w.h.routes.Shares() {
+		w.h.side.Go(func() { s.Keep(w.h.stopping, w.h.RedisLog) })
 	}
 	w.h.side.Go(func() { w.h.queue.Sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.followPauses(w.h.stopping) })

@@ -15,15 +15,17 @@ import (
 // place get it by their priority, and by when they came; a few places are kept for
 // critical ones, who then wait for nobody.
 type Bulkhead struct {
-	places, kept int
-	skipped      atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
+	most    int          // places at most
+	skipped atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
 
-	mu       sync.Mutex
-	taken    []int64               // since when places were wanted that are taken, in ns, the first first
-	waiting  [len(ranked)][]*place // by rank, the first first
-	passed   int                   // places given since to others than who has waited longest
-	changed  int64                 // when a place was taken or left last, in ns
-	meanHold int64                 // how long a place is taken, about, in ns; 0 before the first is left
+	mu           sync.Mutex
+	places, kept int                   // as many as there are now
+	wanted       int                   // as many as were lately
+	taken        []int64               // since when places were wanted that are taken, in ns, the first first
+	waiting      [len(ranked)][]*place // by rank, the first first
+	passed       int                   // places given since to others than who has waited longest
+	changed      int64                 // when a place was taken or left last, in ns
+	meanHold     int64                 // how long a place is taken, about, in ns; 0 before the first is left
 }
 
 // A place is one that is waited for.
@@ -48,10 +50,38 @@ const (
 	// fairShare is of how many places that are waited for at least one goes to who
 	// has waited longest, so that bulk ones move, however many critical ones come.
 	fairShare = 8
+	// leastWanted is what share of the places a share of all workers' is for at least, so
+	// that what comes at once finds some.
+	leastWanted = 8
 )
 
 func newBulkhead(places int) *Bulkhead {
-	return &Bulkhead{places: places, kept: places / keptShare, changed: time.Now().UnixNano()}
+	return &Bulkhead{most: places, places: places, kept: places / keptShare, changed: time.Now().UnixNano()}
+}
+
+// resize has there be so many places. Where more are taken, nobody comes in until fewer
+// are.
+func (b *Bulkhead) resize(places int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if places == b.places {
+		return
+	}
+	b.places, b.kept, b.changed = places, places/keptShare, time.Now().UnixNano()
+	b.give()
+}
+
+// wants is how many places are or may be taken until they are changed, and how many
+// could be used: twice those taken, and all where some are waited for.
+func (b *Bulkhead) wants() (holds, wants int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	holds, wants = max(b.places, len(b.taken)), max(1, b.most/leastWanted, 2*len(b.taken), b.wanted/2)
+	if b.queued() > 0 || len(b.taken) >= b.places {
+		wants = b.most
+	}
+	b.wanted = min(wants, b.most)
+	return holds, b.wanted
 }
 
 // room reports whether one of the rank may come in.
@@ -194,18 +224,21 @@ func (b *Bulkhead) release(now int64) {
 	const weight = 8
 	b.meanHold += (now - b.taken[0] - b.meanHold) / weight
 	b.taken, b.changed = b.taken[1:], now
-	rank := b.next()
-	if rank < 0 {
-		return
-	}
-	p := b.waiting[rank][0]
-	b.waiting[rank] = b.waiting[rank][1:]
-	b.taken = append(b.taken, p.since)
-	close(p.given)
+	b.give()
 }
 
-// next returns the rank whose first one gets the place that was just left, -1 when
-// it stays free.
+// give gives the places that are free to those who wait for one.
+func (b *Bulkhead) give() {
+	for rank := b.next(); rank >= 0; rank = b.next() {
+		p := b.waiting[rank][0]
+		b.waiting[rank] = b.waiting[rank][1:]
+		b.taken = append(b.taken, p.since)
+		close(p.given)
+	}
+}
+
+// next returns the rank whose first one gets a free place, -1 when none is free for
+// those who wait.
 func (b *Bulkhead) next() int {
 	first, longest := -1, -1
 	for rank, of := range b.waiting {

@@ -1,5 +1,6 @@
 // Package route is an app's way to a platform's provider, and what stands on it so
-// that one trouble stays one trouble: a bulkhead, which bounds what is in flight; a
+// that one trouble stays one trouble: a bulkhead, which bounds what is in flight, and a
+// share, where all workers are bounded together; a
 // circuit breaker, for a provider that fails; the ratio of dead tokens, for a
 // configuration that is wrong; the provider's pause, for what its answers ask for; and
 // the pace at which what was held meanwhile comes back.
@@ -26,6 +27,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -36,7 +38,8 @@ type Route struct {
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
 
-	pace     pace // of what was held
+	share    *Share // nil where the workers are not bounded together
+	pace     pace   // of what was held
 	breaker  *breaker
 	failures failures
 	dead     deadTokenRatio
@@ -68,15 +71,20 @@ type Observer interface {
 	Paused(app string, platform push.Platform, reason providers.Reason)
 }
 
-// Config says what Routes work with. All but ClockOffset and the times is required.
+// Config says what Routes work with. All but InFlight, Shares, ClockOffset and the times
+// is required.
 type Config struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
 	// Concurrency is how many pushes are in flight at once on each route.
 	Concurrency int
-	Pauses      *pause.Store
-	Observer    Observer
-	Log         *slog.Logger
+	// InFlight is how many are from all workers together, by app and platform, 0 for no
+	// bound, and Shares divides them among the workers; nil without a bound.
+	InFlight map[string]map[push.Platform]int
+	Shares   meter.Shares
+	Pauses   *pause.Store
+	Observer Observer
+	Log      *slog.Logger
 	// RedisLog is told what fails for want of Redis.
 	RedisLog *slog.Logger
 	// ClockOffset returns how far Redis's clock is ahead of this machine's.
@@ -117,6 +125,9 @@ func New(c Config) *Routes {
 				r.fingerprint = known.Fingerprint
 			}
 			r.credential = r.fingerprint()
+			if n := c.InFlight[app][platform]; n > 0 {
+				r.share = newShare(r, c.Shares, n)
+			}
 			rs.all[app][platform] = r
 		}
 	}

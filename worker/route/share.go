@@ -1,0 +1,134 @@
+package route
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/clock"
+)
+
+// A Share is a route's part of the pushes that all workers together may have in flight:
+// its bulkhead has as many places as were leased last, and none shortly before the lease
+// ends. What is still in flight then is cut off.
+type Share struct {
+	route *Route
+	lease *meter.Lease
+	timer *time.Timer
+
+	mu    sync.Mutex
+	until time.Time       // when nothing may be in flight any more
+	use   context.Context // ends then
+	end   context.CancelFunc
+}
+
+// lastPushes is how long before its lease ends a share's last push begins, so that few
+// are cut off: they may have been taken, and are sent again.
+const lastPushes = 700 * time.Millisecond
+
+// newShare has the route's bulkhead keep to its share of so many places of all workers.
+func newShare(r *Route, shares meter.Shares, places int) *Share {
+	s := &Share{route: r, lease: meter.NewLease(shares, r.Name(), places)}
+	s.use, s.end = context.WithCancel(context.Background())
+	s.timer = time.AfterFunc(0, s.lapse)
+	r.Bulkhead.resize(0)
+	return s
+}
+
+// renew renews the share.
+func (s *Share) renew(ctx context.Context) error {
+	s.lapse() // what has stood still does not know yet
+	holds, wants := s.route.Bulkhead.wants()
+	part, until, err := s.lease.Renew(ctx, holds, wants)
+	if err != nil || !s.begin(until) {
+		return err
+	}
+	s.route.Bulkhead.resize(part)
+	return nil
+}
+
+// begin has what is in flight go on until then. It returns false when that has passed.
+func (s *Share) begin(until time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until = until; time.Until(until) <= lastPushes {
+		return false
+	}
+	if s.use.Err() != nil {
+		s.use, s.end = context.WithCancel(context.Background())
+	}
+	s.timer.Reset(time.Until(until) - lastPushes)
+	return true
+}
+
+// lapse takes the places away when the last pushes have begun, and cuts off what is in
+// flight when the lease ends.
+func (s *Share) lapse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := time.Until(s.until)
+	if left > lastPushes {
+		return
+	}
+	s.route.Bulkhead.resize(0)
+	if left > 0 {
+		s.timer.Reset(left)
+		return
+	}
+	s.end()
+}
+
+// Keep keeps the share renewed until ctx ends, and gives it back then.
+func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
+	trouble := clock.Trouble{
+		Log: log, Begins: "the app's share of what all workers may have in flight is not renewed: when it ends, what is for the provider waits on the queue",
+		Ends: "the app's share of what all workers may have in flight is renewed again",
+	}
+	app, platform := slog.String("app", s.route.App), slog.String("platform", string(s.route.Platform))
+	clock.Every(ctx, meter.LeaseEvery, func() { trouble.Failing(ctx, s.renew(ctx), app, platform) })
+	s.mu.Lock()
+	s.until = time.Time{}
+	s.mu.Unlock()
+	s.lapse()
+	if taken, _ := s.route.Bulkhead.load(); taken > 0 {
+		return // it is free when its lease ends
+	}
+	last, cancel := context.WithTimeout(context.Background(), meter.LeaseEvery)
+	defer cancel()
+	_ = s.lease.Release(last)
+}
+
+// Shared reports whether the route has a share of what all workers may have in flight.
+func (r *Route) Shared() bool { return r.share != nil }
+
+// Within returns a context for one push, which ends with the route's share if it has
+// one, and what is to be called when the push is over. It returns false when the share
+// has ended.
+func (r *Route) Within(ctx context.Context) (context.Context, func(), bool) {
+	s := r.share
+	if s == nil {
+		return ctx, func() {}, true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !time.Now().Before(s.until) || s.use.Err() != nil {
+		return ctx, func() {}, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.use, cancel)
+	return ctx, func() { stop(); cancel() }, true
+}
+
+// Shares are those of the routes that have one.
+func (rs *Routes) Shares() iter.Seq[*Share] {
+	return func(yield func(*Share) bool) {
+		for r := range rs.All() {
+			if r.share != nil && !yield(r.share) {
+				return
+			}
+		}
+	}
+}
