@@ -78,9 +78,9 @@ func (m mix) arrivals() []int {
 func (m mix) run(ctx context.Context, s stage) (ratio, checks float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, backlogLimit)
 	defer cancel()
-	limited := config.Limits{Default: m.general, Categories: map[string]throttle.Policy{}}
+	limited := config.Limits{Default: m.general, Categories: map[string]config.Category{}}
 	for i, policy := range m.own {
-		limited.Categories[category(i)] = policy
+		limited.Categories[category(i)] = config.Category{Policy: policy}
 	}
 	kinds := m.arrivals()
 	sent, count := new(instants), newTally(len(kinds))

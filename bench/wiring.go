@@ -68,7 +68,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	sys.worker, err = worker.New(worker.Options{
 		Queue:   shared,
 		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
-		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Categories),
+		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
 		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
 		Records: push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,

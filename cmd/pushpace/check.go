@@ -173,6 +173,7 @@ type effectiveLimits struct {
 	MaxBooked  int                        `json:"max_booked"`
 	Default    effectivePolicy            `json:"default"`
 	Categories map[string]effectivePolicy `json:"categories,omitempty"`
+	Quotas     map[string]effectiveQuota  `json:"quotas,omitempty"`
 	Redis      *effectiveRedis            `json:"redis,omitempty"`
 }
 
@@ -180,6 +181,21 @@ type effectivePolicy struct {
 	MinGap string   `json:"min_gap,omitempty"`
 	Rates  []string `json:"rates,omitempty"`
 	Exempt bool     `json:"exempt,omitempty"`
+	// Throughput is a category's over all its users, as it is written.
+	Throughput string `json:"throughput,omitempty"`
+}
+
+type effectiveQuota struct {
+	Quota string   `json:"quota"` // as it is written
+	Apps  []string `json:"apps"`
+}
+
+// quotaText is a quota as it is written; "" for none.
+func quotaText[Q fmt.Stringer](q *Q) string {
+	if q == nil {
+		return ""
+	}
+	return (*q).String()
 }
 
 type effectiveApp struct {
@@ -194,17 +210,30 @@ type effectiveAPNs struct {
 	Topic       string `json:"topic"`
 	Environment string `json:"environment"`
 	Endpoint    string `json:"endpoint,omitempty"`
+	effectiveShared
 }
 
 type effectiveFCM struct {
 	ProjectID string `json:"project_id,omitempty"`
 	Endpoint  string `json:"endpoint,omitempty"`
+	effectiveShared
+}
+
+// effectiveShared bounds all workers together.
+type effectiveShared struct {
+	Quota       string `json:"quota,omitempty"` // as it is written
+	Concurrency int    `json:"concurrency,omitempty"`
+}
+
+func sharedOf(s config.Shared) effectiveShared {
+	return effectiveShared{quotaText(s.Quota), s.Concurrency}
 }
 
 type effectiveHTTP struct {
 	Listen      string            `json:"listen,omitempty"`
 	TLS         bool              `json:"tls"`
 	Tokens      map[string]string `json:"tokens,omitempty"` // the role by the name
+	TokenRates  map[string]string `json:"token_rates,omitempty"`
 	MaxBody     int               `json:"max_body"`
 	MaxQueue    int               `json:"max_queue"`
 	MaxRequests int               `json:"max_requests"`
@@ -227,14 +256,19 @@ func effectiveOf(cfg *config.Config) *effective {
 		},
 		Limits: effectiveLimits{
 			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), MaxBooked: cfg.Limits.MaxBooked,
-			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{},
+			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{}, Quotas: map[string]effectiveQuota{},
 		},
 		Apps: map[string]effectiveApp{},
 		HTTP: httpOf(cfg.HTTP),
 		Log:  effectiveLog{cfg.Log.Level.Level().String(), string(cfg.Log.Format)},
 	}
-	for name, policy := range cfg.Limits.Categories {
-		e.Limits.Categories[name] = policyOf(policy)
+	for name, c := range cfg.Limits.Categories {
+		policy := policyOf(c.Policy)
+		policy.Throughput = quotaText(c.Throughput)
+		e.Limits.Categories[name] = policy
+	}
+	for name, q := range cfg.Limits.Quotas {
+		e.Limits.Quotas[name] = effectiveQuota{q.Quota.String(), q.Apps}
 	}
 	if cfg.Limits.Redis != nil {
 		own := redisOf(*cfg.Limits.Redis)
@@ -266,11 +300,14 @@ func policyOf(p throttle.Policy) effectivePolicy {
 
 func httpOf(h config.HTTP) effectiveHTTP {
 	e := effectiveHTTP{
-		Listen: string(h.Listen), TLS: h.TLS.Enabled(), Tokens: map[string]string{}, MaxBody: h.MaxBody, MaxQueue: h.MaxQueue,
+		Listen: string(h.Listen), TLS: h.TLS.Enabled(), Tokens: map[string]string{}, TokenRates: map[string]string{}, MaxBody: h.MaxBody, MaxQueue: h.MaxQueue,
 		MaxRequests: h.MaxRequests, ReadTimeout: h.ReadTimeout.String(), Timeout: h.Timeout.String(),
 	}
 	for _, t := range h.Tokens {
 		e.Tokens[t.Name] = string(t.Role)
+		if t.Rate != nil {
+			e.TokenRates[t.Name] = t.Rate.String()
+		}
 	}
 	return e
 }
@@ -278,13 +315,13 @@ func httpOf(h config.HTTP) effectiveHTTP {
 func appOf(a config.App) effectiveApp {
 	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil, Outcomes: a.Outcomes.Webhook != nil}
 	if c := a.APNs; c != nil {
-		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint}
+		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint, sharedOf(c.Shared)}
 		if c.Environment == "" {
 			e.APNs.Environment = "production"
 		}
 	}
 	if c := a.FCM; c != nil {
-		e.FCM = &effectiveFCM{c.ProjectID, c.Endpoint}
+		e.FCM = &effectiveFCM{c.ProjectID, c.Endpoint, sharedOf(c.Shared)}
 	}
 	return e
 }

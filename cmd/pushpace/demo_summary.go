@@ -72,7 +72,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 			limited++
 		}
 	}
-	for _, v := range violations.Find(pushes, d.cfg.Limits.Default, d.cfg.Limits.Categories, tolerance) {
+	for _, v := range violations.Find(pushes, d.cfg.Limits.Default, d.cfg.Limits.Policies(), tolerance) {
 		s.Violations++
 		s.fault("%s of %s: a notification came %s too soon for %s", v.Scope, v.User, v.Early, v.Rule)
 	}

@@ -96,7 +96,7 @@ func (s *system) live(c *configured) []*livePart {
 			keys: []string{"limits.default", "limits.categories", "limits.unknown_category"},
 			fits: func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
 			take: func(cfg *config.Config) {
-				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Categories)
+				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Policies())
 				s.limits.SetUnknown(cfg.Limits.UnknownCategory)
 				if s.metrics != nil {
 					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
@@ -126,7 +126,7 @@ func (s *system) live(c *configured) []*livePart {
 
 // fitHorizon reports whether timelines that reach back so far can hold the limits.
 func fitHorizon(l config.Limits, horizon time.Duration) bool {
-	for _, p := range append(slices.Collect(maps.Values(l.Categories)), l.Default) {
+	for _, p := range append(slices.Collect(maps.Values(l.Policies())), l.Default) {
 		if p.Validate(horizon) != nil {
 			return false
 		}

@@ -226,7 +226,7 @@ func TestLiveParts(t *testing.T) {
 		"a period within the horizon":     {"limits.default.rates", func(c *config.Config) { c.Limits.Default.MinGap = time.Hour }, true},
 		"a period beyond the old horizon": {"limits.default.rates", func(c *config.Config) { c.Limits.Horizon, c.Limits.Default.MinGap = 48*time.Hour, 30*time.Hour }, false},
 		"a category's beyond the horizon": {"limits.categories.x", func(c *config.Config) {
-			c.Limits.Categories = map[string]throttle.Policy{"x": {MinGap: 30 * time.Hour}}
+			c.Limits.Categories = map[string]config.Category{"x": {Policy: throttle.Policy{MinGap: 30 * time.Hour}}}
 		}, false},
 		"no tokens for everyone": {"http.tokens", func(*config.Config) {}, false},
 		"other tokens":           {"http.tokens", func(c *config.Config) { c.HTTP.Tokens = make([]config.Token, 1) }, true},

@@ -37,14 +37,14 @@ func openSenders(ctx context.Context, apps map[string]config.App, folder string,
 		}
 		all[name] = map[push.Platform]providers.Sender{}
 		if app.APNs != nil {
-			s, err := apns.New(*app.APNs)
+			s, err := apns.New(app.APNs.Config)
 			if err != nil {
 				return nil, misusedf("apps.%s.apns.%w", name, err)
 			}
 			all.add(name, push.APNs, s, log, c)
 		}
 		if app.FCM != nil {
-			s, err := fcm.New(ctx, *app.FCM)
+			s, err := fcm.New(ctx, app.FCM.Config)
 			if err != nil {
 				return nil, misusedf("apps.%s.fcm.%w", name, err)
 			}

@@ -26,7 +26,7 @@ func TestSimulateFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := fcm.New(t.Context(), *cfg.Apps["demo"].FCM)
+	sender, err := fcm.New(t.Context(), cfg.Apps["demo"].FCM.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

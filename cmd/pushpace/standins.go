@@ -42,7 +42,7 @@ func (s *standIns) start(dir string, a apnstest.Options, f fcmtest.Options) (err
 	if err != nil {
 		return err
 	}
-	s.app = config.App{APNs: &apnsConfig, FCM: &fcmConfig}
+	s.app = config.App{APNs: &config.APNs{Config: apnsConfig}, FCM: &config.FCM{Config: fcmConfig}}
 	return nil
 }
 

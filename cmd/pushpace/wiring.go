@@ -66,7 +66,7 @@ type system struct {
 
 // limitsOf are the configured limits.
 func limitsOf(l config.Limits) *limits.Policies {
-	policies := limits.New(l.Default, l.Categories)
+	policies := limits.New(l.Default, l.Policies())
 	policies.SetUnknown(l.UnknownCategory)
 	return policies
 }

@@ -13,8 +13,8 @@ import (
 // App says how to send on behalf of one app: through at least one provider, or
 // through stand-ins.
 type App struct {
-	APNs *apns.Config `yaml:"apns"`
-	FCM  *fcm.Config  `yaml:"fcm"`
+	APNs *APNs `yaml:"apns"`
+	FCM  *FCM  `yaml:"fcm"`
 	// Simulated sends to stand-ins of both providers inside the process, and so
 	// to no device. It excludes APNs and FCM.
 	Simulated bool `yaml:"simulated"`
@@ -22,6 +22,18 @@ type App struct {
 	DeadTokens Reports `yaml:"dead_tokens"`
 	// Outcomes says who is told of how notifications end.
 	Outcomes Reports `yaml:"outcomes"`
+}
+
+// APNs is an app's way to APNs.
+type APNs struct {
+	apns.Config
+	Shared
+}
+
+// FCM is an app's way to FCM.
+type FCM struct {
+	fcm.Config
+	Shared
 }
 
 func (a App) check(k *check, key string, w Worker) {
@@ -43,9 +55,11 @@ func (a App) check(k *check, key string, w Worker) {
 	}
 	if a.APNs != nil {
 		checkProvider(k, join(key, "apns"), a.APNs.Validate(), orDefault(a.APNs.Timeout, apns.DefaultTimeout), w)
+		a.APNs.Shared.check(k, join(key, "apns"))
 	}
 	if a.FCM != nil {
 		checkProvider(k, join(key, "fcm"), a.FCM.Validate(), orDefault(a.FCM.Timeout, fcm.DefaultTimeout), w)
+		a.FCM.Shared.check(k, join(key, "fcm"))
 	}
 }
 
@@ -82,6 +96,18 @@ func (a App) Platforms() []push.Platform {
 		platforms = append(platforms, push.FCM)
 	}
 	return platforms
+}
+
+// Shared returns what bounds all workers together, by platform.
+func (a App) Shared() map[push.Platform]Shared {
+	all := map[push.Platform]Shared{}
+	if a.APNs != nil {
+		all[push.APNs] = a.APNs.Shared
+	}
+	if a.FCM != nil {
+		all[push.FCM] = a.FCM.Shared
+	}
+	return all
 }
 
 // providers names what the app sends through.

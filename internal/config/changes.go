@@ -43,9 +43,12 @@ func changes(key string, old, new reflect.Value) []Change {
 			all = changes(key, old.Elem(), new.Elem())
 		}
 	case reflect.Struct:
-		for i := range old.NumField() {
-			if name := tagOf(old.Type().Field(i)); name != "" {
-				all = append(all, changes(join(key, name), old.Field(i), new.Field(i))...)
+		if q, ok := old.Interface().(AppQuota); ok && q.Name != new.Interface().(AppQuota).Name {
+			break // another one altogether
+		}
+		for _, f := range reflect.VisibleFields(old.Type()) {
+			if name := tagOf(f); name != "" {
+				all = append(all, changes(join(key, name), old.FieldByIndex(f.Index), new.FieldByIndex(f.Index))...)
 			}
 		}
 	case reflect.Map:
@@ -57,6 +60,7 @@ func changes(key string, old, new reflect.Value) []Change {
 			was, is := old.MapIndex(reflect.ValueOf(name)), new.MapIndex(reflect.ValueOf(name))
 			if !was.IsValid() || !is.IsValid() {
 				all = append(all, Change{join(key, name), told(was), told(is)})
+				all = append(all, throughput(join(key, name), was, is)...)
 				continue
 			}
 			all = append(all, changes(join(key, name), was, is)...)
@@ -66,6 +70,19 @@ func changes(key string, old, new reflect.Value) []Change {
 		return []Change{{key, told(old), told(new)}} // the whole of it, or what no key of its own tells
 	}
 	return all
+}
+
+// throughput answers what changes of a category's throughput where the category is in
+// one configuration alone: it is a key of its own, which takes effect otherwise.
+func throughput(key string, was, is reflect.Value) []Change {
+	of := func(v reflect.Value) *Quota {
+		if !v.IsValid() {
+			return nil
+		}
+		c, _ := v.Interface().(Category)
+		return c.Throughput
+	}
+	return changes(join(key, "throughput"), reflect.ValueOf(of(was)), reflect.ValueOf(of(is)))
 }
 
 // none stands for what is not there.
@@ -80,9 +97,14 @@ func told(v reflect.Value) string {
 	case Secret, Hash:
 		return hidden
 	case Token:
+		if value.Rate != nil {
+			return value.Name + " (" + string(value.Role) + ", " + value.Rate.String() + ")"
+		}
 		return value.Name + " (" + string(value.Role) + ")"
 	case throttle.Policy:
 		return policyText(value)
+	case Category:
+		return policyText(value.Policy)
 	case Level:
 		return strings.ToLower(slog.Level(value).String())
 	case *Redis:
@@ -124,5 +146,26 @@ func policyText(p throttle.Policy) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Within reports whether a key of Changes is another or below it.
-func Within(key, other string) bool { return within(key, other) }
+// Within reports whether a key of Changes is another or below it. A part of the other
+// that is * stands for any.
+func Within(key, other string) bool {
+	parts, others := split(key), split(other)
+	if len(parts) < len(others) {
+		return false
+	}
+	for i, part := range others {
+		if part != "*" && part != parts[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// split returns the parts of a key's path.
+func split(key string) []string {
+	if key == "" {
+		return nil
+	}
+	above := parent(key)
+	return append(split(above), strings.TrimPrefix(key[len(above):], "."))
+}

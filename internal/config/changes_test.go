@@ -19,8 +19,8 @@ func TestChanges(t *testing.T) {
 		c := new(Config)
 		c.SetDefaults()
 		c.Redis.Address = Address{Mode: Embedded}
-		c.Limits.Categories = map[string]throttle.Policy{"digest": {MinGap: time.Second}}
-		c.Apps = map[string]App{"shop": {APNs: &apns.Config{Topic: "a"}}, "kiosk": {Simulated: true}}
+		c.Limits.Categories = map[string]Category{"digest": {Policy: throttle.Policy{MinGap: time.Second}}, "news": {Throughput: quota(10)}}
+		c.Apps = map[string]App{"shop": {APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10)}}}}, "kiosk": {Simulated: true}}
 		return c
 	}
 	for name, c := range map[string]struct {
@@ -33,13 +33,26 @@ func TestChanges(t *testing.T) {
 		"tokens": {func(c *Config) {
 			c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, SHA256: Hash{1}}, {Name: "ada", Role: Operator}}
 		}, []string{"http.tokens: [] → [shop (producer), ada (operator)]"}},
-		"the level":            {func(c *Config) { c.Log.Level = Level(slog.LevelDebug) }, []string{"log.level: info → debug"}},
-		"an address":           {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address: embedded → a:1"}},
-		"a list":               {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates: [] → [1/1s]"}},
-		"a category's":         {func(c *Config) { c.Limits.Categories["digest"] = throttle.Policy{MinGap: time.Minute} }, []string{"limits.categories.digest.min_gap: 1s → 1m0s"}},
-		"a category more":      {func(c *Config) { c.Limits.Categories["a b"] = throttle.Policy{} }, []string{`limits.categories."a b": none → {}`}},
-		"a category less":      {func(c *Config) { c.Limits.Categories = nil }, []string{"limits.categories.digest: {min_gap: 1s} → none"}},
-		"an app's":             {func(c *Config) { c.Apps["shop"] = App{APNs: &apns.Config{Topic: "b"}} }, []string{"apps.shop.apns.topic: a → b"}},
+		"the level":  {func(c *Config) { c.Log.Level = Level(slog.LevelDebug) }, []string{"log.level: info → debug"}},
+		"an address": {func(c *Config) { c.Redis.Address = Address{Mode: Single, Hosts: []string{"a:1"}} }, []string{"redis.address: embedded → a:1"}},
+		"a list":     {func(c *Config) { c.Limits.Default.Rates = []throttle.Rate{{Count: 1, Period: time.Second}} }, []string{"limits.default.rates: [] → [1/1s]"}},
+		"a category's": {func(c *Config) {
+			c.Limits.Categories["digest"] = Category{Policy: throttle.Policy{MinGap: time.Minute}}
+		}, []string{"limits.categories.digest.min_gap: 1s → 1m0s"}},
+		"a category more":     {func(c *Config) { c.Limits.Categories["a b"] = Category{} }, []string{`limits.categories."a b": none → {}`}},
+		"a category less":     {func(c *Config) { delete(c.Limits.Categories, "digest") }, []string{"limits.categories.digest: {min_gap: 1s} → none"}},
+		"a throughput's rate": {func(c *Config) { c.Limits.Categories["news"] = Category{Throughput: quota(20)} }, []string{"limits.categories.news.throughput.rate: 10/1s → 20/1s"}},
+		"a throughput less":   {func(c *Config) { c.Limits.Categories["news"] = Category{} }, []string{"limits.categories.news.throughput: {rate: 10/1s} → none"}},
+		"a category with a throughput": {func(c *Config) { c.Limits.Categories["sale"] = Category{Throughput: quota(5)} },
+			[]string{"limits.categories.sale: none → {}", "limits.categories.sale.throughput: none → {rate: 5/1s}"}},
+		"a quota's name": {func(c *Config) {
+			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Name: "europe"}}}}
+		}, []string{"apps.shop.apns.quota: {rate: 10/1s} → europe"}},
+		"a token's rate": {func(c *Config) { c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, Rate: quota(5)}} },
+			[]string{"http.tokens: [] → [shop (producer, {rate: 5/1s})]"}},
+		"an app's": {func(c *Config) {
+			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "b"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10)}}}}
+		}, []string{"apps.shop.apns.topic: a → b"}},
 		"an app's provider":    {func(c *Config) { c.Apps["shop"] = App{} }, []string{"apps.shop.apns: set → none"}},
 		"an app more and less": {func(c *Config) { delete(c.Apps, "shop"); c.Apps["x"] = App{} }, []string{"apps.shop: set → none", "apps.x: none → set"}},
 		"a section more":       {func(c *Config) { c.Limits.Redis = &Redis{Address: Address{Mode: Single, Hosts: []string{"b:1"}}} }, []string{"limits.redis: none → b:1"}},
@@ -53,6 +66,33 @@ func TestChanges(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// quota allows so many a second.
+func quota(count int) *Quota {
+	return &Quota{Rate: throttle.Rate{Count: count, Period: time.Second}}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		key, other string
+		want       bool
+	}{
+		{"apps.shop.fcm.quota.rate", "apps.*.fcm.quota.*", true},
+		{`apps."shop.v2 é".fcm.quota.rate`, "apps.*.fcm.quota.*", true},
+		{`apps."a.fcm.quota.b".simulated`, "apps.*.fcm.quota.*", false},
+		{"apps.shop.fcm.quota", "apps.*.fcm.quota.*", false},
+		{"apps.shop.apns.quota.rate", "apps.*.fcm.quota.*", false},
+		{"http.tokens[0].rate", "http.tokens", true},
+		{"http.tokens[0]", "http.tokens[1]", false},
+		{"http.tokensx", "http.tokens", false},
+		{"limits", "", true},
+	} {
+		if got := Within(c.key, c.other); got != c.want {
+			t.Errorf("%s within %s: %t", c.key, c.other, got)
 		}
 	}
 }
@@ -79,7 +119,7 @@ func TestChangesForgetNoField(t *testing.T) {
 func TestChangesTellNoSecret(t *testing.T) {
 	t.Parallel()
 	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|` +
-		`topic|environment|key_id|team_id|project_id|endpoint|listen|format))$`)
+		`topic|environment|algorithm|key_id|team_id|project_id|endpoint|listen|format))$`)
 	texts := 0
 	const canary = "https://hooks.example.com/canary-7d1e?key=canary-7d1e"
 	for _, l := range leaves(reflect.TypeFor[Config](), "", nil) {
@@ -118,7 +158,9 @@ func leaves(s reflect.Type, key string, path []int) (found []leaf) {
 		return leaves(s.Elem(), join(key, "x"), path)
 	case reflect.Struct:
 		for i := range s.NumField() {
-			if name := tagOf(s.Field(i)); name != "" {
+			if s.Field(i).Anonymous {
+				found = append(found, leaves(s.Field(i).Type, key, append(slices.Clone(path), i))...)
+			} else if name := tagOf(s.Field(i)); name != "" {
 				found = append(found, leaves(s.Field(i).Type, join(key, name), append(slices.Clone(path), i))...)
 			}
 		}

@@ -5,6 +5,7 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -49,6 +50,7 @@ func (c *Config) check(k *check) {
 	for name, app := range c.Apps {
 		app.check(k, join("apps", name), c.Worker)
 	}
+	c.checkQuotas(k)
 	c.HTTP.check(k, "http")
 	c.Log.check(k, "log")
 }
@@ -74,7 +76,19 @@ func (c *Config) LogValue() slog.Value {
 }
 
 // check collects faults by key.
-type check struct{ faults Faults }
+type check struct {
+	faults Faults
+	// origin is where a key stands; nil where that is not known.
+	origin map[string]Fault
+}
+
+// at says on which line a key stands, " on line 3", "" where that is not known.
+func (k *check) at(key string) string {
+	if line := k.origin[key].Line; line > 0 {
+		return fmt.Sprintf(" on line %d", line)
+	}
+	return ""
+}
 
 func (k *check) fault(key, message string) {
 	k.faults = append(k.faults, Fault{Key: key, Message: message})

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 )
 
 func TestDefaultsAreValidButForTheAddress(t *testing.T) {
@@ -51,11 +53,16 @@ func TestParseEverything(t *testing.T) {
 			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
 				{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}},
-			Categories: map[string]throttle.Policy{
-				"marketing": {Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}},
-				"security":  {Exempt: true},
-				"free":      {},
+			Categories: map[string]Category{
+				"marketing": {Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}}},
+				"security":  {Policy: throttle.Policy{Exempt: true}},
+				"news": {Policy: throttle.Policy{MinGap: time.Second}, Throughput: &Quota{
+					Rate: throttle.Rate{Count: 50000, Period: time.Minute}, Burst: 500, Ramp: 30 * time.Second}},
+				"free": {},
 			},
+			Quotas: map[string]NamedQuota{"europe": {Apps: []string{"shop.v2 é"}, Quota: Quota{
+				Rates:     []throttle.Rate{{Count: 10, Period: time.Second}, {Count: 300, Period: time.Minute}},
+				Algorithm: meter.SlidingWindow, Cells: 5}}},
 			Redis: &Redis{Address: Address{Mode: Cluster, Hosts: []string{"a:7000", "b:7000"}},
 				Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second},
 		},
@@ -64,11 +71,15 @@ func TestParseEverything(t *testing.T) {
 				URL: "https://example.com/dead-tokens", Secret: "0123456789abcdef", Timeout: 2 * time.Second}},
 				Outcomes: Reports{Webhook: &Webhook{
 					URL: "https://example.com/outcomes", Secret: "0123456789abcdef", Timeout: 2 * time.Second}}},
-			"shop.v2 é": {APNs: &apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"}},
+			"shop.v2 é": {APNs: &APNs{Config: apns.Config{Topic: "com.example.shop", KeyFile: "testdata/secret", KeyID: "0123456789", TeamID: "ABCDEFGHIJ"},
+				Shared: Shared{Quota: &AppQuota{Name: "europe"}, Concurrency: 2000}},
+				FCM: &FCM{Config: fcm.Config{CredentialsFile: "testdata/secret", ProjectID: "shop-1"},
+					Shared: Shared{Quota: &AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600000, Period: time.Minute}}}}}},
 		},
 		HTTP: HTTP{
 			Listen: "0.0.0.0:8443", TLS: ServerTLS{"testdata/secret", "testdata/secret"},
-			Tokens:  []Token{{"shop", Producer, hash(0)}, {"ada", Operator, hash(0xff)}},
+			Tokens: []Token{{Name: "shop", Role: Producer, SHA256: hash(0)}, {Name: "ada", Role: Operator, SHA256: hash(0xff),
+				Rate: &Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}, Algorithm: meter.LeakyBucket}}},
 			MaxBody: 65536, MaxQueue: 10, MaxRequests: 20, ReadTimeout: time.Second, Timeout: 2 * time.Second,
 		},
 		Log:       Log{Level: Level(slog.LevelWarn), Format: JSON},

@@ -108,6 +108,13 @@ func (d *decoder) node(key string, n ast.Node, v reflect.Value) {
 		d.address(key, n, address)
 		return
 	}
+	if text, ok := scalarText(n); ok {
+		if section, ok := v.Addr().Interface().(named); ok {
+			d.place(key, n)
+			section.setName(text)
+			return
+		}
+	}
 	switch {
 	case isText(v):
 		d.scalar(key, n, v)

@@ -60,6 +60,11 @@ func (d *decoder) variable(a assignment, key string, parts []string, v reflect.V
 		d.addressVariable(a, key, parts, address)
 		return
 	}
+	if section, ok := v.Addr().Interface().(named); ok && len(parts) == 0 {
+		d.origin[key] = Fault{Variable: a.variable}
+		section.setName(a.text)
+		return
+	}
 	group := !isText(v) && (v.Kind() == reflect.Struct || v.Kind() == reflect.Map)
 	switch {
 	case group && len(parts) == 0:

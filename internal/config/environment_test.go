@@ -56,7 +56,7 @@ func TestEnvironment(t *testing.T) {
 		{"path from the working directory", []string{"PUSHPACE_REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PASSWORD_FILE=testdata/secret"},
 			func(c *Config) any { return c.Redis.Password }, Secret("hunter2")},
 		{"name in the file", []string{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__MIN_GAP=1h"},
-			func(c *Config) any { return c.Limits.Categories["flash-sale"] },
+			func(c *Config) any { return c.Limits.Categories["flash-sale"].Policy },
 			throttle.Policy{MinGap: time.Hour, Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}},
 		{"name with capitals in the file", []string{"PUSHPACE_APPS__SHOP_EU__SIMULATED=false",
 			"PUSHPACE_APPS__SHOP_EU__FCM__CREDENTIALS_FILE=testdata/secret"},
@@ -66,6 +66,13 @@ func TestEnvironment(t *testing.T) {
 		{"new Redis for the limits has its defaults", []string{"PUSHPACE_LIMITS__REDIS__ADDRESS=h:1", "PUSHPACE_REDIS__PREFIX=acme"},
 			func(c *Config) any { return *c.Limits.Redis },
 			Redis{Address: Address{Mode: Single, Hosts: []string{"h:1"}}, Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second}},
+		{"quota by its name", []string{"PUSHPACE_LIMITS__QUOTAS__EUROPE__RATE=600/1m", "PUSHPACE_LIMITS__QUOTAS__EUROPE__APPS=news",
+			"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=testdata/secret", "PUSHPACE_APPS__NEWS__FCM__QUOTA=europe"},
+			func(c *Config) any { return c.Apps["news"].FCM.Quota.Name }, "europe"},
+		{"quota by its rate", []string{"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=testdata/secret",
+			"PUSHPACE_APPS__NEWS__FCM__QUOTA__RATE=600/1m", "PUSHPACE_APPS__NEWS__FCM__CONCURRENCY=9"},
+			func(c *Config) any { return c.Apps["news"].FCM.Shared },
+			Shared{&AppQuota{Quota: Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}, 9}},
 		{"not ours", append([]string{"REDIS__DB=9", "no equals sign"}, notOurs...),
 			func(c *Config) any { return c.Redis.DB }, 0},
 	} {
@@ -150,6 +157,10 @@ func TestEnvironmentFaults(t *testing.T) {
 		{"PUSHPACE_APPS__shop__SIMULATED=true", "PUSHPACE_APPS__shop__SIMULATED: apps: want the name in capitals"},
 		{"PUSHPACE_APPS____SIMULATED=true", "PUSHPACE_APPS____SIMULATED: apps: a name is empty"},
 		{"PUSHPACE_APPS__NEWS__SIMULATED=false", "PUSHPACE_APPS__NEWS__SIMULATED: apps.news: has no provider"},
+		{"PUSHPACE_APPS_NEWS_FCM_QUOTA=europe", "PUSHPACE_APPS_NEWS_FCM_QUOTA: is no key for want of underscores: write PUSHPACE_APPS__NEWS__FCM__QUOTA"},
+		{"PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE=1/1s", "PUSHPACE_APPS_NEWS_FCM_QUOTA_RATE: is no key for want of underscores: write PUSHPACE_APPS__NEWS__FCM__QUOTA__RATE"},
+		{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT=1/1s", "PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT: limits.categories.flash-sale.throughput: is not one value"},
+		{"PUSHPACE_LIMITS__CATEGORIES__FLASH_SALE__THROUGHPUT__BURST=10", "c.yaml:6:5: limits.categories.flash-sale.throughput.rate: is missing"},
 		{"PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE=x.json", "PUSHPACE_APPS__NEWS__FCM__CREDENTIALS_FILE: apps.news.fcm.credentials_file: x.json: the file cannot be read"},
 	} {
 		t.Run(tt.entry, func(t *testing.T) {

@@ -54,6 +54,9 @@ type Token struct {
 	Role Role   `yaml:"role"`
 	// SHA256 is the token's hash.
 	SHA256 Hash `yaml:"sha256"`
+	// Rate is how many notifications it may hand over, and what else it may ask for,
+	// through all processes; nil for no bound.
+	Rate *Quota `yaml:"rate"`
 }
 
 // A Role says what the bearer of a token may do.
@@ -125,6 +128,9 @@ func (h HTTP) check(k *check, key string) {
 			k.fault(join(at, "sha256"), fmt.Sprintf("is that of %s: each name needs a token of its own", index("tokens", first)))
 		} else {
 			hashes[t.SHA256] = i
+		}
+		if t.Rate != nil {
+			t.Rate.check(k, join(at, "rate"))
 		}
 	}
 	k.integer(join(key, "max_body"), h.MaxBody, 64<<10, 64<<20)

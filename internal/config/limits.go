@@ -25,12 +25,31 @@ type Limits struct {
 	// Default is the general policy. The zero value limits nothing.
 	Default throttle.Policy `yaml:"default"`
 	// Categories have policies of their own, besides the general one.
-	Categories map[string]throttle.Policy `yaml:"categories"`
+	Categories map[string]Category `yaml:"categories"`
+	// Quotas are those that apps name.
+	Quotas map[string]NamedQuota `yaml:"quotas"`
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
 	// put off without. 10,000 by default, 10 to 20,000.
 	MaxBooked int `yaml:"max_booked"`
 	// Redis holds the timelines; nil for the same Redis as everything else.
 	Redis *Redis `yaml:"redis"`
+}
+
+// A Category is a class of notifications.
+type Category struct {
+	// Policy limits each user.
+	throttle.Policy
+	// Throughput is how many of an app's go out to all its users; nil for no bound.
+	Throughput *Quota `yaml:"throughput"`
+}
+
+// Policies are those of the categories.
+func (l Limits) Policies() map[string]throttle.Policy {
+	policies := make(map[string]throttle.Policy, len(l.Categories))
+	for name, c := range l.Categories {
+		policies[name] = c.Policy
+	}
+	return policies
 }
 
 // SetDefaults sets every field to its default.
@@ -53,11 +72,17 @@ func (l Limits) check(k *check, key string) {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
 	}
 	checkPolicy(k, join(key, "default"), l.Default, l.Horizon)
-	for name, policy := range l.Categories {
+	for name, c := range l.Categories {
 		if name == throttle.General {
 			k.fault(join(key, "categories", name), "is the name of the general limits: set default instead, or name the category otherwise")
 		}
-		checkPolicy(k, join(key, "categories", name), policy, l.Horizon)
+		checkPolicy(k, join(key, "categories", name), c.Policy, l.Horizon)
+		if c.Throughput != nil {
+			c.Throughput.checkPromise(k, join(key, "categories", name, "throughput"))
+		}
+	}
+	for name, q := range l.Quotas {
+		q.checkPromise(k, join(key, "quotas", name))
 	}
 	if l.Redis != nil {
 		l.Redis.check(k, join(key, "redis"))
@@ -74,7 +99,7 @@ func (l Limits) Warnings() []string {
 	}
 	add(l.Default, "default")
 	for _, name := range slices.Sorted(maps.Keys(l.Categories)) {
-		add(l.Categories[name], "categories", name)
+		add(l.Categories[name].Policy, "categories", name)
 	}
 	return odd
 }

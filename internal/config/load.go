@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 )
 
 // maxFile is the largest configuration file, in bytes.
@@ -103,21 +102,12 @@ func (d *decoder) present() {
 // validate adds the faults of c, except where decoding has found one already:
 // what did not decode is not what is checked.
 func (d *decoder) validate(c *Config) {
-	k := new(check)
+	k := &check{origin: d.origin}
 	c.check(k)
 	decoded := slices.Clone(d.faults)
 	for _, f := range k.faults {
-		if !slices.ContainsFunc(decoded, func(first Fault) bool { return within(f.Key, first.Key) || within(first.Key, f.Key) }) {
+		if !slices.ContainsFunc(decoded, func(first Fault) bool { return Within(f.Key, first.Key) || Within(first.Key, f.Key) }) {
 			d.fault(f.Key, f.Message)
 		}
 	}
-}
-
-// within reports whether a key is another or below it; all are below "".
-func within(key, other string) bool {
-	if other == "" {
-		return true
-	}
-	rest, ok := strings.CutPrefix(key, other)
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }

@@ -58,11 +58,12 @@ func setText(v reflect.Value, text string) error {
 	return nil
 }
 
-// fieldByTag finds the field of a struct with a yaml tag.
+// fieldByTag finds the field of a struct with a yaml tag. Those of an embedded struct
+// are its own.
 func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		if tag := tagOf(v.Type().Field(i)); tag != "" && tag == name {
-			return v.Field(i), true
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if tag := tagOf(f); tag != "" && tag == name {
+			return v.FieldByIndex(f.Index), true
 		}
 	}
 	return reflect.Value{}, false
@@ -71,8 +72,8 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 // fieldTags are the yaml tags of a struct.
 func fieldTags(v reflect.Value) []string {
 	var tags []string
-	for i := range v.NumField() {
-		if tag := tagOf(v.Type().Field(i)); tag != "" {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if tag := tagOf(f); tag != "" {
 			tags = append(tags, tag)
 		}
 	}

@@ -45,6 +45,8 @@ func spell(text string, t reflect.Type) ([]string, bool) {
 		t = t.Elem()
 	}
 	switch {
+	case text == "" && reflect.PointerTo(t).Implements(reflect.TypeFor[named]()):
+		return nil, true
 	case t == reflect.TypeFor[Address]() && text != "":
 		t = reflect.TypeFor[sentinelForm]()
 	case isText(reflect.New(t).Elem()) || t.Kind() != reflect.Struct && t.Kind() != reflect.Map || t == reflect.TypeFor[Address]():
@@ -61,13 +63,13 @@ func spell(text string, t reflect.Type) ([]string, bool) {
 		}
 		return nil, false
 	}
-	for i := range t.NumField() {
-		tag := strings.ToUpper(t.Field(i).Tag.Get("yaml"))
+	for _, f := range reflect.VisibleFields(t) {
+		tag := strings.ToUpper(tagOf(f))
 		rest, ok := cutLetters(text, tag)
 		if tag == "" || !ok {
 			continue
 		}
-		if below, ok := spell(rest, t.Field(i).Type); ok {
+		if below, ok := spell(rest, f.Type); ok {
 			return append([]string{tag}, below...), true
 		}
 	}

@@ -68,6 +68,16 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
+// Project returns the Firebase project, which the credentials name where ProjectID does
+// not.
+func (c Config) Project() (string, error) {
+	if c.ProjectID != "" {
+		return c.ProjectID, nil
+	}
+	_, named, err := readCredentials(c.CredentialsFile)
+	return named, err
+}
+
 // checkURL accepts https only: the requests hold credentials. Its errors do
 // not repeat the URL, which could hold some itself.
 func checkURL(s string) error {
