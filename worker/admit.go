@@ -20,7 +20,7 @@ import (
 // instant it was right, now it may not be. So is one whose limits have changed
 // while it was waited for.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	d.scopes = h.Limits.Scopes(d.User, d.Category)
+	d.scopes = h.Limits.Scopes(d.App, d.User, d.Category)
 	decision, err := h.ask(ctx, d)
 	for range lateTries {
 		if decision, err = h.await(ctx, d, decision, err); err != nil || decision.Status != throttle.Granted {
@@ -35,7 +35,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, errBusy
 		}
 		late := time.Since(due)
-		now := h.Limits.Scopes(d.User, d.Category)
+		now := h.Limits.Scopes(d.App, d.User, d.Category)
 		if len(now) == 0 || late < tooLate && sameScopes(now, d.scopes) {
 			h.paced(decision, late)
 			return decision, nil
@@ -72,7 +72,7 @@ func (h *handler) request(d *delivery) throttle.Request {
 	}
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(),
-		Scopes: h.Limits.Scopes(d.User, d.Category), Horizon: horizon, Wait: wait,
+		Scopes: h.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon, Wait: wait,
 		MaxBooked: h.MaxBooked, Returned: !d.back.IsZero(),
 	}
 }

@@ -73,7 +73,7 @@ func TestCollapseKeepsTheNewest(t *testing.T) {
 	if counts.Ended[push.Superseded] != 1 || len(r.pushed("older")) != 0 || len(r.pushed("newer")) != 1 || len(r.pushed("other")) != 1 {
 		t.Errorf("counts %+v, pushed %+v", counts, r.pushed(""))
 	}
-	timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "slow")})
+	timeline, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "slow")})
 	if err != nil || len(timeline.Bookings) != 0 {
 		t.Errorf("the superseded one holds %+v, %v", timeline.Bookings, err)
 	}

@@ -19,7 +19,7 @@ import (
 // crashed before it recorded anything, that often.
 func (r *rig) crashed(n *push.Notification, times int) {
 	r.t.Helper()
-	scopes := r.options.Limits.Scopes(n.User, n.Category)
+	scopes := r.options.Limits.Scopes(n.App, n.User, n.Category)
 	decision, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: n.App, User: n.User, ID: n.ID, Scopes: scopes, Horizon: time.Hour})
 	must(r.t, err)
 	if decision.Status != throttle.Granted {

@@ -138,7 +138,7 @@ func TestAPauseOfACategory(t *testing.T) {
 		if counts.Ended[push.Expired] != 1 || r.record("other").State != push.Delivered {
 			t.Errorf("counts %+v", counts)
 		}
-		digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "digest")}
+		digests := throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "digest")}
 		wait(t, func() bool {
 			timeline, err := r.limiter.Timeline(t.Context(), digests)
 			must(t, err)

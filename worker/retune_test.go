@@ -104,30 +104,36 @@ func TestRaisedLimits(t *testing.T) {
 		period     time.Duration // from then on
 	}{
 		{"a user's", hour, nil, "", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{User: "u", Policy: second, By: "ann"})
+			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: second, By: "ann"})
 		}, time.Second},
-		{"a user's override is removed", second, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			_, err := o.Unset(ctx, "u", "", "ann")
+		{"a user's override is removed", second, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			_, err := o.Unset(ctx, limits.Level{User: "u"}, "ann")
 			return err
 		}, time.Second},
-		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			_, err := o.Unset(ctx, "u", "", "ann")
+		{"a user's override is removed, and nothing is below it", throttle.Policy{}, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			_, err := o.Unset(ctx, limits.Level{User: "u"}, "ann")
 			return err
 		}, 0},
-		{"a user's override ends", second, nil, "", &limits.Override{User: "u", Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{User: "u", Policy: hour, Until: time.Now().Add(1500 * time.Millisecond), By: "ann"})
+		{"a user's override ends", second, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: hour}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: hour, Until: time.Now().Add(1500 * time.Millisecond), By: "ann"})
 		}, time.Second},
 		{"a user's in a category", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{User: "u", Category: "news", Policy: second, By: "ann"})
+			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u", Category: "news"}, Policy: second, By: "ann"})
 		}, time.Second},
 		{"a user in a category is exempt", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{User: "u", Category: "news", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+			return o.Set(ctx, limits.Override{Level: limits.Level{User: "u", Category: "news"}, Policy: throttle.Policy{Exempt: true}, By: "ann"})
 		}, 0},
 		{"a category's", throttle.Policy{}, map[string]throttle.Policy{"news": hour}, "news", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{Category: "news", Policy: second, By: "ann"})
+			return o.Set(ctx, limits.Override{Level: limits.Level{Category: "news"}, Policy: second, By: "ann"})
+		}, time.Second},
+		{"an app's", hour, nil, "", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{Level: limits.Level{App: "shop"}, Policy: second, By: "ann"})
+		}, time.Second},
+		{"a user's in an app", hour, nil, "", &limits.Override{Level: limits.Level{User: "u"}, Policy: every(2 * time.Hour)}, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
+			return o.Set(ctx, limits.Override{Level: limits.Level{App: "shop", User: "u"}, Policy: second, By: "ann"})
 		}, time.Second},
 		{"a category is exempt, and waits for the general limits", hour, nil, "code", nil, func(ctx context.Context, o *limits.Overrides, _ []*limits.Policies) error {
-			return o.Set(ctx, limits.Override{Category: "code", Policy: throttle.Policy{Exempt: true}, By: "ann"})
+			return o.Set(ctx, limits.Override{Level: limits.Level{Category: "code"}, Policy: throttle.Policy{Exempt: true}, By: "ann"})
 		}, 0},
 		{"the default, reloaded", hour, nil, "", nil, func(_ context.Context, _ *limits.Overrides, limits []*limits.Policies) error {
 			for _, l := range limits {
@@ -174,9 +180,9 @@ func TestLoweredLimit(t *testing.T) {
 	r, o := tuned(t, realRedis(t), every(before), nil)
 	first, second := r.startTwo()
 	r.backlog("u", "", n)
-	must(t, o.Set(t.Context(), limits.Override{User: "u", Policy: every(lowered), By: "ann"}))
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u"}, Policy: every(lowered), By: "ann"}))
 	for _, l := range []*limits.Policies{first, second} {
-		wait(t, func() bool { return l.Scopes("u", "")[0].Policy.Rates[0].Period == lowered })
+		wait(t, func() bool { return l.Scopes("shop", "u", "")[0].Policy.Rates[0].Period == lowered })
 	}
 	known := time.Now()
 	r.went("u", "", n)
@@ -189,13 +195,13 @@ func TestRaisedForManyUsers(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		const users, n = 10, 3
 		r, o := tuned(t, client, throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
-		must(t, o.Set(t.Context(), limits.Override{User: "slow", Category: "news", Policy: every(2 * time.Hour), By: "ann"}))
+		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "slow", Category: "news"}, Policy: every(2 * time.Hour), By: "ann"}))
 		r.startTwo()
 		for u := range users {
 			r.backlog(fmt.Sprint("u", u, "-"), "news", n)
 		}
 		r.backlog("slow", "news", n)
-		must(t, o.Set(t.Context(), limits.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
 		changed := time.Now()
 		for u := range users {
 			user := fmt.Sprint("u", u, "-")
@@ -210,6 +216,36 @@ func TestRaisedForManyUsers(t *testing.T) {
 	})
 }
 
+// A limit that is raised in one app moves those who wait there, and nobody in another.
+func TestRaisedInOneApp(t *testing.T) {
+	t.Parallel()
+	const n = 3
+	r, o := tuned(t, realRedis(t), throttle.Policy{}, map[string]throttle.Policy{"news": every(time.Hour)})
+	r.startTwo()
+	r.backlog("u", "news", n)
+	other := make([]string, n)
+	for i := range other {
+		notification := to(fmt.Sprint("other", i))
+		notification.App, notification.User, notification.Category = "apple", "u", "news"
+		r.enqueue(notification)
+		other[i] = notification.ID
+	}
+	for _, id := range other[1:] {
+		r.deferred(id)
+	}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Category: "news"}, Policy: every(time.Second), By: "ann"}))
+	r.went("u", "news", n)
+	for _, id := range other[1:] {
+		if got := len(r.pushed(id)); got != 0 {
+			t.Errorf("%s goes out by the limits of another app", id)
+		}
+	}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
+	for _, id := range other {
+		wait(t, func() bool { return len(r.pushed(id)) == 1 })
+	}
+}
+
 // A user does not wait for a look through all who wait, however long it takes.
 func TestAUserIsNotBehindAllOthers(t *testing.T) {
 	t.Parallel()
@@ -220,9 +256,9 @@ func TestAUserIsNotBehindAllOthers(t *testing.T) {
 	r.start()
 	r.backlog("u", "", n)
 	must(t, client.Set(t.Context(), "pushpace:{limits}:pass", "another worker", 0).Err())
-	must(t, o.Set(t.Context(), limits.Override{Category: "news", Policy: every(time.Second), By: "ann"}))
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
 	wait(t, func() bool { return locks.limits.Load() > 1 })
-	must(t, o.Set(t.Context(), limits.Override{User: "u", Policy: every(time.Second), By: "ann"}))
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u"}, Policy: every(time.Second), By: "ann"}))
 	changed := time.Now()
 	if took := r.went("u", "", n).Sub(changed); took > soon {
 		t.Errorf("the last goes out %s after the change", took)
@@ -269,7 +305,7 @@ func TestPoliciesCostNoCommands(t *testing.T) {
 		client.AddHook(counted)
 		r, o := tuned(t, client, every(time.Millisecond), map[string]throttle.Policy{"news": every(time.Millisecond)})
 		for i := range 20 {
-			must(t, o.Set(t.Context(), limits.Override{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2], Policy: every(2 * time.Millisecond), By: "ann"}))
+			must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: fmt.Sprint("u", i), Category: []string{"", "news"}[i%2]}, Policy: every(2 * time.Millisecond), By: "ann"}))
 		}
 		r.start()
 		began := time.Now() // before the count is read, as it ends after that

@@ -145,7 +145,7 @@ func (r *rig) settled(n int) push.Counts {
 // timeline is what the limiter has of the user in the general limits.
 func (r *rig) timeline(user string) throttle.Timeline {
 	r.t.Helper()
-	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: r.options.Limits.Scopes(user, "")})
+	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: user, Scopes: r.options.Limits.Scopes("shop", user, "")})
 	must(r.t, err)
 	return timeline
 }

@@ -33,7 +33,7 @@ func TestTimeline(t *testing.T) {
 		user := to("").User
 		// a slot that nobody comes for, behind the one that is booked
 		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: user, ID: "stray",
-			Scopes: r.options.Limits.Scopes(user, "digest"), Horizon: 48 * time.Hour})
+			Scopes: r.options.Limits.Scopes("shop", user, "digest"), Horizon: 48 * time.Hour})
 		must(t, err)
 		wait(t, func() bool {
 			s, err := r.control().Status(t.Context(), "digest")

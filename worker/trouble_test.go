@@ -35,7 +35,7 @@ func (r *rig) hasten(open, paused time.Duration) { r.options.Hasten(open, paused
 // slots is how many of the user's slots are spent or booked.
 func (r *rig) slots() int {
 	r.t.Helper()
-	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "")})
+	timeline, err := r.limiter.Timeline(r.t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "")})
 	must(r.t, err)
 	return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 }

@@ -250,7 +250,7 @@ func TestExpired(t *testing.T) {
 	if counts.Ended[push.Expired] != 2 || len(r.pushed("past")) != 0 || len(r.pushed("soon")) != 0 {
 		t.Errorf("counts %+v", counts)
 	}
-	if left, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("u1", "")}); err != nil || len(left.Bookings) != 0 {
+	if left, err := r.limiter.Timeline(t.Context(), throttle.Request{App: "shop", User: "u1", Scopes: r.options.Limits.Scopes("shop", "u1", "")}); err != nil || len(left.Bookings) != 0 {
 		t.Errorf("an expired notification holds a booking: %+v, %v", left, err)
 	}
 }

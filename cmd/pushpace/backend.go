@@ -39,8 +39,8 @@ type backend interface {
 	// Timeline takes the one app there is for "", and all categories for none.
 	Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error)
 
-	// InForce answers the general policy of the user and the category's own.
-	InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error)
+	// InForce answers the general policy at the level and the category's own.
+	InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error)
 	// Horizon is how long a gap or a period may be.
 	Horizon(ctx context.Context) (time.Duration, error)
 	// SetOverride answers the override that stands, with who set it and when, and
@@ -48,7 +48,7 @@ type backend interface {
 	SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error)
 	// Categories are those that the configuration has.
 	Categories(ctx context.Context) ([]string, error)
-	UnsetOverride(ctx context.Context, user, category, by string) (bool, error)
+	UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error)
 	Overrides(ctx context.Context, f func(limits.Override) bool) error
 	Import(ctx context.Context, all []limits.Override) error
 	LimitsLog(ctx context.Context, newest int) ([]limits.Change, error)

@@ -68,7 +68,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 			continue
 		}
 		pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at})
-		if len(d.limits.Scopes(n.User, n.Category)) > 0 {
+		if len(d.limits.Scopes(n.App, n.User, n.Category)) > 0 {
 			limited++
 		}
 	}

@@ -195,8 +195,8 @@ func (d *direct) Purge(ctx context.Context, id string) error {
 }
 
 func (d *direct) Pause(ctx context.Context, h pause.Pause) error {
-	if fault := d.apps.Fault(h.App); h.App != "" && fault != "" {
-		return misusedf("--app: %s", fault)
+	if err := d.known(h.App); err != nil {
+		return err
 	}
 	return d.control.Pause(ctx, h)
 }
@@ -235,10 +235,20 @@ func (d *direct) overview() *overview.Reader {
 	return &overview.Reader{Control: d.control, Records: d.records, Queue: d.queue.Client}
 }
 
-func (d *direct) InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error) {
-	_, err = d.overrides.Refresh(ctx, d.limits)
-	general, own = d.limits.InForce(user, category)
+func (d *direct) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
+	if err := d.known(at.App); err != nil {
+		return general, own, err
+	}
+	general, own, _, err = d.overrides.InForce(ctx, d.limits, at)
 	return general, own, err
+}
+
+// known refuses an app that the configuration does not have.
+func (d *direct) known(app string) error {
+	if fault := d.apps.Fault(app); app != "" && fault != "" {
+		return misusedf("--app: %s", fault)
+	}
+	return nil
 }
 
 func (d *direct) Horizon(context.Context) (time.Duration, error) {
@@ -246,7 +256,7 @@ func (d *direct) Horizon(context.Context) (time.Duration, error) {
 }
 
 func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
-	_, before, err := d.InForce(ctx, o.User, o.Category)
+	_, before, err := d.InForce(ctx, o.Level)
 	if err != nil {
 		return o, nil, err
 	}
@@ -254,7 +264,7 @@ func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 		return o, nil, err
 	}
 	warnings := names.OverrideWarnings(o, before.Policy, d.limits.Configured())
-	stands, err := d.overrides.Get(ctx, o.User, o.Category)
+	stands, err := d.overrides.Get(ctx, o.Level)
 	if err != nil || stands == nil {
 		return o, warnings, err
 	}
@@ -263,8 +273,8 @@ func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 
 func (d *direct) Categories(context.Context) ([]string, error) { return d.limits.Configured(), nil }
 
-func (d *direct) UnsetOverride(ctx context.Context, user, category, by string) (bool, error) {
-	return d.overrides.Unset(ctx, user, category, by)
+func (d *direct) UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error) {
+	return d.overrides.Unset(ctx, at, by)
 }
 
 func (d *direct) Overrides(ctx context.Context, f func(limits.Override) bool) error {
@@ -272,6 +282,11 @@ func (d *direct) Overrides(ctx context.Context, f func(limits.Override) bool) er
 }
 
 func (d *direct) Import(ctx context.Context, all []limits.Override) error {
+	for _, o := range all {
+		if fault := d.apps.Fault(o.App); o.App != "" && fault != "" {
+			return misusedf("app %s %s", quoted(o.App), fault)
+		}
+	}
 	return d.overrides.Import(ctx, all)
 }
 

@@ -21,10 +21,11 @@ import (
 func newLimits() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
-		Short: "Look at the limits in force, and override them for a user or a category",
-		Long: `limits sets and removes overrides: policies for one user, for a category, or for
-one user in a category, which take the place of the configured one. They are kept
-in Redis, and in force on every worker within a second. When a limit is raised,
+		Short: "Look at the limits in force, and override them for an app, a user or a category",
+		Long: `limits sets and removes overrides: policies for an app, a user, a category, or any of
+these together, which take the place of the configured one. A user's own come before
+everyone's, and of each those in the app before those in all apps. They are kept in
+Redis, and in force on every worker within a second. When a limit is raised,
 those who wait come forward. Every change is in a log.`,
 		RunE: func(*cobra.Command, []string) error {
 			return misusedf("limits: want get, set, unset, list, export, import or log")
@@ -35,22 +36,24 @@ those who wait come forward. Every change is in a log.`,
 }
 
 // An overrideLevel is whose limits a command is about.
-type overrideLevel struct{ user, category string }
+type overrideLevel struct{ limits.Level }
 
 func levelFlags(cmd *cobra.Command) *overrideLevel {
 	l := &overrideLevel{}
-	cmd.Flags().StringVarP(&l.user, "user", "u", "", "the `USER`")
-	cmd.Flags().StringVar(&l.category, "category", "", "the `CATEGORY`, of the user or, alone, of every user")
+	cmd.Flags().StringVar(&l.App, "app", "", "the `APP`; all without it")
+	cmd.Flags().StringVarP(&l.User, "user", "u", "", "the `USER`; everyone without it")
+	cmd.Flags().StringVar(&l.Category, "category", "", "the `CATEGORY`; the general limits without it")
+	completeApps(cmd)
+	completeCategories(cmd)
 	return l
 }
 
 func (l *overrideLevel) String() string {
 	var parts []string
-	if l.user != "" {
-		parts = append(parts, "user "+quoted(l.user))
-	}
-	if l.category != "" {
-		parts = append(parts, "category "+quoted(l.category))
+	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
+		if name.is != "" {
+			parts = append(parts, name.of+" "+quoted(name.is))
+		}
 	}
 	return strings.Join(parts, ", ")
 }
@@ -86,22 +89,21 @@ func inForceOf(r limits.EffectivePolicy) inForce {
 func newLimitsGet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get",
-		Short: "Print the limits in force for a user, a category, a user in a category, or everybody",
+		Short: "Print the limits in force for an app, a user, a category, these together, or everybody",
 		Args:  cobra.NoArgs,
 	}
 	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		general, own, err := b.InForce(ctx, level.user, level.category)
+		general, own, err := b.InForce(ctx, level.Level)
 		if err != nil {
 			return err
 		}
 		shown := struct {
-			User     string   `json:"user,omitempty"`
-			Category string   `json:"category,omitempty"`
-			General  inForce  `json:"general"`
-			Own      *inForce `json:"of_category,omitempty"`
-		}{level.user, level.category, inForceOf(general), nil}
-		if level.category != "" {
+			limits.Level
+			General inForce  `json:"general"`
+			Own     *inForce `json:"of_category,omitempty"`
+		}{level.Level, inForceOf(general), nil}
+		if level.Category != "" {
 			of := inForceOf(own)
 			shown.Own = &of
 		}
@@ -113,7 +115,7 @@ func newLimitsGet() *cobra.Command {
 			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, describePolicy(r.Policy), describeSource(r.Source), describeEnd(r.Until))
 		}
 		row("general", general)
-		if level.category != "" {
+		if level.Category != "" {
 			row("category", own)
 		}
 		return w.Flush()
@@ -154,11 +156,12 @@ func describeEnd(until time.Time) string {
 func newLimitsSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Override the limits of a user, of a category, or of a user in a category",
+		Short: "Override the limits of an app, of a user, of a category, or of these together",
 		Long: `set replaces the whole policy at its level: what is not given is not limited any
 more. It is in force within a second, and ends by --until or --for, if at all.`,
 		Example: `  pushpace limits set --user ada --min-gap 500ms --rate 30/1m --for 2h
   pushpace limits set --category marketing --rate 2/24h
+  pushpace limits set --app shop --user ada --rate 5/1h
   pushpace limits set --user ada --category security --exempt`,
 		Args: cobra.NoArgs,
 	}
@@ -168,7 +171,7 @@ more. It is in force within a second, and ends by --until or --for, if at all.`,
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		override := limits.Override{User: level.user, Category: level.category, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
+		override := limits.Override{Level: level.Level, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
 			if err != nil {
@@ -217,10 +220,10 @@ func newLimitsUnset() *cobra.Command {
 	}
 	level, by, asJSON := levelFlags(cmd), byFlag(cmd), jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		if *level == (overrideLevel{}) {
-			return misusedf("limits unset: want --user, --category or both")
+		if level.Level == (limits.Level{}) {
+			return misusedf("limits unset: want --app, --user, --category or several")
 		}
-		there, err := b.UnsetOverride(ctx, level.user, level.category, *by)
+		there, err := b.UnsetOverride(ctx, level.Level, *by)
 		if err == nil && !there {
 			return fmt.Errorf("%s has no override", level)
 		}
@@ -231,10 +234,7 @@ func newLimitsUnset() *cobra.Command {
 			fmt.Fprintf(os.Stderr, "The override of %s is gone.\n", level)
 			return nil
 		}
-		return printJSON(out, struct {
-			User     string `json:"user,omitempty"`
-			Category string `json:"category,omitempty"`
-		}{level.user, level.category})
+		return printJSON(out, level.Level)
 	})
 }
 
@@ -260,10 +260,10 @@ func newLimitsLog() *cobra.Command {
 			return nil
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tUSER\tCATEGORY\tFROM\tTO")
+		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
-				quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
+				quoted(c.App), quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
 		}
 		return w.Flush()
 	})

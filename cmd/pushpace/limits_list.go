@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// sortedOverrides are all overrides, by user and category.
+// sortedOverrides are all overrides, by app, user and category.
 func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) {
 	var all []limits.Override
 	err := b.Overrides(ctx, func(override limits.Override) bool {
@@ -28,7 +28,7 @@ func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) 
 		return true
 	})
 	slices.SortFunc(all, func(a, b limits.Override) int {
-		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category))
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category))
 	})
 	return all, err
 }
@@ -49,13 +49,13 @@ func newLimitsList() *cobra.Command {
 			return printOverrides(out, all)
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "USER\tCATEGORY\tLIMITS\tBY\tAT\tUNTIL")
+		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tLIMITS\tBY\tAT\tUNTIL")
 		for _, override := range all {
 			until := "-"
 			if !override.Until.IsZero() {
 				until = timeline.Stamp(override.Until)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.User), quoted(override.Category),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.App), quoted(override.User), quoted(override.Category),
 				describePolicy(override.Policy), quoted(override.By), timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
@@ -183,7 +183,7 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 			continue
 		}
 		override.By = by
-		level := overrideLevel{override.User, override.Category}
+		level := overrideLevel{override.Level}
 		if first, ok := seen[level]; ok {
 			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
 			continue

@@ -57,7 +57,13 @@ func TestMistypedApp(t *testing.T) {
 				t.Errorf("%v: %+v", c.args, got)
 			}
 		}
-		if got := ended(t, where, "pause", "--app", "dmeo"); got.status != exitUsage || !strings.Contains(got.stderr, "did you mean demo?") {
+		for _, args := range [][]string{{"pause", "--app", "dmeo"}, {"limits", "get", "--app", "dmeo"}, {"limits", "set", "--app", "dmeo", "--user", "u", "--rate", "1/1h"}} {
+			if got := ended(t, where, args...); got.status != exitUsage || !strings.Contains(got.stderr, "did you mean demo?") {
+				t.Errorf("%v: %+v", args, got)
+			}
+		}
+		where.stdin = strings.NewReader(`{"app":"dmeo","rates":["1/1h"]}`)
+		if got := ended(t, where, "limits", "import", "-"); got.status == exitDone || !strings.Contains(got.stderr, "did you mean demo?") {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -292,6 +292,11 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		{[]string{"set", "--user", "ö/d a", "--min-gap", "500ms", "--rate", "30/1m", "--for", "2h"}, said{stderr: `In force for user 'ö/d a': 500ms apart, 30/1m until `}},
 		{[]string{"set", "--category", "marketing", "--rate", "2/24h"}, said{}},
 		{[]string{"set", "--user", "ö/d a", "--category", "security", "--exempt"}, said{}},
+		{[]string{"set", "--app", "demo", "--rate", "7/1h"}, said{stderr: "In force for app demo: 7/1h"}},
+		{[]string{"set", "--app", "demo", "--user", "ö/d a", "--category", "chat", "--rate", "8/1h"}, said{stderr: "In force for app demo, user 'ö/d a', category chat: 8/1h"}},
+		{[]string{"set", "--app", "demo", "--user", "eve", "--rate", "9/1h"}, said{}},
+		{[]string{"unset", "--app", "demo", "--user", "eve"}, said{stderr: "The override of app demo, user eve is gone."}},
+		{[]string{"unset", "--app", "gone"}, said{status: exitFailed, stderr: "app gone has no override"}},
 		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user nobody has no override`}},
 		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt is for a category"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/720h"}, said{status: exitUsage, stderr: "horizon"}},
@@ -317,19 +322,32 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		same("get", json, "--category", "marketing")
 		same("get", json, "--user", "ö/d a", "--category", "security")
 		same("get", json, "--user", "nobody", "--category", "chat")
+		same("get", json, "--app", "demo")
+		same("get", json, "--app", "demo", "--user", "ö/d a", "--category", "chat")
 		same("get", json, "--user", "..", "--category", ".")
 		same("list", json)
 		same("log", json)
 	}
+	for user, want := range map[string][]string{
+		"eve":   {"general 7/1h from the override of the app category no limit from the configuration"},
+		"ö/d a": {"general 500ms apart, 30/1m from the override of the user until ", "category 8/1h from the override of the app, user and category"},
+	} {
+		got := strings.Join(strings.Fields(same("get", "--app", "demo", "--user", user, "--category", "chat").stdout), " ")
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("in force for %s is %s, want %s", user, got, part)
+			}
+		}
+	}
 	exported := same("export").stdout
-	if strings.Count(exported, "\n") != 3 || !strings.Contains(exported, `"by":"operator"`) {
+	if strings.Count(exported, "\n") != 5 || !strings.Contains(exported, `"by":"operator"`) {
 		t.Errorf("exported %s", exported)
 	}
 	if got := ended(t, remote, "limits", "unset", "--category", "marketing"); got != (said{stderr: "The override of category marketing is gone.\n"}) {
 		t.Errorf("%+v", got)
 	}
 	remote.stdin = strings.NewReader(exported)
-	if got := ended(t, remote, "limits", "import", "-"); got.status != exitDone || got.stderr != "3 are set.\n" {
+	if got := ended(t, remote, "limits", "import", "-"); got.status != exitDone || got.stderr != "5 are set.\n" {
 		t.Errorf("%+v", got)
 	}
 	if again := same("list").stdout; !strings.Contains(again, "marketing") {
@@ -355,7 +373,7 @@ func TestManyLimitsThroughTheAPI(t *testing.T) {
 	const overrides = 1100
 	all := make([]limits.Override, overrides)
 	for i := range all {
-		all[i] = limits.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d", i)}, By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
 	}
 	if err := limits.NewOverrides(s.client, "", 0).Import(t.Context(), all); err != nil {
 		t.Fatal(err)

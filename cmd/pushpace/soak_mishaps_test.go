@@ -167,12 +167,12 @@ func (s *soak) changeLimit(ctx context.Context, what mishap) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	overrides := limits.NewOverrides(s.client, "", 0)
-	override := limits.Override{User: fmt.Sprint("user-", what.N/8%soakUsers), By: "soak"}
+	override := limits.Override{Level: limits.Level{User: fmt.Sprint("user-", what.N/8%soakUsers)}, By: "soak"}
 	if what.N%8 == 0 {
 		override.User, override.Category = "", "orders"
 	}
 	if what.Kind == restoreLimit {
-		_, _ = overrides.Unset(ctx, override.User, override.Category, "soak") // Redis may be away
+		_, _ = overrides.Unset(ctx, override.Level, "soak") // Redis may be away
 		return
 	}
 	override.Policy = throttle.Policy{MinGap: []time.Duration{100, 300, 700, 1500}[what.N/8%4] * time.Millisecond}

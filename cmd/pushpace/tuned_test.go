@@ -141,7 +141,7 @@ func changeLimits(ctx context.Context, t *testing.T, o *limits.Overrides, busy i
 			return
 		case <-every.C:
 		}
-		override := limits.Override{User: fmt.Sprint("user-", rand.IntN(busy)), By: "test"}
+		override := limits.Override{Level: limits.Level{User: fmt.Sprint("user-", rand.IntN(busy))}, By: "test"}
 		override.Policy = gap([]time.Duration{300 * time.Millisecond, 800 * time.Millisecond, 2500 * time.Millisecond}[rand.IntN(3)])
 		var err error
 		switch {
@@ -153,7 +153,7 @@ func changeLimits(ctx context.Context, t *testing.T, o *limits.Overrides, busy i
 			override.Category, override.Until = "news", time.Now().Add(2*time.Second)
 			err = o.Set(ctx, override)
 		case i%10 == 2:
-			_, err = o.Unset(ctx, override.User, "", "test")
+			_, err = o.Unset(ctx, override.Level, "test")
 		case i%10 == 3:
 			override.Until = time.Now().Add(time.Duration(500+rand.IntN(2000)) * time.Millisecond)
 			err = o.Set(ctx, override)

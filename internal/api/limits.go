@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -60,73 +61,50 @@ func (a *API) limits(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, all}, err
 }
 
-// levelLimits are those in force for a user, a category, or a user in a category.
+// levelLimits are those in force at a level.
 type levelLimits struct {
-	User     string `json:"user,omitempty"`
-	Category string `json:"category,omitempty"`
-	// General is the user's, OfCategory the category's.
+	limits.Level
+	// General is the general one, OfCategory the category's own.
 	General    policy           `json:"general"`
 	OfCategory *policy          `json:"of_category,omitempty"`
 	Override   *limits.Override `json:"override,omitempty"` // of exactly this level
 }
 
-// level is whose limits the path is about.
-func level(c *call) (user, category string, err error) {
-	user, category = c.PathValue("user"), c.PathValue("category")
-	for _, name := range []struct{ is, value string }{{"user", user}, {"category", category}} {
-		if strings.Contains(c.Pattern, "{"+name.is+"}") && !push.ValidName(name.value) {
-			return "", "", &problem{Status: http.StatusBadRequest,
-				Detail: "The " + name.is + " in the path must be UTF-8 without control characters, of 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
+// level is whose limits the path and the query are about.
+func level(c *call) (limits.Level, error) {
+	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category")}
+	for _, name := range []struct{ is, value string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
+		named := strings.Contains(c.Pattern, "{"+name.is+"}") || name.is == "app" && c.query.Has("app")
+		if named && !push.ValidName(name.value) {
+			return l, &problem{Status: http.StatusBadRequest,
+				Detail: "The " + name.is + " must be UTF-8 without control characters, of 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
 		}
 	}
-	return user, category, nil
+	return l, nil
+}
+
+// knownLevel is a level whose app, where it names one, the configuration has.
+func (a *API) knownLevel(c *call) (limits.Level, error) {
+	l, err := level(c)
+	if err == nil && l.App != "" && a.o.Apps.Fault(l.App) != "" {
+		err = badApp(l.App, a.o.Apps)
+	}
+	return l, err
 }
 
 // limit shows what is in force.
 func (a *API) limit(ctx context.Context, c *call) (reply, error) {
-	user, category, err := level(c)
+	at, err := a.knownLevel(c)
 	if err != nil {
 		return reply{}, err
 	}
-	general, _ := a.o.Limits.Base()
-	l := levelLimits{User: user, Category: category}
-	effective := limits.EffectivePolicy{Policy: general, Source: limits.FromConfiguration}
-	if user != "" {
-		if l.Override, err = a.over(ctx, user, "", limits.FromUser, &effective); err != nil {
-			return reply{}, err
-		}
+	general, own, override, err := a.o.Overrides.InForce(ctx, a.o.Limits, at)
+	l := levelLimits{Level: at, General: policyOf(general), Override: override}
+	if at.Category != "" {
+		ofCategory := policyOf(own)
+		l.OfCategory = &ofCategory
 	}
-	l.General = policyOf(effective)
-	if category != "" {
-		if effective, l.Override, err = a.ofCategory(ctx, user, category); err != nil {
-			return reply{}, err
-		}
-		own := policyOf(effective)
-		l.OfCategory = &own
-	}
-	return reply{http.StatusOK, l}, nil
-}
-
-// ofCategory answers what is in force of the category's own for the user, "" for
-// every user, and the override of exactly this level.
-func (a *API) ofCategory(ctx context.Context, user, category string) (limits.EffectivePolicy, *limits.Override, error) {
-	_, categories := a.o.Limits.Base()
-	effective := limits.EffectivePolicy{Policy: categories[category], Source: limits.FromConfiguration}
-	override, err := a.over(ctx, "", category, limits.FromCategory, &effective)
-	if err == nil && user != "" {
-		override, err = a.over(ctx, user, category, limits.FromUserCategory, &effective)
-	}
-	return effective, override, err
-}
-
-// over answers the level's override, and has it replace what is below it.
-func (a *API) over(ctx context.Context, user, category string, source limits.Source, below *limits.EffectivePolicy) (*limits.Override, error) {
-	o, err := a.o.Overrides.Get(ctx, user, category)
-	if err != nil || o == nil || !o.Until.IsZero() && !o.Until.After(a.o.Limits.Now()) {
-		return nil, err
-	}
-	*below = limits.EffectivePolicy{Policy: o.Policy, Source: source, Until: o.Until}
-	return o, nil
+	return reply{http.StatusOK, l}, err
 }
 
 // wanted is the body that sets an override.
@@ -146,15 +124,15 @@ type setting struct {
 
 // setLimit puts an override in force.
 func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
-	user, category, err := level(c)
+	at, err := a.knownLevel(c)
 	if err != nil {
 		return reply{}, err
 	}
-	o := limits.Override{User: user, Category: category, By: c.by}
+	o := limits.Override{Level: at, By: c.by}
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
 	}
-	before, _, err := a.ofCategory(ctx, user, category)
+	_, before, _, err := a.o.Overrides.InForce(ctx, a.o.Limits, at)
 	if err != nil {
 		return reply{}, err
 	}
@@ -167,7 +145,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	a.log.Info("a limit is overridden", "by", c.by, "remote", c.RemoteAddr)
-	stands, err := a.o.Overrides.Get(ctx, user, category)
+	stands, err := a.o.Overrides.Get(ctx, at)
 	if err != nil {
 		return reply{}, err
 	}
@@ -234,11 +212,11 @@ func each(err error) []error {
 
 // unsetLimit removes an override.
 func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
-	user, category, err := level(c)
+	at, err := level(c) // an app may have left the configuration
 	if err != nil {
 		return reply{}, err
 	}
-	there, err := a.o.Overrides.Unset(ctx, user, category, c.by)
+	there, err := a.o.Overrides.Unset(ctx, at, c.by)
 	if err != nil {
 		return reply{}, err
 	}

@@ -55,6 +55,20 @@ func TestLimits(t *testing.T) {
 	if all.Default.MinGap != "1s" || !all.Categories["security"].Exempt || len(all.Overrides) != 3 {
 		t.Errorf("%+v", all)
 	}
+	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/apps/shop", `{"rates":["7/1h"]}`)
+	r.do(http.StatusOK, operatorToken, "PUT", of+"?app=shop", `{"rates":["8/1h"]}`)
+	if l := get(of + "?app=shop"); l.App != "shop" || l.General.Source != limits.FromUser || l.OfCategory.Source != limits.FromAppUserCategory || l.Override == nil || l.Override.App != "shop" {
+		t.Errorf("%+v", l)
+	}
+	if l := get(category + "?app=shop"); l.General.Source != limits.FromApp || l.OfCategory.Source != limits.FromCategory || l.Override != nil {
+		t.Errorf("%+v", l)
+	}
+	if l := get(of); l.OfCategory.Source != limits.FromUserCategory {
+		t.Errorf("an app's override is in force in all of them: %+v", l)
+	}
+	for _, path := range []string{"/v1/limits/apps/shop", of + "?app=shop"} {
+		r.do(http.StatusNoContent, operatorToken, "DELETE", path, "")
+	}
 	r.do(http.StatusForbidden, viewerToken, "DELETE", user, "")
 	r.do(http.StatusNoContent, operatorToken, "DELETE", user, "")
 	r.do(http.StatusNotFound, operatorToken, "DELETE", user, "")
@@ -65,7 +79,7 @@ func TestLimits(t *testing.T) {
 		Changes []limits.Change `json:"changes"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=3", "").into(t, &log)
-	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 5 {
+	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 9 {
 		t.Errorf("%+v", log)
 	}
 }
@@ -77,7 +91,7 @@ func TestPagesOfLimits(t *testing.T) {
 	const overrides = 1200
 	all := make([]limits.Override, overrides)
 	for i := range all {
-		all[i] = limits.Override{User: fmt.Sprintf("user-%d", i), By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
+		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d", i)}, By: "ada", Policy: throttle.Policy{MinGap: time.Minute}}
 	}
 	if err := r.options.Overrides.Import(t.Context(), all); err != nil {
 		t.Fatal(err)
@@ -140,6 +154,11 @@ func TestBadLimits(t *testing.T) {
 		{"/v1/limits/categories/all", `{"min_gap":"1s"}`, []string{""}},
 		{"/v1/limits/users/a%00" + canary, `{"min_gap":"1s"}`, nil},
 		{"/v1/limits/users/%FF", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/ada?app=", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/ada?app=%00", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/users/ada?apps=shop", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/apps/%00", `{"min_gap":"1s"}`, nil},
+		{"/v1/limits/apps/shop", `{"exempt":true}`, []string{"/exempt"}},
 		{"/v1/limits/users/" + strings.Repeat("x", 129), `{"min_gap":"1s"}`, nil},
 		{"/v1/limits/users/ada/categories/%0A", `{"min_gap":"1s"}`, nil},
 	} {
@@ -172,7 +191,7 @@ func FuzzOverride(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o := limits.Override{User: "ada", By: "fuzz"}
+		o := limits.Override{Level: limits.Level{User: "ada"}, By: "fuzz"}
 		if err := readOverride(body, &o, 24*time.Hour); err != nil {
 			if p := problemOf(err); p.Status != http.StatusBadRequest || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)

@@ -29,7 +29,7 @@ func readQuery(raw string, taken []string) (url.Values, error) {
 
 // badApp refuses an app that is none of the configuration's.
 func badApp(name string, apps names.Apps) *problem {
-	return &problem{Status: http.StatusBadRequest, Detail: "The query's app " + cmp.Or(apps.Fault(name), "is not known: the configuration has none") + "."}
+	return &problem{Status: http.StatusBadRequest, Detail: "The app " + cmp.Or(apps.Fault(name), "is not known: the configuration has none") + "."}
 }
 
 func badQuery(name, want string) *problem {

@@ -30,6 +30,7 @@ var (
 	viewers   = []config.Role{config.Viewer, config.Operator}
 	operators = []config.Role{config.Operator}
 
+	appQuery   = []string{"app"}
 	pauseQuery = []string{"app", "platform", "category", "all"}
 )
 
@@ -45,15 +46,18 @@ var routes = []route{
 
 	{method: "GET", path: "/v1/limits", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).limits},
 	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"before", "limit"}, handle: (*API).limitsLog},
-	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/users/{user}", roles: operators, takes: true, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/users/{user}", roles: operators, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/users/{user}/categories/{category}", roles: viewers, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, handle: (*API).unsetLimit},
-	{method: "GET", path: "/v1/limits/categories/{category}", roles: viewers, handle: (*API).limit},
-	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, handle: (*API).setLimit},
-	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/apps/{app}", roles: viewers, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/apps/{app}", roles: operators, takes: true, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/apps/{app}", roles: operators, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/users/{user}", roles: viewers, query: appQuery, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/users/{user}", roles: operators, takes: true, query: appQuery, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/users/{user}", roles: operators, query: appQuery, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/users/{user}/categories/{category}", roles: viewers, query: appQuery, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, takes: true, query: appQuery, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/users/{user}/categories/{category}", roles: operators, query: appQuery, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/categories/{category}", roles: viewers, query: appQuery, handle: (*API).limit},
+	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, query: appQuery, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, query: appQuery, handle: (*API).unsetLimit},
 
 	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, query: []string{"app", "category"}, handle: (*API).timeline},
 

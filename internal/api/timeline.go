@@ -11,11 +11,11 @@ const maxCategories = 100
 
 // timeline tells what a user was sent and what waits for its limits.
 func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
-	user, _, err := level(c)
+	of, err := level(c)
 	if err != nil {
 		return reply{}, err
 	}
-	app := c.query.Get("app")
+	app := of.App
 	if app == "" && len(a.o.Apps) == 1 {
 		app = a.o.Apps.Names()[0]
 	}
@@ -25,6 +25,6 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 	if len(c.query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
 	}
-	timeline, err := a.o.Control.Timeline(ctx, app, user, c.query["category"])
+	timeline, err := a.o.Control.Timeline(ctx, app, of.User, c.query["category"])
 	return reply{http.StatusOK, timeline}, err
 }

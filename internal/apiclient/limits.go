@@ -34,30 +34,35 @@ func (p policy) effective() limits.EffectivePolicy {
 	return r
 }
 
-// level is the path of a user's limits, a category's, or a user's in a category.
-func level(user, category string) string {
+// level is the path of a level's limits.
+func level(l limits.Level) string {
 	path := limitsPath
-	if user != "" {
-		path += "/users" + segment(user)
+	if l.User != "" {
+		path += "/users" + segment(l.User)
 	}
-	if category != "" {
-		path += "/categories" + segment(category)
+	if l.Category != "" {
+		path += "/categories" + segment(l.Category)
 	}
-	return path
+	switch {
+	case l.App == "":
+		return path
+	case path == limitsPath:
+		return path + "/apps" + segment(l.App)
+	}
+	return path + "?" + url.Values{"app": {l.App}}.Encode()
 }
 
-// InForce answers the general policy in force for the user ("" for one without
-// overrides), and the category's.
-func (c *Client) InForce(ctx context.Context, user, category string) (general, own limits.EffectivePolicy, err error) {
+// InForce answers the general policy in force at the level, and the category's own.
+func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
 	var answer struct {
 		General    policy `json:"general"`
 		OfCategory policy `json:"of_category"`
 		Default    policy `json:"default"` // where nobody is named
 	}
-	if err := c.call(ctx, http.MethodGet, level(user, category), nil, &answer); err != nil {
+	if err := c.call(ctx, http.MethodGet, level(at), nil, &answer); err != nil {
 		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, err
 	}
-	if user == "" && category == "" {
+	if at == (limits.Level{}) {
 		return answer.Default.effective(), limits.EffectivePolicy{Source: limits.FromConfiguration}, nil
 	}
 	return answer.General.effective(), answer.OfCategory.effective(), nil
@@ -95,17 +100,17 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 		Override limits.Override `json:"override"`
 		Warnings []string        `json:"warnings"`
 	}
-	err := c.call(ctx, http.MethodPut, level(o.User, o.Category), body, &answer)
+	err := c.call(ctx, http.MethodPut, level(o.Level), body, &answer)
 	if is(err, http.StatusConflict) {
 		err = limits.ErrTooManyOverrides
 	}
 	return answer.Override, answer.Warnings, err
 }
 
-// UnsetOverride removes the override of the user, the category, or the user in
-// the category, and answers whether there was one. By is not used.
-func (c *Client) UnsetOverride(ctx context.Context, user, category, _ string) (bool, error) {
-	err := c.call(ctx, http.MethodDelete, level(user, category), nil, nil)
+// UnsetOverride removes the override of the level, and answers whether there was one.
+// By is not used.
+func (c *Client) UnsetOverride(ctx context.Context, at limits.Level, _ string) (bool, error) {
+	err := c.call(ctx, http.MethodDelete, level(at), nil, nil)
 	if is(err, http.StatusNotFound) {
 		return false, nil
 	}
@@ -115,7 +120,7 @@ func (c *Client) UnsetOverride(ctx context.Context, user, category, _ string) (b
 // Overrides calls f with each override once, in no order, until f answers false.
 func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(limitsPage)}}
-	for seen := map[[2]string]bool{}; ; {
+	for seen := map[limits.Level]bool{}; ; {
 		var page struct {
 			Overrides []limits.Override `json:"overrides"`
 			Next      string            `json:"next"`
@@ -124,11 +129,10 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 			return err
 		}
 		for _, o := range page.Overrides {
-			level := [2]string{o.User, o.Category}
-			if !seen[level] && !f(o) {
+			if !seen[o.Level] && !f(o) {
 				return nil
 			}
-			seen[level] = true
+			seen[o.Level] = true
 		}
 		if page.Next == "" {
 			return nil

@@ -85,15 +85,15 @@ func TestOverrideWarnings(t *testing.T) {
 		inForce throttle.Policy
 		want    string
 	}{
-		"a user's":                 {limits.Override{User: "ada", Policy: rate}, throttle.Policy{}, ""},
-		"known":                    {limits.Override{Category: "marketing", Policy: rate}, rate, ""},
-		"mistyped":                 {limits.Override{Category: "markting", Policy: rate}, throttle.Policy{}, `the configuration has no category "markting"; did you mean marketing?`},
-		"ends an exemption":        {limits.Override{Category: "security", Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
-		"ends a user's exemption":  {limits.Override{User: "ada", Category: "security", Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
-		"is exempt as it was":      {limits.Override{Category: "security", Policy: exempt}, exempt, ""},
-		"beside what is exempt":    {limits.Override{User: "ada", Policy: rate}, exempt, ""},
-		"begins an exemption":      {limits.Override{Category: "marketing", Policy: exempt}, rate, ""},
-		"limits what has no limit": {limits.Override{Category: "marketing", Policy: rate}, throttle.Policy{}, ""},
+		"a user's":                 {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, throttle.Policy{}, ""},
+		"known":                    {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, rate, ""},
+		"mistyped":                 {limits.Override{Level: limits.Level{Category: "markting"}, Policy: rate}, throttle.Policy{}, `the configuration has no category "markting"; did you mean marketing?`},
+		"ends an exemption":        {limits.Override{Level: limits.Level{Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
+		"ends a user's exemption":  {limits.Override{Level: limits.Level{User: "ada", Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
+		"is exempt as it was":      {limits.Override{Level: limits.Level{Category: "security"}, Policy: exempt}, exempt, ""},
+		"beside what is exempt":    {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, exempt, ""},
+		"begins an exemption":      {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: exempt}, rate, ""},
+		"limits what has no limit": {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, throttle.Policy{}, ""},
 	} {
 		if got := strings.Join(OverrideWarnings(c.o, c.inForce, known), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -1,36 +1,61 @@
 package limits
 
-import (
-	"maps"
+import "github.com/pushpace/pushpace/throttle"
 
-	"github.com/pushpace/pushpace/throttle"
-)
-
-// base is what holds for every user. It never changes: another one takes its place.
+// base is what holds for everyone. It never changes: another one takes its place.
 type base struct {
 	general    throttle.Policy
-	categories map[string]throttle.Policy  // in force
-	scopes     map[string][]throttle.Scope // of these
-	defaults   []throttle.Scope
-	configured map[string]throttle.Policy
-	ends       int64 // when the first of the overrides in it ends, in Unix ms; 0 for never
+	configured map[string]throttle.Policy // by category
+	overrides  map[Level]*Override        // of no user
+	ends       int64                      // when the first of them ends, in Unix ms; 0 for never
+
+	inAll *everyone
+	apps  map[string]*everyone // of those that overrides name
 }
 
-func newBase(general throttle.Policy, configured map[string]throttle.Policy, overrides map[string]*Override, now int64) *base {
-	b := &base{general: general, configured: configured, categories: make(map[string]throttle.Policy, len(configured)+len(overrides))}
-	maps.Copy(b.categories, configured)
-	for name, o := range overrides {
+// everyone has the scopes of users without overrides.
+type everyone struct {
+	scopes   map[string][]throttle.Scope // of the categories that have a policy
+	defaults []throttle.Scope            // of the others
+}
+
+func newBase(general throttle.Policy, configured map[string]throttle.Policy, overrides map[Level]*Override, now int64) *base {
+	b := &base{general: general, configured: configured, overrides: make(map[Level]*Override, len(overrides)), apps: map[string]*everyone{}}
+	for level, o := range overrides {
 		if !o.ended(now) {
-			b.categories[name] = o.Policy
+			b.overrides[level] = o
 			b.ends = firstEnd(b.ends, o)
+			b.apps[level.App] = nil
 		}
 	}
-	b.defaults = resolve(general, "", throttle.Policy{})
-	b.scopes = make(map[string][]throttle.Scope, len(b.categories))
-	for name, own := range b.categories {
-		b.scopes[name] = resolve(general, name, own)
+	delete(b.apps, "")
+	for app := range b.apps {
+		b.apps[app] = b.everyone(app)
 	}
+	b.inAll = b.everyone("")
 	return b
+}
+
+// everyone returns what holds in the app.
+func (b *base) everyone(app string) *everyone {
+	e := &everyone{scopes: make(map[string][]throttle.Scope, len(b.configured)), defaults: b.resolve(Level{App: app}, nil)}
+	for name := range b.configured {
+		e.scopes[name] = b.resolve(Level{App: app, Category: name}, nil)
+	}
+	for of := range b.overrides {
+		if of.Category != "" && (of.App == app || of.App == "") {
+			e.scopes[of.Category] = b.resolve(Level{App: app, Category: of.Category}, nil)
+		}
+	}
+	return e
+}
+
+// in returns what holds in the app.
+func (b *base) in(app string) *everyone {
+	if e := b.apps[app]; e != nil {
+		return e
+	}
+	return b.inAll
 }
 
 // firstEnd is the earlier of an end and the override's, 0 for none.
@@ -41,9 +66,29 @@ func firstEnd(end int64, o *Override) int64 {
 	return end
 }
 
-// resolve returns the scopes of a notification, by its user's general policy and
-// its category's own.
-func resolve(general throttle.Policy, category string, own throttle.Policy) []throttle.Scope {
+// inForce returns the policy in force at the level, the general one or a category's
+// own, where the user has these overrides.
+func (b *base) inForce(at Level, users map[Level]*Override) EffectivePolicy {
+	for _, level := range at.precedence() {
+		for _, overrides := range []map[Level]*Override{users, b.overrides} {
+			if o := overrides[level]; o != nil {
+				return EffectivePolicy{o.Policy, level.source(), o.Until}
+			}
+		}
+	}
+	configured := b.general
+	if at.Category != "" {
+		configured = b.configured[at.Category]
+	}
+	return EffectivePolicy{Policy: configured, Source: FromConfiguration}
+}
+
+// resolve returns the scopes at the level, where the user has these overrides.
+func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
+	general, own := b.inForce(Level{App: at.App, User: at.User}, users).Policy, throttle.Policy{}
+	if at.Category != "" {
+		own = b.inForce(at, users).Policy
+	}
 	if own.Exempt {
 		return nil
 	}
@@ -51,13 +96,13 @@ func resolve(general throttle.Policy, category string, own throttle.Policy) []th
 	if !general.Unlimited() {
 		scopes = append(scopes, throttle.Scope{Name: throttle.General, Policy: general})
 	}
-	if category != "" && !own.Unlimited() {
-		scopes = append(scopes, throttle.Scope{Name: category, Policy: own})
+	if !own.Unlimited() {
+		scopes = append(scopes, throttle.Scope{Name: at.Category, Policy: own})
 	}
 	return scopes
 }
 
-// current returns what holds for every user now.
+// current returns what holds for everyone now.
 func (l *Policies) current() *base {
 	b := l.base.Load()
 	if b.ends == 0 || l.now() < b.ends {
@@ -68,9 +113,9 @@ func (l *Policies) current() *base {
 	return l.renew()
 }
 
-// renew has what holds for every user agree with the overrides.
+// renew has what holds for everyone agree with the overrides.
 func (l *Policies) renew() *base {
-	b := newBase(l.general, l.configured, l.categories, l.now())
+	b := newBase(l.general, l.configured, l.overrides, l.now())
 	l.base.Store(b)
 	return b
 }

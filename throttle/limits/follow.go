@@ -142,9 +142,9 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 		if len(head) > 0 {
 			from = head[0].ID
 		}
-		all := map[[2]string]*Override{}
+		all := map[Level]*Override{}
 		err = o.List(ctx, func(override Override) bool {
-			all[override.level()] = &override
+			all[override.Level] = &override
 			return true
 		})
 		if err != nil {
@@ -159,7 +159,7 @@ func (o *Overrides) reload(ctx context.Context, l *Policies) ([]Change, error) {
 			return nil, err
 		}
 		for _, c := range changes {
-			all[[2]string{c.User, c.Category}] = c.To
+			all[c.Level] = c.To
 		}
 		l.known = last
 		return l.replace(all), nil

@@ -30,11 +30,11 @@ func TestFollowWithinASecond(t *testing.T) {
 		for i := range 20 {
 			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
 			period := time.Minute + time.Duration(i)*time.Second
-			if err := o.Set(t.Context(), Override{User: "u", Policy: per(period), By: "ann"}); err != nil {
+			if err := o.Set(t.Context(), Override{Level: Level{User: "u"}, Policy: per(period), By: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
-			if got := l.Scopes("u", "")[0].Policy.Rates[0].Period; got != period {
+			if got := l.Scopes("shop", "u", "")[0].Policy.Rates[0].Period; got != period {
 				t.Errorf("after a second %s is in force, want %s", got, period)
 			}
 		}

@@ -13,15 +13,14 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// MaxNameBytes bounds the names of an override's user and category, and who set it.
+// MaxNameBytes bounds the names of an override's level, and who set it.
 const MaxNameBytes = 128
 
-// An Override replaces a whole policy at its level: a user's general limits (User
-// alone), a category's for every user (Category alone), or a category's for one
-// user (both).
+// An Override replaces a whole policy at its level: the general limits of an app, of a
+// user, or of a user in an app; with a category, its own limits there.
 type Override struct {
-	User, Category string
-	Policy         throttle.Policy
+	Level
+	Policy throttle.Policy
 	// Until is when it ends, in whole milliseconds; zero when it has no end.
 	Until time.Time
 	// By is who set it, and At when, on Redis's clock.
@@ -31,27 +30,27 @@ type Override struct {
 
 // Validate reports all that is wrong with o, as strictly as the configuration is
 // read; horizon is limits.horizon. Each fault begins with the field that it is
-// about: user, category, min_gap, rate, exempt, until or by.
+// about: app, user, category, min_gap, rate, exempt, until or by.
 func (o *Override) Validate(horizon time.Duration) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if o.User == "" && o.Category == "" {
-		fault("user and category are missing: want one of them, or both")
+	if o.Level == (Level{}) {
+		fault("app, user and category are missing: want at least one of them")
 	}
-	for _, name := range []struct{ field, value string }{{"user", o.User}, {"category", o.Category}, {"by", o.By}} {
-		if len(name.value) > MaxNameBytes || !isPlain(name.value) {
-			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.field, MaxNameBytes)
+	for _, name := range append(o.names(), levelName{"by", &o.By}) {
+		if len(*name.value) > MaxNameBytes || !isPlain(*name.value) {
+			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.of, MaxNameBytes)
 		}
 	}
 	if o.Category == throttle.General {
-		fault("category %s is the name of the general limits: set a user's own, or limits.default in the configuration", throttle.General)
+		fault("category %s is the name of the general limits: name no category, or change limits.default in the configuration", throttle.General)
 	}
 	if o.By == "" {
 		fault("by is missing: the audit log says who changed a limit")
 	}
 	switch {
 	case o.Policy.Exempt && o.Category == "":
-		fault("exempt is for a category, or for a user in a category: give a user generous rates instead")
+		fault("exempt is for a category, of all or of one user or app: give generous rates instead")
 	case !o.Policy.Exempt && o.Policy.Unlimited():
 		fault("min_gap and rates are missing: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
@@ -85,8 +84,7 @@ type setting struct {
 }
 
 type writtenOverride struct {
-	User     string `json:"user,omitempty"`
-	Category string `json:"category,omitempty"`
+	Level
 	setting
 	By string    `json:"by,omitempty"`
 	At time.Time `json:"at,omitzero"`
@@ -116,11 +114,11 @@ func (s setting) applyTo(o *Override) error {
 	return nil
 }
 
-// MarshalJSON writes o as {"user":"u1","category":"c","min_gap":"1s",
+// MarshalJSON writes o as {"app":"shop","user":"u1","category":"c","min_gap":"1s",
 // "rates":["10/1m"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
 // not set.
 func (o Override) MarshalJSON() ([]byte, error) {
-	return json.Marshal(writtenOverride{o.User, o.Category, o.setting(), o.By, o.At})
+	return json.Marshal(writtenOverride{o.Level, o.setting(), o.By, o.At})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, and refuses every other field. It
@@ -132,9 +130,6 @@ func (o *Override) UnmarshalJSON(text []byte) error {
 	if err := d.Decode(&w); err != nil {
 		return err
 	}
-	*o = Override{User: w.User, Category: w.Category, By: w.By, At: w.At}
+	*o = Override{Level: w.Level, By: w.By, At: w.At}
 	return w.setting.applyTo(o)
 }
-
-// level is the user and category that the override is for.
-func (o *Override) level() [2]string { return [2]string{o.User, o.Category} }

@@ -27,7 +27,7 @@ const (
 // Overrides keep the overrides in Redis, with a log of who changed what. All
 // keys share a hash tag, so that a change and its entry are one step:
 //
-//	PREFIX:{limits}:overrides   hash: by USER/CATEGORY
+//	PREFIX:{limits}:overrides   hash: by level, as app=shop&user=u1
 //	PREFIX:{limits}:ends        sorted set: those with an end, by Unix ms
 //	PREFIX:{limits}:log         stream: the changes, versions in a row
 //
@@ -76,7 +76,7 @@ func (o *Overrides) run(ctx context.Context, op string, args ...any) *redis.Cmd 
 }
 
 // Set validates the override and puts it in force on all workers, in the place
-// of the one of its user and category. At is not used. One that stands there
+// of the one of its level. At is not used. One that stands there
 // already changes nothing, and leaves no entry in the log.
 func (o *Overrides) Set(ctx context.Context, override Override) error {
 	if err := override.Validate(o.horizon); err != nil {
@@ -99,7 +99,7 @@ func (o *Override) args() ([]any, error) {
 	if !o.Until.IsZero() {
 		end = o.Until.UnixMilli()
 	}
-	return []any{field(o.User, o.Category), throttle.Escape(o.By), string(text), end, MaxOverrides}, nil
+	return []any{o.Key(), throttle.Escape(o.By), string(text), end, MaxOverrides}, nil
 }
 
 func setAnswer(cmd *redis.Cmd) error {
@@ -122,7 +122,7 @@ const importBatch = 500
 func (o *Overrides) Import(ctx context.Context, all []Override) error {
 	for i := range all {
 		if err := all[i].Validate(o.horizon); err != nil {
-			return fmt.Errorf("%s: %w", all[i].name(), err)
+			return fmt.Errorf("%s: %w", all[i].Key(), err)
 		}
 	}
 	for len(all) > 0 {
@@ -155,42 +155,31 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	_, failed := pipeline.Exec(ctx, pipe)
 	for i, answer := range answers {
 		if err := setAnswer(answer); err != nil {
-			return fmt.Errorf("%s: %w", batch[i].name(), err)
+			return fmt.Errorf("%s: %w", batch[i].Key(), err)
 		}
 	}
 	return failed
 }
 
-// name says whose the override is, for an error.
-func (o *Override) name() string {
-	switch {
-	case o.Category == "":
-		return fmt.Sprintf("user %q", o.User)
-	case o.User == "":
-		return fmt.Sprintf("category %q", o.Category)
-	}
-	return fmt.Sprintf("user %q, category %q", o.User, o.Category)
-}
-
-// Unset removes the override of exactly that user and category, on behalf of by,
-// and returns whether there was one.
-func (o *Overrides) Unset(ctx context.Context, user, category, by string) (bool, error) {
+// Unset removes the override of exactly that level, on behalf of by, and returns
+// whether there was one.
+func (o *Overrides) Unset(ctx context.Context, level Level, by string) (bool, error) {
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
 		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
 	}
-	n, err := o.run(ctx, "unset", field(user, category), throttle.Escape(by)).Int()
+	n, err := o.run(ctx, "unset", level.Key(), throttle.Escape(by)).Int()
 	if err != nil {
 		return false, fmt.Errorf("remove an override: %w", err)
 	}
 	return n == 1, nil
 }
 
-// Get returns the override of exactly that user and category, or nil. One that
-// has ended may still be returned for a moment.
-func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, error) {
+// Get returns the override of exactly that level, or nil. One that has ended may
+// still be returned for a moment.
+func (o *Overrides) Get(ctx context.Context, level Level) (*Override, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	name := field(user, category)
+	name := level.Key()
 	value, err := o.client.HGet(ctx, o.keys[0], name).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -201,23 +190,56 @@ func (o *Overrides) Get(ctx context.Context, user, category string) (*Override, 
 	return readOverride(name, value)
 }
 
+// InForce returns the general policy in force at the level and its category's own, by
+// the overrides that Redis has now, and the override of exactly that level, nil for
+// none.
+func (o *Overrides) InForce(ctx context.Context, l *Policies, at Level) (general, own EffectivePolicy, exactly *Override, err error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	all := Level{App: at.App, User: at.User}
+	var fields []string
+	for _, level := range append(at.precedence(), all.precedence()...) {
+		fields = append(fields, level.Key())
+	}
+	pipe := o.client.Pipeline()
+	clock, values := pipe.Time(ctx), pipe.HMGet(ctx, o.keys[0], fields...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return general, own, nil, fmt.Errorf("read the overrides: %w", err)
+	}
+	there := map[Level]*Override{}
+	for i, value := range values.Val() {
+		text, ok := value.(string)
+		if !ok {
+			continue
+		}
+		override, err := readOverride(fields[i], text)
+		if err != nil {
+			return general, own, nil, err
+		}
+		if !override.ended(clock.Val().UnixMilli()) {
+			there[override.Level] = override
+		}
+	}
+	b := l.base.Load()
+	b = &base{general: b.general, configured: b.configured, overrides: there}
+	return b.inForce(all, nil), b.inForce(at, nil), there[at], nil
+}
+
 const listPage = 1000
 
 // List returns each override once, in no order, until f returns false.
 func (o *Overrides) List(ctx context.Context, f func(Override) bool) error {
-	type level struct{ user, category string }
-	seen := map[level]bool{}
+	seen := map[Level]bool{}
 	for cursor := uint64(0); ; {
 		some, next, err := o.page(ctx, cursor, listPage)
 		if err != nil {
 			return err
 		}
 		for _, override := range some {
-			at := level{override.User, override.Category}
-			if seen[at] {
+			if seen[override.Level] {
 				continue
 			}
-			seen[at] = true
+			seen[override.Level] = true
 			if !f(override) {
 				return nil
 			}
@@ -277,11 +299,10 @@ type Change struct {
 	At      time.Time `json:"at"` // on Redis's clock
 	By      string    `json:"by"`
 	// Why is set, unset, or ended: its end had come.
-	Why      string    `json:"why"`
-	User     string    `json:"user,omitempty"`
-	Category string    `json:"category,omitempty"`
-	From     *Override `json:"from,omitempty"` // nil: there was none
-	To       *Override `json:"to,omitempty"`   // nil: there is none any more
+	Why string `json:"why"`
+	Level
+	From *Override `json:"from,omitempty"` // nil: there was none
+	To   *Override `json:"to,omitempty"`   // nil: there is none any more
 }
 
 // Log returns the newest changes, the newest first, at most so many.
@@ -317,28 +338,11 @@ func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([
 	return changes, nil
 }
 
-// field is the hash's field of an override: no escaped name has a slash.
-func field(user, category string) string {
-	return throttle.Escape(user) + "/" + throttle.Escape(category)
-}
-
-var errForeign = errors.New("an entry of the overrides is not one of this version")
-
-func readField(name string) (user, category string, err error) {
-	u, c, found := strings.Cut(name, "/")
-	user, err1 := url.PathUnescape(u)
-	category, err2 := url.PathUnescape(c)
-	if !found || err1 != nil || err2 != nil {
-		return "", "", errForeign
-	}
-	return user, category, nil
-}
-
 // readOverride reads an entry of the hash.
 func readOverride(name, value string) (*Override, error) {
 	var o Override
 	var err error
-	if o.User, o.Category, err = readField(name); err != nil {
+	if o.Level, err = readLevel(name); err != nil {
 		return nil, err
 	}
 	parts := strings.SplitN(value, " ", 3)
@@ -373,7 +377,7 @@ func readChange(id string, values map[string]string) (c Change, err error) {
 	if c.Version, c.At, err = readEntryID(id); err != nil {
 		return c, err
 	}
-	if c.User, c.Category, err = readField(values["field"]); err != nil {
+	if c.Level, err = readLevel(values["field"]); err != nil {
 		return c, err
 	}
 	if c.By, err = url.PathUnescape(values["by"]); err != nil {

@@ -1,5 +1,5 @@
 -- The overrides and their log, which is also how their followers learn of changes.
--- KEYS  hash:   USER/CATEGORY, escaped -> "ENTRY BY SETTING", ENTRY of the log
+-- KEYS  hash:   level, as app=shop&user=u1 -> "ENTRY BY SETTING", ENTRY of the log
 --       zset:   the fields of those that end, by when, in Unix ms
 --       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
 -- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most

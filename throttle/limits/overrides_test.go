@@ -37,16 +37,16 @@ func TestOverrides(t *testing.T) {
 		odd := "a b/ü%{}" // names are anything
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 		all := []limits.Override{
-			{User: "u1", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}, By: "ann"},
-			{User: odd, Category: odd, Policy: rate(1, time.Minute), Until: until, By: "bob at home"},
-			{Category: "security", Policy: throttle.Policy{Exempt: true}, By: "ann"},
+			{Level: limits.Level{User: "u1"}, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}}, By: "ann"},
+			{Level: limits.Level{App: odd, User: odd, Category: odd}, Policy: rate(1, time.Minute), Until: until, By: "bob at home"},
+			{Level: limits.Level{Category: "security"}, Policy: throttle.Policy{Exempt: true}, By: "ann"},
 		}
 		for _, override := range all {
 			ok(t, o.Set(ctx, override))
 			ok(t, o.Set(ctx, override)) // which changes nothing
 		}
 		for _, want := range all {
-			got, err := o.Get(ctx, want.User, want.Category)
+			got, err := o.Get(ctx, want.Level)
 			ok(t, err)
 			if got == nil || time.Since(got.At) > time.Minute || time.Since(got.At) < -time.Minute {
 				t.Fatalf("got %+v", got)
@@ -56,7 +56,7 @@ func TestOverrides(t *testing.T) {
 				t.Errorf("got %+v, want %+v", *got, want)
 			}
 		}
-		if got, err := o.Get(ctx, "nobody", ""); got != nil || err != nil {
+		if got, err := o.Get(ctx, limits.Level{User: "nobody"}); got != nil || err != nil {
 			t.Errorf("of nobody: %+v, %v", got, err)
 		}
 		listed := 0
@@ -74,7 +74,7 @@ func TestOverrides(t *testing.T) {
 		raised.Policy.MinGap, raised.By = 500*time.Millisecond, "carl"
 		ok(t, o.Set(ctx, raised))
 		for want, user := range map[bool]string{true: "u1", false: "nobody"} {
-			if there, err := o.Unset(ctx, user, "", "ann"); there != want || err != nil {
+			if there, err := o.Unset(ctx, limits.Level{User: user}, "ann"); there != want || err != nil {
 				t.Errorf("unset of %s: %t, %v", user, there, err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestOverrides(t *testing.T) {
 		ok(t, err)
 		var entries []string
 		for _, c := range slices.Backward(log) {
-			entry := fmt.Sprint(c.Version, " ", c.Why, " ", c.User, "/", c.Category, " by ", c.By)
+			entry := fmt.Sprint(c.Version, " ", c.Why, " ", c.Key(), " by ", c.By)
 			for _, side := range []*limits.Override{c.From, c.To} {
 				if side == nil {
 					entry += " -"
@@ -99,11 +99,11 @@ func TestOverrides(t *testing.T) {
 			entries = append(entries, entry)
 		}
 		want := []string{
-			"1 set u1/ by ann - 1s",
-			"2 set " + odd + "/" + odd + " by bob at home - 0s",
-			"3 set /security by ann - 0s",
-			"4 set u1/ by carl 1s 500ms",
-			"5 unset u1/ by ann 500ms -",
+			"1 set user=u1 by ann - 1s",
+			"2 set " + limits.Level{App: odd, User: odd, Category: odd}.Key() + " by bob at home - 0s",
+			"3 set category=security by ann - 0s",
+			"4 set user=u1 by carl 1s 500ms",
+			"5 unset user=u1 by ann 500ms -",
 		}
 		if !slices.Equal(entries, want) {
 			t.Errorf("the log is\n%s\nwant\n%s", strings.Join(entries, "\n"), strings.Join(want, "\n"))
@@ -116,19 +116,21 @@ func TestOverrides(t *testing.T) {
 
 func TestOverridesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	good := limits.Override{User: "u", Policy: rate(10, time.Minute), By: "ann"}
+	good := limits.Override{Level: limits.Level{User: "u"}, Policy: rate(10, time.Minute), By: "ann"}
 	for _, c := range []struct {
 		name string
 		make func(*limits.Override)
 		want string
 	}{
-		{"nobody", func(o *limits.Override) { o.User = "" }, "user and category are missing"},
+		{"nobody", func(o *limits.Override) { o.User = "" }, "app, user and category are missing"},
 		{"control character", func(o *limits.Override) { o.User = "a\nb" }, "user must be UTF-8 without control"},
+		{"an app's control character", func(o *limits.Override) { o.App = "a\x00" }, "app must be UTF-8 without control"},
 		{"no UTF-8", func(o *limits.Override) { o.Category = "\xff" }, "category must be UTF-8"},
 		{"long name", func(o *limits.Override) { o.User = strings.Repeat("x", 129) }, "user must be UTF-8 without control characters, of at most 128 bytes"},
 		{"the general limits' name", func(o *limits.Override) { o.Category = "all" }, "category all is the name of the general limits"},
 		{"by nobody", func(o *limits.Override) { o.By = "" }, "by is missing"},
 		{"an exempt user", func(o *limits.Override) { o.Policy = throttle.Policy{Exempt: true} }, "exempt is for a category"},
+		{"an exempt app", func(o *limits.Override) { o.Level, o.Policy = limits.Level{App: "shop"}, throttle.Policy{Exempt: true} }, "exempt is for a category"},
 		{"nothing", func(o *limits.Override) { o.Policy = throttle.Policy{} }, "min_gap and rates are missing"},
 		{"exempt and limited", func(o *limits.Override) { o.Category, o.Policy.Exempt = "c", true }, "exempt excludes"},
 		{"negative gap", func(o *limits.Override) { o.Policy.MinGap = -1 }, "min_gap -1ns is negative"},
@@ -162,11 +164,11 @@ func TestOverridesThatAreRefused(t *testing.T) {
 
 func TestOverrideJSON(t *testing.T) {
 	t.Parallel()
-	o := limits.Override{User: "u", Category: "c", Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}},
+	o := limits.Override{Level: limits.Level{App: "a", User: "u", Category: "c"}, Policy: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}}},
 		Until: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC), By: "ann"}
 	text, err := json.Marshal(o)
 	ok(t, err)
-	const want = `{"user":"u","category":"c","min_gap":"1s","rates":["10/1m"],"until":"2026-12-01T00:00:00Z","by":"ann"}`
+	const want = `{"app":"a","user":"u","category":"c","min_gap":"1s","rates":["10/1m"],"until":"2026-12-01T00:00:00Z","by":"ann"}`
 	if string(text) != want {
 		t.Errorf("written as %s", text)
 	}
@@ -178,6 +180,81 @@ func TestOverrideJSON(t *testing.T) {
 		if err := json.Unmarshal([]byte(bad), &read); err == nil {
 			t.Errorf("%s is accepted", bad)
 		}
+	}
+}
+
+// What Redis says is in force is what is in force wherever it is followed.
+func TestInForceByRedis(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx := t.Context()
+		o, l := limits.NewOverrides(client, prefix, 0), limits.New(rate(1, time.Second), map[string]throttle.Policy{"news": rate(1, time.Minute)})
+		var all []limits.Level
+		for _, app := range []string{"", "shop", "kiosk"} {
+			for _, user := range []string{"", "ada", "bob"} {
+				for _, category := range []string{"", "news", "orders"} {
+					all = append(all, limits.Level{App: app, User: user, Category: category})
+				}
+			}
+		}
+		ends := time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
+		overridden := []limits.Level{{App: "shop"}, {User: "ada"}, {App: "shop", User: "ada"}, {App: "shop", Category: "news"}, {Category: "orders"}, {App: "kiosk", User: "bob", Category: "orders"}}
+		for i, level := range overridden {
+			ok(t, o.Set(ctx, limits.Override{Level: level, Policy: rate(1, time.Duration(i+1)*time.Hour), Until: ends, By: "ann"}))
+		}
+		// whose end has come, and which nobody has removed yet
+		ok(t, client.HSet(ctx, prefix+":{limits}:overrides", "app=kiosk", `1-1 ann {"rates":["1/9h"],"until":"2020-01-01T00:00:00Z"}`).Err())
+		_, err := o.Refresh(ctx, l)
+		ok(t, err)
+		for _, at := range all {
+			general, own, exactly, err := o.InForce(ctx, l, at)
+			ok(t, err)
+			if want := l.InForce(limits.Level{App: at.App, User: at.User}); !reflect.DeepEqual(general, want) {
+				t.Errorf("the general policy at %+v is %+v, want %+v", at, general, want)
+			}
+			if want := l.InForce(at); !reflect.DeepEqual(own, want) {
+				t.Errorf("the policy at %+v is %+v, want %+v", at, own, want)
+			}
+			if (exactly != nil) != slices.Contains(overridden, at) || exactly != nil && exactly.Level != at {
+				t.Errorf("the override of exactly %+v is %+v", at, exactly)
+			}
+		}
+	})
+}
+
+// Entries of another version are told, and never taken for an override of more than
+// they name.
+func TestEntriesOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"", "u/", "a/u/c", "user=u&region=eu", "region=eu", "user=", "user=a&user=b", "user=u&app=shop", "user=%zz"} {
+		client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+		ctx := t.Context()
+		o := limits.NewOverrides(client, prefix, 0)
+		f := follow(t, o)
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
+		f.within(t, "in force", func() bool { return f.period("u") == time.Minute })
+		entry := `2-1 ann {"rates":["1/1h"]}`
+		client.HSet(ctx, prefix+":{limits}:overrides", field, entry)
+		client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "2-1", Values: []string{"field", field, "why", "set", "by", "ann", "from", "", "to", entry}})
+		f.within(t, "it is told", f.failing)
+		if f.period("u") != time.Minute || f.period("v") != time.Second {
+			t.Errorf("%q: something else is in force", field)
+		}
+		const want = "an entry of the overrides is not one of this version"
+		if err := o.List(ctx, func(limits.Override) bool { return true }); err == nil || err.Error() != want {
+			t.Errorf("%q: listed: %v", field, err)
+		}
+		if _, err := o.Log(ctx, 10); err == nil || err.Error() != want {
+			t.Errorf("%q: the log: %v", field, err)
+		}
+	}
+}
+
+// A reader of the layout before finds USER/CATEGORY in no field.
+func TestKeysHaveNoSlash(t *testing.T) {
+	t.Parallel()
+	level := limits.Level{App: "a/b", User: "u/", Category: "/c"}
+	if key := level.Key(); strings.Contains(key, "/") {
+		t.Error(key)
 	}
 }
 
@@ -245,8 +322,10 @@ func (f *follower) next(t *testing.T, what string, condition func() bool) {
 }
 
 // period is that of the general limit in force.
-func (f *follower) period(user string) time.Duration {
-	return f.Scopes(user, "")[0].Policy.Rates[0].Period
+func (f *follower) period(user string) time.Duration { return f.periodIn("shop", user) }
+
+func (f *follower) periodIn(app, user string) time.Duration {
+	return f.Scopes(app, user, "")[0].Policy.Rates[0].Period
 }
 
 func (f *follower) failing() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.err != nil }
@@ -256,7 +335,7 @@ func (f *follower) why() []string {
 	defer f.mu.Unlock()
 	var all []string
 	for _, c := range f.changes {
-		all = append(all, c.Why+" "+c.User+"/"+c.Category)
+		all = append(all, c.Why+" "+c.Key())
 	}
 	return all
 }
@@ -265,19 +344,29 @@ func TestFollow(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
 		ctx := t.Context()
 		o := limits.NewOverrides(client, prefix, 0)
-		ok(t, o.Set(ctx, limits.Override{User: "early", Policy: rate(1, time.Hour), By: "ann"}))
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "early"}, Policy: rate(1, time.Hour), By: "ann"}))
 		all := []*follower{follow(t, o), follow(t, limits.NewOverrides(client, prefix, 0))}
-		ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
 		for _, f := range all {
 			f.next(t, "an override is in force", func() bool { return f.period("u") == time.Minute })
 			if f.period("early") != time.Hour {
 				t.Errorf("what was set before is not in force")
 			}
 		}
-		_, err := o.Unset(ctx, "u", "", "ann")
+		kiosk := limits.Level{App: "kiosk", User: "u"}
+		ok(t, o.Set(ctx, limits.Override{Level: kiosk, Policy: rate(1, 3*time.Hour), By: "ann"}))
+		for _, f := range all {
+			f.next(t, "one of an app is in force", func() bool { return f.periodIn("kiosk", "u") == 3*time.Hour })
+			if f.period("u") != time.Minute {
+				t.Errorf("one of an app binds another")
+			}
+		}
+		_, err := o.Unset(ctx, limits.Level{User: "u"}, "ann")
+		ok(t, err)
+		_, err = o.Unset(ctx, kiosk, "ann")
 		ok(t, err)
 		ends := time.Now().Add(5 * time.Second)
-		ok(t, o.Set(ctx, limits.Override{User: "brief", Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "brief"}, Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
 		for _, f := range all {
 			f.next(t, "its removal is in force", func() bool { return f.period("u") == time.Second })
 			f.next(t, "a brief one is in force", func() bool { return f.period("brief") == 2*time.Hour })
@@ -288,14 +377,14 @@ func TestFollow(t *testing.T) {
 		if late := time.Since(ends); late < -50*time.Millisecond {
 			t.Errorf("it ended %s after its end", late)
 		}
-		want := []string{"set u/", "unset u/", "set brief/", "ended brief/"}
+		want := []string{"set user=u", "set app=kiosk&user=u", "unset user=u", "unset app=kiosk&user=u", "set user=brief", "ended user=brief"}
 		for _, f := range all {
 			f.within(t, "everybody hears of all", func() bool { return slices.Equal(f.why(), want) })
 		}
-		if got, err := o.Get(ctx, "brief", ""); got != nil || err != nil {
+		if got, err := o.Get(ctx, limits.Level{User: "brief"}); got != nil || err != nil {
 			t.Errorf("it is kept: %+v, %v", got, err)
 		}
-		if newest, err := o.Log(ctx, 100); err != nil || len(newest) != 5 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
+		if newest, err := o.Log(ctx, 100); err != nil || len(newest) != 7 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
 			t.Errorf("the log says %+v, %v", newest, err)
 		}
 	})
@@ -312,7 +401,7 @@ func TestFollowCatchesUp(t *testing.T) {
 	many := func(n int, p throttle.Policy) []limits.Override {
 		all := make([]limits.Override, n)
 		for i := range all {
-			all[i] = limits.Override{User: fmt.Sprint("u", i), Policy: p, By: "ann"}
+			all[i] = limits.Override{Level: limits.Level{User: fmt.Sprint("u", i)}, Policy: p, By: "ann"}
 		}
 		return all
 	}
@@ -326,7 +415,7 @@ func TestFollowCatchesUp(t *testing.T) {
 		func() { client.Del(ctx, prefix+":{limits}:log") },
 		func() { // a replica takes over that has not got the last changes
 			client.Del(ctx, prefix+":{limits}:log")
-			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "x/", "why", "unset", "by", "ann", "from", "", "to", ""}})
+			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "user=x", "why", "unset", "by", "ann", "from", "", "to", ""}})
 		},
 	} {
 		for _, p := range []throttle.Policy{rate(1, time.Hour), rate(1, time.Minute)} {
@@ -351,8 +440,8 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	ctx := t.Context()
 	o := limits.NewOverrides(server.Client(t), "p", 0)
 	f := follow(t, o)
-	ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Minute), By: "ann"}))
-	ok(t, o.Set(ctx, limits.Override{User: "brief", Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "brief"}, Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
 	f.within(t, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
 	server.Kill(t)
 	f.within(t, "the outage is told", f.failing)
@@ -362,7 +451,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	f.within(t, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
 	server.Restart(t)
 	f.within(t, "it is over", func() bool { return !f.failing() })
-	ok(t, o.Set(ctx, limits.Override{User: "u", Policy: rate(1, time.Hour), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Hour), By: "ann"}))
 	f.next(t, "a change after it", func() bool { return f.period("u") == time.Hour })
 }
 
@@ -371,14 +460,14 @@ func TestTooManyOverrides(t *testing.T) {
 	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
 	fields := make([]any, 0, 2*limits.MaxOverrides)
 	for i := range limits.MaxOverrides {
-		fields = append(fields, fmt.Sprintf("u%d/", i), `1-1 ann {"rates":["1/1m"]}`)
+		fields = append(fields, fmt.Sprintf("user=u%d", i), `1-1 ann {"rates":["1/1m"]}`)
 	}
 	ok(t, client.HSet(t.Context(), prefix+":{limits}:overrides", fields...).Err())
 	o := limits.NewOverrides(client, prefix, 0)
-	if err := o.Set(t.Context(), limits.Override{User: "one more", Policy: rate(1, time.Hour), By: "ann"}); !errors.Is(err, limits.ErrTooManyOverrides) {
+	if err := o.Set(t.Context(), limits.Override{Level: limits.Level{User: "one more"}, Policy: rate(1, time.Hour), By: "ann"}); !errors.Is(err, limits.ErrTooManyOverrides) {
 		t.Errorf("one more: %v", err)
 	}
-	ok(t, o.Set(t.Context(), limits.Override{User: "u7", Policy: rate(1, time.Hour), By: "ann"}))
+	ok(t, o.Set(t.Context(), limits.Override{Level: limits.Level{User: "u7"}, Policy: rate(1, time.Hour), By: "ann"}))
 	began := time.Now()
 	f := follow(t, o)
 	if f.period("u7") != time.Hour || f.period("u99999") != time.Minute {

@@ -10,10 +10,21 @@
 // changed what. Every process follows the log (Follow) and applies what is new to
 // its own Policies, so that a change binds everywhere within a second.
 //
+// The general limits and a category's own both apply. Of each the first of these counts
+// that there is; --app and so on are what set it:
+//
+//	general limits   a category's own
+//	--app --user     --app --user --category
+//	--user           --user --category
+//	--app            --app --category
+//	                 --category
+//	limits.default   limits.categories
+//
+// So a user's own come before everyone's, and of each those in the app before those in
+// all apps. What names an app binds nobody in another.
+//
 // Invariants:
-//   - An override replaces the whole policy at its level. Of the general limits the
-//     user's own counts, else the configured ones; of a category's the user's own in
-//     it, else the category's override, else the configured ones.
+//   - An override replaces the whole policy at its level.
 //   - An override and its entry in the log are one step; versions have no gaps, so
 //     that a follower knows when it has missed one, and loads all of them anew.
 //   - An override ends by Redis's clock, also while Redis is away.
@@ -44,8 +55,8 @@ type Policies struct {
 	mu         sync.Mutex // of who changes what follows, base and users
 	general    throttle.Policy
 	configured map[string]throttle.Policy
-	categories map[string]*Override // the overrides of categories
-	named      map[string]bool      // unknown categories that were told of
+	overrides  map[Level]*Override // of no user
+	named      map[string]bool     // unknown categories that were told of
 
 	following sync.Mutex
 	known     string // the last entry of the overrides' log that is in force; "" before the first
@@ -53,7 +64,7 @@ type Policies struct {
 
 // New returns the configured policies, without overrides.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
-	l := &Policies{began: time.Now(), categories: map[string]*Override{}, named: map[string]bool{}}
+	l := &Policies{began: time.Now(), overrides: map[Level]*Override{}, named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
 	l.SetBase(general, categories)
 	return l
@@ -75,32 +86,20 @@ func (l *Policies) Base() (general throttle.Policy, categories map[string]thrott
 	return l.general, l.configured
 }
 
-// Scopes returns what limits a notification of that user and category, for
-// Request.Scopes: the general policy, which is the user's override or the default,
-// and the category's, which is the override of the user and category, or of the
-// category, or the configured one. It is empty for an exempt category. The caller
-// must not change it.
-func (l *Policies) Scopes(user, category string) []throttle.Scope {
+// Scopes returns what limits a notification of that app, user and category, for
+// Request.Scopes: the general policy in force and the category's own. It is empty for
+// an exempt category. The caller must not change it.
+func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	b := l.current()
 	if p := l.user(user); p != nil {
-		return p.scopes(b, category)
+		return p.scopes(b, Level{app, user, category})
 	}
-	if scopes, ok := b.scopes[category]; ok {
+	everyone := b.in(app)
+	if scopes, ok := everyone.scopes[category]; ok {
 		return scopes
 	}
-	return b.defaults
+	return everyone.defaults
 }
-
-// A Source is where a policy in force is from.
-type Source string
-
-// The sources.
-const (
-	FromConfiguration Source = "configuration"
-	FromUser          Source = "user"
-	FromCategory      Source = "category"
-	FromUserCategory  Source = "user and category"
-)
 
 // An EffectivePolicy is a policy in force and where it is from. The zero Policy limits
 // nothing.
@@ -110,39 +109,29 @@ type EffectivePolicy struct {
 	Until  time.Time // when the override that it is from ends; zero for never
 }
 
-// InForce returns the general policy in force for the user ("" for one without
-// overrides), and the category's.
-func (l *Policies) InForce(user, category string) (general, own EffectivePolicy) {
-	b := l.current()
-	general = EffectivePolicy{b.general, FromConfiguration, time.Time{}}
-	own = EffectivePolicy{b.categories[category], FromConfiguration, time.Time{}}
-	l.mu.Lock()
-	if o := l.categories[category]; o != nil && !o.ended(l.now()) {
-		own = EffectivePolicy{o.Policy, FromCategory, o.Until}
+// InForce returns the policy in force at the level: its category's own, or the general
+// one where it names none. Where it names no app or user it is the one for those without
+// overrides.
+func (l *Policies) InForce(at Level) EffectivePolicy {
+	var overrides map[Level]*Override
+	if p := l.user(at.User); p != nil {
+		overrides = p.overrides
 	}
-	l.mu.Unlock()
-	p := l.user(user)
-	if p == nil {
-		return general, own
-	}
-	if o := p.overrides[""]; o != nil {
-		general = EffectivePolicy{o.Policy, FromUser, o.Until}
-	}
-	if o := p.overrides[category]; o != nil && category != "" {
-		own = EffectivePolicy{o.Policy, FromUserCategory, o.Until}
-	}
-	return general, own
+	return l.current().inForce(at, overrides)
 }
 
-// Categories returns the categories that have a policy of their own for the user.
-func (l *Policies) Categories(user string) []string {
+// Categories returns the categories that have a policy of their own for the user in the
+// app.
+func (l *Policies) Categories(app, user string) []string {
 	names := map[string]bool{}
-	for name := range l.current().categories {
+	for name := range l.current().in(app).scopes {
 		names[name] = true
 	}
 	if p := l.user(user); p != nil {
-		for name := range p.overrides {
-			names[name] = true
+		for of := range p.overrides {
+			if of.App == app || of.App == "" {
+				names[of.Category] = true
+			}
 		}
 		delete(names, "") // the general limits
 	}

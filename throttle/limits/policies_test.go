@@ -2,8 +2,11 @@ package limits
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +28,8 @@ func TestPrecedence(t *testing.T) {
 	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
 	ends := time.Now().Add(time.Hour)
 	set := func(user, category string, p throttle.Policy) Change {
-		return Change{User: user, Category: category, To: &Override{User: user, Category: category, Policy: p, Until: ends}}
+		level := Level{User: user, Category: category}
+		return Change{Level: level, To: &Override{Level: level, Policy: p, Until: ends}}
 	}
 	l.apply([]Change{
 		set("vip", "", per(time.Millisecond)),
@@ -41,7 +45,7 @@ func TestPrecedence(t *testing.T) {
 		t.Helper()
 		for of, scopes := range want {
 			for range 2 { // the second time they are remembered
-				if got := l.Scopes(of[0], of[1]); !reflect.DeepEqual(got, scopes) {
+				if got := l.Scopes("shop", of[0], of[1]); !reflect.DeepEqual(got, scopes) {
 					t.Errorf("%s: user %q, category %q: %v, want %v", when, of[0], of[1], got, scopes)
 				}
 			}
@@ -76,15 +80,14 @@ func TestPrecedence(t *testing.T) {
 		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
 		{"free", "marketing"}: nil,
 	})
-	g, own := l.InForce("both", "marketing")
-	if want := (EffectivePolicy{per(2 * time.Millisecond), FromUser, ends}); !reflect.DeepEqual(g, want) {
-		t.Errorf("the general policy in force is %+v", g)
-	}
-	if want := (EffectivePolicy{per(time.Minute), FromUserCategory, ends}); !reflect.DeepEqual(own, want) {
-		t.Errorf("the category's policy in force is %+v", own)
-	}
-	if _, own := l.InForce("u", "digest"); own.Source != FromCategory {
-		t.Errorf("the category's policy in force is %+v", own)
+	for at, want := range map[Level]EffectivePolicy{
+		{"shop", "both", ""}:          {per(2 * time.Millisecond), FromUser, ends},
+		{"shop", "both", "marketing"}: {per(time.Minute), FromUserCategory, ends},
+		{"shop", "u", "digest"}:       {per(2 * time.Hour), FromCategory, ends},
+	} {
+		if got := l.InForce(at); !reflect.DeepEqual(got, want) {
+			t.Errorf("in force at %+v is %+v", at, got)
+		}
 	}
 	// the ends of all have come by Redis's clock
 	l.observe(ends.UnixMilli(), time.Now())
@@ -95,8 +98,70 @@ func TestPrecedence(t *testing.T) {
 		{"both", "marketing"}: {general, of("marketing", per(3*time.Hour))},
 		{"free", "marketing"}: {general, of("marketing", per(3*time.Hour))},
 	})
-	if g, own := l.InForce("both", "digest"); g.Source != FromConfiguration || own.Source != FromConfiguration {
-		t.Errorf("in force are %+v and %+v", g, own)
+	if own := l.InForce(Level{User: "both", Category: "digest"}); own.Source != FromConfiguration {
+		t.Errorf("in force is %+v", own)
+	}
+}
+
+// Of whatever overrides there are, the most specific one of the app and the user counts,
+// and one of an app binds nobody in another.
+func TestPrecedenceOfEveryCombination(t *testing.T) {
+	t.Parallel()
+	const app, user, category = "shop", "ada", "news"
+	// what may be in force of the general limits and of the category's, the first first
+	type order struct{ general, own []Level }
+	in := map[Level]order{
+		{app, user, ""}: {
+			[]Level{{app, user, ""}, {"", user, ""}, {app, "", ""}},
+			[]Level{{app, user, category}, {"", user, category}, {app, "", category}, {"", "", category}},
+		},
+		{app, "bob", ""}:     {[]Level{{app, "", ""}}, []Level{{app, "", category}, {"", "", category}}},
+		{"kiosk", user, ""}:  {[]Level{{"", user, ""}}, []Level{{"", user, category}, {"", "", category}}},
+		{"kiosk", "bob", ""}: {nil, []Level{{"", "", category}}},
+	}
+	source := map[Level]Source{
+		{app, "", ""}: FromApp, {"", user, ""}: FromUser, {app, user, ""}: FromAppUser, {"", "", category}: FromCategory,
+		{app, "", category}: FromAppCategory, {"", user, category}: FromUserCategory, {app, user, category}: FromAppUserCategory,
+	}
+	levels := slices.SortedFunc(maps.Keys(source), func(a, b Level) int { return strings.Compare(a.Key(), b.Key()) })
+	configured := map[string]throttle.Policy{category: per(time.Hour), "other": per(2 * time.Hour)}
+	for there := range 1 << len(levels) {
+		all := map[Level]*Override{}
+		for i, level := range levels {
+			if there&(1<<i) != 0 {
+				all[level] = &Override{Level: level, Policy: per(time.Duration(i+1) * time.Minute)}
+			}
+		}
+		l := New(per(time.Second), configured)
+		l.replace(all)
+		first := func(levels []Level, configured throttle.Policy) EffectivePolicy {
+			for _, level := range levels {
+				if o := all[level]; o != nil {
+					return EffectivePolicy{Policy: o.Policy, Source: source[level]}
+				}
+			}
+			return EffectivePolicy{Policy: configured, Source: FromConfiguration}
+		}
+		for at, order := range in {
+			general := first(order.general, per(time.Second))
+			for name, own := range map[string]EffectivePolicy{
+				"": general, "none": first(nil, throttle.Policy{}), "other": first(nil, configured["other"]), category: first(order.own, configured[category]),
+			} {
+				at.Category = name
+				if got := l.InForce(at); !reflect.DeepEqual(got, own) {
+					t.Fatalf("of %v, in force at %+v is %+v, want %+v", slices.Collect(maps.Keys(all)), at, got, own)
+				}
+				want := []throttle.Scope{of(throttle.General, general.Policy)}
+				if name == category || name == "other" {
+					want = append(want, of(name, own.Policy))
+				}
+				for range 2 { // the second time they are remembered
+					if got := l.Scopes(at.App, at.User, name); !reflect.DeepEqual(got, want) {
+						t.Fatalf("of %v, the scopes at %+v are %+v, want %+v", slices.Collect(maps.Keys(all)), at, got, want)
+					}
+				}
+			}
+		}
 	}
 }
 
@@ -104,7 +169,7 @@ func TestPrecedence(t *testing.T) {
 // precedence give.
 func TestScopesFollowTheRules(t *testing.T) {
 	t.Parallel()
-	users, categories := []string{"", "u", "v"}, []string{"", "a", "b", "c"}
+	apps, users, categories := []string{"", "x", "y"}, []string{"", "u", "v"}, []string{"", "a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
 		policy := func(label string) throttle.Policy {
 			p := rapid.SampledFrom([]throttle.Policy{{}, per(time.Second), per(time.Minute), {MinGap: time.Hour}, {Exempt: true}}).Draw(rt, label)
@@ -113,7 +178,7 @@ func TestScopesFollowTheRules(t *testing.T) {
 		l := New(throttle.Policy{}, nil)
 		var general throttle.Policy
 		configured := map[string]throttle.Policy{}
-		overrides := map[[2]string]*Override{}
+		overrides := map[Level]*Override{}
 		now := time.Now()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 5).Draw(rt, "step") {
@@ -127,26 +192,26 @@ func TestScopesFollowTheRules(t *testing.T) {
 				now = now.Add(time.Minute)
 				l.observe(now.UnixMilli(), time.Now())
 			case 2:
-				all := map[[2]string]*Override{}
+				all := map[Level]*Override{}
 				for level, o := range overrides {
 					copied := *o
 					all[level] = &copied
 				}
 				if changes := l.replace(all); changes != nil {
 					for _, c := range changes {
-						if o := overrides[[2]string{c.User, c.Category}]; o == nil || !o.ended(now.UnixMilli()) {
+						if o := overrides[c.Level]; o == nil || !o.ended(now.UnixMilli()) {
 							rt.Errorf("replaced by the same, there changes %+v", c)
 						}
 					}
 				}
 			default:
-				o := &Override{User: rapid.SampledFrom(users).Draw(rt, "user"), Category: rapid.SampledFrom(categories).Draw(rt, "category")}
-				if o.User == "" && o.Category == "" {
+				o := &Override{Level: Level{rapid.SampledFrom(apps).Draw(rt, "app"), rapid.SampledFrom(users).Draw(rt, "user"), rapid.SampledFrom(categories).Draw(rt, "category")}}
+				if o.Level == (Level{}) {
 					continue
 				}
 				if rapid.Bool().Draw(rt, "unset") {
-					delete(overrides, o.level())
-					l.apply([]Change{{User: o.User, Category: o.Category}})
+					delete(overrides, o.Level)
+					l.apply([]Change{{Level: o.Level}})
 					continue
 				}
 				if o.Policy = policy("policy"); o.Category == "" && o.Policy.Exempt {
@@ -155,30 +220,35 @@ func TestScopesFollowTheRules(t *testing.T) {
 				if rapid.Bool().Draw(rt, "ends") {
 					o.Until = now.Add(time.Duration(rapid.IntRange(1, 5).Draw(rt, "minutes"))*time.Minute - 30*time.Second)
 				}
-				overrides[o.level()] = o
-				l.apply([]Change{{User: o.User, Category: o.Category, To: o}})
+				overrides[o.Level] = o
+				l.apply([]Change{{Level: o.Level, To: o}})
 			}
-			at := func(user, category string) (throttle.Policy, bool) {
-				o := overrides[[2]string{user, category}]
-				if o == nil || o.ended(now.UnixMilli()) {
-					return throttle.Policy{}, false
+			first := func(configured throttle.Policy, levels ...Level) throttle.Policy {
+				for _, level := range levels {
+					if o := overrides[level]; o != nil && !o.ended(now.UnixMilli()) {
+						return o.Policy
+					}
 				}
-				return o.Policy, true
+				return configured
 			}
-			for _, user := range users[1:] {
-				for _, category := range categories {
-					g, ok := at(user, "")
-					if !ok {
-						g = general
-					}
-					own, ok := at(user, category)
-					if !ok || category == "" {
-						if own, ok = at("", category); !ok || category == "" {
-							own = configured[category]
+			for _, app := range apps[1:] {
+				for _, user := range users[1:] {
+					for _, category := range categories {
+						g := first(general, Level{app, user, ""}, Level{"", user, ""}, Level{app, "", ""})
+						own := throttle.Policy{}
+						if category != "" {
+							own = first(configured[category], Level{app, user, category}, Level{"", user, category}, Level{app, "", category}, Level{"", "", category})
 						}
-					}
-					if got, want := l.Scopes(user, category), resolve(g, category, own); !reflect.DeepEqual(got, want) {
-						rt.Fatalf("user %q, category %q: %v, want %v", user, category, got, want)
+						var want []throttle.Scope
+						if !own.Exempt && !g.Unlimited() {
+							want = append(want, of(throttle.General, g))
+						}
+						if !own.Exempt && !own.Unlimited() {
+							want = append(want, of(category, own))
+						}
+						if got := l.Scopes(app, user, category); !reflect.DeepEqual(got, want) {
+							rt.Fatalf("app %q, user %q, category %q: %v, want %v", app, user, category, got, want)
+						}
 					}
 				}
 			}
@@ -190,35 +260,40 @@ func TestScopesFollowTheRules(t *testing.T) {
 func TestScopesAllocateNothing(t *testing.T) {
 	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour), "security": {Exempt: true}})
 	names := []string{"", "marketing", "security", "unnamed"}
-	ask := func(user string) func() {
+	ask := func(app, user string) func() {
 		return func() {
 			for _, name := range names {
-				l.Scopes(user, name)
+				l.Scopes(app, user, name)
 			}
 		}
 	}
-	if n := testing.AllocsPerRun(100, ask("user-7")); n != 0 {
+	if n := testing.AllocsPerRun(100, ask("shop", "user-7")); n != 0 {
 		t.Errorf("without overrides: %v allocations", n)
 	}
-	all := map[[2]string]*Override{}
+	all := map[Level]*Override{}
 	ends := time.Now().Add(time.Hour)
 	for i := range MaxOverrides {
-		o := &Override{User: fmt.Sprint("user-", i), Policy: per(time.Minute), Until: ends}
-		all[o.level()] = o
+		o := &Override{Level: Level{User: fmt.Sprint("user-", i)}, Policy: per(time.Minute), Until: ends}
+		all[o.Level] = o
+	}
+	for _, level := range []Level{{App: "kiosk"}, {App: "kiosk", User: "user-8"}, {App: "kiosk", Category: "digest"}} {
+		all[level] = &Override{Level: level, Policy: per(time.Minute)}
 	}
 	l.replace(all)
-	for _, user := range []string{"user-7", "nobody"} {
-		if n := testing.AllocsPerRun(100, ask(user)); n != 0 {
-			t.Errorf("%s: %v allocations", user, n)
+	for _, app := range []string{"shop", "kiosk"} {
+		for _, user := range []string{"user-7", "user-8", "nobody"} {
+			if n := testing.AllocsPerRun(100, ask(app, user)); n != 0 {
+				t.Errorf("%s in %s: %v allocations", user, app, n)
+			}
 		}
 	}
 	// a change copies a small part of them
-	o := &Override{User: "user-7", Policy: per(time.Hour)}
+	o := &Override{Level: Level{User: "user-7"}, Policy: per(time.Hour)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	const changes, most = 1000, 64 << 10 // bytes; all of them are megabytes
 	for range changes {
-		l.apply([]Change{{User: o.User, To: o}})
+		l.apply([]Change{{Level: o.Level, To: o}})
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / changes; each > most {
@@ -232,7 +307,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 func TestScopesWhileTheyChange(t *testing.T) {
 	t.Parallel()
 	l := New(per(time.Second), nil)
-	o := &Override{User: "u", Policy: per(time.Minute)}
+	o := &Override{Level: Level{User: "u"}, Policy: per(time.Minute)}
 	done := make(chan struct{})
 	var asking sync.WaitGroup
 	for range 4 {
@@ -243,19 +318,19 @@ func TestScopesWhileTheyChange(t *testing.T) {
 					return
 				default:
 				}
-				if got := l.Scopes("u", "c"); len(got) < 1 || len(got) > 2 || got[0].Name != throttle.General {
+				if got := l.Scopes("shop", "u", "c"); len(got) < 1 || len(got) > 2 || got[0].Name != throttle.General {
 					t.Errorf("got %v", got)
 					return
 				}
-				l.InForce("u", "c")
+				l.InForce(Level{User: "u", Category: "c"})
 			}
 		})
 	}
 	for i := range 300 {
-		l.apply([]Change{{User: "u", To: o}, {Category: "c", To: &Override{Category: "c", Policy: per(time.Hour)}}})
+		l.apply([]Change{{Level: o.Level, To: o}, {Level: Level{Category: "c"}, To: &Override{Level: Level{Category: "c"}, Policy: per(time.Hour)}}})
 		l.SetBase(per(time.Duration(i+1)*time.Second), nil)
-		l.apply([]Change{{User: "u"}, {Category: "c"}})
-		l.replace(map[[2]string]*Override{o.level(): o})
+		l.apply([]Change{{Level: o.Level}, {Level: Level{Category: "c"}}})
+		l.replace(map[Level]*Override{o.Level: o})
 	}
 	close(done)
 	asking.Wait()
@@ -263,14 +338,14 @@ func TestScopesWhileTheyChange(t *testing.T) {
 
 func BenchmarkScopes(b *testing.B) {
 	l := New(per(time.Second), map[string]throttle.Policy{"marketing": per(time.Hour)})
-	all := map[[2]string]*Override{}
+	all := map[Level]*Override{}
 	for i := range MaxOverrides {
-		o := &Override{User: fmt.Sprint("user-", i), Policy: per(time.Minute)}
-		all[o.level()] = o
+		o := &Override{Level: Level{User: fmt.Sprint("user-", i)}, Policy: per(time.Minute)}
+		all[o.Level] = o
 	}
 	l.replace(all)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Scopes("user-77", "marketing")
+		l.Scopes("shop", "user-77", "marketing")
 	}
 }

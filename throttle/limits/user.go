@@ -10,42 +10,44 @@ import (
 // userPolicy is what one user has of its own. But for what it remembers, it never
 // changes.
 type userPolicy struct {
-	overrides  map[string]*Override // by category, that of the general limits under ""
-	ends       int64                // when the first of them ends, in Unix ms; 0 for never
+	overrides  map[Level]*Override
+	apps       map[string]bool // those that the overrides name, and ""
+	ends       int64           // when the first of them ends, in Unix ms; 0 for never
 	remembered atomic.Pointer[userScopes]
 }
 
-// userScopes are a user's scopes, over what holds for every user, by category;
-// those of categories without limits under "".
+// userScopes are a user's scopes, over what holds for everyone, by app and category.
+// Those of apps and categories that nothing names are under "".
 type userScopes struct {
 	over *base
-	by   map[string][]throttle.Scope
+	by   map[[2]string][]throttle.Scope
 }
 
-// scopes returns the user's scopes. They are made once for each category that
-// has limits.
-func (p *userPolicy) scopes(b *base, category string) []throttle.Scope {
-	own, limited := b.categories[category]
-	if override := p.overrides[category]; override != nil && category != "" {
-		own = override.Policy
-	} else if !limited {
-		category = ""
-	}
+// scopes returns the user's scopes. They are made once for each app and category that
+// something names.
+func (p *userPolicy) scopes(b *base, at Level) []throttle.Scope {
 	known := p.remembered.Load()
 	if known == nil || known.over != b {
 		known = &userScopes{over: b}
 	}
-	if scopes, ok := known.by[category]; ok {
+	if scopes, ok := known.by[[2]string{at.App, at.Category}]; ok {
 		return scopes
 	}
-	general := b.general
-	if override := p.overrides[""]; override != nil {
-		general = override.Policy
+	everyone := b.in(at.App)
+	if everyone == b.inAll && !p.apps[at.App] {
+		at.App = ""
 	}
-	next := &userScopes{b, map[string][]throttle.Scope{category: resolve(general, category, own)}}
+	if _, named := everyone.scopes[at.Category]; !named && p.overrides[at] == nil && p.overrides[Level{User: at.User, Category: at.Category}] == nil {
+		at.Category = ""
+	}
+	of := [2]string{at.App, at.Category}
+	if scopes, ok := known.by[of]; ok {
+		return scopes
+	}
+	next := &userScopes{b, map[[2]string][]throttle.Scope{of: b.resolve(at, p.overrides)}}
 	maps.Copy(next.by, known.by)
 	p.remembered.Store(next)
-	return next.by[category]
+	return next.by[of]
 }
 
 // user returns what the user has of its own now, or nil.
@@ -60,15 +62,15 @@ func (l *Policies) user(user string) *userPolicy {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.change(user, func(overrides map[string]*Override) {
-		maps.DeleteFunc(overrides, func(_ string, o *Override) bool { return o.ended(l.now()) })
+	return l.change(user, func(overrides map[Level]*Override) {
+		maps.DeleteFunc(overrides, func(_ Level, o *Override) bool { return o.ended(l.now()) })
 	})
 }
 
 // change changes the user's overrides, and returns what the user has of its own then.
 // The caller holds l.mu.
-func (l *Policies) change(user string, change func(map[string]*Override)) *userPolicy {
-	overrides := map[string]*Override{}
+func (l *Policies) change(user string, change func(map[Level]*Override)) *userPolicy {
+	overrides := map[Level]*Override{}
 	if known, ok := l.users.Load(user); ok {
 		maps.Copy(overrides, known.(*userPolicy).overrides)
 	}
@@ -77,9 +79,10 @@ func (l *Policies) change(user string, change func(map[string]*Override)) *userP
 		l.users.Delete(user)
 		return nil
 	}
-	p := &userPolicy{overrides: overrides}
-	for _, o := range overrides {
+	p := &userPolicy{overrides: overrides, apps: map[string]bool{}}
+	for level, o := range overrides {
 		p.ends = firstEnd(p.ends, o)
+		p.apps[level.App] = true
 	}
 	l.users.Store(user, p)
 	return p

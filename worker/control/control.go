@@ -67,7 +67,7 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 // GiveBack gives back what a notification holds that was taken from the queue,
 // which changes nothing the second time. It returns who has come forward.
 func (c *Control) GiveBack(ctx context.Context, t *push.Taken) ([]throttle.Booking, error) {
-	scopes := c.limits.Scopes(t.User, t.Category)
+	scopes := c.limits.Scopes(t.App, t.User, t.Category)
 	if t.User == "" || len(scopes) == 0 {
 		return nil, nil
 	}

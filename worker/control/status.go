@@ -103,7 +103,7 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 	if c.limiter == nil {
 		return nil
 	}
-	scopes := c.limits.Scopes(n.User, n.Category)
+	scopes := c.limits.Scopes(n.App, n.User, n.Category)
 	known, err := c.limiter.Timeline(ctx, throttle.Request{App: n.App, User: n.User, Category: n.Category, Scopes: scopes})
 	if err != nil {
 		return nil // the workers tell when the limits' Redis is away

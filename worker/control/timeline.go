@@ -75,7 +75,7 @@ const TimelineStates = 100
 func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
 	if len(categories) == 0 {
-		categories = c.limits.Categories(user)
+		categories = c.limits.Categories(app, user)
 	}
 	categories = slices.Sorted(slices.Values(categories))
 	for _, category := range append([]string{""}, slices.Compact(categories)...) {
@@ -117,12 +117,9 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	if category == "" {
 		name = throttle.General
 	}
-	effective, own := c.limits.InForce(t.User, category)
-	if category != "" {
-		effective = own
-	}
+	effective := c.limits.InForce(limits.Level{App: t.App, User: t.User, Category: category})
 	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Admission{}}
-	scopes := c.limits.Scopes(t.User, category)
+	scopes := c.limits.Scopes(t.App, t.User, category)
 	at := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
 	if at < 0 {
 		t.Scopes = append(t.Scopes, one)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -19,7 +20,7 @@ import (
 // was stopped for long, do the same work and no harm.
 //
 //	PREFIX:{limits}:pass         string: that somebody scans, for as long as it does
-//	PREFIX:{limits}:pass:SCOPE   string: when the last one began, in Unix ms, for an hour
+//	PREFIX:{limits}:pass:LEVEL   string: when the last one began, in Unix ms, for an hour
 type scanLock struct {
 	client redis.UniversalClient
 	key    string
@@ -63,9 +64,9 @@ func (l scanLock) with(ctx context.Context, f func(context.Context) error) error
 	return err
 }
 
-// done reports whether the last scan of the scope began after that instant.
-func (l scanLock) done(ctx context.Context, scope string, since time.Time) (bool, error) {
-	text, err := l.client.Get(ctx, l.key+":"+scope).Result()
+// done reports whether the last scan for these limits began after that instant.
+func (l scanLock) done(ctx context.Context, of limits.Level, since time.Time) (bool, error) {
+	text, err := l.client.Get(ctx, l.key+":"+of.Key()).Result()
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
@@ -76,9 +77,9 @@ func (l scanLock) done(ctx context.Context, scope string, since time.Time) (bool
 	return err == nil && began > since.UnixMilli(), nil
 }
 
-// note tells that a scan of the scope, begun then, is complete.
-func (l scanLock) note(ctx context.Context, scope string, began time.Time) error {
-	if err := l.client.Set(ctx, l.key+":"+scope, began.UnixMilli(), scanKept).Err(); err != nil {
+// note tells that a scan for these limits, begun then, is complete.
+func (l scanLock) note(ctx context.Context, of limits.Level, began time.Time) error {
+	if err := l.client.Set(ctx, l.key+":"+of.Key(), began.UnixMilli(), scanKept).Err(); err != nil {
 		return fmt.Errorf("note the scan: %w", err)
 	}
 	return nil

@@ -73,26 +73,22 @@ type rescheduler struct {
 	lock scanLock
 
 	mu     sync.Mutex
-	users  map[target]bool
-	scopes map[string]time.Time // to be scanned, and since when their limits are in force
+	users  map[limits.Level]bool
+	scopes map[limits.Level]time.Time // everyone's to be scanned, and since when they are in force
 	// of either: a scan takes as long as many wait
 	newUsers, newScopes chan struct{}
-	// what was in force for everyone when it was last looked at, by scope
-	everyone map[string]throttle.Policy
+	// what was in force for everyone when it was last looked at, by app and category
+	everyone map[limits.Level]throttle.Policy
 }
-
-// A target is a user, and the category whose limits have changed, "" for the general
-// ones.
-type target struct{ user, category string }
 
 // Follow keeps the limits in step with their overrides, and moves those that wait,
 // until ctx ends.
 func Follow(ctx context.Context, c Config) {
 	r := &rescheduler{
 		Config: c, lock: newScanLock(c.Redis, c.Prefix),
-		users: map[target]bool{}, scopes: map[string]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
+		users: map[limits.Level]bool{}, scopes: map[limits.Level]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
-	r.everyone = forEveryone(c.Limits)
+	r.everyone = r.forEveryone()
 	var side sync.WaitGroup
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
@@ -111,21 +107,30 @@ func (r *rescheduler) note(changes []limits.Change) {
 	now := r.Limits.Now()
 	for _, c := range changes {
 		if c.User != "" {
-			r.users[target{c.User, c.Category}] = true
+			r.users[c.Level] = true
 		}
 	}
 	if len(r.users) > fewUsers {
 		for of := range r.users {
-			r.scopes[cmp.Or(of.category, throttle.General)] = now
+			r.scopes[limits.Level{App: of.App, Category: of.Category}] = now
 		}
 		clear(r.users)
 	}
-	before, all := r.everyone, forEveryone(r.Limits)
+	before, all := r.everyone, r.forEveryone()
 	r.everyone = maps.Clone(all)
-	maps.Copy(all, before) // for the names of both
-	for scope := range all {
-		if throttle.Raises(before[scope], r.everyone[scope]) {
-			r.scopes[scope] = now
+	maps.Copy(all, before)                // for the names of both
+	raised := map[string][]limits.Level{} // by category
+	for of := range all {
+		if throttle.Raises(before[of], r.everyone[of]) {
+			raised[of.Category] = append(raised[of.Category], of)
+		}
+	}
+	for category, in := range raised {
+		if len(in) == len(r.Apps) { // one scan for all of them
+			in = []limits.Level{{Category: category}}
+		}
+		for _, of := range in {
+			r.scopes[of] = now
 		}
 	}
 	if len(r.users) > 0 {
@@ -143,13 +148,14 @@ func signal(news chan struct{}) {
 	}
 }
 
-// forEveryone returns the policies of whoever has none of its own, by scope.
-func forEveryone(l *limits.Policies) map[string]throttle.Policy {
-	general, _ := l.InForce("", "")
-	all := map[string]throttle.Policy{throttle.General: general.Policy}
-	for _, name := range l.Categories("") {
-		_, own := l.InForce("", name)
-		all[name] = own.Policy
+// forEveryone returns the policies of whoever has none of its own, by app and category.
+func (r *rescheduler) forEveryone() map[limits.Level]throttle.Policy {
+	all := map[limits.Level]throttle.Policy{}
+	for _, app := range r.Apps {
+		for _, category := range append(r.Limits.Categories(app, ""), "") {
+			of := limits.Level{App: app, Category: category}
+			all[of] = r.Limits.InForce(of).Policy
+		}
 	}
 	return all
 }
@@ -180,13 +186,16 @@ func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(con
 func (r *rescheduler) moveUsers(ctx context.Context) error {
 	r.mu.Lock()
 	users := r.users
-	r.users = map[target]bool{}
+	r.users = map[limits.Level]bool{}
 	r.mu.Unlock()
 	var errs []error
 	var moved []throttle.Booking
 	for of := range users {
 		for _, app := range r.Apps {
-			bookings, err := r.move(ctx, app, of.user, of.category)
+			if of.App != "" && of.App != app {
+				continue
+			}
+			bookings, err := r.move(ctx, limits.Level{App: app, User: of.User, Category: of.Category})
 			moved = append(moved, bookings...)
 			if err != nil {
 				errs = append(errs, err)
@@ -204,33 +213,33 @@ func (r *rescheduler) moveUsers(ctx context.Context) error {
 // scanScopes looks through those who wait for limits that were raised.
 func (r *rescheduler) scanScopes(ctx context.Context) error {
 	for {
-		scope, since, ok := r.nextScope()
+		of, since, ok := r.nextScope()
 		if !ok {
 			return nil
 		}
-		if err := r.scan(ctx, scope, since); err != nil {
+		if err := r.scan(ctx, of, since); err != nil {
 			return err
 		}
 		r.mu.Lock()
-		if r.scopes[scope].Equal(since) { // not changed again meanwhile
-			delete(r.scopes, scope)
+		if r.scopes[of].Equal(since) { // not changed again meanwhile
+			delete(r.scopes, of)
 		}
 		r.mu.Unlock()
 	}
 }
 
-func (r *rescheduler) nextScope() (string, time.Time, bool) {
+func (r *rescheduler) nextScope() (limits.Level, time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for scope, since := range r.scopes {
-		return scope, since, true
+	for of, since := range r.scopes {
+		return of, since, true
 	}
-	return "", time.Time{}, false
+	return limits.Level{}, time.Time{}, false
 }
 
-// scan looks through all who wait for the scope's limits, which this worker has
-// in force since then, unless another worker has done so from a later instant on.
-func (r *rescheduler) scan(ctx context.Context, scope string, since time.Time) error {
+// scan looks through all who wait for these limits, which this worker has in force
+// since then, unless another worker has done so from a later instant on.
+func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time) error {
 	if r.Waiting == nil {
 		return nil
 	}
@@ -239,29 +248,28 @@ func (r *rescheduler) scan(ctx context.Context, scope string, since time.Time) e
 	}
 	return r.lock.with(ctx, func(ctx context.Context) error {
 		began := r.Limits.Now()
-		if done, err := r.lock.done(ctx, scope, since); err != nil || done {
+		if done, err := r.lock.done(ctx, of, since); err != nil || done {
 			return err
 		}
-		if err := r.scanAll(ctx, scope); err != nil {
+		if err := r.scanAll(ctx, of); err != nil {
 			return err
 		}
-		return r.lock.note(ctx, scope, began)
+		return r.lock.note(ctx, of, began)
 	})
 }
 
-func (r *rescheduler) scanAll(ctx context.Context, scope string) error {
-	category := ""
-	if scope != throttle.General {
-		category = scope
-	}
+func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 	var moved []throttle.Booking
 	var first time.Time
 	failed := false
 	one := func(app, user string) error {
+		if of.App != "" && of.App != app {
+			return nil
+		}
 		if len(moved) == 0 {
 			first = time.Now()
 		}
-		bookings, err := r.move(ctx, app, user, category)
+		bookings, err := r.move(ctx, limits.Level{App: app, User: user, Category: of.Category})
 		if moved = append(moved, bookings...); len(moved) >= wakeBatch || time.Since(first) > wakeEvery {
 			r.Control.WakeAll(ctx, moved)
 			moved = nil
@@ -275,19 +283,19 @@ func (r *rescheduler) scanAll(ctx context.Context, scope string) error {
 		}
 		return clock.Sleep(ctx, userPause)
 	}
-	err := r.Waiting(ctx, scope, one)
+	err := r.Waiting(ctx, cmp.Or(of.Category, throttle.General), one)
 	r.Control.WakeAll(ctx, moved)
 	return err
 }
 
-// move gives those of the user who wait, of all categories, the slots that the
-// limits in force allow, the general ones and the category's. It returns all that wait,
-// and what waits no longer: somebody else may have moved them, and woken nobody.
-func (r *rescheduler) move(ctx context.Context, app, user, category string) ([]throttle.Booking, error) {
-	general, own := r.Limits.InForce(user, category)
-	request := throttle.Request{App: app, User: user, Category: category, Wait: r.MaxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general.Policy}}}
-	if category != "" && (own.Policy.Exempt || !own.Policy.Unlimited()) {
-		request.Scopes = append(request.Scopes, throttle.Scope{Name: category, Policy: own.Policy})
+// move gives those of the user in the app who wait, of all categories, the slots that
+// the limits in force allow, the general ones and the category's. It returns all that
+// wait, and what waits no longer: somebody else may have moved them, and woken nobody.
+func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Booking, error) {
+	general, own := r.Limits.InForce(limits.Level{App: of.App, User: of.User}).Policy, r.Limits.InForce(of).Policy
+	request := throttle.Request{App: of.App, User: of.User, Category: of.Category, Wait: r.MaxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
+	if of.Category != "" && (own.Exempt || !own.Unlimited()) {
+		request.Scopes = append(request.Scopes, throttle.Scope{Name: of.Category, Policy: own})
 	}
 	found, err := r.Limiter.Reschedule(ctx, request)
 	if err != nil {

@@ -1,0 +1,85 @@
+package limits
+
+import (
+	"errors"
+	"net/url"
+)
+
+// A Level says whose policy an override takes the place of: that of one app or of
+// every app, of one user or of everyone, the general one or a category's. What is
+// empty is not named. The zero Level is that of the configuration.
+type Level struct {
+	App      string `json:"app,omitempty"`
+	User     string `json:"user,omitempty"`
+	Category string `json:"category,omitempty"`
+}
+
+// precedence returns the levels whose overrides may be in force at l, of which the
+// first that has one is.
+func (l Level) precedence() []Level {
+	return []Level{l, {User: l.User, Category: l.Category}, {App: l.App, Category: l.Category}, {Category: l.Category}}
+}
+
+// A Source is where a policy in force is from: the configuration, or the override of
+// the level that it names.
+type Source string
+
+// The sources.
+const (
+	FromConfiguration   Source = "configuration"
+	FromApp             Source = "app"
+	FromUser            Source = "user"
+	FromAppUser         Source = "app and user"
+	FromCategory        Source = "category"
+	FromAppCategory     Source = "app and category"
+	FromUserCategory    Source = "user and category"
+	FromAppUserCategory Source = "app, user and category"
+)
+
+var sources = map[[3]bool]Source{
+	{true, false, false}: FromApp,
+	{false, true, false}: FromUser,
+	{true, true, false}:  FromAppUser,
+	{false, false, true}: FromCategory,
+	{true, false, true}:  FromAppCategory,
+	{false, true, true}:  FromUserCategory,
+	{true, true, true}:   FromAppUserCategory,
+}
+
+func (l Level) source() Source { return sources[[3]bool{l.App != "", l.User != "", l.Category != ""}] }
+
+// A levelName is one name of a level.
+type levelName struct {
+	of    string
+	value *string
+}
+
+func (l *Level) names() []levelName {
+	return []levelName{{"app", &l.App}, {"user", &l.User}, {"category", &l.Category}}
+}
+
+// Key names the level as app=shop&user=u1, sorted and escaped as a query is.
+func (l Level) Key() string {
+	named := url.Values{}
+	for _, name := range l.names() {
+		if *name.value != "" {
+			named.Set(name.of, *name.value)
+		}
+	}
+	return named.Encode()
+}
+
+var errForeign = errors.New("an entry of the overrides is not one of this version")
+
+// readLevel reads what Key writes. One that names what this version does not know
+// is none of a wider level.
+func readLevel(field string) (l Level, err error) {
+	named, err := url.ParseQuery(field)
+	for _, name := range l.names() {
+		*name.value = named.Get(name.of)
+	}
+	if err != nil || l == (Level{}) || l.Key() != field {
+		return l, errForeign
+	}
+	return l, nil
+}
