@@ -183,6 +183,9 @@ func providerState(p overview.Provider) string {
 	if p.Troubled > 0 && p.Troubled < p.Workers {
 		text += fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers)
 	}
+	if p.Shareless > 0 {
+		text += fmt.Sprintf("; %d of %d workers have no share of its concurrency, and leave what is for it on the queue", p.Shareless, p.Workers)
+	}
 	if !p.CredentialEnds.IsZero() {
 		text += "; its credential ends at " + timeline.Stamp(p.CredentialEnds)
 	}

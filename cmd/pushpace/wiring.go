@@ -185,10 +185,26 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Overrides: s.overrides, Waiting: s.waiting,
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
-		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
+		Lanes: w.Lanes, Concurrency: w.Concurrency, InFlight: inFlight(cfg.Apps), Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	})
+}
+
+// inFlight is how many pushes all workers together may have in flight, by app and
+// platform.
+func inFlight(apps map[string]config.App) map[string]map[push.Platform]int {
+	all := map[string]map[push.Platform]int{}
+	for name, app := range apps {
+		all[name] = map[push.Platform]int{}
+		if app.APNs != nil {
+			all[name][push.APNs] = app.APNs.Concurrency
+		}
+		if app.FCM != nil {
+			all[name][push.FCM] = app.FCM.Concurrency
+		}
+	}
+	return all
 }
 
 // webhooks are those of a kind, by app.

@@ -15,6 +15,8 @@ var (
 		[]string{"app", "platform"}, nil)
 	queuing = prometheus.NewDesc("pushpace_provider_queue", "Notifications in the process that wait for a place among those in flight.",
 		[]string{"app", "platform"}, nil)
+	share = prometheus.NewDesc("pushpace_share", "Of what all workers together may have in flight, how many this one may.",
+		[]string{"app", "platform"}, nil)
 	breakerState = prometheus.NewDesc("pushpace_breaker_state", "1 for the state that the breaker is in, 0 for the others.",
 		[]string{"app", "platform", "state"}, nil)
 	troubled = prometheus.NewDesc("pushpace_provider_trouble", "1 while an app's provider is in trouble, by what it last failed with.",
@@ -27,7 +29,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, breakerState, troubled, paused, holds, waiting} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, holds, waiting} {
 		all <- d
 	}
 }
@@ -47,6 +49,9 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 		app, platform := s.App, string(s.Platform)
 		gauge(inFlight, float64(s.InFlight), app, platform)
 		gauge(queuing, float64(s.Queued), app, platform)
+		if s.Share != nil {
+			gauge(share, float64(*s.Share), app, platform)
+		}
 		for _, state := range []route.BreakerState{route.BreakerClosed, route.BreakerHalfOpen, route.BreakerOpen} {
 			gauge(breakerState, oneIf(s.Breaker == state), app, platform, string(state))
 		}

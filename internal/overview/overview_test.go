@@ -25,18 +25,18 @@ func TestProvidersOfAllWorkers(t *testing.T) {
 	snapshot := func(routes ...route.Status) control.Snapshot { return control.Snapshot{Routes: routes} }
 	got := providersOf([]control.Snapshot{
 		snapshot(
-			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later")},
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later"), Share: new(3)},
 			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour)},
 		),
 		snapshot(
 			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: route.BreakerOpen, Trouble: trouble(0, "first")},
 			route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
 		),
-		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen}), // which tries it again
+		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen, Share: new(0)}), // which tries it again
 	})
 	want := []Provider{
 		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour)},
-		{App: "shop", Platform: push.FCM, InFlight: 3, Queued: 1, Workers: 3, Troubled: 2, Trouble: trouble(0, "first")},
+		{App: "shop", Platform: push.FCM, InFlight: 3, Queued: 1, Workers: 3, Troubled: 2, Shareless: 1, Trouble: trouble(0, "first")},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)

@@ -22,6 +22,8 @@ type Provider struct {
 	// work.
 	Workers  int `json:"workers"`
 	Troubled int `json:"troubled"`
+	// Shareless is how many have no share of what all together may have in flight.
+	Shareless int `json:"shareless,omitempty"`
 	// Trouble is the worst of theirs: the one that began first.
 	Trouble route.Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
@@ -62,6 +64,9 @@ func (p *Provider) add(r route.Status) {
 	p.Workers++
 	if r.Trouble.Reason != "" || r.Pause != "" {
 		p.Troubled++
+	}
+	if r.Share != nil && *r.Share == 0 {
+		p.Shareless++
 	}
 	if before := p.Trouble.Since; !r.Trouble.Since.IsZero() && (before.IsZero() || r.Trouble.Since.Before(before)) {
 		p.Trouble = r.Trouble

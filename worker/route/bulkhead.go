@@ -102,6 +102,13 @@ func (b *Bulkhead) stalledFor(rank int, now time.Time, least time.Duration) time
 	return idle
 }
 
+// size is how many places there are now.
+func (b *Bulkhead) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.places
+}
+
 // load is how many places are taken, and how many are waited for.
 func (b *Bulkhead) load() (taken, waiting int) {
 	b.mu.Lock()

@@ -146,3 +146,62 @@ func TestWhoGivesUpTakesNoPlace(t *testing.T) {
 		}
 	})
 }
+
+// What shrinks lets nobody in before fewer are inside than it has places then, and what
+// grows lets in those who wait, but for the places that are kept.
+func TestABulkheadIsResized(t *testing.T) {
+	t.Parallel()
+	b := newBulkhead(64)
+	inside := func(want, waiting int) {
+		t.Helper()
+		if got, wait := b.load(); got != want || wait != waiting {
+			t.Errorf("%d inside and %d before it, want %d and %d", got, wait, want, waiting)
+		}
+	}
+	for range 70 {
+		b.enter(rankOf(push.Default))
+	}
+	inside(62, 8)
+	b.resize(32)
+	for range 31 {
+		b.release(time.Now().UnixNano())
+	}
+	inside(31, 8) // one of 32 is kept
+	b.enter(rankOf(push.Critical))
+	inside(32, 8)
+	b.resize(0)
+	b.release(time.Now().UnixNano())
+	inside(31, 8)
+	b.resize(64)
+	inside(39, 0)
+}
+
+// A share is wanted for twice of what is in flight, for all where that is not enough, and
+// for less from one renewal to the next where it is not used.
+func TestWhatABulkheadWants(t *testing.T) {
+	t.Parallel()
+	b := newBulkhead(64)
+	wants := func(what string, wantHolds, want int) {
+		t.Helper()
+		if holds, got := b.wants(); holds != wantHolds || got != want {
+			t.Errorf("%s: it holds %d and wants %d, want %d and %d", what, holds, got, wantHolds, want)
+		}
+	}
+	wants("idle", 64, 8)
+	for range 10 {
+		b.enter(1)
+	}
+	wants("some", 64, 20)
+	b.resize(10)
+	wants("full", 10, 64)
+	b.resize(4)
+	wants("more than there may be", 10, 64)
+	b.resize(40)
+	for _, want := range []int{32, 20, 20} {
+		wants("some again", 40, want)
+	}
+	b.resize(0)
+	wants("none", 10, 64)
+	b = newBulkhead(1)
+	wants("of one", 1, 1)
+}

@@ -19,6 +19,9 @@ type Status struct {
 	// Queued how many stand before it for want of a place.
 	InFlight int `json:"in_flight"`
 	Queued   int `json:"queued"`
+	// Share is how many of what all workers together may have in flight this one may;
+	// nil where they are not bounded together.
+	Share *int `json:"share,omitempty"`
 	// Held is about how many all workers have put back because the route is closed.
 	Held    int          `json:"held"`
 	Breaker BreakerState `json:"breaker"`
@@ -68,6 +71,9 @@ func (r *Route) status(now time.Time) Status {
 		Held: int(r.held.Load()),
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
+	if r.share != nil {
+		s.Share = new(r.Bulkhead.size())
+	}
 	if ending, ok := r.Sender.(interface{ CredentialExpiry() (time.Time, bool) }); ok {
 		if at, ends := ending.CredentialExpiry(); ends {
 			s.CredentialEnds = at.UTC()

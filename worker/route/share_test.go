@@ -1,0 +1,321 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A shop is what several workers send to, who share what may be in flight.
+type shop struct {
+	t      *testing.T
+	limit  int
+	shares meter.Shares
+	pushes func() time.Duration // how long the next push takes
+
+	mu       sync.Mutex
+	inFlight map[*shopper]int
+	most     int
+}
+
+// errLost is that nothing came back.
+var errLost = errors.New("no answer")
+
+// A shopper is a worker that has always something to send.
+type shopper struct {
+	*shop
+	route *Route
+	told  strings.Builder // its log, once it has ended
+	stop  context.CancelFunc
+	all   sync.WaitGroup
+	dead  bool // under the shop's lock
+}
+
+const shopperPlaces = 12 // of one process
+
+func (s *shop) start() *shopper {
+	w := &shopper{shop: s}
+	routes := New(Config{
+		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil, push.FCM: nil}}, Concurrency: shopperPlaces,
+		InFlight: map[string]map[push.Platform]int{"shop": {push.APNs: s.limit}}, Shares: w, Observer: unobserved{},
+	})
+	w.route = routes.Of("shop")[push.APNs]
+	ctx, stop := context.WithCancel(s.t.Context())
+	var pushers sync.WaitGroup
+	for range 2 * shopperPlaces {
+		pushers.Go(func() {
+			for ctx.Err() == nil {
+				w.push(ctx)
+			}
+		})
+	}
+	keeping, leave := context.WithCancel(context.Background())
+	w.stop = func() { stop(); pushers.Wait(); leave(); w.all.Wait() }
+	for share := range routes.Shares() {
+		w.all.Go(func() { share.Keep(keeping, slog.New(slog.NewTextHandler(&w.told, nil))) })
+	}
+	s.t.Cleanup(w.stop)
+	return w
+}
+
+// Renew implements meter.Shares, for one who may be dead.
+func (w *shopper) Renew(ctx context.Context, key string, c meter.Claim) (int, error) {
+	w.mu.Lock()
+	dead := w.dead
+	w.mu.Unlock()
+	if dead {
+		return 0, errLost
+	}
+	return w.shares.Renew(ctx, key, c)
+}
+
+func (w *shopper) push(ctx context.Context) {
+	needs := []*Bulkhead{w.route.Bulkhead}
+	if !Acquire(ctx, needs, push.Default) {
+		return
+	}
+	defer Release(needs)
+	pushing, over, ok := w.route.Within(ctx)
+	defer over()
+	if !ok {
+		time.Sleep(10 * time.Millisecond)
+		return
+	}
+	w.note(1)
+	defer w.note(-1)
+	timer := time.NewTimer(w.pushes())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-pushing.Done():
+		time.Sleep(200 * time.Millisecond) // until the provider knows
+	}
+}
+
+// note notes what is in flight at the provider.
+func (w *shopper) note(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead {
+		return
+	}
+	w.inFlight[w] += n
+	sum := w.sum()
+	if w.most = max(w.most, sum); sum > w.limit {
+		w.t.Errorf("%d are in flight, of %d", sum, w.limit)
+	}
+}
+
+func (s *shop) sum() int {
+	sum := 0
+	for _, n := range s.inFlight {
+		sum += n
+	}
+	return sum
+}
+
+// kill ends a worker as SIGKILL does.
+func (w *shopper) kill() {
+	w.mu.Lock()
+	w.dead = true
+	delete(w.inFlight, w)
+	w.mu.Unlock()
+	w.stop()
+}
+
+// until lets time pass until the worker has so many in flight, and returns how long that
+// took.
+func (s *shop) until(w *shopper, n int) time.Duration {
+	s.t.Helper()
+	began := time.Now()
+	for range 1000 {
+		synctest.Wait()
+		s.mu.Lock()
+		got := s.inFlight[w]
+		s.mu.Unlock()
+		if got == n {
+			return time.Since(began)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.t.Fatalf("a worker never has %d in flight: %v", n, s.inFlight)
+	return 0
+}
+
+func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Duration) *shop {
+	return &shop{t: t, limit: limit, shares: shares, pushes: pushes, inFlight: map[*shopper]int{}}
+}
+
+// What one worker leaves or dies with is the others' within four seconds, and one who
+// comes has its part within that.
+func TestSharesOfWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const refresh, within = time.Second, 4 * time.Second
+		s := newShop(t, 10, meter.NewMemoryShares(), func() time.Duration { return 100 * time.Millisecond })
+		a := s.start()
+		took := func(what string, took, most time.Duration) {
+			t.Helper()
+			if took > most {
+				t.Errorf("%s: it takes %s, at most %s", what, took, most)
+			}
+		}
+		took("alone", s.until(a, 10), 0)
+		b := s.start()
+		took("who comes", s.until(b, 5), within)
+		took("who was there", s.until(a, 5), 0)
+		b.stop()
+		took("who leaves", s.until(a, 10), refresh)
+		b = s.start()
+		s.until(b, 5)
+		b.kill()
+		took("who dies", s.until(a, 10), within)
+		if s.most != s.limit {
+			t.Errorf("%d were in flight at most, of %d", s.most, s.limit)
+		}
+	})
+}
+
+// Without an answer a worker uses its share until the lease ends, cuts off what is still
+// in flight then, and sends nothing. It says so once, and once when it sends again.
+func TestAShareThatIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		shares := &lossy{Shares: meter.NewMemoryShares(), lose: away.Load}
+		t.Cleanup(shares.late.Wait)
+		s := newShop(t, 4, shares, func() time.Duration { return time.Hour })
+		a := s.start()
+		s.until(a, 4)
+		away.Store(true)
+		lost := time.Now()
+		s.until(a, 0)
+		if took := time.Since(lost); took < time.Second || took > 3*time.Second {
+			t.Errorf("what is in flight is cut off after %s", took)
+		}
+		time.Sleep(maxWait)
+		if s := a.route.status(time.Now()); s.Share == nil || *s.Share != 0 {
+			t.Errorf("the status tells of a share of %v", s.Share)
+		}
+		if until := a.route.Bulkhead.skipUntil(time.Now()); until.IsZero() {
+			t.Error("jobs are still pulled")
+		}
+		away.Store(false)
+		s.until(a, 4)
+		a.kill()
+		told := a.told.String()
+		for _, words := range []string{"in flight is not renewed", "in flight is renewed again"} {
+			if strings.Count(told, words) != 1 || !strings.Contains(told, "app=shop platform=apns") {
+				t.Errorf("the log does not say %q once: %s", words, told)
+			}
+		}
+	})
+}
+
+// A process that has stood still, and whose timers with it, sends nothing by a lease that
+// has ended meanwhile.
+func TestAShareOfWhatHasStoodStill(t *testing.T) {
+	t.Parallel()
+	r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
+	r.share = newShare(r, meter.NewMemoryShares(), 4)
+	within := func(want bool) {
+		t.Helper()
+		ctx, over, ok := r.Within(t.Context())
+		defer over()
+		if ok != want || ok && ctx.Err() != nil {
+			t.Errorf("within its share: %t, %v", ok, ctx.Err())
+		}
+	}
+	within(false) // which it does not have yet
+	if err := r.share.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	within(true)
+	r.share.mu.Lock()
+	r.share.until = time.Now()
+	r.share.mu.Unlock()
+	within(false)
+}
+
+// A lossy one loses claims and answers, and has some come late.
+type lossy struct {
+	meter.Shares
+	lose func() bool
+	late sync.WaitGroup
+}
+
+func (l *lossy) Renew(ctx context.Context, key string, c meter.Claim) (int, error) {
+	if l.lose() {
+		if l.lose() {
+			l.late.Go(func() {
+				time.Sleep(1500 * time.Millisecond)
+				_, _ = l.Shares.Renew(context.Background(), key, c)
+			})
+		}
+		<-ctx.Done()
+		return 0, errLost
+	}
+	part, err := l.Shares.Renew(ctx, key, c)
+	if l.lose() {
+		<-ctx.Done()
+		return 0, errLost
+	}
+	return part, err
+}
+
+// Whoever comes, leaves and dies, and whatever is lost or late, no more is in flight than
+// there may be, and all of it when it is calm again.
+func TestSharesInTrouble(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			rng := rand.New(rand.NewPCG(seed, 13))
+			random := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return rng.IntN(n)
+			}
+			var calm atomic.Bool
+			shares := &lossy{Shares: meter.NewMemoryShares(), lose: func() bool { return !calm.Load() && random(4) == 0 }}
+			t.Cleanup(shares.late.Wait)
+			s := newShop(t, 1+random(20), shares, func() time.Duration { return time.Duration(1+random(2000)) * time.Millisecond })
+			workers := []*shopper{s.start()}
+			for range 60 {
+				time.Sleep(time.Duration(random(1500)) * time.Millisecond)
+				i := random(len(workers))
+				w := workers[i]
+				switch random(6) {
+				case 0:
+					w.kill()
+				case 1:
+					w.stop()
+				case 2:
+					if len(workers) < 6 {
+						workers = append(workers, s.start())
+					}
+					continue
+				default:
+					continue
+				}
+				workers[i] = s.start()
+			}
+			for _, w := range workers[1:] {
+				w.kill()
+			}
+			calm.Store(true)
+			s.until(workers[0], min(s.limit, shopperPlaces))
+		})
+	}
+}
