@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -19,24 +20,39 @@ import (
 // that is there twice. It does not validate what the fields hold. Its error is of
 // type Faults and names every field that does not fit.
 func Parse(data []byte) (*Notification, error) {
-	if len(data) > MaxEncodedSize {
-		return nil, Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}}
-	}
 	n := new(Notification)
-	if err := ParseStrictly(data, n, "data", "apns", "fcm"); err != nil {
+	var err error
+	if len(data) <= MaxEncodedSize { // else it is not worth it
+		err = decodeJSON(data, n)
+	}
+	if err = parsed(data, n, err); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+// parsed returns what is wrong with a notification that was decoded with that error.
+func parsed(data []byte, n *Notification, err error) error {
+	if len(data) > MaxEncodedSize {
+		return Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}}
+	}
+	return strictly(data, n, err, openMembers...)
 }
 
 // ParseStrictly reads one JSON object into the struct that v points to, as
 // strictly as Parse does. Names within the members called open are taken as they
 // are. The error is of type Faults.
 func ParseStrictly(data []byte, v any, open ...string) error {
+	return strictly(data, v, decodeJSON(data, v), open...)
+}
+
+// strictly returns what is wrong with data, which decoding into what v points to ended
+// with that error.
+func strictly(data []byte, v any, err error, open ...string) error {
 	if !utf8.Valid(data) {
 		return Faults{{"", "is not UTF-8"}}
 	}
-	if err := decodeJSON(data, v); err != nil {
+	if err != nil {
 		return misfits(data, v, err)
 	}
 	if loneSurrogate(data) {
@@ -51,24 +67,83 @@ func ParseStrictly(data []byte, v any, open ...string) error {
 	return nil
 }
 
+// openMembers are those of a notification whose names are an app's or a platform's own.
+var openMembers = []string{"data", "apns", "fcm"}
+
+// Parsed is an item of an array: a notification, or why it is none, of type Faults.
+type Parsed struct {
+	*Notification
+	Err error
+}
+
+// ParseAll reads an array of 1 to that many notifications, each as Parse does. The error
+// is of type Faults, and says what is wrong with the array.
+func ParseAll(data []byte, most int) ([]Parsed, error) {
+	d := newDecoder()
+	d.text.Reset(data)
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return nil, misfitArray(data, most)
+	}
+	var all []Parsed
+	for d.More() && len(all) < most {
+		n, from := new(Notification), d.InputOffset()
+		err := d.Decode(n)
+		item := bytes.TrimLeft(data[from:d.InputOffset()], ", \t\r\n")
+		if len(item) == 0 { // it went no further
+			return nil, misfitArray(data, most)
+		}
+		if err = parsed(item, n, err); err != nil {
+			n = nil
+		}
+		all = append(all, Parsed{n, err})
+	}
+	if end, err := d.Token(); len(all) == 0 || err != nil || end != json.Delim(']') {
+		return nil, misfitArray(data, most)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, misfitArray(data, most)
+	}
+	return all, nil
+}
+
+// misfitArray explains why data is no array of 1 to that many items.
+func misfitArray(data []byte, most int) error {
+	var items []json.RawMessage
+	problem := "is empty: at least one notification is needed"
+	switch err := json.Unmarshal(data, &items); {
+	case errors.As(err, new(*json.UnmarshalTypeError)):
+		problem = "must be an array"
+	case err != nil:
+		return Faults{{"", notJSON(err)}}
+	case len(items) > most:
+		problem = fmt.Sprintf("has %d notifications, at most %d are taken", len(items), most)
+	}
+	return Faults{{"", problem}}
+}
+
 // misfits explains why data does not decode into what v points to, field by
 // field and without its values. err is what the decoder said.
 func misfits(data []byte, v any, err error) Faults {
 	var f Faults
 	if !json.Valid(data) {
-		problem := "is not complete JSON"
-		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
-			problem = fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
-		} else if errors.Is(err, errTrailing) {
-			problem = "holds more than one JSON value"
-		}
-		return Faults{{"", problem}}
+		return Faults{{"", notJSON(err)}}
 	}
 	misfit(data, reflect.TypeOf(v).Elem(), nil, &f)
 	if len(f) == 0 {
 		f.add("", "does not have the form that is expected")
 	}
 	return f
+}
+
+// notJSON says what a decoder has found wrong with a text.
+func notJSON(err error) string {
+	if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
+		return fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
+	}
+	if errors.Is(err, errTrailing) {
+		return "holds more than one JSON value"
+	}
+	return "is not complete JSON"
 }
 
 var (

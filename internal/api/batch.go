@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -36,7 +34,7 @@ func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
 
 // enqueueAll takes an array of notifications.
 func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
-	items, err := split(body)
+	items, err := push.ParseAll(body, maxBatch)
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,7 +42,7 @@ func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
 	notifications := make([]*push.Notification, 0, len(items))
 	indices := make([]int, 0, len(items))
 	for i, item := range items {
-		n, err := a.parse(item)
+		n, err := a.known(item.Notification, item.Err)
 		if err != nil {
 			results[i] = resultOf(i, push.Result{Err: err})
 			continue
@@ -105,25 +103,4 @@ func (a *API) replyTo(results []result, cause error) (reply, error) {
 	p := invalid(faults[:min(len(faults), maxBatch)])
 	p.Results = results
 	return reply{}, p
-}
-
-// split answers the items of a JSON array.
-func split(body []byte) ([]json.RawMessage, error) {
-	var items []json.RawMessage
-	if err := json.Unmarshal(body, &items); err != nil {
-		problem := "is not complete JSON"
-		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
-			problem = fmt.Sprintf("is not JSON: %v at byte %d", syntax, syntax.Offset)
-		} else if misfit := new(json.UnmarshalTypeError); errors.As(err, &misfit) {
-			problem = "must be an array"
-		}
-		return nil, push.Faults{{Problem: problem}}
-	}
-	switch {
-	case len(items) == 0:
-		return nil, push.Faults{{Problem: "is empty: at least one notification is needed"}}
-	case len(items) > maxBatch:
-		return nil, push.Faults{{Problem: fmt.Sprintf("has %d notifications, at most %d are taken", len(items), maxBatch)}}
-	}
-	return items, nil
 }

@@ -2,13 +2,15 @@ package api
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/pushpace/pushpace/push"
 )
 
-// Whatever comes as a batch is split into what a plain decoder finds in it, or
-// refused; and what is parsed is what a plain decoder reads.
+// Whatever comes as a batch has the items that a plain decoder finds in it, each parsed
+// as if it had come alone, or is refused; and what is parsed is what a plain decoder
+// reads.
 func FuzzBatch(f *testing.F) {
 	for _, seed := range []string{
 		"[]", "[1]", "[{}]", "[{},{}", "{}", "[[[[", `["]",{"a":"\"]"}]`, " [ null , { } ] ", "[1]2", "[\x00]", "[" + notification("a", "b") + "]",
@@ -16,19 +18,22 @@ func FuzzBatch(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		items, err := split(body)
+		items, err := push.ParseAll(body, maxBatch)
 		if err != nil {
 			if p := problemOf(err); p.Status != 400 || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)
 			}
 			return
 		}
-		var plain []any
+		var plain []json.RawMessage
 		if err := json.Unmarshal(body, &plain); err != nil || len(plain) != len(items) {
 			t.Fatalf("%d items, %d by a plain decoder: %v", len(items), len(plain), err)
 		}
-		for _, item := range items {
-			n, err := push.Parse(item)
+		for i, item := range items {
+			n, err := push.Parse(plain[i])
+			if !reflect.DeepEqual(item, push.Parsed{Notification: n, Err: err}) {
+				t.Fatalf("%+v and alone %+v, %v", item, n, err)
+			}
 			if err != nil {
 				if r := resultOf(0, push.Result{Err: err}); r.Status != 400 || len(r.Errors) == 0 {
 					t.Fatalf("%+v", r)

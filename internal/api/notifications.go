@@ -23,7 +23,7 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(c.body, " \t\r\n"), []byte("[")) {
 		return a.enqueueAll(ctx, c.body)
 	}
-	n, err := a.parse(c.body)
+	n, err := a.known(push.Parse(c.body))
 	if err != nil {
 		return reply{}, err
 	}
@@ -42,9 +42,8 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusAccepted, accepted{ID: receipt.ID}}, nil
 }
 
-// parse reads a notification, and holds its names against the configuration's.
-func (a *API) parse(text []byte) (*push.Notification, error) {
-	n, err := push.Parse(text)
+// known holds the names of a notification that was parsed against the configuration's.
+func (a *API) known(n *push.Notification, err error) (*push.Notification, error) {
 	if err != nil {
 		return nil, err
 	}
