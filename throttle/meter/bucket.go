@@ -17,8 +17,8 @@ type bucket struct {
 	at   int64 // the instant of that, in µs
 	warm int64 // of a ramp: how long it has been warming up, in µs
 
-	// of the terms that it was counted by
-	drain, full int64
+	// of the terms that it was counted by: what drains in a µs, and what is covered at once
+	drain, burst int64
 }
 
 // bucketTerms are what a spec says to a bucket.
@@ -26,7 +26,8 @@ type bucketTerms struct {
 	unit  int64 // parts that a unit costs
 	drain int64 // parts that drain in a µs
 	burst int   // units that are covered at once
-	size  int   // units that may be owed: of a leaky bucket more than are covered
+	size  int   // units of the whole: of a leaky bucket those that wait too
+	leaky bool
 	ramp  int64 // µs
 	rule  string
 }
@@ -41,16 +42,16 @@ const coldest = 20
 func (s Spec) bucket() bucketTerms {
 	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
 	t := bucketTerms{unit: period, drain: int64(n), size: s.Burst, ramp: s.Ramp.Microseconds(), rule: s.Rates[0].String()}
-	leaky := s.Algorithm == LeakyBucket
+	t.leaky = s.Algorithm == LeakyBucket
 	switch {
 	case s.Burst > 0:
-	case s.Life > 0 && !leaky:
+	case s.Life > 0 && !t.leaky:
 		t.size = max(1, min(max(100, n/100), n/10))
 	default:
 		t.size = n
 	}
 	t.burst = t.size
-	if leaky {
+	if t.leaky {
 		t.burst = 1
 	}
 	if s.Life > 0 {
@@ -68,7 +69,9 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-func (t bucketTerms) full() int64 { return int64(t.size) * t.unit }
+// covered and full are burst and size in parts.
+func (t bucketTerms) covered() int64 { return int64(t.burst) * t.unit }
+func (t bucketTerms) full() int64    { return int64(t.size) * t.unit }
 
 // most is how many units are covered at instants of which the last is at most so many
 // µs after the first.
@@ -85,46 +88,51 @@ func (t bucketTerms) most(reach int64) int {
 // in the time ahead.
 func (t bucketTerms) limit(a Ask) int64 {
 	ahead := min(a.Ahead.Microseconds(), (exact-t.full())/t.drain) * t.drain
-	limit := int64(t.burst)*t.unit + ahead
-	if t.burst < t.size {
+	limit := t.covered() + ahead
+	if t.leaky {
 		limit = min(limit, t.full())
 	}
 	return limit - int64(a.Keep)*t.unit
 }
 
-// seen returns the bucket as it is at that instant, and by these terms. An instant before
-// its own is of a clock that was set back: it goes on from there.
-func (b bucket) seen(t bucketTerms, now int64) bucket {
-	if b.full == 0 {
-		return bucket{at: now, drain: t.drain, full: t.full()}
+// seen returns the bucket as it is at that instant, and by these terms. It reports whether
+// that is to be kept even if nothing is taken: where it was counted by other terms, or
+// by a clock that was set back since, which goes on from there.
+func (b bucket) seen(t bucketTerms, now int64) (bucket, bool) {
+	if b.burst == 0 {
+		return bucket{at: now, drain: t.drain, burst: t.covered()}, false
 	}
-	if elapsed := now - b.at; elapsed > 0 {
+	elapsed := now - b.at
+	if elapsed > 0 {
 		busy := min(elapsed, b.drained())
 		b.debt = max(0, b.debt-busy*b.drain)
 		b.warm = max(0, min(t.ramp, b.warm+busy)-(elapsed-busy))
 	}
 	b.at = now
-	if b.full != t.full() || b.drain != t.drain {
-		// As much of it is used as before: who changes a limit gains nothing, and owes no more.
-		b.debt = min(t.full(), int64(math.Ceil(float64(b.debt)/float64(b.full)*float64(t.full()))))
-		b.full, b.drain = t.full(), t.drain
+	changed := b.burst != t.covered() || b.drain != t.drain
+	if changed {
+		// As large a part of the burst is used as before: who changes a limit gains nothing
+		// and owes no more, and neither do those who disagree about it for a while.
+		b.debt = min(t.full(), int64(math.Ceil(float64(b.debt)/float64(b.burst)*float64(t.covered()))))
+		b.burst, b.drain = t.covered(), t.drain
 	}
 	b.warm = min(b.warm, t.ramp)
-	return b
+	return b, changed || elapsed < 0
 }
 
 // drained is after how many µs nothing is owed.
 func (b bucket) drained() int64 { return (b.debt + b.drain - 1) / b.drain }
 
-// take takes units as asked for, and returns what the bucket is then.
-func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer) {
-	b = b.seen(t, now)
+// take takes units as asked for. It returns what the bucket is then, and whether that is
+// to be kept: what is denied leaves no trace.
+func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer, bool) {
+	b, changed := b.seen(t, now)
 	if a.Slow {
-		b.warm /= 2
+		b.warm, changed = b.warm/2, true
 	}
 	if a.Most < 0 {
 		b.debt = max(0, b.debt+int64(a.Most)*t.unit)
-		return b, Answer{}
+		return b, Answer{}, true
 	}
 	price := t.unit
 	if t.ramp > 0 {
@@ -133,15 +141,15 @@ func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer) {
 	limit, least := t.limit(a), max(1, int64(a.Least))
 	// A cold bucket that owes nothing gives as many as a warm one, at its own price.
 	if over := b.debt + min(least*price, limit) - limit; over > 0 {
-		return b, Answer{Left: t.after(over), Rule: t.rule}
+		return b, Answer{Left: t.after(over), Rule: t.rule}, changed
 	}
 	if a.Most == 0 {
-		return b, Answer{}
+		return b, Answer{}, changed
 	}
 	units := max(least, min(int64(a.Most), (limit-b.debt)/price))
-	covered := min(b.debt+units*price, limit) - int64(t.burst)*t.unit
+	uncovered := min(b.debt+units*price, limit) - t.covered()
 	b.debt += units * price
-	return b, Answer{Units: int(units), Left: t.after(covered)}
+	return b, Answer{Units: int(units), Left: t.after(uncovered)}, true
 }
 
 // after is how long so much takes to drain.

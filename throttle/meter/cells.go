@@ -53,9 +53,9 @@ func (t cellTerms) most(reach int64) int {
 
 // seen returns the rate's cells as they are at that instant, of those that are known.
 // Where another length was counted by, or the clock was set back, each count goes to the
-// last cell that it can be of.
-func (t cellTerms) seen(known []cells, now int64) cells {
-	c := cells{length: t.length, newest: now / t.length, counts: make([]int, t.span)}
+// last cell that it can be of, and that is to be kept even if nothing is taken.
+func (t cellTerms) seen(known []cells, now int64) (c cells, changed bool) {
+	c = cells{length: t.length, newest: now / t.length, counts: make([]int, t.span)}
 	var from cells // of the same length, else of the greatest
 	for _, k := range known {
 		if from.length != t.length && (k.length == t.length || k.length > from.length) {
@@ -68,7 +68,7 @@ func (t cellTerms) seen(known []cells, now int64) cells {
 			c.counts[age] += n
 		}
 	}
-	return c
+	return c, from.counts != nil && (from.length != t.length || from.newest > c.newest)
 }
 
 func (c cells) sum() int {
@@ -97,17 +97,18 @@ func (c cells) back(units int) {
 	}
 }
 
-// takeCells takes units as asked for of all rates, and returns what their cells are then.
-func takeCells(terms []cellTerms, known []cells, now int64, a Ask) ([]cells, Answer) {
-	all := make([]cells, len(terms))
+// takeCells takes units as asked for of all rates. It returns what their cells are then,
+// and whether that is to be kept: what is denied leaves no trace.
+func takeCells(terms []cellTerms, known []cells, now int64, a Ask) (all []cells, answer Answer, changed bool) {
 	least := max(1, a.Least)
 	units, free, rule := a.Most, now, ""
-	for i, t := range terms {
-		all[i] = t.seen(known, now)
-		room := t.count - a.Keep - all[i].sum()
+	for _, t := range terms {
+		c, stale := t.seen(known, now)
+		all, changed = append(all, c), changed || stale
+		room := t.count - a.Keep - c.sum()
 		units = min(units, room)
 		if room < least {
-			if at := all[i].gives(least - room); at > free {
+			if at := c.gives(least - room); at > free {
 				free, rule = at, t.rule
 			}
 		}
@@ -117,15 +118,16 @@ func takeCells(terms []cellTerms, known []cells, now int64, a Ask) ([]cells, Ans
 		for _, c := range all {
 			c.back(-a.Most)
 		}
+		changed = true
 	case free > now:
-		return all, Answer{Left: time.Duration(free-now) * time.Microsecond, Rule: rule}
+		answer = Answer{Left: time.Duration(free-now) * time.Microsecond, Rule: rule}
 	case units > 0:
 		for _, c := range all {
 			c.counts[0] += units
 		}
-		return all, Answer{Units: units}
+		answer, changed = Answer{Units: units}, true
 	}
-	return all, Answer{}
+	return all, answer, changed
 }
 
 // lapseCells is the instant from which on the cells say no more than none.

@@ -28,6 +28,9 @@ type memoryState struct {
 	lapses int64 // when it says nothing any more, in µs
 }
 
+// lapsed reports whether the state says nothing any more, in whole ms as on Redis.
+func (s *memoryState) lapsed(now int64) bool { return s.lapses <= now/1000*1000 }
+
 // NewMemory returns a meter that has counted nothing, with a clock, nil for time.Now.
 func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
@@ -57,13 +60,20 @@ func (m *Memory) Take(ctx context.Context, key string, s Spec, a Ask) (answer An
 	now := m.now().UnixMicro()
 	m.forget(now, 2)
 	state := m.state(memoryKey{key, s.windowed()})
-	if state.key.windowed {
-		state.cells, answer = takeCells(s.cells(), state.cells, now, a)
-		state.lapses = lapseCells(state.cells)
+	if state.lapsed(now) {
+		*state = memoryState{key: state.key}
+	}
+	next, changed := *state, false
+	if s.windowed() {
+		next.cells, answer, changed = takeCells(s.cells(), state.cells, now, a)
+		next.lapses = lapseCells(next.cells)
 	} else {
 		terms := s.bucket()
-		state.bucket, answer = terms.take(state.bucket, now, a)
-		state.lapses = state.bucket.lapses(terms)
+		next.bucket, answer, changed = terms.take(state.bucket, now, a)
+		next.lapses = next.bucket.lapses(terms)
+	}
+	if changed {
+		*state = next
 	}
 	return answer, nil
 }
@@ -86,7 +96,7 @@ func (m *Memory) forget(now int64, keys int) {
 	for range min(keys, m.idle.Len()) {
 		e := m.idle.Front()
 		state := e.Value.(*memoryState)
-		if state.lapses > now {
+		if !state.lapsed(now) {
 			m.idle.MoveToBack(e)
 			continue
 		}

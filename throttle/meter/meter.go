@@ -33,8 +33,9 @@ type Ask struct {
 // An Answer is what was taken.
 type Answer struct {
 	Units int // 0, or from Least to Most
-	// Left is when the units are covered where they were taken ahead. Where none were
-	// taken it is when Least would be, if nobody else asks.
+	// Left is when the last of them is covered where they were taken ahead. Where none
+	// were taken it is when Least would be, at least one, if nobody else asks; with a
+	// ramp at the latest.
 	Left time.Duration
 	Rule string // of several rates the one that denies, as it is written
 }

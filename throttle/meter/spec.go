@@ -59,8 +59,9 @@ const (
 	defaultCells = 10
 	// MaxCells is the largest number of cells that a sliding window may have.
 	MaxCells = 100
-	// exact bounds the numbers that a bucket counts in, which are doubles in Lua.
-	exact = 1 << 52
+	// exact bounds what may be owed of a bucket; of a cold one up to twice as much. Lua's
+	// numbers are whole to 1 << 53.
+	exact = 1 << 51
 )
 
 // Promise returns the spec with a Life, where it has none: a hundredth of the period,
@@ -96,7 +97,7 @@ func (s Spec) Most(window time.Duration) int {
 	if window <= 0 {
 		return 0
 	}
-	reach := window.Microseconds() - 1 // from the first of them to the last
+	reach := (window - 1).Microseconds() // from the first of them to the last
 	if s.Life > 0 {
 		reach += s.Life.Microseconds() + 1
 	}

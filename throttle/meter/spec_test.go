@@ -45,7 +45,7 @@ func TestValidate(t *testing.T) {
 		{meter.Spec{Rates: rates(t, "1/1s"), Ramp: -time.Second}, "ramp -1s"},
 		{meter.Spec{Rates: rates(t, "1/1s"), Life: time.Nanosecond}, "life 1ns"},
 		{meter.Spec{Rates: rates(t, "10/1s"), Burst: 11, Life: time.Second}, "burst 11 is more than 10/1s allows"},
-		{meter.Spec{Rates: rates(t, "999983/720h")}, "too large to be counted exactly at 999983/720h: at most 1737"},
+		{meter.Spec{Rates: rates(t, "999983/720h")}, "too large to be counted exactly at 999983/720h: at most 868"},
 		{meter.Spec{Algorithm: meter.FixedWindow, Rates: rates(t, "1/1s"), Cells: 2}, "fixed_window has none"},
 		{meter.Spec{Algorithm: meter.FixedWindow, Rates: rates(t, "1/1s"), Burst: 2}, "fixed_window has none"},
 		{meter.Spec{Algorithm: meter.FixedWindow, Rates: rates(t, "1/1s"), Life: time.Second}, "keeps no promise"},

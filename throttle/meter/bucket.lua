@@ -1,0 +1,62 @@
+-- A take of a bucket. bucket.go is the same arithmetic, and says why.
+--
+-- KEYS  the bucket: a string, DEBT AT WARM DRAIN BURST
+-- ARGV  unit, drain, burst, full, limit, ramp, 1 for slow, least, most
+-- Returns the units, what is left in µs, and 1 where it denies. Instants are in µs of this server's clock.
+
+local unit, drain, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local full, limit, ramp = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local slow, least, most = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
+local max, min, ceil = math.max, math.min, math.ceil
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local debt, warm, changed = 0, 0, false
+
+local known = redis.pcall('GET', KEYS[1])
+if known then
+  local owed, at, warmed, drained, covered
+  if type(known) == 'string' then owed, at, warmed, drained, covered = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
+  if not owed then return redis.error_reply('WRONGTYPE it holds no bucket: delete it') end
+  debt, warm, drained, covered = tonumber(owed), tonumber(warmed), tonumber(drained), tonumber(covered)
+  local elapsed = now - at
+  if elapsed > 0 then
+    local busy = min(elapsed, ceil(debt / drained))
+    debt = max(0, debt - busy * drained)
+    warm = max(0, min(ramp, warm + busy) - (elapsed - busy))
+  end
+  changed = elapsed < 0 or covered ~= burst or drained ~= drain
+  if covered ~= burst or drained ~= drain then debt = min(full, ceil(debt / covered * burst)) end
+  warm = min(warm, ramp)
+end
+if slow then
+  warm, changed = math.floor(warm / 2), true
+end
+
+local units, left, denies = 0, 0, 0
+if most < 0 then
+  debt, changed = max(0, debt + most * unit), true
+else
+  local price = unit
+  if ramp > 0 then price = ceil(unit / max(1 / 20, warm / ramp)) end
+  local over = debt + min(least * price, limit) - limit
+  if over > 0 then
+    left, denies = over, 1
+  elseif most > 0 then
+    units = max(least, min(most, math.floor((limit - debt) / price)))
+    left = min(debt + units * price, limit) - burst
+    debt, changed = debt + units * price, true
+  end
+end
+
+if changed then
+  local busy = ceil(debt / drain)
+  local life = busy + min(ramp, warm + busy)
+  if life > 0 then
+    redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f %.0f %.0f', debt, now, warm, drain, burst),
+      'PXAT', string.format('%.0f', ceil((now + life) / 1000)))
+  elseif known then
+    redis.call('DEL', KEYS[1])
+  end
+end
+return {units, ceil(max(0, left) / drain), denies}

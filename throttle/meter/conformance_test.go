@@ -1,0 +1,71 @@
+//go:build unix
+
+package meter_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/throttle/meter/metertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	metertest.Run(t, metertest.Harness{New: func(_ testing.TB, c *metertest.Clock) metertest.Instance {
+		m := meter.NewMemory(c.Now)
+		return metertest.Instance{Meter: m, Peer: m, Held: m.Len}
+	}})
+}
+
+func TestMiniredis(t *testing.T) {
+	t.Parallel()
+	metertest.Run(t, metertest.Harness{New: func(t testing.TB, c *metertest.Clock) metertest.Instance {
+		server := redistest.Miniredis(t)
+		c.Follow(server.SetTime)
+		server.ClockTTL(true)
+		one, other := redistest.Connect(t, &redis.Options{Addr: server.Addr()}), redistest.Connect(t, &redis.Options{Addr: server.Addr()})
+		return metertest.Instance{
+			Meter: meter.NewPatient(one, "p"), Peer: meter.NewPatient(other, "p"),
+			Held: func() int { return len(server.Keys()) },
+		}
+	}})
+}
+
+// On real Redis the suite's clock is in a key, and it is Redis itself that says of each
+// key when it expires.
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	metertest.Run(t, metertest.Harness{New: func(t testing.TB, c *metertest.Clock) metertest.Instance {
+		prefix, ctx := redistest.Prefix(), context.Background()
+		one, other := redistest.Connect(t, server.Options()), redistest.Connect(t, server.Options())
+		clock := prefix + "-clock"
+		c.Follow(func(now time.Time) {
+			if err := one.Set(ctx, clock, now.UnixMicro(), 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return metertest.Instance{
+			Meter: meter.NewRedisAt(one, prefix, clock), Peer: meter.NewRedisAt(other, prefix, clock),
+			Held: func() int {
+				keys, err := one.Keys(ctx, prefix+":*").Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(slices.DeleteFunc(keys, func(key string) bool {
+					at := one.PExpireTime(ctx, key).Val()
+					return at >= 0 && !time.Unix(0, 0).Add(at).After(c.Now())
+				}))
+			},
+		}
+	}})
+}

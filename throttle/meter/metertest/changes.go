@@ -1,0 +1,144 @@
+package metertest
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A clock that is set back or forth lets at most one burst more pass, and what is left
+// after it is no longer than without.
+func clockHeals(s *stage) {
+	s.check(func(a *actor) {
+		spec := drawSpec(a.rt)
+		first := a.all(spec)
+		step := time.Duration(rapid.Int64Range(-90_000_000, 90_000_000).Draw(a.rt, "step")) * time.Millisecond
+		a.advance(step)
+		if second := a.all(spec); second > spec.AtOnce() || step <= 0 && second > 0 {
+			a.Fatalf("%+v: %d, and %d after a step of %s", spec, first, second, step)
+		}
+		least := spec.AtOnce()
+		left := a.take(spec, meter.Ask{Least: least}).Left
+		if full := s.actor(a.rt).untilFull(spec); left > full {
+			a.Fatalf("%+v: %s left after a step of %s; %s without", spec, left, step, full)
+		}
+		a.advance(left)
+		if answer := a.take(spec, meter.Ask{Least: least, Most: least}); answer.Units != least {
+			a.Fatalf("%+v: %+v when all is over after a step of %s", spec, answer, step)
+		}
+	})
+}
+
+// untilFull is how long it takes at most until all units are there that may be at once.
+func (a *actor) untilFull(spec meter.Spec) time.Duration {
+	return time.Duration(spec.AtOnce()+2) * (longest(spec) + spec.Life + time.Microsecond)
+}
+
+// A changed spec: what is used up stays so, and what is owed is at most the burst of the
+// new one. Where askers disagree for a while nothing is gained by that.
+func changesNeitherRefillNorOwe(s *stage) {
+	s.check(func(a *actor) {
+		was, is := drawSpec(a.rt), drawSpec(a.rt)
+		if windowed(was) != windowed(is) {
+			return // begins anew
+		}
+		if windowed(was) && len(was.Rates) > 1 {
+			was.Rates, is.Rates = was.Rates[:1], is.Rates[:1]
+		}
+		a.pass(was)
+		used := a.all(was)
+		if !windowed(was) {
+			if n := a.all(is); n > 0 {
+				a.Fatalf("%+v to %+v: %d units at once, after all were used", was, is, n)
+			}
+		} else if n := a.all(is); n > max(0, is.AtOnce()-used) {
+			a.Fatalf("%+v to %+v: %d units at once, after %d were used", was, is, n, used)
+		}
+		left := a.take(is, meter.Ask{}).Left
+		if full := a.untilFull(is); left > full {
+			a.Fatalf("%+v to %+v: %s left, more than the %s of a burst", was, is, left, full)
+		}
+		for range 5 {
+			if n := a.all(was) + a.all(is); n > 0 {
+				a.Fatalf("%+v and %+v: %d units, as askers disagree", was, is, n)
+			}
+		}
+	})
+}
+
+func windowed(s meter.Spec) bool {
+	return s.Algorithm != meter.TokenBucket && s.Algorithm != meter.LeakyBucket
+}
+
+// From silence a twentieth of the burst and of the pace, then more and more, and the
+// rate once it has been busy for as long as the ramp is.
+func ramps(s *stage) {
+	a := s.actor(nil)
+	spec := meter.Spec{Rates: rate(600_000, time.Minute), Ramp: time.Minute}.Promise()
+	second := func() int {
+		sum := 0
+		for range 20 {
+			sum += a.all(spec)
+			a.advance(50 * time.Millisecond)
+		}
+		return sum
+	}
+	if n := second(); n > 1000 || n < 500 {
+		s.Errorf("%d in the first second", n)
+	}
+	last := 0
+	for i := range 60 {
+		n := second()
+		if n < last-50 {
+			s.Errorf("%d in second %d, after %d", n, i+2, last)
+		}
+		last = n
+	}
+	if last < 9_700 || last > 10_000 {
+		s.Errorf("%d a second after a minute", last)
+	}
+	a.advance(2 * time.Minute)
+	if n := second(); n > 1000 {
+		s.Errorf("%d in the first second after a silence", n)
+	}
+	// Who never has more than one ready is not held up, however cold it is.
+	small := meter.Spec{Rates: rate(10, time.Second), Burst: 3, Ramp: time.Minute}
+	b := s.actor(nil)
+	if answer := b.take(small, meter.Ask{Least: 3, Most: 3}); answer.Units != 3 {
+		s.Errorf("a cold bucket denies for ever: %+v", answer)
+	}
+	left := b.take(small, meter.Ask{Least: 3}).Left
+	b.advance(left)
+	if answer := b.take(small, meter.Ask{Least: 3, Most: 3}); answer.Units != 3 || left != 6*time.Second {
+		s.Errorf("after %s: %+v", left, answer)
+	}
+}
+
+// Slow halves the pace of a ramp, for all, and it warms up again.
+func troubleSlows(s *stage) {
+	a := s.actor(nil)
+	spec := meter.Spec{Rates: rate(1000, time.Second), Burst: 10, Ramp: 10 * time.Second}
+	busy := func(d time.Duration) int {
+		sum := 0
+		for end := a.Now().Add(d); a.Now().Before(end); a.advance(5 * time.Millisecond) {
+			sum += a.all(spec)
+		}
+		return sum
+	}
+	busy(12 * time.Second)
+	before := busy(time.Second)
+	a.take(spec, meter.Ask{Slow: true})
+	slowed := busy(time.Second)
+	busy(5 * time.Second)
+	if after := busy(time.Second); before < 950 || slowed > 600 || slowed < 400 || after < 950 {
+		s.Errorf("%d a second, slowed %d, and later %d", before, slowed, after)
+	}
+	plain := meter.Spec{Rates: rate(1000, time.Second), Burst: 10}
+	b := s.actor(nil)
+	b.take(plain, meter.Ask{Slow: true})
+	if n := b.all(plain); n != 10 {
+		s.Errorf("without a ramp slow leaves %d of 10", n)
+	}
+}

@@ -1,0 +1,207 @@
+package metertest
+
+import (
+	"math/big"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// An oracle says what a meter should answer, from the definitions and with exact
+// fractions. It forgets nothing.
+type oracle interface {
+	take(now time.Time, a meter.Ask) (units int, left time.Duration, rule string)
+}
+
+func newOracle(s meter.Spec) oracle {
+	switch s.Algorithm {
+	case meter.TokenBucket, meter.LeakyBucket:
+		return newBucketOracle(s)
+	}
+	return &windowOracle{spec: s}
+}
+
+// A bucketOracle is a bucket of which units drain.
+type bucketOracle struct {
+	spec  meter.Spec
+	every *big.Rat // µs from one unit to the next
+	burst int
+	size  int // of the queue of a leaky bucket
+	owed  *big.Rat
+	at    time.Time
+}
+
+func newBucketOracle(s meter.Spec) *bucketOracle {
+	n, leaky := s.Rates[0].Count, s.Algorithm == meter.LeakyBucket
+	o := &bucketOracle{spec: s, burst: s.Burst, owed: new(big.Rat)}
+	switch {
+	case s.Burst == 0 && s.Life > 0 && !leaky:
+		o.burst = max(1, min(n/10, max(n/100, 100)))
+	case s.Burst == 0:
+		o.burst = n
+	}
+	if leaky {
+		o.size, o.burst = o.burst, 1
+	}
+	o.every = big.NewRat(s.Rates[0].Period.Microseconds(), int64(n))
+	if s.Life > 0 {
+		o.every = big.NewRat((s.Rates[0].Period+s.Life).Microseconds()+1, int64(n-o.burst+1))
+	}
+	return o
+}
+
+func (o *bucketOracle) drained(d time.Duration) *big.Rat {
+	return new(big.Rat).Quo(big.NewRat(d.Microseconds(), 1), o.every)
+}
+
+func (o *bucketOracle) take(now time.Time, a meter.Ask) (int, time.Duration, string) {
+	if !o.at.IsZero() {
+		o.owed.Sub(o.owed, o.drained(now.Sub(o.at)))
+	}
+	if o.at = now; o.owed.Sign() < 0 {
+		o.owed.SetInt64(0)
+	}
+	if a.Most < 0 {
+		if o.spec.Life == 0 {
+			o.owed.Add(o.owed, big.NewRat(int64(a.Most), 1))
+		}
+		if o.owed.Sign() < 0 {
+			o.owed.SetInt64(0)
+		}
+		return 0, 0, ""
+	}
+	limit := new(big.Rat).Add(big.NewRat(int64(o.burst), 1), o.drained(a.Ahead))
+	if size := big.NewRat(int64(o.size), 1); o.size > 0 && limit.Cmp(size) > 0 {
+		limit = size
+	}
+	room := new(big.Rat).Sub(limit, big.NewRat(int64(a.Keep), 1))
+	room.Sub(room, o.owed)
+	least := big.NewRat(int64(max(1, a.Least)), 1)
+	if short := new(big.Rat).Sub(least, room); short.Sign() > 0 {
+		return 0, o.lasts(short), o.spec.Rates[0].String()
+	}
+	units := min(a.Most, int(new(big.Int).Quo(room.Num(), room.Denom()).Int64()))
+	o.owed.Add(o.owed, big.NewRat(int64(units), 1))
+	if units == 0 {
+		return 0, 0, ""
+	}
+	return units, o.lasts(new(big.Rat).Sub(o.owed, big.NewRat(int64(o.burst), 1))), ""
+}
+
+// lasts is how long so much takes to drain, in whole µs.
+func (o *bucketOracle) lasts(units *big.Rat) time.Duration {
+	if units.Sign() <= 0 {
+		return 0
+	}
+	d := new(big.Rat).Mul(units, o.every)
+	up := new(big.Int).Add(d.Num(), new(big.Int).Sub(d.Denom(), big.NewInt(1)))
+	return time.Duration(up.Quo(up, d.Denom()).Int64()) * time.Microsecond
+}
+
+// A windowOracle remembers every unit.
+type windowOracle struct {
+	spec  meter.Spec
+	taken []time.Time
+}
+
+// leaves is the instant from which on a unit that was taken at one counts no more.
+func (o *windowOracle) leaves(taken time.Time, period time.Duration) time.Time {
+	k, span := int64(o.spec.Cells), int64(1)
+	if k == 0 {
+		k = 10
+	}
+	switch o.spec.Algorithm {
+	case meter.FixedWindow:
+		k = 1
+	case meter.SlidingWindow:
+		span = k + 1
+	case meter.PublishedWindow:
+		span = k
+	}
+	length := ((period + o.spec.Life).Microseconds() + k - 1) / k
+	return time.UnixMicro((taken.UnixMicro()/length + span) * length)
+}
+
+func (o *windowOracle) take(now time.Time, a meter.Ask) (int, time.Duration, string) {
+	if a.Most < 0 {
+		if o.spec.Life == 0 {
+			o.taken = o.taken[:max(0, len(o.taken)+a.Most)]
+		}
+		return 0, 0, ""
+	}
+	units, left, rule := a.Most, time.Duration(0), ""
+	for _, r := range o.spec.Rates {
+		var until []time.Time // of each unit that counts, in order
+		for _, taken := range o.taken {
+			if at := o.leaves(taken, r.Period); at.After(now) {
+				until = append(until, at)
+			}
+		}
+		room := r.Count - a.Keep - len(until)
+		units = min(units, room)
+		if short := max(1, a.Least) - room; short > 0 {
+			if d := until[short-1].Sub(now); d > left {
+				left, rule = d, r.String()
+			}
+		}
+	}
+	if left > 0 {
+		return 0, left, rule
+	}
+	for range units {
+		o.taken = append(o.taken, now)
+	}
+	return units, 0, ""
+}
+
+// countsAsOracle holds every answer of random histories against the oracle's. As that
+// forgets nothing, it shows too that what a store forgets cannot be told.
+func countsAsOracle(s *stage) {
+	s.check(func(a *actor) {
+		spec := drawSpec(a.rt)
+		o := newOracle(spec)
+		for range rapid.IntRange(1, 30).Draw(a.rt, "asks") {
+			a.pass(spec)
+			ask := a.ask(spec)
+			switch rapid.IntRange(0, 5).Draw(a.rt, "kind") {
+			case 0:
+				ask = meter.Ask{Most: -rapid.IntRange(1, spec.AtOnce()).Draw(a.rt, "back")}
+			case 1:
+				ask.Ahead = time.Duration(rapid.Int64Range(0, 2*longest(spec).Microseconds()).Draw(a.rt, "ahead")) * time.Microsecond
+				ask.Most = rapid.IntRange(ask.Most, 80).Draw(a.rt, "of those ahead")
+			}
+			got := a.take(spec, ask)
+			if units, left, rule := o.take(a.Now(), ask); got != (meter.Answer{Units: units, Left: left, Rule: rule}) {
+				a.Fatalf("take %+v of %+v: %+v; the oracle has %d units, %s left, rule %q", ask, spec, got, units, left, rule)
+			}
+		}
+	})
+}
+
+// countsAsInMemory holds every answer against Memory's, of histories in which the spec
+// changes and ramps are slowed.
+func countsAsInMemory(s *stage) {
+	s.check(func(a *actor) {
+		other := meter.NewMemory(s.Now)
+		var spec meter.Spec
+		for i := range rapid.IntRange(1, 40).Draw(a.rt, "asks") {
+			if i == 0 || rapid.IntRange(0, 7).Draw(a.rt, "change") == 0 {
+				if spec = drawSpec(a.rt); !windowed(spec) {
+					spec.Ramp = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(a.rt, "ramp")
+				}
+			}
+			a.pass(spec)
+			ask := a.ask(spec)
+			ask.Slow = rapid.IntRange(0, 7).Draw(a.rt, "slow") == 0
+			if rapid.IntRange(0, 7).Draw(a.rt, "give") == 0 {
+				ask.Most = -ask.Most
+			}
+			want, err := other.Take(a.Context(), a.key, spec, ask)
+			if got := a.take(spec, ask); err != nil || got != want {
+				a.Fatalf("take %+v of %+v: %+v; in memory %+v, %v", ask, spec, got, want, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package metertest
+
+import (
+	"math"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A passed is units that passed at an instant.
+type passed struct {
+	at    time.Time
+	units int
+}
+
+// most returns the most of them in any window.
+func most(history []passed, window time.Duration) int {
+	largest := 0
+	for _, from := range history {
+		sum := 0
+		for _, p := range history {
+			if !p.at.Before(from.at) && p.at.Sub(from.at) < window {
+				sum += p.units
+			}
+		}
+		largest = max(largest, sum)
+	}
+	return largest
+}
+
+// windows are lengths at which a spec is looked at.
+func (a *actor) windows(spec meter.Spec) []time.Duration {
+	all := []time.Duration{time.Microsecond, 2 * time.Microsecond}
+	for _, r := range spec.Rates {
+		all = append(all, r.Period/7, r.Period, r.Period+time.Microsecond, 2*r.Period)
+	}
+	return append(all, time.Duration(rapid.Int64Range(1, 3*longest(spec).Microseconds()).Draw(a.rt, "window"))*time.Microsecond)
+}
+
+// In no window more units pass than Most says: those that are taken ahead when they are
+// covered, those of a promise at any instant of their life.
+func neverMoreThanMost(s *stage) {
+	s.check(func(a *actor) {
+		spec := drawSpec(a.rt)
+		var history []passed
+		var rounded time.Duration // what is left is told in whole µs
+		for range rapid.IntRange(1, 50).Draw(a.rt, "asks") {
+			a.pass(spec)
+			ask := a.ask(spec)
+			if spec.Life == 0 && rapid.IntRange(0, 3).Draw(a.rt, "ahead") == 0 {
+				ask, rounded = meter.Ask{Most: 1, Ahead: longest(spec)}, time.Microsecond
+			}
+			if answer := a.take(spec, ask); answer.Units > 0 {
+				history = append(history, passed{a.Now().Add(answer.Left), answer.Units})
+				if rapid.IntRange(0, 5).Draw(a.rt, "give back") == 0 && ask.Ahead == 0 {
+					back := rapid.IntRange(1, answer.Units).Draw(a.rt, "back")
+					a.take(spec, meter.Ask{Most: -back})
+					if spec.Life == 0 {
+						history[len(history)-1].units -= back
+					}
+				}
+			}
+		}
+		for _, w := range a.windows(spec) {
+			// Those that can be used within the window were taken within it, or at most
+			// their life before.
+			if n := most(history, w+spec.Life-rounded); n > spec.Most(w) {
+				a.Fatalf("%+v: %d in %s; Most says %d", spec, n, w, spec.Most(w))
+			}
+		}
+		for _, r := range spec.Rates {
+			promised := spec.Life > 0 || spec.Algorithm == meter.SlidingWindow
+			if n := most(history, r.Period+spec.Life-rounded); promised && n > r.Count {
+				a.Fatalf("%+v: %d in a period, which is promised to have %d at most", spec, n, r.Count)
+			}
+		}
+	})
+}
+
+// The history that attains Most: as many as there are at the very end of a cell, and
+// then each unit as soon as there is one.
+func mostIsAttained(s *stage) {
+	for _, algorithm := range append(meter.Algorithms, meter.PublishedWindow) {
+		for _, life := range []time.Duration{0, 5 * time.Millisecond} {
+			spec := meter.Spec{Algorithm: algorithm, Rates: rate(20, 700*time.Millisecond), Life: life}
+			if life > 0 && (algorithm == meter.FixedWindow || algorithm == meter.PublishedWindow) {
+				continue // these promise nothing
+			}
+			if algorithm == meter.TokenBucket {
+				spec.Burst = 7
+			}
+			for _, w := range []time.Duration{time.Microsecond, 35 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond} {
+				a := s.actor(nil)
+				if n := a.greed(spec, w); n != spec.Most(w) {
+					s.Errorf("%+v: %d in %s; Most says %d", spec, n, w, spec.Most(w))
+				}
+			}
+		}
+	}
+}
+
+// greed returns how many units an asker has for use in a window who takes all that
+// there are, from the most unfair instant on.
+func (a *actor) greed(spec meter.Spec, window time.Duration) int {
+	// A microsecond before the end of a cell, of windows whose cells are a 10th, an 11th…
+	cell := spec.Rates[0].Period + spec.Life
+	if spec.Algorithm != meter.FixedWindow && spec.Cells == 0 {
+		cell = (cell + 9) / 10
+	}
+	a.advance(cell - time.Duration(a.Now().UnixMicro()%cell.Microseconds())*time.Microsecond - time.Microsecond)
+	sum, end := 0, a.Now().Add(window+spec.Life)
+	if spec.Life > 0 {
+		end = end.Add(time.Microsecond) // the last one is taken just before the clock says so
+	}
+	for a.Now().Before(end) {
+		answer := a.take(spec, meter.Ask{Most: math.MaxInt32})
+		if sum += answer.Units; answer.Units == 0 {
+			a.advance(answer.Left)
+		}
+	}
+	return sum
+}
+
+// Who comes back after what is left gets the units, if nobody else asks, and a
+// microsecond earlier does not.
+func leftIsExact(s *stage) {
+	s.check(func(a *actor) {
+		spec := drawSpec(a.rt)
+		for range rapid.IntRange(1, 12).Draw(a.rt, "asks") {
+			a.pass(spec)
+			ask := a.ask(spec)
+			ask.Most = max(1, ask.Most)
+			answer := a.take(spec, ask)
+			if answer.Units > 0 {
+				continue
+			}
+			if answer.Left <= 0 || answer.Rule == "" {
+				a.Fatalf("%+v of %+v is denied: %+v", ask, spec, answer)
+			}
+			a.advance(answer.Left - time.Microsecond)
+			if early := a.take(spec, ask); early.Units > 0 || early.Left != time.Microsecond {
+				a.Fatalf("%+v of %+v, 1 µs before: %+v", ask, spec, early)
+			}
+			a.advance(time.Microsecond)
+			if due := a.take(spec, ask); due.Units == 0 {
+				a.Fatalf("%+v of %+v, when it is due: %+v", ask, spec, due)
+			}
+		}
+	})
+}
+
+// Asked at any rhythm, what passes is the rate's.
+func noFractionIsLost(s *stage) {
+	for _, spec := range []meter.Spec{
+		{Rates: rate(1000, time.Second), Burst: 3},
+		{Rates: rate(7, 1000*time.Microsecond), Burst: 40},
+		{Rates: rate(999_983, time.Minute), Burst: 1000},
+		{Rates: rate(1, 24*time.Hour), Burst: 2},
+	} {
+		for _, rhythm := range []time.Duration{time.Microsecond, 19 * time.Microsecond, 333 * time.Microsecond, 1900 * time.Microsecond} {
+			a := s.actor(nil)
+			start, sum := a.Now(), a.all(spec)
+			const asks = 400
+			for range asks {
+				a.advance(rhythm)
+				sum += a.all(spec)
+			}
+			want := spec.Most(a.Now().Sub(start) + time.Microsecond)
+			if sum != want {
+				s.Errorf("%+v asked every %s: %d in %d asks; want %d", spec, rhythm, sum, asks, want)
+			}
+		}
+	}
+}
+
+// tooManyIsAnError: what can never be there is not waited for.
+func tooManyIsAnError(s *stage) {
+	for _, spec := range []meter.Spec{
+		{Rates: rate(100, time.Second), Burst: 10},
+		{Algorithm: meter.LeakyBucket, Rates: rate(10, time.Second)},
+		{Algorithm: meter.FixedWindow, Rates: []throttle.Rate{{Count: 20, Period: time.Second}, {Count: 10, Period: time.Minute}}},
+	} {
+		a := s.actor(nil)
+		for _, ask := range []meter.Ask{
+			{Least: spec.AtOnce() + 1, Most: spec.AtOnce() + 1}, {Least: spec.AtOnce() + 1}, {Most: 1, Keep: spec.AtOnce()},
+			{Least: 2, Most: 1}, {Least: -1}, {Most: 1, Keep: -1}, {Most: 1, Ahead: -1},
+		} {
+			if answer, err := s.Meter.Take(s.Context(), a.key, spec, ask); err == nil {
+				s.Errorf("%+v of %+v: %+v", ask, spec, answer)
+			}
+		}
+		if n := a.all(spec); n != spec.AtOnce() {
+			s.Errorf("%+v: %d after mistakes; want %d", spec, n, spec.AtOnce())
+		}
+	}
+}

@@ -1,0 +1,205 @@
+//go:build unix
+
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// both are specs of which each counts by a script of its own.
+func both(t testing.TB) map[string]meter.Spec {
+	return map[string]meter.Spec{
+		"bucket": {Rates: rates(t, "10/1h")},
+		"cells":  {Algorithm: meter.SlidingWindow, Rates: rates(t, "10/1h", "100/24h")},
+	}
+}
+
+// On Redis's own clock, on a Cluster too: all units, then none, and one key, which lapses.
+func TestOnItsClock(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		m, ctx := meter.NewPatient(client, prefix), t.Context()
+		for name, spec := range both(t) {
+			for _, want := range []int{10, 0} {
+				answer, err := m.Take(ctx, "fcm/a project}", spec, meter.Ask{Most: 20})
+				if err != nil || answer.Units != want || want == 0 && (answer.Left <= 0 || answer.Left > time.Hour+6*time.Minute || answer.Rule != "10/1h") {
+					t.Errorf("%s: %+v, %v; want %d", name, answer, err, want)
+				}
+			}
+			key := prefix + ":{meter/fcm%2Fa%20project%7D}:" + name
+			if ttl, err := client.PTTL(ctx, key).Result(); err != nil || ttl <= 0 || ttl > 27*time.Hour {
+				t.Errorf("%s: %s expires in %s, %v", name, key, ttl, err)
+			}
+		}
+	})
+}
+
+// A denied ask does not touch the key, nor its expiry.
+func TestADenialWritesNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client, prefix, ctx := server.Client(t), redistest.Prefix(), t.Context()
+	m := meter.NewPatient(client, prefix)
+	for name, spec := range both(t) {
+		key := prefix + ":{meter/k}:" + name
+		look := func() (string, int64) {
+			return client.Get(ctx, key).Val(), client.Do(ctx, "PEXPIRETIME", key).Val().(int64)
+		}
+		if _, err := m.Take(ctx, "k", spec, meter.Ask{Most: 10}); err != nil {
+			t.Fatal(err)
+		}
+		value, expires := look()
+		for range 3 {
+			if answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1}); err != nil || answer.Units > 0 {
+				t.Fatalf("%s: %+v, %v", name, answer, err)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		if v, e := look(); v != value || e != expires || value == "" {
+			t.Errorf("%s: %q until %d; before the denials %q until %d", name, v, e, value, expires)
+		}
+	}
+}
+
+// A key that is not ours is named, with what to do, and is no outage.
+func TestAnotherTypeUnderTheKey(t *testing.T) {
+	t.Parallel()
+	client, prefix, ctx := redistest.Shared(t).Client(t), redistest.Prefix(), t.Context()
+	m := meter.NewPatient(client, prefix)
+	for name, spec := range both(t) {
+		key := prefix + ":{meter/k}:" + name
+		for _, put := range []func() error{
+			func() error { return client.LPush(ctx, key, "x").Err() },
+			func() error { return client.Set(ctx, key, "12 monkeys", 0).Err() },
+			func() error { return client.Set(ctx, key, "", 0).Err() },
+		} {
+			if err := errors.Join(client.Del(ctx, key).Err(), put()); err != nil {
+				t.Fatal(err)
+			}
+			_, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
+			if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "delete it") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Scripts that Redis has forgotten are sent again, also for many at once on one pipeline.
+func TestFlushedScripts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	base := server.Client(t)
+	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
+	defer stop()
+	m, ctx := meter.NewPatient(client, "p"), t.Context()
+	for name, spec := range both(t) {
+		var taken atomic.Int64
+		for range 5 {
+			if err := base.ScriptFlush(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() {
+					answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+					taken.Add(int64(answer.Units))
+				})
+			}
+			wg.Wait()
+		}
+		if n := taken.Load(); n != 10 {
+			t.Errorf("%s: %d units of 10", name, n)
+		}
+	}
+}
+
+// A Redis that accepts and never answers, or is gone, holds nobody for long.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer client.Close()
+	m := meter.NewRedis(client, "p")
+	ask := func() error {
+		start := time.Now()
+		_, err := m.Take(t.Context(), "k", both(t)["bucket"], meter.Ask{Most: 1})
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("an answer after %s", took)
+		}
+		return err
+	}
+	server.Pause(t)
+	if err := ask(); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("hung: %v", err)
+	}
+	server.Resume(t)
+	server.Kill(t)
+	if err := ask(); !errors.Is(err, throttle.ErrUnavailable) {
+		t.Errorf("gone: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.Take(ctx, "k", both(t)["bucket"], meter.Ask{Most: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// Of a reply that is lost the units are lost too, and no more.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	client := redistest.Connect(t, server.Options())
+	m, ctx := meter.NewPatient(client, redistest.Prefix()), t.Context()
+	if err := client.Ping(ctx).Err(); err != nil { // what makes a connection is not to be lost
+		t.Fatal(err)
+	}
+	hook := new(losing)
+	client.AddHook(hook)
+	for name, spec := range both(t) {
+		taken, lost := 0, 0
+		for i := range 20 {
+			hook.lose.Store(i%3 == 0)
+			answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1})
+			if err != nil {
+				lost++
+			}
+			taken += answer.Units
+		}
+		if taken+min(lost, 4) != 10 || lost != 7 {
+			t.Errorf("%s: %d units of 10, and %d replies are lost", name, taken, lost)
+		}
+	}
+}
+
+// losing loses replies of commands that are carried out.
+type losing struct{ lose atomic.Bool }
+
+func (*losing) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (l *losing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if l.lose.Load() && err == nil {
+			err = errors.New("the reply is lost")
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+func (*losing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
