@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -37,6 +38,7 @@ type system struct {
 	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
 	senders senders
+	meter   meter.Meter
 	api     *apiServer     // nil where there is none
 	apps    names.Apps     // of the configuration
 	config  *config.Config // that it was made from
@@ -109,6 +111,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.add(func() error { stop(); return nil })
 	s.queue, s.client = shared, queue.Client
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
+	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
 	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -30,6 +31,8 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
+	// Meter counts what tokens with a rate ask for. Optional where none has one.
+	Meter meter.Meter
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps names.Apps
@@ -116,6 +119,8 @@ type call struct {
 	query url.Values
 	body  []byte
 	by    string // the token's name
+	// header is the answer's.
+	header http.Header
 }
 
 // A reply is what is answered: a value as JSON, or nothing.
@@ -147,7 +152,7 @@ func (a *API) handler(r route) http.Handler {
 }
 
 func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who string) (reply, error) {
-	c := &call{Request: req, by: who}
+	c := &call{Request: req, by: who, header: w.Header()}
 	var err error
 	if c.query, err = readQuery(req.URL.RawQuery, r.query); err != nil {
 		return reply{}, err
@@ -175,5 +180,10 @@ func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who stri
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), a.o.HTTP.Timeout)
 	defer cancel()
+	if !r.charges {
+		if err := a.charge(ctx, c, 1); err != nil {
+			return reply{}, err
+		}
+	}
 	return r.handle(a, ctx, c)
 }

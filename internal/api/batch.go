@@ -29,12 +29,15 @@ func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
 	if a.backlog.full(ctx) {
 		return reply{}, errFull
 	}
-	return a.enqueueAll(ctx, c.body)
+	return a.enqueueAll(ctx, c)
 }
 
 // enqueueAll takes an array of notifications.
-func (a *API) enqueueAll(ctx context.Context, body []byte) (reply, error) {
-	items, err := push.ParseAll(body, maxBatch)
+func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
+	items, err := push.ParseAll(c.body, maxBatch)
+	if err := a.charge(ctx, c, max(1, len(items))); err != nil {
+		return reply{}, err
+	}
 	if err != nil {
 		return reply{}, err
 	}

@@ -21,7 +21,10 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 		return reply{}, errFull
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(c.body, " \t\r\n"), []byte("[")) {
-		return a.enqueueAll(ctx, c.body)
+		return a.enqueueAll(ctx, c)
+	}
+	if err := a.charge(ctx, c, 1); err != nil {
+		return reply{}, err
 	}
 	n, err := a.known(push.Parse(c.body))
 	if err != nil {

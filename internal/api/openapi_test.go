@@ -127,6 +127,9 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 				if open := operation.Security != nil && len(*operation.Security) == 0; open != (r.roles == nil) {
 					t.Errorf("%s %s: needs no token by the document: %t", method, path, open)
 				}
+				if limited := operation.Responses.Value("429") != nil; limited != (r.roles != nil) {
+					t.Errorf("%s %s: is answered by 429 by the document: %t", method, path, limited)
+				}
 				var roles []string
 				for _, role := range r.roles {
 					roles = append(roles, string(role))

@@ -24,6 +24,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -82,7 +83,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
+		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
 	for _, f := range change {

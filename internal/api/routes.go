@@ -14,6 +14,9 @@ type route struct {
 	roles []config.Role
 	// takes says that it takes a body.
 	takes bool
+	// charges says that handle charges for what the body holds; the others are charged for
+	// one each.
+	charges bool
 	// query are the parameters that it takes. Where there are any, another is
 	// refused, as an unknown field of a body is: misspelt, it would widen what is
 	// asked for.
@@ -36,8 +39,8 @@ var (
 
 // routes are all that the API answers. openapi.json describes each.
 var routes = []route{
-	{method: "POST", path: "/v1/notifications", roles: producers, takes: true, handle: (*API).enqueue},
-	{method: "POST", path: "/v1/notifications:batch", roles: producers, takes: true, handle: (*API).enqueueBatch},
+	{method: "POST", path: "/v1/notifications", roles: producers, takes: true, charges: true, handle: (*API).enqueue},
+	{method: "POST", path: "/v1/notifications:batch", roles: producers, takes: true, charges: true, handle: (*API).enqueueBatch},
 	{method: "GET", path: "/v1/notifications/{id}", roles: watchers, handle: (*API).status},
 	{method: "DELETE", path: "/v1/notifications/{id}", roles: producers, handle: (*API).cancel},
 

@@ -75,18 +75,18 @@ func Middleware(l throttle.Limiter, key func(*http.Request) throttle.Request, o 
 				}
 				unavailable503.answer(w, 1)
 			case d.Status != throttle.Granted:
-				advertise(w.Header(), request.Scopes, d)
+				Advertise(w.Header(), request.Scopes, d)
 				over(d).answer(w, seconds(d.Left))
 			default:
-				advertise(w.Header(), request.Scopes, d)
+				Advertise(w.Header(), request.Scopes, d)
 				next.ServeHTTP(w, r)
 			}
 		})
 	}
 }
 
-// advertise sets the draft's fields for a decision.
-func advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
+// Advertise sets the draft's fields for a decision, as Middleware does.
+func Advertise(h http.Header, scopes []throttle.Scope, d throttle.Decision) {
 	var policies, limits []string
 	for _, s := range scopes {
 		if gap := s.Policy.MinGap; gap > 0 {

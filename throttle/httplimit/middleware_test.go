@@ -210,7 +210,7 @@ func TestMiddlewareWhenTheLimiterFails(t *testing.T) {
 func TestAdvertiseADenialWithoutARule(t *testing.T) {
 	t.Parallel()
 	h := http.Header{}
-	advertise(h, []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}}, throttle.Decision{Status: throttle.Refused, Left: time.Second})
+	Advertise(h, []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}}}, throttle.Decision{Status: throttle.Refused, Left: time.Second})
 	if h.Get("RateLimit") != "" || h.Get("RateLimit-Policy") == "" {
 		t.Error(h)
 	}
