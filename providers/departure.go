@@ -23,6 +23,14 @@ func DepartBy(ctx context.Context, latest time.Time) context.Context {
 	return context.WithValue(ctx, departureKey{}, &departure{latest: latest})
 }
 
+type leaveKey struct{}
+
+// LeaveBy returns a context for one request that is not to leave after then, whatever
+// has left of the same notification.
+func LeaveBy(ctx context.Context, latest time.Time) context.Context {
+	return context.WithValue(ctx, leaveKey{}, latest)
+}
+
 // Depart is for Senders, as soon as there is a connection to write to: it answers
 // whether the request may leave.
 func Depart(ctx context.Context) bool {
@@ -45,6 +53,9 @@ func Return(ctx context.Context) {
 
 // Missed reports whether it is too late for a request to leave.
 func Missed(ctx context.Context) bool {
+	if latest, ok := ctx.Value(leaveKey{}).(time.Time); ok && !time.Now().Before(latest) {
+		return true
+	}
 	d, ok := ctx.Value(departureKey{}).(*departure)
 	return ok && d.gone.Load() == 0 && time.Now().After(d.latest)
 }

@@ -31,6 +31,9 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		if err := h.waitOut(ctx, decision.Left); err != nil {
 			return decision, err
 		}
+		if d.metered && !route.Room(d.needs, d.Priority) {
+			h.giveUnitsBack(d) // they would lapse
+		}
 		if !route.Acquire(ctx, d.needs, d.Priority) {
 			return decision, errBusy
 		}
@@ -116,6 +119,7 @@ var (
 	errTooLate   = errors.New(control.WhyTooLate)
 	errBusy      = errors.New(control.WhyBusy)
 	errUnchecked = errors.New(control.WhyUnchecked)
+	errOverQuota = errors.New(control.WhyOverQuota)
 )
 
 // A slot that is waited for here is asked for beforeSlot ahead: what is late for it
@@ -180,6 +184,9 @@ func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration)
 	request := h.request(d)
 	request.Wait = min(request.Wait, ahead)
 	d.scopes = request.Scopes
+	if !h.takeUnits(ctx, d) {
+		return throttle.Decision{}, errOverQuota
+	}
 	if len(request.Scopes) == 0 {
 		return h.Limiter.Acquire(ctx, request)
 	}
@@ -191,6 +198,9 @@ func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration)
 	}
 	h.Observer.Checked(time.Since(asked))
 	traceDecision(span, decision, err)
+	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
+		h.giveUnitsBack(d) // until it goes
+	}
 	h.wake(decision.Moved)
 	return decision, err
 }

@@ -57,7 +57,11 @@ func (d *delivery) bulkheads() []*route.Bulkhead {
 // closed: their opening wakes it.
 func (h *handler) blockedFor(d *delivery) time.Duration {
 	now := time.Now()
-	wait := h.looks.Next(d.queue, now, longestBlock)
+	return d.orExpired(h.looks.Next(d.queue, now, longestBlock), now)
+}
+
+// orExpired is that time, or less when the delivery expires before.
+func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
 	if !d.ExpiresAt.IsZero() { // the queue's times are whole seconds
 		wait = min(wait, max(0, d.ExpiresAt.Sub(now))+time.Second)
 	}
@@ -79,7 +83,7 @@ func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []thro
 	noted, all := map[string]bool{}, true
 	for i := range d.outcomes {
 		o := &d.outcomes[i]
-		if !o.blocked {
+		if !o.blocked || o.lacks != nil {
 			continue
 		}
 		by := d.routes[i].Name()

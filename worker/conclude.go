@@ -8,6 +8,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -24,6 +25,10 @@ type outcome struct {
 	pausedBy *pause.Pause
 	// missed says that there was no connection for it at its instant.
 	missed bool
+	// until is by when to use the units that it has, zero for none, and lacks what has
+	// none for it, in this visit.
+	until time.Time
+	lacks *meter.Pool
 }
 
 // open reports whether the target is still to be sent to.
@@ -112,6 +117,19 @@ func (h *handler) busy(d *delivery) disposition {
 	to.release = slot
 	return to
 }
+
+// overQuota brings a job back that all workers together may not send now, at the cost of
+// nothing: what it holds of its user's limits it keeps.
+func (h *handler) overQuota(d *delivery) disposition {
+	return snooze(d.whyOver(), d.overQuotaFor())
+}
+
+// overQuotaFor is after how long it comes again.
+func (d *delivery) overQuotaFor() time.Duration {
+	return d.orExpired(d.lacks().Back(1), time.Now())
+}
+
+func (d *delivery) whyOver() string { return control.WhyOver(route.QuotaOf(d.lacks())) }
 
 // postpone brings the job back at its slot, or when there may be room for it where the
 // user's line is full and it is ready to wait for that.
@@ -228,6 +246,9 @@ func (h *handler) conclude(d *delivery) disposition {
 	to.why, to.release = control.WhyAgain, slot
 	if to.blocked = to.blocked && to.delay == 0; to.blocked { // else other targets are to be sent to again, then
 		to.delay = h.blockedFor(d)
+		if d.lacks() != nil {
+			to.why, to.delay = d.whyOver(), d.overQuotaFor()
+		}
 	}
 	return to
 }

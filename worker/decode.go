@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -36,6 +37,9 @@ type delivery struct {
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	inside   []*route.Bulkhead // those where it has a place
 	scopes   []throttle.Scope  // by which its admission was asked for last
+
+	throughput *meter.Pool // of its category; nil for none
+	metered    bool        // a push to one of its targets costs a unit of something
 }
 
 // due is when the notification could be sent at first.
@@ -164,6 +168,8 @@ func (d *delivery) doubt() {
 func (h *handler) findRoutes(d *delivery) bool {
 	app := h.routes.Of(d.App)
 	d.routes = make([]*route.Route, len(d.Targets))
+	d.throughput = h.routes.Throughput(d.App, d.Category)
+	d.metered = d.throughput != nil
 	refused := h.refuses(d)
 	some := false
 	for i, target := range d.Targets {
@@ -175,6 +181,7 @@ func (h *handler) findRoutes(d *delivery) bool {
 			d.reject(i, providers.UnknownCategory, errUnknownCategory)
 		case ok:
 			d.routes[i], some = r, true
+			d.metered = d.metered || r.Quota != nil
 		case app != nil:
 			d.reject(i, providers.NoProvider, errNoProvider)
 		default:

@@ -46,6 +46,7 @@ func newHandler(o *Options) *handler {
 	pauses := pause.NewStore(o.Queue, o.Prefix)
 	routes := route.New(route.Config{
 		Senders: o.Senders, Concurrency: o.Concurrency, InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
+		Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{
@@ -71,7 +72,7 @@ func (h *handler) Handle(ctx context.Context, job queue.Job) error {
 	}
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
-	defer func() { route.Release(d.inside) }()
+	defer func() { h.giveUnitsBack(d); route.Release(d.inside) }()
 	return h.dispose(ctx, d, h.deliver(ctx, d))
 }
 
@@ -118,6 +119,8 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	switch {
 	case errors.Is(err, errBusy):
 		return h.busy(d), true
+	case errors.Is(err, errOverQuota):
+		return h.overQuota(d), true
 	case err != nil:
 		return later(err), true
 	case decision.Status == throttle.Refused:
@@ -133,6 +136,9 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 		route.Release(d.inside)
 		d.inside = nil
 		return to, false // with its admission, which keeps its place
+	}
+	if d.lacks() != nil && !d.sent() {
+		return h.overQuota(d), true
 	}
 	return h.settle(d), true
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -55,6 +57,10 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].blocked, d.outcomes[i].pausedBy = true, by
 		return
 	}
+	if d.metered && !h.renewUnits(ctx, d, i) {
+		d.outcomes[i].blocked = true
+		return
+	}
 	inTime, over, ok := r.Within(ctx)
 	defer over()
 	var done func(providers.Outcome)
@@ -64,6 +70,9 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	if !ok {
 		d.outcomes[i].blocked = true
 		return
+	}
+	if until := d.outcomes[i].until; !until.IsZero() {
+		inTime = providers.LeaveBy(inTime, until)
 	}
 	sending, span := h.startSpan(inTime, "send")
 	var o providers.Outcome
@@ -87,6 +96,9 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].blocked, d.outcomes[i].missed = true, true
 		return
 	}
+	if o.Reason == providers.DialFailed {
+		h.giveUnitBack(d, i)
+	}
 	o = h.routes.Learn(ctx, r, o, credential)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
@@ -109,4 +121,116 @@ func (d *delivery) missed() bool {
 		}
 	}
 	return missed
+}
+
+// costs are the pools of which a push to the target costs a unit each.
+func (d *delivery) costs(i int) (needs []meter.Need) {
+	for _, pool := range [...]*meter.Pool{d.routes[i].Quota, d.throughput} {
+		if pool != nil {
+			needs = append(needs, meter.Need{Pool: pool, Units: 1})
+		}
+	}
+	return needs
+}
+
+// rank is whom the delivery goes before where units are short.
+func (d *delivery) rank(others meter.Rank) meter.Rank {
+	if d.Priority == push.Critical {
+		return meter.Urgent
+	}
+	return others
+}
+
+// takeUnits takes what the pushes to the targets that are due cost, of all or of none.
+func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
+	if !d.metered {
+		return true
+	}
+	now := time.Now()
+	var needs []meter.Need
+	for i := range d.outcomes {
+		if !d.costly(i) || now.Before(d.outcomes[i].until) {
+			continue
+		}
+		for _, n := range d.costs(i) {
+			if at := slices.IndexFunc(needs, func(o meter.Need) bool { return o.Pool == n.Pool }); at >= 0 {
+				needs[at].Units++
+			} else {
+				needs = append(needs, n)
+			}
+		}
+	}
+	if len(needs) == 0 {
+		return true
+	}
+	until, lacking := h.routes.Units().Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
+	for i := range d.outcomes {
+		if !d.costly(i) || now.Before(d.outcomes[i].until) {
+			continue
+		}
+		if d.outcomes[i].lacks = lacking; lacking == nil && take(needs, d.costs(i)) {
+			d.outcomes[i].until = until
+		}
+	}
+	return lacking == nil
+}
+
+// take takes the costs of what there is, or nothing: of many targets, not all may get
+// theirs at once.
+func take(units, costs []meter.Need) bool {
+	at := func(n meter.Need) *meter.Need {
+		return &units[slices.IndexFunc(units, func(o meter.Need) bool { return o.Pool == n.Pool })]
+	}
+	for _, n := range costs {
+		if at(n).Units < n.Units {
+			return false
+		}
+	}
+	for _, n := range costs {
+		at(n).Units -= n.Units
+	}
+	return true
+}
+
+// costly reports whether the target is to be sent to, at a cost.
+func (d *delivery) costly(i int) bool {
+	return d.routes[i] != nil && d.outcomes[i].due() && (d.throughput != nil || d.routes[i].Quota != nil)
+}
+
+// renewUnits has a push use other units where those that were taken for it have lapsed:
+// it is about to leave, with its admission and its place.
+func (h *handler) renewUnits(ctx context.Context, d *delivery, i int) bool {
+	o := &d.outcomes[i]
+	if !d.costly(i) || time.Now().Before(o.until) {
+		return true
+	}
+	o.until, o.lacks = h.routes.Units().Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
+	return o.lacks == nil
+}
+
+// giveUnitsBack gives back what was taken and not used.
+func (h *handler) giveUnitsBack(d *delivery) {
+	if !d.metered {
+		return
+	}
+	for i := range d.outcomes {
+		h.giveUnitBack(d, i)
+	}
+}
+
+func (h *handler) giveUnitBack(d *delivery, i int) {
+	if o := &d.outcomes[i]; !o.until.IsZero() {
+		h.routes.Units().Return(d.costs(i), o.until)
+		o.until = time.Time{}
+	}
+}
+
+// lacks is what had no units for the delivery; nil when it had all.
+func (d *delivery) lacks() *meter.Pool {
+	for i := range d.outcomes {
+		if over := d.outcomes[i].lacks; over != nil {
+			return over
+		}
+	}
+	return nil
 }

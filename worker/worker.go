@@ -105,12 +105,7 @@ type Options struct {
 }
 
 // A Quota is what all workers together may send of something.
-type Quota struct {
-	// Key is whose it is, as fcm/PROJECT: apps that share a provider's quota share it.
-	Key string
-	// Spec returns what is allowed now: operators change it while it runs.
-	Spec func() meter.Spec
-}
+type Quota = route.Quota
 
 func (o *Options) setDefaults() {
 	o.Lanes = cmp.Or(o.Lanes, 4)
@@ -215,6 +210,7 @@ func (w *Worker) Start() error {
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
 // and puts the rest back on the queue.
 func (w *Worker) Shutdown() {
+	defer w.h.routes.Close()
 	defer w.h.side.Wait()
 	defer w.h.stop()
 	w.draining.Store(true)
@@ -222,12 +218,20 @@ func (w *Worker) Shutdown() {
 }
 
 // handlers is how many jobs a process has in hand at most: so many that those
-// of slow providers, each before its own gate, leave places for the others.
+// of slow providers and used up quotas, each before its own gate, leave places for the
+// others.
 func (o *Options) handlers() int {
 	const most = 8192
 	routes := 1
 	for _, platforms := range o.Senders {
 		routes += len(platforms)
 	}
-	return min(most, routes*route.InHand(o.Concurrency)+o.MaxWaiting)
+	quotas := 0
+	for _, platforms := range o.Quotas {
+		quotas += len(platforms)
+	}
+	for _, categories := range o.Throughputs {
+		quotas += len(categories)
+	}
+	return min(most, routes*route.InHand(o.Concurrency)+quotas*meter.MostWaiting+o.MaxWaiting)
 }

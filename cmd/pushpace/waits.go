@@ -45,6 +45,8 @@ func waitsWords(s *control.Status, reason string, now time.Time) string {
 	switch s.Waits.For {
 	case control.ForLimit:
 		return "a limit"
+	case control.ForQuota:
+		return "what all workers may send together" + reason
 	case control.ForSchedule:
 		return "the instant that its producer has set"
 	case control.ForAttempt:

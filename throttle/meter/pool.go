@@ -187,7 +187,7 @@ func (ps *Pools) enter(w *waiter, most time.Duration) (lacking *Pool) {
 		return nil
 	}
 	lacking.delayed++
-	if most > 0 && !lacking.crowded(w.rank, now, most) {
+	if most > 0 && lacking.room(w.rank, now, most) > 0 {
 		w.line, w.given = lacking, make(chan struct{})
 		lacking.waiting[w.rank] = append(lacking.waiting[w.rank], w)
 	}
@@ -235,19 +235,19 @@ func (p *Pool) Slow() {
 	p.refill(time.Now())
 }
 
-// Crowded reports whether nothing more should wait in the process: so many do, or there
-// is nothing for so long.
-func (p *Pool) Crowded(most time.Duration) bool {
+// Room returns how many more may come and wait in the process, where one waits for so
+// long at most: none when there is nothing for that long.
+func (p *Pool) Room(most time.Duration) int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	return p.crowded(Ordinary, time.Now(), most)
+	return p.room(Ordinary, time.Now(), most)
 }
 
-func (p *Pool) crowded(rank Rank, now time.Time, most time.Duration) bool {
+func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	if p.asks[rank.turn()].free.Sub(now) > most {
-		return true
+		return 0
 	}
-	return len(p.waiting[rank]) >= min(max(leastCrowd, p.used.over(now, crowdTime)), mostCrowd)
+	return max(0, min(max(leastCrowd, p.used.over(now, crowdTime)), mostCrowd)-len(p.waiting[rank]))
 }
 
 // Back returns after how long the next one that is turned away is to come back, of so

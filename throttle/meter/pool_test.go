@@ -268,7 +268,7 @@ func TestWhatIsTurnedAwayIsSpaced(t *testing.T) {
 		rare := pools.Of("fcm", spec(6, time.Minute, 1))
 		take(t, pools, meter.Ordinary, time.Second, rare)
 		take(t, pools, meter.Ordinary, time.Millisecond, rare)
-		if !rare.Crowded(2 * time.Second) {
+		if rare.Room(2*time.Second) > 0 {
 			t.Error("nothing comes for 10 s, and one is to wait for it")
 		}
 		first, second := rare.Back(1), rare.Back(1)

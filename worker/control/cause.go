@@ -8,6 +8,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // A Cause is what a notification waits for, from a closed set.
@@ -19,6 +20,7 @@ const (
 	InHand      Cause = "in_hand"  // a worker has it in its hands, and may wait there for a near instant
 	ForSchedule Cause = "schedule" // its producer has said when
 	ForLimit    Cause = "limit"    // one of its user's limits
+	ForQuota    Cause = "quota"    // what all workers together may send
 	ForAttempt  Cause = "attempt"  // another attempt, after one that failed
 	ForPause    Cause = "pause"    // an operator's pause
 	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
@@ -38,10 +40,12 @@ const (
 	WhyUnwritten = "Redis refuses to write"
 	WhyTooLate   = "the machine is too busy to send on time"
 	WhyUnchecked = "the user's limits cannot be checked"
+	WhyOverQuota = "over the quota "
+	WhyUnmetered = "nobody can tell what is left of the quota "
 )
 
 // Causes are all of them, in the order in which they are told.
-var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
+var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
 // waitsFor returns what a job waits for: where it is on the queue, what it says
 // of its last return to it, and what it holds. Operators' pauses are told from
@@ -71,6 +75,30 @@ func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Noti
 	return c
 }
 
+// overQuota says which quota it is that something is parked for, which was never in a
+// worker's hands; "" when its provider is busy.
+func overQuota(n *push.Notification, workers []Snapshot) string {
+	if n == nil {
+		return ""
+	}
+	for _, w := range workers {
+		for _, r := range w.Routes {
+			if r.App == n.App && r.Platform == n.Targets[0].Platform && r.Quota.Binds() {
+				return WhyOver(r.Quota)
+			}
+		}
+	}
+	return ""
+}
+
+// WhyOver says which quota has nothing left, or that nobody knows.
+func WhyOver(q route.QuotaStatus) string {
+	if q.Error != "" {
+		return WhyUnmetered + q.Key + ": " + q.Error
+	}
+	return WhyOverQuota + q.Key + ": " + q.Rate
+}
+
 // returnedFor reads why a job has returned.
 func returnedFor(why string) Cause {
 	switch why {
@@ -85,8 +113,11 @@ func returnedFor(why string) Cause {
 	case WhyTooLate:
 		return ForMachine
 	}
-	if strings.HasPrefix(why, WhyUnchecked) {
+	switch {
+	case strings.HasPrefix(why, WhyUnchecked):
 		return ForTimeline
+	case strings.HasPrefix(why, WhyOverQuota), strings.HasPrefix(why, WhyUnmetered):
+		return ForQuota
 	}
 	if strings.Contains(why, throttle.ErrUnavailable.Error()) {
 		return ForLimiter

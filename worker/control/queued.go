@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Queued struct {
 	Rule     string    `json:"rule,omitempty"`
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
+
+	parked *push.Notification // for a busy provider, or for its quota
 }
 
 // A Selection selects notifications. Each field matches any when it is empty, so
@@ -64,7 +67,11 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 		if jobs, position, err = c.inspector.Page(ctx, queue.Spots[at], position); err != nil {
 			return nil, "", err
 		}
-		list, looked = append(list, classify(queue.Spots[at], jobs, s, in.Operators)...), looked+len(jobs)
+		some := classify(queue.Spots[at], jobs, s, in.Operators)
+		if err := c.tellQuotas(ctx, some); err != nil {
+			return nil, "", err
+		}
+		list, looked = append(list, some...), looked+len(jobs)
 		if position == 0 {
 			at++
 		}
@@ -105,12 +112,29 @@ func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.P
 			continue
 		}
 		q.For = waitsFor(now, at.State, job.Why, n, pauses)
+		if q.For == ForProvider && job.Why == "" {
+			q.parked = n
+		}
 		if job.Why == WhyPaused {
 			q.Until = time.Time{} // it is woken
 		}
 		list = append(list, q)
 	}
 	return list
+}
+
+// tellQuotas tells what is parked for a quota from what is for a busy provider.
+func (c *Control) tellQuotas(ctx context.Context, list []Queued) error {
+	if !slices.ContainsFunc(list, func(q Queued) bool { return q.parked != nil }) {
+		return nil
+	}
+	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	for i := range list {
+		if overQuota(list[i].parked, workers) != "" {
+			list[i].For = ForQuota
+		}
+	}
+	return err
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.

@@ -231,6 +231,8 @@ func (c *circumstances) returned() *Waits {
 		w.Since, w.Until = c.record.Accepted, c.n.NotBefore.UTC()
 	case ForAttempt:
 		w.Reason = c.record.Error
+	case ForQuota:
+		w.Reason = c.job.Why
 	case ForProvider:
 		w.Reason, w.Since = c.job.Why, time.Time{} // since when is not known
 		if c.job.Why == WhyPaused {                // it is woken when the provider works, long before it looks by itself
@@ -241,6 +243,9 @@ func (c *circumstances) returned() *Waits {
 		}
 		if c.job.Why == "" {
 			w.Reason = WhyBusy
+			if over := overQuota(c.n, c.workers); over != "" {
+				w.For, w.Reason, w.Platform = ForQuota, over, ""
+			}
 		}
 	case ForLimiter:
 		w.Reason = c.job.Why

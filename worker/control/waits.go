@@ -56,7 +56,11 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 			of(waitsFor(time.Time{}, at.State, "", nil, nil)).count += float64(size)
 			each, sampled = 0, false
 		}
-		for _, q := range classify(at, jobs, Selection{}, in.Operators) {
+		list := classify(at, jobs, Selection{}, in.Operators)
+		if err := c.tellQuotas(ctx, list); err != nil {
+			return nil, err
+		}
+		for _, q := range list {
 			s := of(q.For)
 			s.count, s.Oldest, s.Sampled = s.count+each, earlier(s.Oldest, q.Accepted), s.Sampled || sampled
 		}

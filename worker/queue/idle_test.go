@@ -43,7 +43,7 @@ func idlingLanes(t *testing.T, client redis.UniversalClient, poll time.Duration,
 	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
 		Client: client, Records: push.NewRecords(client, "", 0), Lanes: lanes, Handlers: 6, ShutdownTimeout: time.Second,
-		Stalled: func(time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
+		Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
 	s.client.idle.poll, s.client.idle.echo, s.client.idle.limit = poll, 200*time.Millisecond, redistest.Patience

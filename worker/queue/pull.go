@@ -198,7 +198,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	if c.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	stalled := c.config.Stalled(time.Now())
+	stalled := c.config.Stalled(queue, time.Now())
 	c.stalled.Store(len(stalled) > 0)
 	lease := args[0]
 	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second))}

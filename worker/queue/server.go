@@ -47,8 +47,8 @@ type Config struct {
 	Lanes, Handlers int
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
-	// Stalled returns what nothing is to be pulled for.
-	Stalled func(now time.Time) []Stalled
+	// Stalled returns what nothing is to be pulled for from a queue.
+	Stalled func(queue string, now time.Time) []Stalled
 	// SetAside is told how a job ends that asynq never sees.
 	SetAside func(push.State)
 	Log      *slog.Logger

@@ -168,6 +168,22 @@ func (b *Bulkhead) busy(rank int, now time.Time) (idle time.Duration, full bool)
 	return b.stalledFor(rank, now, maxIdle), full
 }
 
+// Room reports whether there is a place in each of the bulkheads at once.
+func Room(bulkheads []*Bulkhead, p push.Priority) bool {
+	for _, b := range bulkheads {
+		if !b.hasRoom(rankOf(p)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Bulkhead) hasRoom(rank int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.room(rank)
+}
+
 // Acquire takes a place in each of the bulkheads for one of the priority, or in none.
 func Acquire(ctx context.Context, bulkheads []*Bulkhead, p push.Priority) bool {
 	for i, b := range bulkheads {

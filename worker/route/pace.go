@@ -99,5 +99,8 @@ func (r *Route) Returning(now time.Time) (n int, toSee bool) {
 	if _, waiting := r.Bulkhead.load(); left > 0 || waiting >= maxWaiting/2 {
 		return 0, toSee // they would wait in the process
 	}
+	if r.Quota != nil {
+		n = min(n, r.Quota.Room(QuotaWait))
+	}
 	return n, toSee
 }

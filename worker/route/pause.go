@@ -75,7 +75,10 @@ func (rs *Routes) Learn(ctx context.Context, r *Route, o providers.Outcome, cred
 		return o
 	}
 	if p, begins := r.begin(now, o, rs.Paused, credential); begins {
-		rs.share(ctx, r, p)
+		first := rs.share(ctx, r, p)
+		if first && r.Quota != nil && o.Kind == providers.Retry && o.Concerns == providers.ConcernsApp {
+			r.Quota.Slow()
+		}
 	}
 	return o
 }
@@ -123,12 +126,13 @@ func (r *Route) worked(now time.Time) {
 
 // share has the other workers pause too. What one alone finds wrong may be wrong
 // with that worker: it is believed when its credentials have worked before, or one
-// on another host says the same, and not at all when its clock is off.
-func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) {
+// on another host says the same, and not at all when its clock is off. It reports
+// whether this worker is the first to say so.
+func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) (first bool) {
 	r.breaker.trip()
 	if rs.outOfStep() {
 		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
-		return
+		return true
 	}
 	claim := p
 	if p.Level > 0 && !r.isProven() {
@@ -140,9 +144,10 @@ func (rs *Routes) share(ctx context.Context, r *Route, p pause.Pause) {
 	} else if shared != pause.Unheard {
 		r.agreed(p)
 	}
-	if shared != pause.Outlasted || err != nil { // otherwise another worker was first
+	if first = shared != pause.Outlasted || err != nil; first { // otherwise another worker was
 		rs.Observer.Paused(r.App, r.Platform, providers.Reason(p.Reason))
 	}
+	return first
 }
 
 func (r *Route) isProven() bool {

@@ -2,8 +2,9 @@
 // that one trouble stays one trouble: a bulkhead, which bounds what is in flight, and a
 // share, where all workers are bounded together; a
 // circuit breaker, for a provider that fails; the ratio of dead tokens, for a
-// configuration that is wrong; the provider's pause, for what its answers ask for; and
-// the pace at which what was held meanwhile comes back.
+// configuration that is wrong; the provider's pause, for what its answers ask for; the
+// pace at which what was held meanwhile comes back; and its quota, which all workers
+// share.
 //
 // The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
 // to be allowed one push, and hands the outcome to Learn. All methods are safe for
@@ -37,6 +38,8 @@ type Route struct {
 	Platform push.Platform
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
+	// Quota is what a push costs a unit of; nil for nothing.
+	Quota *meter.Pool
 
 	share    *Share // nil where the workers are not bounded together
 	pace     pace   // of what was held
@@ -71,8 +74,8 @@ type Observer interface {
 	Paused(app string, platform push.Platform, reason providers.Reason)
 }
 
-// Config says what Routes work with. All but InFlight, Shares, ClockOffset and the times
-// is required.
+// Config says what Routes work with. All but InFlight, Shares, the Meter and what it
+// counts, ClockOffset and the times is required.
 type Config struct {
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
@@ -85,6 +88,11 @@ type Config struct {
 	Pauses   *pause.Store
 	Observer Observer
 	Log      *slog.Logger
+	// Meter counts what the Quotas, by app and platform, and the Throughputs, by app
+	// and category, allow; nil for no such.
+	Meter       meter.Meter
+	Quotas      map[string]map[push.Platform]Quota
+	Throughputs map[string]map[string]Quota
 	// RedisLog is told what fails for want of Redis.
 	RedisLog *slog.Logger
 	// ClockOffset returns how far Redis's clock is ahead of this machine's.
@@ -104,6 +112,7 @@ type Times struct {
 // Routes are all of a worker's.
 type Routes struct {
 	Config
+	quotas
 	all map[string]map[push.Platform]*Route
 	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
 	ahead atomic.Int64
@@ -112,12 +121,12 @@ type Routes struct {
 // New returns the routes of the senders.
 func New(c Config) *Routes {
 	c.Times = Times{cmp.Or(c.Open, 2*time.Second), cmp.Or(c.Paused, 30*time.Second), cmp.Or(c.Calm, 10*time.Second)}
-	rs := &Routes{Config: c, all: make(map[string]map[push.Platform]*Route, len(c.Senders))}
+	rs := &Routes{Config: c, quotas: newQuotas(&c), all: make(map[string]map[push.Platform]*Route, len(c.Senders))}
 	for app, senders := range c.Senders {
 		rs.all[app] = make(map[push.Platform]*Route, len(senders))
 		for platform, sender := range senders {
 			r := &Route{
-				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency),
+				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency), Quota: rs.pool(c.Quotas[app][platform]),
 				breaker:     newBreaker(c.Open, func(open bool) { c.Observer.Breaker(app, platform, open) }),
 				fingerprint: func() string { return "" }, tried: -1,
 			}

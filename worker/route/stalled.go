@@ -41,9 +41,15 @@ func (b *Bulkhead) skippedUntil(until time.Time, n int64) {
 	b.skipped.Store(until.Add(time.Duration(n) * skipGap).UnixNano())
 }
 
-// Stalled returns what nothing is to be pulled for: see queue.Config.
-func (rs *Routes) Stalled(now time.Time) (all []queue.Stalled) {
+// Stalled returns what nothing is to be pulled for from that queue: see queue.Config.
+// Critical ones find what a quota keeps for them.
+func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 	for r := range rs.All() {
+		if r.Quota != nil && name != push.Critical.Queue() && r.Quota.Room(QuotaWait) == 0 {
+			all = append(all, queue.Stalled{
+				Mark: push.OnlyMark(r.App, r.Platform), Until: now.Add(r.Quota.Back(0)), Skipped: func(n int64) { r.Quota.Back(int(n)) },
+			})
+		}
 		if until := r.Bulkhead.skipUntil(now); !until.IsZero() {
 			all = append(all, queue.Stalled{
 				Mark: push.OnlyMark(r.App, r.Platform), Until: until, Skipped: func(n int64) { r.Bulkhead.skippedUntil(until, n) },

@@ -22,6 +22,8 @@ type Status struct {
 	// Share is how many of what all workers together may have in flight this one may;
 	// nil where they are not bounded together.
 	Share *int `json:"share,omitempty"`
+	// Quota is that of all workers; zero when there is none.
+	Quota QuotaStatus `json:"quota,omitzero"`
 	// Held is about how many all workers have put back because the route is closed.
 	Held    int          `json:"held"`
 	Breaker BreakerState `json:"breaker"`
@@ -68,7 +70,7 @@ func (rs *Routes) Statuses() []Status {
 func (r *Route) status(now time.Time) Status {
 	s := Status{
 		App: r.App, Platform: r.Platform, Credential: r.fingerprint(),
-		Held: int(r.held.Load()),
+		Held: int(r.held.Load()), Quota: QuotaOf(r.Quota),
 	}
 	s.InFlight, s.Queued = r.Bulkhead.load()
 	if r.share != nil {

@@ -1,0 +1,157 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// quota is what all workers may send of something.
+func quota(key string, rate throttle.Rate, burst int) worker.Quota {
+	return worker.Quota{Key: key, Spec: func() meter.Spec {
+		return meter.Spec{Rates: []throttle.Rate{rate}, Burst: burst}.Promise()
+	}}
+}
+
+// meterFCM has the rig's workers share a quota of FCM.
+func (r *rig) meterFCM(rate throttle.Rate, burst int) {
+	r.options.Meter = meter.NewMemory(nil)
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", rate, burst)}}
+}
+
+// enqueueAll has so many users get one each.
+func (r *rig) enqueueAll(n int, name string, with func(*push.Notification)) {
+	r.t.Helper()
+	for i := range n {
+		one := to(fmt.Sprintf("%s-%d", name, i), google)
+		one.User = one.ID
+		with(one)
+		r.enqueue(one)
+	}
+}
+
+// What is over quota waits at the cost of neither attempts nor slots, until there is
+// something again, and holds up nobody else's.
+func TestAQuotaHoldsForAllWorkers(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n, count, period = 400, 50, time.Second
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, nil))
+		r.meterFCM(throttle.Rate{Count: count, Period: period}, 5)
+		r.start()
+		r.start()
+		began := time.Now()
+		r.enqueueAll(n, "over", func(*push.Notification) {})
+		r.enqueue(to("flows"))
+		wait(t, func() bool { return len(r.apns.Ledger().Entries()) == 1 })
+		if took := time.Since(began); len(r.fcm.Ledger().Entries()) > n/2 {
+			t.Skipf("the machine is too slow: %v", took)
+		}
+		if counts := r.settled(n + 1); counts.Ended[push.Delivered] != n+1 {
+			t.Fatalf("%+v", counts)
+		}
+		sent := r.fcm.Ledger().Entries()
+		if took := sent[n-1].At.Sub(sent[0].At); took < (n/count-2)*period {
+			t.Errorf("%d are sent within %v", n, took)
+		}
+		for i := range n {
+			id := fmt.Sprintf("over-%d", i)
+			if record := r.record(id); record.Attempts != 1 || record.Deferrals != 0 {
+				t.Errorf("%s: %d attempts, %d deferrals", id, record.Attempts, record.Deferrals)
+			}
+			if timeline := r.timeline(id); len(timeline.Admissions[throttle.General]) != 1 || len(timeline.Bookings) != 0 {
+				t.Errorf("%s: %+v", id, timeline)
+			}
+		}
+		t.Logf("%d of %d a second were sent in %v", n, count, sent[n-1].At.Sub(sent[0].At))
+	})
+}
+
+// Critical ones go while others have used up the quota.
+func TestCriticalOnesGoOverAUsedUpQuota(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.meterFCM(throttle.Rate{Count: 60, Period: time.Minute}, 20)
+		r.start()
+		r.enqueueAll(200, "bulk", func(n *push.Notification) { n.Priority = push.Bulk })
+		wait(t, func() bool { return len(r.pushed("")) >= 18 })
+		r.enqueueAll(2, "code", func(n *push.Notification) { n.Priority = push.Critical })
+		wait(t, func() bool { return len(r.pushed("code-0"))+len(r.pushed("code-1")) == 2 })
+		if sent := len(r.pushed("")); sent > 60 {
+			t.Errorf("they have waited for %d others", sent)
+		}
+	})
+}
+
+// What waits for a quota says so, and until when.
+func TestWhatIsOverQuotaSaysSo(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.meterFCM(throttle.Rate{Count: 6, Period: time.Minute}, 1)
+		r.start()
+		const n = 200
+		r.enqueueAll(n, "over", func(*push.Notification) {})
+		operator := control.New(r.client, r.records, nil, r.options.Limits)
+		wait(t, func() bool { // all but those that are sent
+			list, err := operator.Waits(t.Context(), 2*n)
+			must(t, err)
+			for _, s := range list {
+				if s.For == control.ForQuota {
+					return s.Count >= n-10
+				}
+			}
+			return false
+		})
+		sent := 0
+		for i := range n {
+			status, err := operator.Status(t.Context(), fmt.Sprintf("over-%d", i))
+			must(t, err)
+			if status.State.Ended() || status.Waits.For == control.InHand {
+				sent++
+				continue
+			}
+			if w := status.Waits; w.For != control.ForQuota || !strings.HasSuffix(w.Reason, "fcm/demo: 6/1m") || w.Until.IsZero() {
+				t.Errorf("%s waits for %+v", status.ID, w)
+			}
+		}
+		if sent > 10 {
+			t.Errorf("%d do not wait", sent)
+		}
+	})
+}
+
+// A campaign is spread over all users, whose own limits hold as well.
+func TestACampaignIsSpread(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n, count, period = 200, 40, time.Second
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+		r.options.Meter = meter.NewMemory(nil)
+		r.options.Throughputs = map[string]map[string]worker.Quota{"shop": {"news": quota("category/shop/news", throttle.Rate{Count: count, Period: period}, 5)}}
+		r.start()
+		r.enqueueAll(n, "news", func(n *push.Notification) { n.Category = "news" })
+		r.enqueueAll(n, "other", func(*push.Notification) {})
+		r.enqueueAll(2, "twice", func(n *push.Notification) { n.Category, n.User = "news", "twice" })
+		r.settled(2*n + 1)
+		wait(t, func() bool { // the other one of two has a slot in an hour
+			return len(r.timeline("twice").Bookings) == 1
+		})
+		var news []time.Time
+		for _, e := range r.fcm.Ledger().Entries() {
+			if strings.HasPrefix(e.Notification, "news") {
+				news = append(news, e.At)
+			}
+		}
+		if took := news[n-1].Sub(news[0]); len(news) != n || took < (n/count-2)*period {
+			t.Errorf("%d are sent within %v", len(news), took)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package route
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A Quota is what all workers together may send of something.
+type Quota struct {
+	// Key is whose it is, as fcm/PROJECT: apps that share a provider's quota share it.
+	Key string
+	// Spec returns what is allowed now: operators change it while it runs.
+	Spec func() meter.Spec
+}
+
+// quotas are what the pushes of a worker cost.
+type quotas struct {
+	units       *meter.Pools // nil when nothing is metered
+	throughputs map[string]map[string]*meter.Pool
+}
+
+func newQuotas(c *Config) quotas {
+	if c.Meter == nil {
+		return quotas{}
+	}
+	q := quotas{meter.NewPools(c.Meter), make(map[string]map[string]*meter.Pool, len(c.Throughputs))}
+	for app, categories := range c.Throughputs {
+		q.throughputs[app] = make(map[string]*meter.Pool, len(categories))
+		for category, quota := range categories {
+			q.throughputs[app][category] = q.units.Of(quota.Key, quota.Spec)
+		}
+	}
+	return q
+}
+
+// pool returns that of the quota; nil where there is none.
+func (q quotas) pool(quota Quota) *meter.Pool {
+	if q.units == nil || quota.Spec == nil {
+		return nil
+	}
+	return q.units.Of(quota.Key, quota.Spec)
+}
+
+// Units are what quotas and throughputs allow; nil when they are not limited.
+func (rs *Routes) Units() *meter.Pools { return rs.units }
+
+// Throughput returns what the pushes of a category cost besides; nil for nothing.
+func (rs *Routes) Throughput(app, category string) *meter.Pool { return rs.throughputs[app][category] }
+
+// Close ends what quotas are asked for.
+func (rs *Routes) Close() {
+	if rs.units != nil {
+		rs.units.Close()
+	}
+}
+
+// A QuotaStatus is what a worker knows of a quota. The zero value is that there is none.
+type QuotaStatus struct {
+	Key  string `json:"key"`
+	Rate string `json:"rate"`
+	// Used is what share of the rate this worker uses, and Waiting how many wait in it
+	// for the quota.
+	Used    float64 `json:"used"`
+	Waiting int     `json:"waiting"`
+	// Until is when there is something again; zero when there is.
+	Until time.Time `json:"until,omitzero"`
+	// Error is why nobody knows what is left.
+	Error string `json:"error,omitempty"`
+}
+
+// Binds reports whether something waits for the quota.
+func (q QuotaStatus) Binds() bool { return q.Waiting > 0 || !q.Until.IsZero() || q.Error != "" }
+
+// QuotaOf returns what is known of a pool; nil is none.
+func QuotaOf(p *meter.Pool) QuotaStatus {
+	if p == nil {
+		return QuotaStatus{}
+	}
+	s := p.Stats()
+	return QuotaStatus{p.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
+}
+
+// QuotaWait is for how long a unit of a quota is waited for in the process.
+const QuotaWait = 2 * time.Second
