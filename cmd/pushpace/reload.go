@@ -78,7 +78,8 @@ func (c *configured) load() (*config.Config, roles, error) {
 
 // A livePart is a part of the configuration that takes effect while serve runs.
 type livePart struct {
-	keys []string // with all below them
+	keys   []string // with all below them
+	except []string // of those
 	// fits reports whether it may take effect beside what needs a restart; nil
 	// when it always may.
 	fits func(*config.Config) bool
@@ -93,8 +94,9 @@ func (s *system) live(c *configured) []*livePart {
 	horizon, open := c.started.Limits.Horizon, len(c.started.HTTP.Tokens) == 0 && c.started.HTTP.Listen.Loopback()
 	return []*livePart{
 		{
-			keys: []string{"limits.default", "limits.categories", "limits.unknown_category"},
-			fits: func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
+			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
+			except: []string{"limits.categories.*.throughput"},
+			fits:   func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
 			take: func(cfg *config.Config) {
 				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Policies())
 				s.limits.SetUnknown(cfg.Limits.UnknownCategory)
@@ -102,6 +104,12 @@ func (s *system) live(c *configured) []*livePart {
 					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
 				}
 			},
+			inForce: c.started,
+		},
+		{
+			// what is below them: a quota that is new, or gone, changes what a worker counts
+			keys:    []string{"limits.quotas", "apps.*.apns.quota.*", "apps.*.fcm.quota.*", "limits.categories.*.throughput.*"},
+			take:    s.quotas.take,
 			inForce: c.started,
 		},
 		{
@@ -240,5 +248,6 @@ func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.C
 
 // has reports whether the key is one of the part.
 func (p *livePart) has(key string) bool {
-	return slices.ContainsFunc(p.keys, func(own string) bool { return config.Within(key, own) })
+	within := func(other string) bool { return config.Within(key, other) }
+	return slices.ContainsFunc(p.keys, within) && !slices.ContainsFunc(p.except, within)
 }

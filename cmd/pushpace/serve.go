@@ -29,8 +29,9 @@ since Redis hangs, say, comes back by itself when its lease ends. A second signa
 ends it at once.
 
 The configuration is loaded again at SIGHUP and when its file changes. A bad one
-is refused, and the old one stays. Limits, the log's level and the API's tokens
-take effect at once; which other keys need a restart is said in the log.`,
+is refused, and the old one stays. Limits, the numbers of quotas, the log's level
+and the API's tokens take effect at once; which other keys need a restart is said in
+the log.`,
 		Args: cobra.NoArgs,
 	}
 	file := configFlag(cmd)

@@ -38,6 +38,7 @@ type system struct {
 	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	records *push.Records
 	senders senders
+	quotas  liveQuotas
 	meter   meter.Meter
 	api     *apiServer     // nil where there is none
 	apps    names.Apps     // of the configuration
@@ -77,7 +78,7 @@ func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
-	s := &system{limits: limitsOf(cfg.Limits)}
+	s := &system{limits: limitsOf(cfg.Limits), quotas: liveQuotas{}}
 	warn(log, cfg.Limits.Warnings())
 	if err := s.open(ctx, cfg, ledger, log); err != nil {
 		_ = s.close()
@@ -184,30 +185,18 @@ func warn(log *slog.Logger, warnings []string) {
 // newWorker returns a worker on the system.
 func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
 	w := cfg.Worker
-	return worker.New(worker.Options{
+	o := worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Overrides: s.overrides, Waiting: s.waiting,
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
-		Lanes: w.Lanes, Concurrency: w.Concurrency, InFlight: inFlight(cfg.Apps), Attempts: w.Attempts, RetryTime: w.RetryTime,
+		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
-	})
-}
-
-// inFlight is how many pushes all workers together may have in flight, by app and
-// platform.
-func inFlight(apps map[string]config.App) map[string]map[push.Platform]int {
-	all := map[string]map[push.Platform]int{}
-	for name, app := range apps {
-		all[name] = map[push.Platform]int{}
-		if app.APNs != nil {
-			all[name][push.APNs] = app.APNs.Concurrency
-		}
-		if app.FCM != nil {
-			all[name][push.FCM] = app.FCM.Concurrency
-		}
 	}
-	return all
+	if err := s.limitTogether(&o, cfg); err != nil {
+		return nil, err
+	}
+	return worker.New(o)
 }
 
 // webhooks are those of a kind, by app.

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
+)
+
+func aMinute(count int) config.Quota {
+	return config.Quota{Rate: throttle.Rate{Count: count, Period: time.Minute}}
+}
+
+// metered has two apps of one Firebase project, of which one shares a named quota with a
+// third, and a category with a throughput.
+func metered(t *testing.T) *config.Config {
+	t.Helper()
+	server, err := fcmtest.NewServer(fcmtest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	credentials, err := server.WriteCredentials(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, own := config.Shared{Quota: &config.AppQuota{Name: "europe"}}, config.Shared{Quota: &config.AppQuota{Quota: aMinute(700)}}
+	return &config.Config{
+		Limits: config.Limits{
+			Quotas:     map[string]config.NamedQuota{"europe": {Quota: aMinute(600), Apps: []string{"shop", "till"}}},
+			Categories: map[string]config.Category{"news": {Throughput: &config.Quota{Rate: throttle.Rate{Count: 50, Period: time.Second}}}, "chat": {}},
+		},
+		Apps: map[string]config.App{
+			"shop": {APNs: &config.APNs{Shared: named}, FCM: &config.FCM{Config: credentials, Shared: own}},
+			"till": {APNs: &config.APNs{Shared: named}},
+			"web":  {FCM: &config.FCM{Config: credentials, Shared: own}, APNs: &config.APNs{Shared: config.Shared{Concurrency: 30}}},
+			"solo": {APNs: &config.APNs{Shared: own}},
+		},
+	}
+}
+
+// Whoever shares a quota has its key, and what is allowed changes with the configuration.
+func TestLimitTogether(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	s := &system{quotas: liveQuotas{}, meter: meter.NewMemory(time.Now)}
+	var o worker.Options
+	if err := s.limitTogether(&o, cfg); err != nil {
+		t.Fatal(err)
+	}
+	project, err := cfg.Apps["web"].FCM.Project()
+	if err != nil || o.Meter == nil {
+		t.Fatal(err, o.Meter)
+	}
+	for _, c := range []struct {
+		got worker.Quota
+		key string
+		n   int
+	}{
+		{o.Quotas["shop"][push.APNs], "quota/europe", 600},
+		{o.Quotas["till"][push.APNs], "quota/europe", 600},
+		{o.Quotas["shop"][push.FCM], "fcm/" + project, 700},
+		{o.Quotas["web"][push.FCM], "fcm/" + project, 700},
+		{o.Quotas["solo"][push.APNs], "apns/solo", 700},
+		{o.Throughputs["shop"]["news"], "category/shop/news", 50},
+		{o.Throughputs["web"]["news"], "category/web/news", 50},
+	} {
+		if c.got.Key != c.key || c.got.Spec().Rates[0].Count != c.n || c.got.Spec().Life == 0 {
+			t.Errorf("%s: %+v, want %d of %s", c.got.Key, c.got.Spec(), c.n, c.key)
+		}
+	}
+	if _, limited := o.Throughputs["shop"]["chat"]; limited || len(o.Quotas["web"]) != 1 || o.InFlight["web"][push.APNs] != 30 || o.InFlight["shop"][push.APNs] != 0 {
+		t.Errorf("%+v", o)
+	}
+
+	next := metered(t)
+	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: aMinute(6)}
+	delete(next.Apps, "shop") // which is not what web's quota hangs on
+	next.Apps["web"] = config.App{FCM: &config.FCM{Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
+	next.Apps["solo"] = config.App{APNs: &config.APNs{Shared: config.Shared{Quota: &config.AppQuota{Name: "europe"}}}}
+	delete(next.Limits.Categories, "news")
+	s.quotas.take(next)
+	got := map[string]int{}
+	for key, q := range s.quotas {
+		got[key] = q.spec.Load().Rates[0].Count
+	}
+	// what is gone, or another quota from the next start on, stays as it is
+	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if o.Quotas["till"][push.APNs].Spec().Rates[0].Count != 6 {
+		t.Error("the worker's is not the one that was changed")
+	}
+}
+
+// Where nothing is limited together no worker gets a meter.
+func TestLimitNothingTogether(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	cfg.Limits.Categories = nil
+	for name := range cfg.Apps {
+		cfg.Apps[name] = config.App{Simulated: true}
+	}
+	s := &system{quotas: liveQuotas{}, meter: meter.NewMemory(time.Now)}
+	var o worker.Options
+	if err := s.limitTogether(&o, cfg); err != nil || o.Meter != nil {
+		t.Errorf("%v, %v", err, o.Meter)
+	}
+}
+
+// The numbers of a quota take effect at once; that there is one, at the next start.
+func TestLiveQuotas(t *testing.T) {
+	t.Parallel()
+	parts := new(system).live(&configured{started: new(config.Config)})
+	for key, want := range map[string]bool{
+		"apps.shop.fcm.quota.rate":               true,
+		`apps."shop.v2 é".apns.quota.burst`:      true,
+		"apps.shop.fcm.quota":                    false,
+		"apps.shop.fcm.concurrency":              false,
+		"apps.shop.fcm.timeout":                  false,
+		"limits.quotas.europe.rate":              true,
+		"limits.quotas.europe":                   true,
+		"limits.categories.news.throughput":      false,
+		"limits.categories.news":                 true,
+		"limits.categories.news.rates":           true,
+		"limits.categories.news.throughput.rate": true,
+	} {
+		if got := slices.ContainsFunc(parts, func(p *livePart) bool { return p.has(key) }); got != want {
+			t.Errorf("%s: %t", key, got)
+		}
+	}
+}
+
+// check tells what all workers together may do, as it is written.
+func TestCheckTellsQuotas(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	rate := aMinute(100)
+	cfg.HTTP.Tokens = []config.Token{{Name: "shop", Role: config.Producer, Rate: &rate}, {Name: "ada", Role: config.Operator}}
+	e := effectiveOf(cfg)
+	for _, c := range []struct{ got, want string }{
+		{e.Limits.Quotas["europe"].Quota, "{rate: 600/1m}"},
+		{e.Limits.Categories["news"].Throughput, "{rate: 50/1s}"},
+		{e.Limits.Categories["chat"].Throughput, ""},
+		{e.Apps["shop"].APNs.Quota, "europe"},
+		{e.Apps["web"].FCM.Quota, "{rate: 700/1m}"},
+		{e.HTTP.TokenRates["shop"], "{rate: 100/1m}"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+	if apps := e.Limits.Quotas["europe"].Apps; !slices.Equal(apps, []string{"shop", "till"}) || e.Apps["web"].APNs.Concurrency != 30 || len(e.HTTP.TokenRates) != 1 {
+		t.Errorf("%+v", e)
+	}
+}
