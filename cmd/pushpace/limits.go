@@ -26,12 +26,13 @@ func newLimits() *cobra.Command {
 these together, which take the place of the configured one. A user's own come before
 everyone's, and of each those in the app before those in all apps. They are kept in
 Redis, and in force on every worker within a second. When a limit is raised,
-those who wait come forward. Every change is in a log.`,
+those who wait come forward. Every change is in a log. What a limit would have done
+to arrivals of the past, compare says.`,
 		RunE: func(*cobra.Command, []string) error {
-			return misusedf("limits: want get, set, unset, list, export, import or log")
+			return misusedf("limits: want get, set, unset, list, export, import, log or compare")
 		},
 	}
-	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsExport(), newLimitsImport(), newLimitsLog())
+	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
 	return cmd
 }
 
