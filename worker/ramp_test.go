@@ -1,0 +1,114 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// An asked meter notes what it is asked and what it grants.
+type asked struct {
+	meter.Meter
+
+	mu    sync.Mutex
+	first time.Time // when it was asked for the first units that it granted
+	slow  int       // how many asks said so
+}
+
+func (a *asked) Take(ctx context.Context, key string, s meter.Spec, ask meter.Ask) (meter.Answer, error) {
+	at := time.Now()
+	answer, err := a.Meter.Take(ctx, key, s, ask)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if answer.Units > 0 && a.first.IsZero() {
+		a.first = at
+	}
+	if ask.Slow {
+		a.slow++
+	}
+	return answer, err
+}
+
+func (a *asked) slowed() int { a.mu.Lock(); defer a.mu.Unlock(); return a.slow }
+
+// quota gives the app's way to FCM a quota that all workers share.
+func (r *rig) quota(s meter.Spec) *asked {
+	a := &asked{Meter: meter.NewRedis(r.client, redistest.Prefix())}
+	r.options.Meter = a
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{
+		"shop": {push.FCM: {Key: "fcm/shop", Spec: s.Promise}},
+	}
+	return a
+}
+
+// android enqueues n notifications to devices of their own.
+func (r *rig) android(name string, n int, p push.Priority) {
+	r.t.Helper()
+	var batch []*push.Notification
+	for i := range n {
+		id := fmt.Sprint(name, "-", i)
+		batch = append(batch, &push.Notification{
+			ID: id, App: "shop", User: id, Priority: p, Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: id}},
+		})
+	}
+	for _, result := range r.producer.EnqueueAll(r.t.Context(), batch) {
+		must(r.t, result.Err)
+	}
+}
+
+// With a ramp, of a backlog that waits after silence at most a tenth of a second's rate
+// leaves in the first second, by however many workers.
+func TestARampBeginsSlowly(t *testing.T) {
+	t.Parallel()
+	const rate = 1000 // a second
+	r := newRig(t, realRedis(t), unlimited)
+	a := r.quota(meter.Spec{Rates: []throttle.Rate{{Count: 60 * rate, Period: time.Minute}}, Ramp: time.Minute})
+	r.android("n", 3*rate/10, push.Bulk)
+	for range 3 {
+		r.start()
+	}
+	wait(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.first.IsZero() && time.Since(a.first) > 1200*time.Millisecond })
+	sent := 0
+	for _, e := range r.fcm.Ledger().Entries() {
+		if e.At.Before(a.first.Add(time.Second)) {
+			sent++
+		}
+	}
+	if sent == 0 || sent > rate/10 {
+		t.Errorf("%d left in the first second, want 1 to %d", sent, rate/10)
+	}
+	t.Logf("%d left in the first second of %d", sent, rate)
+}
+
+// What FCM refuses for its quota slows all workers down, as the meter is told of it.
+func TestARefusalSlowsTheRamp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, realRedis(t), unlimited)
+	a := r.quota(meter.Spec{Rates: []throttle.Rate{{Count: 60_000, Period: time.Minute}}, Ramp: time.Minute})
+	r.start()
+	r.android("good", 10, push.Default)
+	r.settled(10)
+	if n := a.slowed(); n > 0 {
+		t.Errorf("slowed %d times by what was taken", n)
+	}
+	r.fcm.Respond("bad-0", standin.Answer{Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second})
+	r.android("bad", 1, push.Default)
+	wait(t, func() bool { return r.fcm.Count().Received > 10 })
+	r.android("more", 10, push.Default)
+	if counts := r.settled(21); counts.Ended[push.Delivered] != 21 {
+		t.Errorf("%+v", counts)
+	}
+	if n := a.slowed(); n == 0 {
+		t.Error("the meter was not told")
+	}
+}
