@@ -77,7 +77,11 @@ func TestARampBeginsSlowly(t *testing.T) {
 	for range 3 {
 		r.start()
 	}
-	wait(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.first.IsZero() && time.Since(a.first) > 1200*time.Millisecond })
+	wait(t, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return !a.first.IsZero() && time.Since(a.first) > 1200*time.Millisecond
+	})
 	sent := 0
 	for _, e := range r.fcm.Ledger().Entries() {
 		if e.At.Before(a.first.Add(time.Second)) {
