@@ -142,8 +142,9 @@ const (
 	useLife   = leaseLife * 9 / 10
 )
 
-// LeaseEvery is how often a Lease is to be renewed.
-const LeaseEvery = time.Second
+// LeaseEvery is how often a Lease is to be renewed: what a dead one had is another's
+// within four seconds.
+const LeaseEvery = 750 * time.Millisecond
 
 // NewLease returns a lease of nothing yet, of the number under the key.
 func NewLease(shares Shares, key string, limit int) *Lease {

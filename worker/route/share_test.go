@@ -162,7 +162,7 @@ func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Du
 func TestSharesOfWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const refresh, within = time.Second, 4 * time.Second
+		const refresh, within = meter.LeaseEvery, 4*time.Second - 1
 		s := newShop(t, 10, meter.NewMemoryShares(), func() time.Duration { return 100 * time.Millisecond })
 		a := s.start()
 		took := func(what string, took, most time.Duration) {

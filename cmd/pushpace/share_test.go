@@ -1,0 +1,81 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// Processes that come, stop and are killed have no more in flight at the provider together
+// than its concurrency, and all of it again soon after.
+func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
+	aboutProcesses(t, "takes half a minute")
+	t.Parallel()
+	const places, n = 12, 4000
+	c := newCrashSite(t, throttle.Policy{}, 300*time.Millisecond)
+	c.env = append(c.env, fmt.Sprintf("PUSHPACE_APPS__SHOP__APNS__CONCURRENCY=%d", places))
+	producer := push.NewProducer(c.client, "", 0)
+	var producers sync.WaitGroup
+	for p := range 8 {
+		producers.Go(func() {
+			for i := p; i < n; i += 8 {
+				c.enqueue(t, producer, 2*i, fmt.Sprintf("user-%d", i))
+			}
+		})
+	}
+	// full waits until the provider has as many in flight as it may: it takes four seconds
+	// at most where processors are free.
+	full := func(what string) {
+		t.Helper()
+		began := time.Now()
+		if err := eventually(20*time.Second, func() bool { return c.apns.Count().InFlight == places }); err != nil {
+			t.Fatalf("%s: %d are in flight, of %d", what, c.apns.Count().InFlight, places)
+		}
+		t.Logf("%s: all of it is in use after %s", what, time.Since(began))
+	}
+	// shared waits until so many processes have a part of it.
+	shared := func(n int) {
+		t.Helper()
+		if err := eventually(20*time.Second, func() bool {
+			having := 0
+			for _, part := range c.client.HVals(t.Context(), "pushpace:{share/shop%2Fapns}").Val() {
+				if strings.Fields(part)[1] != "0" {
+					having++
+				}
+			}
+			return having == n
+		}); err != nil {
+			t.Fatalf("%d processes do not have a share each", n)
+		}
+	}
+	workers := []*program{c.serve(t)}
+	full("one")
+	workers = append(workers, c.serve(t), c.serve(t))
+	shared(3)
+	producers.Wait()
+	for _, w := range workers[1:] {
+		if err := w.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-w.done
+		full("one is killed")
+	}
+	workers = append(workers, c.serve(t))
+	shared(2)
+	workers[0].terminate(t)
+	if got := workers[0].wait(t, 25*time.Second); got != exitDone {
+		t.Errorf("exit status %d: %s", got, &workers[0].stderr)
+	}
+	full("one has left")
+	if peak := c.apns.Count().Peak; peak != places {
+		t.Errorf("%d were in flight at once, want %d", peak, places)
+	}
+}
