@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/pushpace/pushpace/throttle"
 )
 
 // A bucket is what is known of a key whose spec is a bucket: what is owed for the units
@@ -29,7 +31,7 @@ type bucketTerms struct {
 	size  int   // units of the whole: of a leaky bucket those that wait too
 	leaky bool
 	ramp  int64 // µs
-	rule  string
+	rate  throttle.Rate
 }
 
 // coldest is what a unit costs of a cold bucket, in units: it begins with a twentieth
@@ -41,7 +43,7 @@ const coldest = 20
 // more after each (P+T)/(N-B+1). 1 µs is for the clock, which has no less.
 func (s Spec) bucket() bucketTerms {
 	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
-	t := bucketTerms{unit: period, drain: int64(n), size: s.Burst, ramp: s.Ramp.Microseconds(), rule: s.Rates[0].String()}
+	t := bucketTerms{unit: period, drain: int64(n), size: s.Burst, ramp: s.Ramp.Microseconds(), rate: s.Rates[0]}
 	t.leaky = s.Algorithm == LeakyBucket
 	switch {
 	case s.Burst > 0:
@@ -141,7 +143,7 @@ func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer, bool) {
 	limit, least := t.limit(a), max(1, int64(a.Least))
 	// A cold bucket that owes nothing gives as many as a warm one, at its own price.
 	if over := b.debt + min(least*price, limit) - limit; over > 0 {
-		return b, Answer{Left: t.after(over), Rule: t.rule}, changed
+		return b, Answer{Left: t.after(over), Rule: t.rate.String()}, changed
 	}
 	if a.Most == 0 {
 		return b, Answer{}, changed

@@ -1,6 +1,10 @@
 package meter
 
-import "time"
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
 
 // Cells are what is known of a key for one rate of a window: how many units were taken
 // in each cell of Redis's time. cells.lua is the same arithmetic.
@@ -21,7 +25,7 @@ type cellTerms struct {
 	count  int
 	length int64
 	span   int
-	rule   string
+	rate   throttle.Rate
 }
 
 // cells returns the spec's terms. Units that live on after they are taken make the
@@ -39,7 +43,7 @@ func (s Spec) cells() []cellTerms {
 			}
 		}
 		period := (r.Period + s.Life).Microseconds()
-		terms[i] = cellTerms{count: r.Count, length: (period + int64(k) - 1) / int64(k), span: span, rule: r.String()}
+		terms[i] = cellTerms{count: r.Count, length: (period + int64(k) - 1) / int64(k), span: span, rate: r}
 	}
 	return terms
 }
@@ -101,7 +105,7 @@ func (c cells) back(units int) {
 // and whether that is to be kept: what is denied leaves no trace.
 func takeCells(terms []cellTerms, known []cells, now int64, a Ask) (all []cells, answer Answer, changed bool) {
 	least := max(1, a.Least)
-	units, free, rule := a.Most, now, ""
+	units, free, binds := a.Most, now, throttle.Rate{}
 	for _, t := range terms {
 		c, stale := t.seen(known, now)
 		all, changed = append(all, c), changed || stale
@@ -109,7 +113,7 @@ func takeCells(terms []cellTerms, known []cells, now int64, a Ask) (all []cells,
 		units = min(units, room)
 		if room < least {
 			if at := c.gives(least - room); at > free {
-				free, rule = at, t.rule
+				free, binds = at, t.rate
 			}
 		}
 	}
@@ -120,7 +124,7 @@ func takeCells(terms []cellTerms, known []cells, now int64, a Ask) (all []cells,
 		}
 		changed = true
 	case free > now:
-		answer = Answer{Left: time.Duration(free-now) * time.Microsecond, Rule: rule}
+		answer = Answer{Left: time.Duration(free-now) * time.Microsecond, Rule: binds.String()}
 	case units > 0:
 		for _, c := range all {
 			c.counts[0] += units

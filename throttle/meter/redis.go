@@ -49,38 +49,37 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	script, name, args := r.bucket, r.prefix+":{meter/"+throttle.Escape(key)+"}:", []any(nil)
-	var rules []string
 	if s.windowed() {
 		script, name = r.cells, name+"cells"
-		args, rules = cellArgs(s.cells(), a)
+		args = cellArgs(s.cells(), a)
 	} else {
 		name += "bucket"
-		args, rules = bucketArgs(s.bucket(), a)
+		args = bucketArgs(s.bucket(), a)
 	}
 	reply, err := script.Run(ctx, r.client, []string{name}, args...).Int64Slice()
 	if err != nil {
 		return Answer{}, fmt.Errorf("meter %s: key %s: %w", key, name, throttle.StoreError("take", err))
 	}
-	if len(reply) != 3 || reply[2] < 0 || reply[2] > int64(len(rules)) {
+	if len(reply) != 3 || reply[2] < 0 || reply[2] > int64(len(s.Rates)) {
 		return Answer{}, fmt.Errorf("meter %s: %w", key, errReply)
 	}
 	answer := Answer{Units: int(reply[0]), Left: time.Duration(reply[1]) * time.Microsecond}
 	if denies := reply[2]; denies > 0 {
-		answer.Rule = rules[denies-1]
+		answer.Rule = s.Rates[denies-1].String()
 	}
 	return answer, nil
 }
 
 var errReply = errors.New("Redis gave a reply of another shape than asked for")
 
-func bucketArgs(t bucketTerms, a Ask) (args []any, rules []string) {
-	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, a.Slow, max(1, a.Least), a.Most}, []string{t.rule}
+func bucketArgs(t bucketTerms, a Ask) []any {
+	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, a.Slow, max(1, a.Least), a.Most}
 }
 
-func cellArgs(terms []cellTerms, a Ask) (args []any, rules []string) {
-	args = []any{max(1, a.Least), a.Most}
+func cellArgs(terms []cellTerms, a Ask) []any {
+	args := []any{max(1, a.Least), a.Most}
 	for _, t := range terms {
-		args, rules = append(args, t.count-a.Keep, t.length, t.span), append(rules, t.rule)
+		args = append(args, t.count-a.Keep, t.length, t.span)
 	}
-	return args, rules
+	return args
 }
