@@ -154,6 +154,9 @@ func New(o Options) (*Worker, error) {
 // Routes returns how each route is, sorted by app and platform.
 func (w *Worker) Routes() []route.Status { return w.h.routes.Statuses() }
 
+// Quotas returns what is known of the quotas and throughputs, in no order.
+func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Stats() }
+
 // Waiting is how many notifications wait in the process for their instant.
 func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
 

@@ -72,7 +72,7 @@ func everyMetric(t *testing.T) map[string]series {
 	}
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(hook.Close)
-	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem, concurrency: 4}}\n", 1)
+	withMore := strings.Replace(string(config), "\napps:\n", "\napps:\n  kiosk: {apns: {topic: com.example.kiosk, certificate_file: kiosk.pem, concurrency: 4, quota: {rate: 100/1s}}}\n", 1)
 	withMore = strings.Replace(withMore, "{simulated: true}", "{simulated: true, outcomes: {webhook: {url: \""+hook.URL+"\", secret: a-secret-of-this-test-0123456789}}}", 1)
 	if err := os.WriteFile(filepath.Join(s.dir, "config.yaml"), []byte(withMore), 0o600); err != nil {
 		t.Fatal(err)

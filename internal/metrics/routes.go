@@ -23,13 +23,19 @@ var (
 		[]string{"app", "platform", "reason"}, nil)
 	paused = prometheus.NewDesc("pushpace_paused", "1 while an app's provider is paused.",
 		[]string{"app", "platform", "reason"}, nil)
+	quotaTaken = prometheus.NewDesc("pushpace_quota_taken_total", "Units that this worker has taken of what all workers may send together.",
+		[]string{"quota"}, nil)
+	quotaWaited = prometheus.NewDesc("pushpace_quota_waited_total", "Times that a notification had to wait for such a unit, or to come back.",
+		[]string{"quota"}, nil)
+	quotaUsed = prometheus.NewDesc("pushpace_quota_used_ratio", "Share of what all workers may send together that this worker sends.",
+		[]string{"quota"}, nil)
 	holds   = prometheus.NewDesc("pushpace_operator_pauses", "Pauses by operators that are in force.", nil, nil)
 	waiting = prometheus.NewDesc("pushpace_process_waiting", "Notifications that wait in the process for their instant.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (routes) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, holds, waiting} {
+	for _, d := range []*prometheus.Desc{inFlight, queuing, share, breakerState, troubled, paused, quotaTaken, quotaWaited, quotaUsed, holds, waiting} {
 		all <- d
 	}
 }
@@ -45,6 +51,11 @@ func (r routes) Collect(samples chan<- prometheus.Metric) {
 	}
 	gauge(waiting, float64(w.Waiting()))
 	gauge(holds, float64(w.Pauses()))
+	for _, q := range w.Quotas() {
+		samples <- prometheus.MustNewConstMetric(quotaTaken, prometheus.CounterValue, float64(q.Taken), q.Key)
+		samples <- prometheus.MustNewConstMetric(quotaWaited, prometheus.CounterValue, float64(q.Waited), q.Key)
+		gauge(quotaUsed, q.Used, q.Key)
+	}
 	for _, s := range w.Routes() {
 		app, platform := s.App, string(s.Platform)
 		gauge(inFlight, float64(s.InFlight), app, platform)

@@ -49,7 +49,7 @@ type Pool struct {
 	err     error // of the last ask
 	failed  int   // how many have, one after another
 	used    flow
-	taken   int64     // units used, on the whole
+	taken   int64     // units, on the whole
 	delayed int64     // how many had to wait, or to come back
 	back    time.Time // when the last of those that were turned away comes back
 }
@@ -113,6 +113,12 @@ const (
 
 // MostWaiting is how many wait for one key at most.
 const MostWaiting = 2 * mostCrowd
+
+// units is how many units of the pool it waits for.
+func (w *waiter) units(p *Pool) int {
+	i := slices.IndexFunc(w.needs, func(n Need) bool { return n.Pool == p })
+	return w.needs[i].Units
+}
 
 // NewPools returns pools of the meter. Close them.
 func NewPools(m Meter) *Pools {
@@ -195,13 +201,19 @@ func (ps *Pools) enter(w *waiter, most time.Duration) (lacking *Pool) {
 	return lacking
 }
 
-// grant has the waiter take what it needs, or returns the first pool that lacks it: that
-// has too few units, or others who come first.
+// grant has the waiter take what it needs, or returns a pool that lacks it: that has too
+// few units, or others who come first. Of several it is the one that lacks it longest, so
+// that the others are not asked for what would lapse.
 func (ps *Pools) grant(w *waiter, now time.Time) (lacking *Pool) {
+	free := func(p *Pool) time.Time { return p.asks[w.rank.turn()].free }
 	for _, n := range w.needs {
-		if n.Pool.first(w) != w || n.Pool.held(now) < n.Units {
-			return n.Pool
+		lacks := n.Pool.first(w) != w || n.Pool.held(now) < n.Units
+		if lacks && (lacking == nil || free(n.Pool).After(free(lacking))) {
+			lacking = n.Pool
 		}
+	}
+	if lacking != nil {
+		return lacking
 	}
 	for _, n := range w.needs {
 		if until := n.Pool.use(n.Units, now); w.until.IsZero() || until.Before(w.until) {
@@ -218,7 +230,6 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	defer ps.mu.Unlock()
 	now := time.Now()
 	for _, n := range needs {
-		n.Pool.taken -= int64(n.Units)
 		n.Pool.used.add(now, -n.Units)
 		if now.Before(until) {
 			n.Pool.hold(batch{n.Units, until})
@@ -272,8 +283,9 @@ func (p *Pool) Back(n int) time.Duration {
 
 // Stats are what is known of a pool.
 type Stats struct {
-	// Taken is how many units this process has used, and Waited how many had to wait
-	// for one, or to come back.
+	Key string
+	// Taken is how many units this process has taken of the meter, and Waited how often
+	// somebody had to wait for one, or to come back.
 	Taken, Waited int64
 	// Waiting is how many wait in the process.
 	Waiting int
@@ -287,13 +299,27 @@ type Stats struct {
 	Err error
 }
 
+// Stats returns what is known of each pool, in no order.
+func (ps *Pools) Stats() []Stats {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	all := make([]Stats, 0, len(ps.pools))
+	for _, p := range ps.pools {
+		all = append(all, p.stats(time.Now()))
+	}
+	return all
+}
+
 // Stats returns what is known.
 func (p *Pool) Stats() Stats {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	now := time.Now()
+	return p.stats(time.Now())
+}
+
+func (p *Pool) stats(now time.Time) Stats {
 	l := p.leased()
-	s := Stats{Taken: p.taken, Waited: p.delayed, Rate: l.text(), Err: p.err}
+	s := Stats{Key: p.Key, Taken: p.taken, Waited: p.delayed, Rate: l.text(), Err: p.err}
 	for _, line := range p.waiting {
 		s.Waiting += len(line)
 	}
@@ -327,7 +353,6 @@ func (p *Pool) hold(b batch) {
 
 // use takes units, those first that lapse first, and returns when the first of them does.
 func (p *Pool) use(units int, now time.Time) (until time.Time) {
-	p.taken += int64(units)
 	p.used.add(now, units)
 	until = p.batches[0].until
 	for units > 0 {
@@ -351,11 +376,15 @@ func (p *Pool) first(w *waiter) *waiter {
 }
 
 // serve gives those in line what there is. Who lacks something else as well goes on to
-// stand in line for that, where its place is.
+// stand in line for that, where its place is, and no more do than there is for here.
 func (p *Pool) serve(now time.Time) {
+	gone := 0
 	for rank := range p.waiting {
 		for len(p.waiting[rank]) > 0 {
 			w := p.waiting[rank][0]
+			if gone > 0 && p.held(now) < gone+w.units(p) {
+				return
+			}
 			lacking := p.all.grant(w, now)
 			if lacking == p {
 				return
@@ -365,6 +394,7 @@ func (p *Pool) serve(now time.Time) {
 				close(w.given)
 				continue
 			}
+			gone += w.units(p)
 			line := lacking.waiting[rank]
 			i, _ := slices.BinarySearchFunc(line, w, func(a, b *waiter) int { return cmp.Compare(a.came, b.came) })
 			lacking.waiting[rank] = slices.Insert(line, i, w)
@@ -411,15 +441,10 @@ func (p *Pool) wants(turn int, now time.Time) Ask {
 	}
 	for _, line := range p.waiting[from:to] {
 		for _, w := range line {
-			for _, n := range w.needs {
-				if n.Pool != p {
-					continue
-				}
-				if ask.Most == 0 {
-					ask.Least = max(1, n.Units-held)
-				}
-				ask.Most += n.Units
+			if ask.Most == 0 {
+				ask.Least = max(1, w.units(p)-held)
 			}
+			ask.Most += w.units(p)
 		}
 	}
 	if turn == 0 {
@@ -428,7 +453,7 @@ func (p *Pool) wants(turn int, now time.Time) Ask {
 	}
 	// a unit is asked for about half its life before it is used
 	soon := p.used.over(now, p.life)
-	if ask.Most == 0 && held > soon*3/8 {
+	if ask.Most == 0 && held > soon/4 {
 		return ask
 	}
 	if ask.Most = max(0, ask.Most+soon*3/4-held); ask.Most > 0 {
@@ -473,6 +498,7 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	if p.failed++; err == nil {
 		p.failed = 0
 	}
+	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
 	if until := began.Add(l.life); answer.Units > 0 && now.Before(until) {
 		p.hold(batch{answer.Units, until})
@@ -541,13 +567,12 @@ func (l leased) text() string {
 type flow struct {
 	begun       time.Time // of this second
 	now, before int       // in this second, and in the one before
-	first       bool      // there was none before
 }
 
 func (f *flow) add(now time.Time, units int) {
 	switch passed := now.Sub(f.begun); {
 	case passed >= 2*time.Second:
-		*f = flow{begun: now, first: true}
+		*f = flow{begun: now}
 	case passed >= time.Second:
 		*f = flow{begun: f.begun.Add(time.Second), before: f.now}
 	}
@@ -556,7 +581,6 @@ func (f *flow) add(now time.Time, units int) {
 
 // over is about how much is used in so long.
 func (f *flow) over(now time.Time, length time.Duration) int {
-	const least = 20 * time.Millisecond
 	passed := now.Sub(f.begun)
 	second := float64(f.now)
 	switch {
@@ -564,8 +588,6 @@ func (f *flow) over(now time.Time, length time.Duration) int {
 		return 0
 	case passed >= time.Second:
 		second *= (2*time.Second - passed).Seconds()
-	case f.first:
-		second /= max(passed, least).Seconds()
 	default:
 		second += float64(f.before) * (time.Second - passed).Seconds()
 	}

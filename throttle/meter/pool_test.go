@@ -235,6 +235,7 @@ func TestAllOrNone(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for range 20 {
+			time.Sleep(time.Millisecond)
 			all.Go(func() { take(t, pools, meter.Ordinary, 2500*time.Millisecond, fcm, news) })
 		}
 		time.Sleep(time.Millisecond)
@@ -242,8 +243,8 @@ func TestAllOrNone(t *testing.T) {
 			t.Error("those who wait for the one key hold up the other")
 		}
 		all.Wait()
-		if f, n := fcm.Stats(), news.Stats(); f.Taken != n.Taken+1 || n.Taken < 3 {
-			t.Errorf("%d are taken of the one, %d of the other", f.Taken, n.Taken)
+		if f, n := fcm.Stats().Taken, news.Stats().Taken; n != 3 || f > 10 {
+			t.Errorf("%d are taken of the one, %d of the other", f, n)
 		}
 		if waste := m.asks(); waste > 40 {
 			t.Errorf("%d asks for 3 units", waste)

@@ -45,6 +45,14 @@ func (q quotas) pool(quota Quota) *meter.Pool {
 // Units are what quotas and throughputs allow; nil when they are not limited.
 func (rs *Routes) Units() *meter.Pools { return rs.units }
 
+// Stats returns what is known of all of them, in no order.
+func (rs *Routes) Stats() []meter.Stats {
+	if rs.units == nil {
+		return nil
+	}
+	return rs.units.Stats()
+}
+
 // Throughput returns what the pushes of a category cost besides; nil for nothing.
 func (rs *Routes) Throughput(app, category string) *meter.Pool { return rs.throughputs[app][category] }
 
