@@ -38,7 +38,7 @@ func (s *redisShares) Renew(ctx context.Context, key string, c Claim) (int, erro
 	keys := []string{s.prefix + throttle.Escape(key) + "}"}
 	part, err := shareScript.Run(ctx, s.client, keys, c.Holder, c.Number, c.Limit, c.Holds, c.Wants, c.Life.Microseconds()).Int64()
 	if err != nil {
-		return 0, fmt.Errorf("renew a share: %w", err)
+		return 0, fmt.Errorf("renew a share: key %s: %w", keys[0], err)
 	}
 	return answered(part)
 }
