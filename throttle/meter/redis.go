@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -36,9 +37,9 @@ var cellsSource string
 const timeout = time.Second
 
 // NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays
-// the caller's, with that prefix of all keys.
+// the caller's, with that prefix of all keys, "pushpace" when it is empty.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	return &Redis{client, prefix, redis.NewScript(bucketSource), redis.NewScript(cellsSource), timeout}
+	return &Redis{client, cmp.Or(prefix, "pushpace"), redis.NewScript(bucketSource), redis.NewScript(cellsSource), timeout}
 }
 
 // Take implements Meter.

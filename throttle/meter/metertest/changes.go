@@ -119,10 +119,10 @@ func ramps(s *stage) {
 // Slow halves the pace of a ramp, for all, and it warms up again.
 func troubleSlows(s *stage) {
 	a := s.actor(nil)
-	spec := meter.Spec{Rates: rate(1000, time.Second), Burst: 10, Ramp: 10 * time.Second}
+	spec := meter.Spec{Rates: rate(1000, time.Second), Burst: 40, Ramp: 10 * time.Second}
 	busy := func(d time.Duration) int {
 		sum := 0
-		for end := a.Now().Add(d); a.Now().Before(end); a.advance(5 * time.Millisecond) {
+		for end := a.Now().Add(d); a.Now().Before(end); a.advance(20 * time.Millisecond) {
 			sum += a.all(spec)
 		}
 		return sum

@@ -163,7 +163,7 @@ func noFractionIsLost(s *stage) {
 		for _, rhythm := range []time.Duration{time.Microsecond, 19 * time.Microsecond, 333 * time.Microsecond, 1900 * time.Microsecond} {
 			a := s.actor(nil)
 			start, sum := a.Now(), a.all(spec)
-			const asks = 400
+			const asks = 150
 			for range asks {
 				a.advance(rhythm)
 				sum += a.all(spec)
