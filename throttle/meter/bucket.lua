@@ -4,9 +4,9 @@
 -- ARGV  unit, drain, burst, full, limit, ramp, 1 for slow, least, most
 -- Returns the units, what is left in µs, and 1 where it denies. Instants are in µs of this server's clock.
 
-local unit, drain, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local full, limit, ramp = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local slow, least, most = ARGV[7] == '1', tonumber(ARGV[8]), tonumber(ARGV[9])
+local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
+local slow, least, most = ARGV[7] == '1', ARGV[8] + 0, ARGV[9] + 0
 local max, min, ceil = math.max, math.min, math.ceil
 
 local clock = redis.call('TIME')
@@ -18,7 +18,7 @@ if known then
   local owed, at, warmed, drained, covered
   if type(known) == 'string' then owed, at, warmed, drained, covered = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
   if not owed then return redis.error_reply('WRONGTYPE it holds no bucket: delete it') end
-  debt, warm, drained, covered = tonumber(owed), tonumber(warmed), tonumber(drained), tonumber(covered)
+  debt, warm, drained, covered = owed + 0, warmed + 0, drained + 0, covered + 0
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -53,8 +53,7 @@ if changed then
   local busy = ceil(debt / drain)
   local life = busy + min(ramp, warm + busy)
   if life > 0 then
-    redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f %.0f %.0f', debt, now, warm, drain, burst),
-      'PXAT', string.format('%.0f', ceil((now + life) / 1000)))
+    redis.call('SET', KEYS[1], string.format('%d %d %d %d %d', debt, now, warm, drain, burst), 'PXAT', ceil((now + life) / 1000))
   elseif known then
     redis.call('DEL', KEYS[1])
   end
