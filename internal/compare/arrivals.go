@@ -125,7 +125,7 @@ func parseRate(text string) (throttle.Rate, error) {
 func (a *Arrivals) poisson(from, to int64, mean float64) {
 	random := rand.New(rand.NewPCG(uint64(from), uint64(to)))
 	for at := float64(from); ; {
-		at += random.ExpFloat64() * mean * 1e6
+		at += float64(random.ExpFloat64() * mean * 1e6) // rounded alike on all machines
 		if at >= float64(to) {
 			return
 		}

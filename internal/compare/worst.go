@@ -100,7 +100,7 @@ func (w Worst) String() string {
 		i++
 	}
 	if w.Held > 0 {
-		fmt.Fprintf(&b, "; each is used up to %s later", w.Held)
+		fmt.Fprintf(&b, "; what is taken first is kept for %s", w.Held)
 	}
 	return b.String()
 }
