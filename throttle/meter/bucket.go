@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"time"
@@ -17,7 +18,9 @@ import (
 type bucket struct {
 	debt int64 // parts
 	at   int64 // the instant of that, in µs
-	warm int64 // of a ramp: how long it has been warming up, in µs
+
+	// of a ramp: how long it has been warming up, and when it was slowed, in µs
+	warm, slowed int64
 
 	// of the terms that it was counted by: what drains in a µs, and what is covered at once
 	drain, burst int64
@@ -38,30 +41,36 @@ type bucketTerms struct {
 // of its pace.
 const coldest = 20
 
+// slowedFor is for how long, in µs, a bucket that was slowed is not slowed again: all its
+// users meet the same trouble at about the same time.
+const slowedFor = 1_000_000
+
 // bucket returns the spec's terms. A promise of N in a period P, of units that live for
 // T, is kept when those that are taken within P+T are N at most: the burst B, and one
 // more after each (P+T)/(N-B+1). 1 µs is for the clock, which has no less.
 func (s Spec) bucket() bucketTerms {
 	n, period := s.Rates[0].Count, s.Rates[0].Period.Microseconds()
-	t := bucketTerms{unit: period, drain: int64(n), size: s.Burst, ramp: s.Ramp.Microseconds(), rate: s.Rates[0]}
-	t.leaky = s.Algorithm == LeakyBucket
-	switch {
-	case s.Burst > 0:
-	case s.Life > 0 && !t.leaky:
-		t.size = max(1, min(max(100, n/100), n/10))
-	default:
-		t.size = n
-	}
-	t.burst = t.size
-	if t.leaky {
-		t.burst = 1
-	}
+	t := bucketTerms{unit: period, drain: int64(n), leaky: s.Algorithm == LeakyBucket, ramp: s.Ramp.Microseconds(), rate: s.Rates[0]}
+	t.burst, t.size = s.sizes()
 	if s.Life > 0 {
 		t.unit, t.drain = period+s.Life.Microseconds()+1, int64(n-t.burst+1)
 	}
 	common := gcd(t.unit, t.drain)
 	t.unit, t.drain = t.unit/common, t.drain/common
 	return t
+}
+
+// sizes are how many units a bucket covers at once, and how many may be owed.
+func (s Spec) sizes() (burst, size int) {
+	n := s.Rates[0].Count
+	switch {
+	case s.Algorithm == LeakyBucket:
+		return 1, cmp.Or(s.Burst, n)
+	case s.Life > 0:
+		n = max(1, min(max(100, n/100), n/10))
+	}
+	n = cmp.Or(s.Burst, n)
+	return n, n
 }
 
 func gcd(a, b int64) int64 {
@@ -129,8 +138,8 @@ func (b bucket) drained() int64 { return (b.debt + b.drain - 1) / b.drain }
 // to be kept: what is denied leaves no trace.
 func (t bucketTerms) take(b bucket, now int64, a Ask) (bucket, Answer, bool) {
 	b, changed := b.seen(t, now)
-	if a.Slow {
-		b.warm, changed = b.warm/2, true
+	if apart := now - b.slowed; a.Slow && t.ramp > 0 && max(apart, -apart) >= slowedFor {
+		b.warm, b.slowed, changed = b.warm/2, now, true
 	}
 	if a.Most < 0 {
 		b.debt = max(0, b.debt+int64(a.Most)*t.unit)

@@ -1,24 +1,26 @@
 -- A take of a bucket. bucket.go is the same arithmetic, and says why.
 --
--- KEYS  the bucket: a string, DEBT AT WARM DRAIN BURST
--- ARGV  unit, drain, burst, full, limit, ramp, 1 for slow, least, most
+-- KEYS  the bucket: a string, DEBT AT WARM SLOWED DRAIN BURST
+-- ARGV  unit, drain, burst, full, limit, ramp, for how long it stays slowed or 0, least, most
 -- Returns the units, what is left in µs, and 1 where it denies. Instants are in µs of this server's clock.
 
 local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
-local slow, least, most = ARGV[7] == '1', ARGV[8] + 0, ARGV[9] + 0
+local slow, least, most = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0
 local max, min, ceil = math.max, math.min, math.ceil
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local debt, warm, changed = 0, 0, false
+local debt, warm, slowed, changed = 0, 0, 0, false
 
 local known = redis.pcall('GET', KEYS[1])
 if known then
-  local owed, at, warmed, drained, covered
-  if type(known) == 'string' then owed, at, warmed, drained, covered = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+)$') end
+  local owed, at, warmed, last, drained, covered
+  if type(known) == 'string' then
+    owed, at, warmed, last, drained, covered = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  end
   if not owed then return redis.error_reply('WRONGTYPE it holds no bucket: delete it') end
-  debt, warm, drained, covered = owed + 0, warmed + 0, drained + 0, covered + 0
+  debt, warm, slowed, drained, covered = owed + 0, warmed + 0, last + 0, drained + 0, covered + 0
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -29,8 +31,8 @@ if known then
   if covered ~= burst or drained ~= drain then debt = min(full, ceil(debt / covered * burst)) end
   warm = min(warm, ramp)
 end
-if slow then
-  warm, changed = math.floor(warm / 2), true
+if slow > 0 and math.abs(now - slowed) >= slow then
+  warm, slowed, changed = math.floor(warm / 2), now, true
 end
 
 local units, left, denies = 0, 0, 0
@@ -53,7 +55,8 @@ if changed then
   local busy = ceil(debt / drain)
   local life = busy + min(ramp, warm + busy)
   if life > 0 then
-    redis.call('SET', KEYS[1], string.format('%d %d %d %d %d', debt, now, warm, drain, burst), 'PXAT', ceil((now + life) / 1000))
+    redis.call('SET', KEYS[1], string.format('%d %d %d %d %d %d', debt, now, warm, slowed, drain, burst),
+      'PXAT', ceil((now + life) / 1000))
   elseif known then
     redis.call('DEL', KEYS[1])
   end

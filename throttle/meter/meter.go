@@ -26,7 +26,7 @@ type Ask struct {
 	Keep        int           // units that have to stay for others
 	Ahead       time.Duration // how far ahead what is taken may be covered: prepayment
 	// Slow says that what the units are for has refused some: a spec with a ramp goes
-	// on at half its pace, and warms up again.
+	// on at half its pace, and warms up again. All who say so within a second are one.
 	Slow bool
 }
 

@@ -74,7 +74,11 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 var errReply = errors.New("Redis gave a reply of another shape than asked for")
 
 func bucketArgs(t bucketTerms, a Ask) []any {
-	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, a.Slow, max(1, a.Least), a.Most}
+	slow := 0
+	if a.Slow && t.ramp > 0 {
+		slow = slowedFor
+	}
+	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, slow, max(1, a.Least), a.Most}
 }
 
 func cellArgs(terms []cellTerms, a Ask) []any {

@@ -81,7 +81,8 @@ func (s Spec) windowed() bool {
 // AtOnce returns how many units may be there at the same instant.
 func (s Spec) AtOnce() int {
 	if !s.windowed() {
-		return s.bucket().burst
+		burst, _ := s.sizes()
+		return burst
 	}
 	least := s.Rates[0].Count
 	for _, r := range s.Rates {

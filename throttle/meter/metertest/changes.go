@@ -116,7 +116,8 @@ func ramps(s *stage) {
 	}
 }
 
-// Slow halves the pace of a ramp, for all, and it warms up again.
+// Slow halves the pace of a ramp, for all, and it warms up again. Many who say so at
+// once halve it once.
 func troubleSlows(s *stage) {
 	a := s.actor(nil)
 	spec := meter.Spec{Rates: rate(1000, time.Second), Burst: 40, Ramp: 10 * time.Second}
@@ -129,7 +130,9 @@ func troubleSlows(s *stage) {
 	}
 	busy(12 * time.Second)
 	before := busy(time.Second)
-	a.take(spec, meter.Ask{Slow: true})
+	for range 8 {
+		a.take(spec, meter.Ask{Slow: true})
+	}
 	slowed := busy(time.Second)
 	busy(5 * time.Second)
 	if after := busy(time.Second); before < 950 || slowed > 600 || slowed < 400 || after < 950 {
