@@ -54,8 +54,11 @@ type Pool struct {
 	back    time.Time // when the last of those that were turned away comes back
 }
 
-// A turn is when the meter may be asked, and when it has units again.
-type turn struct{ next, free time.Time }
+// A turn is when the meter may be asked, and when it has units again, by those rates.
+type turn struct {
+	next, free time.Time
+	rates      string
+}
 
 // A batch is leased units.
 type batch struct {
@@ -255,10 +258,19 @@ func (p *Pool) Room(most time.Duration) int {
 }
 
 func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
-	if p.asks[rank.turn()].free.Sub(now) > most {
+	if p.free(rank).Sub(now) > most {
 		return 0
 	}
 	return max(0, min(max(leastCrowd, p.used.over(now, crowdTime)), mostCrowd)-len(p.waiting[rank]))
+}
+
+// free is when there are units again for one of the rank; zero when that is not known, as
+// once the rates are others.
+func (p *Pool) free(rank Rank) time.Time {
+	if t := p.asks[rank.turn()]; t.free.IsZero() || t.rates == p.leased().text() {
+		return t.free
+	}
+	return time.Time{}
 }
 
 // Back returns after how long the next one that is turned away is to come back, of so
@@ -272,7 +284,7 @@ func (p *Pool) Back(n int) time.Duration {
 		gap = min(gap, time.Second/time.Duration(2*served))
 	}
 	gap = max(gap, p.leased().each()/2)
-	soonest := now.Add(max(leastBack, p.asks[Ordinary.turn()].free.Sub(now)))
+	soonest := now.Add(max(leastBack, min(mostBack, p.free(Ordinary).Sub(now)))) // the spec may change
 	at := p.back
 	if at.Before(soonest) || at.Sub(soonest) > mostBack {
 		at = soonest
@@ -324,7 +336,7 @@ func (p *Pool) stats(now time.Time) Stats {
 		s.Waiting += len(line)
 	}
 	s.Used = float64(p.used.over(now, time.Second)) * l.each().Seconds()
-	if free := p.asks[Ordinary.turn()].free; free.After(now) {
+	if free := p.free(Ordinary); free.After(now) {
 		s.Free = free
 	}
 	return s
@@ -516,7 +528,7 @@ func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn)
 	case failed > 0:
 		t.next = now.Add(min(pause<<min(failed, 10), longestTurn))
 	case answer.Units == 0 && ask.Most > 0:
-		t.free = now.Add(answer.Left)
+		t.free, t.rates = now.Add(answer.Left), l.text()
 		t.next = now.Add(min(max(pause, answer.Left), longestTurn))
 	case answer.Units < ask.Most:
 		t.next = now.Add(pause)

@@ -284,6 +284,28 @@ func TestWhatIsTurnedAwayIsSpaced(t *testing.T) {
 	})
 }
 
+// A rate that is raised is in force for who comes next, and reaches soon who was turned
+// away.
+func TestARateIsRaised(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
+		now := spec(2, 24*time.Hour, 1)
+		news := pools.Of("news", func() meter.Spec { return now() })
+		take(t, pools, meter.Ordinary, time.Second, news)
+		take(t, pools, meter.Ordinary, time.Millisecond, news)
+		synctest.Wait()
+		if at := news.Back(1); news.Room(2*time.Second) > 0 || at > 6*time.Minute {
+			t.Errorf("one that is turned away comes back after %v", at)
+		}
+		now = spec(86400, 24*time.Hour, 1)
+		if news.Room(2*time.Second) == 0 || !news.Stats().Free.IsZero() {
+			t.Error("nobody is to come, by the rate that was")
+		}
+		if _, ok := take(t, pools, meter.Ordinary, 3*time.Second, news); !ok {
+			t.Error("who comes gets nothing, by the rate that was")
+		}
+	})
+}
+
 // While the meter does not answer, nothing is given out but what is held; then it goes on.
 func TestTheMeterIsAway(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
