@@ -1,0 +1,54 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Two processes send together what a quota allows, and what a new one allows when the
+// configuration changes; an operator reads why the rest waits.
+func TestServeQuota(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	const app = "  demo: {simulated: true} "
+	quota := func(rate string) string {
+		return "  demo: {simulated: false, apns: {quota: {rate: " + rate + ", algorithm: sliding_window}}} "
+	}
+	s.configure(t, app, quota("3/1h"))
+	workers := [2]*program{s.serve(t), s.serve(t)}
+	var input strings.Builder
+	for i := range 8 {
+		input.WriteString(notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
+	}
+	s.send(t, exitDone, input.String())
+	sent := func(n int) {
+		t.Helper()
+		workers[0].until(t, fmt.Sprint(n, " pushes"), func() bool { return len(s.ledger(t)) >= n })
+		time.Sleep(time.Second)
+		if got := len(s.ledger(t)); got != n {
+			t.Errorf("%d pushes, want %d", got, n)
+		}
+	}
+	sent(3)
+	workers[0].until(t, "five that say why they wait", func() bool {
+		return strings.Count(ended(t, s.setup, "waiting").stdout, "  quota  ") == 5
+	})
+	s.configure(t, app, quota("5/1h"))
+	for _, p := range workers {
+		p.hangUp(t)
+		p.says(t, 1, "the configuration is reloaded", `changed="apps.demo.apns.quota.rate: 3/1h → 5/1h"`)
+	}
+	s.send(t, exitDone, notification("n8", "u8", "chat", "apns", "00")+notification("n9", "u9", "chat", "apns", "00"))
+	sent(5)
+	s.configure(t, app, "  demo: {simulated: false} ")
+	for _, p := range workers {
+		p.hangUp(t)
+		p.says(t, 1, "take effect at the next start", "apps.demo.apns.quota: {rate: 3/1h, algorithm: sliding_window} → none")
+	}
+	s.stop(t, workers[:]...)
+}
