@@ -60,10 +60,11 @@ type turn struct {
 	rates      string
 }
 
-// A batch is leased units.
+// A batch is leased units, to be used from one instant, when they are covered, to
+// another.
 type batch struct {
-	units int
-	until time.Time
+	units       int
+	from, until time.Time
 }
 
 // A Rank is who is served before others.
@@ -235,7 +236,7 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	for _, n := range needs {
 		n.Pool.used.add(now, -n.Units)
 		if now.Before(until) {
-			n.Pool.hold(batch{n.Units, until})
+			n.Pool.hold(batch{units: n.Units, until: until})
 			n.Pool.serve(now)
 		}
 	}
@@ -348,7 +349,9 @@ func (p *Pool) held(now time.Time) (n int) {
 		p.batches = p.batches[1:]
 	}
 	for _, b := range p.batches {
-		n += b.units
+		if !now.Before(b.from) {
+			n += b.units
+		}
 	}
 	return n
 }
@@ -366,14 +369,19 @@ func (p *Pool) hold(b batch) {
 // use takes units, those first that lapse first, and returns when the first of them does.
 func (p *Pool) use(units int, now time.Time) (until time.Time) {
 	p.used.add(now, units)
-	until = p.batches[0].until
-	for units > 0 {
-		n := min(units, p.batches[0].units)
-		p.batches[0].units -= n
-		if units -= n; p.batches[0].units == 0 {
-			p.batches = p.batches[1:]
+	for i := range p.batches {
+		b := &p.batches[i]
+		if now.Before(b.from) {
+			continue
 		}
+		n := min(units, b.units)
+		if n > 0 && until.IsZero() {
+			until = b.until
+		}
+		b.units -= n
+		units -= n
 	}
+	p.batches = slices.DeleteFunc(p.batches, func(b batch) bool { return b.units == 0 })
 	return until
 }
 
@@ -420,7 +428,13 @@ func (p *Pool) refill(now time.Time) {
 	if p.asking || p.all.ctx.Err() != nil {
 		return
 	}
-	var next time.Time
+	var next time.Time // when there is something to do
+	for _, b := range p.batches {
+		if b.from.After(now) {
+			next = b.from
+			break
+		}
+	}
 	for i := range p.asks {
 		ask := p.wants(i, now)
 		if ask.Most == 0 && !ask.Slow {
@@ -436,7 +450,6 @@ func (p *Pool) refill(now time.Time) {
 		l := p.leased()
 		p.life = l.life
 		p.all.asks.Go(func() { p.ask(i, l, ask) })
-		next = time.Time{}
 		break
 	}
 	p.wakeAt(next)
@@ -446,31 +459,38 @@ func (p *Pool) refill(now time.Time) {
 // else also what is about to be used, once there is little left of it.
 func (p *Pool) wants(turn int, now time.Time) Ask {
 	ask := Ask{Slow: p.slow}
-	held := p.held(now)
 	from, to := Urgent, Begun
 	if turn > 0 {
 		from, to = Begun, Ordinary+1
 	}
+	held, first := p.held(now), 0
+	for _, b := range p.batches {
+		if now.Before(b.from) {
+			held += b.units
+		}
+	}
 	for _, line := range p.waiting[from:to] {
 		for _, w := range line {
 			if ask.Most == 0 {
-				ask.Least = max(1, w.units(p)-held)
+				first = w.units(p)
 			}
 			ask.Most += w.units(p)
 		}
 	}
-	if turn == 0 {
-		ask.Most = max(0, ask.Most-held)
+	if turn > 0 { // a unit is asked for about half its life before it is used
+		soon := p.used.over(now, p.life)
+		if ask.Most == 0 && held > soon/4 {
+			return ask
+		}
+		ask.Most += soon * 3 / 4
+	}
+	if ask.Most = max(0, ask.Most-held); ask.Most == 0 {
 		return ask
 	}
-	// a unit is asked for about half its life before it is used
-	soon := p.used.over(now, p.life)
-	if ask.Most == 0 && held > soon/4 {
-		return ask
-	}
-	if ask.Most = max(0, ask.Most+soon*3/4-held); ask.Most > 0 {
-		ask.Least = max(1, ask.Least)
-		ask.Keep = p.leased().kept()
+	l := p.leased()
+	ask.Keep = turn * l.kept()
+	if ask.Least = max(1, first-held); ask.Least > 1 { // others would always be before one who needs many
+		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*l.each(), longestTurn)
 	}
 	return ask
 }
@@ -492,6 +512,7 @@ func (p *Pool) wakeAt(at time.Time) {
 		defer p.all.mu.Unlock()
 		if p.wakes.Equal(at) {
 			p.timer, p.wakes = nil, time.Time{}
+			p.serve(at)
 			p.refill(time.Now())
 		}
 	})
@@ -510,10 +531,11 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	if p.failed++; err == nil {
 		p.failed = 0
 	}
+	covered, until := now.Add(answer.Left), began.Add(answer.Left+l.life)
 	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
-	if until := began.Add(l.life); answer.Units > 0 && now.Before(until) {
-		p.hold(batch{answer.Units, until})
+	if answer.Units > 0 && covered.Before(until) {
+		p.hold(batch{answer.Units, covered, until})
 	}
 	p.serve(now)
 	p.refill(now)

@@ -82,12 +82,16 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 						for ctx.Err() == nil { // one process after another crashes
 							alive, crash := context.WithTimeout(ctx, time.Duration(2+processes)*time.Second)
 							pools := meter.NewPools(m)
-							need := func() []meter.Need { return []meter.Need{{Pool: pools.Of("fcm", thousand), Units: 1}} }
 							var senders sync.WaitGroup
 							for range 2000 / processes {
 								senders.Go(func() {
 									for alive.Err() == nil {
-										until, lacking := pools.Take(alive, need(), meter.Ordinary, 2*time.Second)
+										units := 1
+										if chance(30) {
+											units = 10
+										}
+										needs := []meter.Need{{Pool: pools.Of("fcm", thousand), Units: units}}
+										until, lacking := pools.Take(alive, needs, meter.Ordinary, 2*time.Second)
 										if lacking != nil {
 											rest(alive, 500*time.Millisecond)
 											continue
@@ -98,7 +102,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 										mu.Lock()
 										now := time.Now()
 										if now.Before(until) && alive.Err() == nil {
-											used = append(used, now)
+											used = append(used, slices.Repeat([]time.Time{now}, units)...)
 										}
 										mu.Unlock()
 										rest(alive, 20*time.Millisecond)
@@ -322,5 +326,34 @@ func TestTheMeterIsAway(t *testing.T) {
 		if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm); !ok || fcm.Stats().Err != nil {
 			t.Errorf("it does not go on: %v", fcm.Stats().Err)
 		}
+	})
+}
+
+// Who needs many at once gets them, however many others need one each.
+func TestManyAtOnce(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		const rate = 100
+		fcm := spec(rate, time.Second, 20)
+		stop, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 4 {
+			others := meter.NewPools(m)
+			defer others.Close()
+			for range 50 {
+				all.Go(func() {
+					for stop.Err() == nil {
+						others.Take(stop, []meter.Need{{Pool: others.Of("fcm", fcm), Units: 1}}, meter.Ordinary, time.Minute)
+					}
+				})
+			}
+		}
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		until, lacking := pools.Take(t.Context(), []meter.Need{{Pool: pools.Of("fcm", fcm), Units: 15}}, meter.Ordinary, 2*time.Second)
+		if took := time.Since(began); lacking != nil || took > time.Second || time.Until(until) <= 0 {
+			t.Errorf("nobody gets 15 within %v", took)
+		}
+		cancel()
+		all.Wait()
 	})
 }
