@@ -1,8 +1,11 @@
 package worker_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +155,106 @@ func TestACampaignIsSpread(t *testing.T) {
 		}
 		if took := news[n-1].Sub(news[0]); len(news) != n || took < (n/count-2)*period {
 			t.Errorf("%d are sent within %v", len(news), took)
+		}
+	})
+}
+
+// While nobody can tell what is left of a quota, nothing is sent on its route and
+// everything on others, and what waits says why. It heals by itself.
+func TestAQuotaNobodyCanTell(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		r.meterFCM(throttle.Rate{Count: 6000, Period: time.Minute}, 100)
+		away := &awayMeter{Meter: r.options.Meter}
+		away.on.Store(true)
+		r.options.Meter = away
+		r.start()
+		r.enqueue(to("metered", google))
+		r.enqueue(to("flows"))
+		r.settled(1)
+		operator := control.New(r.client, r.records, nil, r.options.Limits)
+		wait(t, func() bool {
+			status, err := operator.Status(t.Context(), "metered")
+			must(t, err)
+			return status.Waits.For == control.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
+		})
+		if sent := r.pushed(""); len(sent) != 1 || sent[0].Notification != "flows" {
+			t.Errorf("%+v", sent)
+		}
+		away.on.Store(false)
+		r.settled(2)
+		if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
+			t.Errorf("%+v", record)
+		}
+	})
+}
+
+// An awayMeter answers nothing while it is on.
+type awayMeter struct {
+	meter.Meter
+	on atomic.Bool
+}
+
+func (f *awayMeter) Take(ctx context.Context, key string, s meter.Spec, a meter.Ask) (meter.Answer, error) {
+	if f.on.Load() {
+		return meter.Answer{}, errors.New("the meter is away")
+	}
+	return f.Meter.Take(ctx, key, s, a)
+}
+
+// Who has a slot that is due while the quota is used up keeps it, and goes before the
+// user's next ones.
+func TestADueSlotIsKeptOverQuota(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: 4 * time.Second}, nil))
+		r.meterFCM(throttle.Rate{Count: 100, Period: time.Second}, 10)
+		away := &awayMeter{Meter: r.options.Meter}
+		r.options.Meter = away
+		r.start()
+		for i := range 3 {
+			r.enqueue(to(fmt.Sprint("n-", i), google))
+			wait(t, func() bool { return len(r.timeline("u1").Bookings) == i && len(r.pushed("")) == 1 })
+		}
+		slot := r.timeline("u1").Bookings[0].Slot
+		away.on.Store(true)
+		wait(t, func() bool { return time.Now().After(slot.Add(time.Second)) })
+		if line := r.timeline("u1"); len(line.Bookings) != 2 || len(line.Admissions[throttle.General]) != 1 {
+			t.Errorf("%+v", line)
+		}
+		away.on.Store(false)
+		r.settled(3)
+		for i, e := range r.pushed("") {
+			id := fmt.Sprint("n-", i)
+			if record := r.record(id); e.Notification != id || record.Attempts != 1 {
+				t.Errorf("%s is the %d. one, %s has %d attempts", e.Notification, i, id, record.Attempts)
+			}
+		}
+	})
+}
+
+// A notification to several devices costs one of each, and goes to all of them at once.
+func TestEachTargetCostsAUnit(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n, targets, count, period = 30, 6, 60, time.Second
+		r := newRig(t, client, unlimited)
+		r.meterFCM(throttle.Rate{Count: count, Period: period}, 10)
+		r.start()
+		for i := range n {
+			one := to(fmt.Sprint("many-", i), apple)
+			for k := range targets {
+				one.Targets = append(one.Targets, push.Target{Platform: push.FCM, Token: fmt.Sprintf("%s-%d-%d", googleToken, i, k)})
+			}
+			r.enqueue(one)
+		}
+		r.settled(n)
+		for i := range n {
+			if record := r.record(fmt.Sprint("many-", i)); record.State != push.Delivered || record.Attempts != 1 {
+				t.Errorf("%+v", record)
+			}
+		}
+		sent := r.fcm.Ledger().Entries()
+		if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != n*targets || took < (n*targets/count-2)*period {
+			t.Errorf("%d are sent within %v", len(sent), took)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -71,9 +72,6 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		d.outcomes[i].blocked = true
 		return
 	}
-	if until := d.outcomes[i].until; !until.IsZero() {
-		inTime = providers.LeaveBy(inTime, until)
-	}
 	sending, span := h.startSpan(inTime, "send")
 	var o providers.Outcome
 	defer func() {
@@ -89,7 +87,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	}()
 	credential := r.Credential()
 	began := time.Now()
-	o = r.Sender.Send(sending, d.Notification, d.Targets[i])
+	o = h.leave(sending, d, i)
 	took := time.Since(began)
 	traceOutcome(span, r, o)
 	if o.Reason == providers.TooLate { // nothing has left: that is no attempt
@@ -103,6 +101,22 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = outcome{Outcome: o, sent: true}
+}
+
+// leave sends to the target within the life of its units, and renews them when there is
+// no connection before that ends.
+func (h *handler) leave(ctx context.Context, d *delivery, i int) providers.Outcome {
+	for tries := 1; ; tries++ {
+		within, until := ctx, d.outcomes[i].until
+		if !until.IsZero() {
+			within = providers.LeaveBy(ctx, until)
+		}
+		o := d.routes[i].Sender.Send(within, d.Notification, d.Targets[i])
+		late := o.Reason == providers.TooLate && !providers.Missed(ctx)
+		if !late || tries == lateTries || !h.renewUnits(ctx, d, i) {
+			return o
+		}
+	}
 }
 
 // missed reports whether nothing was sent since there was no connection in time,
@@ -198,14 +212,24 @@ func (d *delivery) costly(i int) bool {
 }
 
 // renewUnits has a push use other units where those that were taken for it have lapsed:
-// it is about to leave, with its admission and its place.
+// it is about to leave, with its admission and its place. It waits for them as long as it
+// may leave.
 func (h *handler) renewUnits(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
 	if !d.costly(i) || time.Now().Before(o.until) {
 		return true
 	}
-	o.until, o.lacks = h.routes.Units().Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
-	return o.lacks == nil
+	for began := time.Now(); ; {
+		asked := time.Now()
+		o.until, o.lacks = h.routes.Units().Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
+		if o.lacks == nil {
+			return true
+		}
+		err := clock.Sleep(ctx, tooLate-time.Since(asked)) // there was to be none in that time
+		if err != nil || providers.Missed(ctx) || time.Since(began) > route.QuotaWait {
+			return false
+		}
+	}
 }
 
 // giveUnitsBack gives back what was taken and not used.
