@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
 )
 
@@ -243,6 +244,44 @@ func TestRaisedInOneApp(t *testing.T) {
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news"}, Policy: every(time.Second), By: "ann"}))
 	for _, id := range other {
 		wait(t, func() bool { return len(r.pushed(id)) == 1 })
+	}
+}
+
+// A quota that is changed binds whoever sends from then on, and who waits for it goes
+// when there is more.
+func TestOverriddenQuota(t *testing.T) {
+	t.Parallel()
+	const key, n = "fcm/demo", 10
+	slow := throttle.Rate{Count: 1, Period: 2 * time.Second}
+	r, o := tuned(t, realRedis(t), throttle.Policy{}, nil)
+	policies := r.options.Limits
+	r.options.Meter = meter.NewRedis(r.client, "pushpace")
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: {Key: key, Spec: func() meter.Spec {
+		rate := throttle.Rate{Count: 1000, Period: time.Second}
+		if overridden, found := policies.Quota(key); found {
+			rate = overridden
+		}
+		return meter.Spec{Rates: []throttle.Rate{rate}}.Promise()
+	}}}}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: key}, Policy: throttle.Policy{Rates: []throttle.Rate{slow}}, By: "ann"}))
+	r.start()
+	r.start()
+	began := time.Now()
+	r.enqueueAll(n, "over", func(*push.Notification) {})
+	wait(t, func() bool { return len(r.fcm.Ledger().Entries()) == 3 })
+	_, err := o.Unset(t.Context(), limits.Level{Quota: key}, "ann")
+	must(t, err)
+	wait(t, func() bool { _, found := policies.Quota(key); return !found })
+	changed := time.Now()
+	r.settled(n)
+	sent := r.fcm.Ledger().Entries()
+	for i, s := range sent[1:] {
+		if apart := s.At.Sub(sent[i].At); s.At.Before(changed) && i < 2 && apart < slow.Period-50*time.Millisecond {
+			t.Errorf("%s apart while %s was in force", apart, slow)
+		}
+	}
+	if took := sent[n-1].At.Sub(began); took >= (n-1)*slow.Period {
+		t.Errorf("all took %s", took)
 	}
 }
 

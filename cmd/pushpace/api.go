@@ -32,7 +32,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Apps: s.apps, Log: log,
+		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}
 	var err error
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)), log); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -46,6 +47,8 @@ type backend interface {
 	// SetOverride answers the override that stands, with who set it and when, and
 	// what is odd about it.
 	SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error)
+	// Quotas are what all workers together may do.
+	Quotas(ctx context.Context) ([]quotas.Status, error)
 	// Categories are those that the configuration has.
 	Categories(ctx context.Context) ([]string, error)
 	UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error)

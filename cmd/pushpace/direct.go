@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,12 +15,14 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -195,8 +199,8 @@ func (d *direct) Purge(ctx context.Context, id string) error {
 }
 
 func (d *direct) Pause(ctx context.Context, h pause.Pause) error {
-	if err := d.known(h.App); err != nil {
-		return err
+	if fault := d.apps.Fault(h.App); h.App != "" && fault != "" {
+		return misusedf("--app: %s", fault)
 	}
 	return d.control.Pause(ctx, h)
 }
@@ -236,26 +240,62 @@ func (d *direct) overview() *overview.Reader {
 }
 
 func (d *direct) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
-	if err := d.known(at.App); err != nil {
-		return general, own, err
+	if err := d.known(&at); err != nil {
+		return general, own, misused(err)
 	}
 	general, own, _, err = d.overrides.InForce(ctx, d.limits, at)
 	return general, own, err
-}
-
-// known refuses an app that the configuration does not have.
-func (d *direct) known(app string) error {
-	if fault := d.apps.Fault(app); app != "" && fault != "" {
-		return misusedf("--app: %s", fault)
-	}
-	return nil
 }
 
 func (d *direct) Horizon(context.Context) (time.Duration, error) {
 	return d.overrides.Horizon(), nil
 }
 
+// quotas are those of the configuration.
+func (d *direct) quotas() (quotas.Quotas, error) {
+	all, err := quotasOf(d.cfg)
+	return slices.Collect(maps.Values(all)), err
+}
+
+func (d *direct) Quotas(ctx context.Context) ([]quotas.Status, error) {
+	all, err := d.quotas()
+	if err != nil {
+		return nil, err
+	}
+	read := quotas.Reader{Overrides: d.overrides, Policies: d.limits, Meter: meter.NewRedis(d.queue.Client, d.cfg.Redis.Prefix)}
+	return read.Read(ctx, all)
+}
+
+// known refuses a level of an app or a quota that the configuration does not have, and
+// rates that the quota cannot have. It has the quota named by its key.
+func (d *direct) known(l *limits.Level, rates ...throttle.Rate) error {
+	if fault := d.apps.Fault(l.App); l.App != "" && fault != "" {
+		return fmt.Errorf("app %s", fault)
+	}
+	if l.Quota == "" {
+		return nil
+	}
+	all, err := d.quotas()
+	if err != nil {
+		return err
+	}
+	q, err := all.Find(l.Quota)
+	if err != nil {
+		return err
+	}
+	l.Quota = q.Key
+	for _, r := range rates {
+		if err := q.Check(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
+	if err := d.known(&o.Level, o.Policy.Rates...); err != nil {
+		return o, nil, misused(err)
+	}
 	_, before, err := d.InForce(ctx, o.Level)
 	if err != nil {
 		return o, nil, err
@@ -274,6 +314,11 @@ func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 func (d *direct) Categories(context.Context) ([]string, error) { return d.limits.Configured(), nil }
 
 func (d *direct) UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error) {
+	if all, err := d.quotas(); err == nil { // one that has left the configuration has no name
+		if q, err := all.Find(at.Quota); err == nil {
+			at.Quota = q.Key
+		}
+	}
 	return d.overrides.Unset(ctx, at, by)
 }
 
@@ -282,9 +327,9 @@ func (d *direct) Overrides(ctx context.Context, f func(limits.Override) bool) er
 }
 
 func (d *direct) Import(ctx context.Context, all []limits.Override) error {
-	for _, o := range all {
-		if fault := d.apps.Fault(o.App); o.App != "" && fault != "" {
-			return misusedf("app %s %s", quoted(o.App), fault)
+	for i := range all {
+		if err := d.known(&all[i].Level, all[i].Policy.Rates...); err != nil {
+			return misusedf("%s: %w", all[i].Key(), err)
 		}
 	}
 	return d.overrides.Import(ctx, all)

@@ -24,15 +24,15 @@ func newLimits() *cobra.Command {
 		Short: "Look at the limits in force, and override them for an app, a user or a category",
 		Long: `limits sets and removes overrides: policies for an app, a user, a category, or any of
 these together, which take the place of the configured one. A user's own come before
-everyone's, and of each those in the app before those in all apps. They are kept in
-Redis, and in force on every worker within a second. When a limit is raised,
-those who wait come forward. Every change is in a log. What a limit would have done
-to arrivals of the past, compare says.`,
+everyone's, and of each those in the app before those in all apps. A quota's rate is
+overridden the same way. They are kept in Redis, and in force on every worker within a
+second. When a limit is raised, those who wait come forward. Every change is in a log.
+What a limit would have done to arrivals of the past, compare says.`,
 		RunE: func(*cobra.Command, []string) error {
-			return misusedf("limits: want get, set, unset, list, export, import, log or compare")
+			return misusedf("limits: want get, set, unset, list, quotas, export, import, log or compare")
 		},
 	}
-	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
+	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsQuotas(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
 	return cmd
 }
 
@@ -51,12 +51,17 @@ func levelFlags(cmd *cobra.Command) *overrideLevel {
 
 func (l *overrideLevel) String() string {
 	var parts []string
-	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
+	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}, {"quota", l.Quota}} {
 		if name.is != "" {
 			parts = append(parts, name.of+" "+quoted(name.is))
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// quotaFlag adds --quota to the level's.
+func quotaFlag(cmd *cobra.Command, l *overrideLevel) {
+	cmd.Flags().StringVar(&l.Quota, "quota", "", "the `QUOTA`, by its name in limits.quotas or as limits quotas lists it")
 }
 
 // byFlag adds --by: who is in the log.
@@ -157,16 +162,19 @@ func describeEnd(until time.Time) string {
 func newLimitsSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set",
-		Short: "Override the limits of an app, of a user, of a category, or of these together",
+		Short: "Override the limits of an app, of a user, of a category or of these together, or a quota's rate",
 		Long: `set replaces the whole policy at its level: what is not given is not limited any
-more. It is in force within a second, and ends by --until or --for, if at all.`,
+more. It is in force within a second, and ends by --until or --for, if at all. A
+quota has one rate, for all workers together; what is used of it stays used.`,
 		Example: `  pushpace limits set --user ada --min-gap 500ms --rate 30/1m --for 2h
   pushpace limits set --category marketing --rate 2/24h
   pushpace limits set --app shop --user ada --rate 5/1h
-  pushpace limits set --user ada --category security --exempt`,
+  pushpace limits set --user ada --category security --exempt
+  pushpace limits set --quota europe --rate 300000/1m --for 2h`,
 		Args: cobra.NoArgs,
 	}
 	level, by := levelFlags(cmd), byFlag(cmd)
+	quotaFlag(cmd, level)
 	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
@@ -220,9 +228,10 @@ func newLimitsUnset() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	level, by, asJSON := levelFlags(cmd), byFlag(cmd), jsonFlag(cmd)
+	quotaFlag(cmd, level)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		if level.Level == (limits.Level{}) {
-			return misusedf("limits unset: want --app, --user, --category or several")
+			return misusedf("limits unset: want --app, --user, --category or several, or --quota")
 		}
 		there, err := b.UnsetOverride(ctx, level.Level, *by)
 		if err == nil && !there {
@@ -261,10 +270,10 @@ func newLimitsLog() *cobra.Command {
 			return nil
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tFROM\tTO")
+		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tQUOTA\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
-				quoted(c.App), quoted(c.User), quoted(c.Category), describeOverride(c.From), describeOverride(c.To))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
+				quoted(c.App), quoted(c.User), quoted(c.Category), quoted(c.Quota), describeOverride(c.From), describeOverride(c.To))
 		}
 		return w.Flush()
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// sortedOverrides are all overrides, by app, user and category.
+// sortedOverrides are all overrides, by app, user, category and quota.
 func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) {
 	var all []limits.Override
 	err := b.Overrides(ctx, func(override limits.Override) bool {
@@ -28,7 +28,7 @@ func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) 
 		return true
 	})
 	slices.SortFunc(all, func(a, b limits.Override) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category))
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.User, b.User), cmp.Compare(a.Category, b.Category), cmp.Compare(a.Quota, b.Quota))
 	})
 	return all, err
 }
@@ -49,13 +49,13 @@ func newLimitsList() *cobra.Command {
 			return printOverrides(out, all)
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tLIMITS\tBY\tAT\tUNTIL")
+		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tQUOTA\tLIMITS\tBY\tAT\tUNTIL")
 		for _, override := range all {
 			until := "-"
 			if !override.Until.IsZero() {
 				until = timeline.Stamp(override.Until)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.App), quoted(override.User), quoted(override.Category),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.App), quoted(override.User), quoted(override.Category), quoted(override.Quota),
 				describePolicy(override.Policy), quoted(override.By), timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
@@ -200,8 +200,10 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 			read.ended++
 			continue
 		}
-		for _, w := range throttle.Warnings(override.Policy) {
-			read.warnings = append(read.warnings, fmt.Sprintf("%d: %s", number, w))
+		if override.Quota == "" {
+			for _, w := range throttle.Warnings(override.Policy) {
+				read.warnings = append(read.warnings, fmt.Sprintf("%d: %s", number, w))
+			}
 		}
 		read.all = append(read.all, override)
 	}

@@ -75,7 +75,7 @@ func TestLimitsCommands(t *testing.T) {
 	if out := run(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "500ms apart, 30/1m, 100/24h  from the override of the user  until 20") {
 		t.Errorf("get prints %s", out)
 	}
-	if out := run(exitDone, "list").stdout.String(); !strings.Contains(out, "ada   security   exempt") || strings.Count(out, "\n") != 4 {
+	if out := run(exitDone, "list").stdout.String(); !strings.Contains(out, "ada   security   -      exempt") || strings.Count(out, "\n") != 4 {
 		t.Errorf("list prints\n%s", out)
 	}
 

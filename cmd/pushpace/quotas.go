@@ -1,52 +1,137 @@
 package main
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
 )
 
-// liveQuotas are what all workers together may send, by the meter's key.
+// quotasOf answers what all workers together may do, by the meter's key. Its error tells
+// of those that are left out: of Firebase projects that only credentials name, which
+// cannot be read.
+func quotasOf(cfg *config.Config) (map[string]quotas.Quota, error) {
+	all := map[string]quotas.Quota{}
+	var unknown []error
+	add := func(app, key, name string, q config.Quota) {
+		of := all[key]
+		if !slices.Contains(of.Apps, app) {
+			of.Apps = append(of.Apps, app)
+		}
+		all[key] = quotas.Quota{Key: key, Name: name, Apps: of.Apps, Quota: q}
+	}
+	for _, app := range slices.Sorted(maps.Keys(cfg.Apps)) {
+		for platform, shared := range cfg.Apps[app].Shared() {
+			if shared.Quota == nil {
+				continue
+			}
+			key, err := quotaKey(cfg, app, platform)
+			if err != nil {
+				unknown = append(unknown, misusedf("the quota of apps.%s.%s: its project is not known: %w", app, platform, err))
+				continue
+			}
+			q := shared.Quota.Quota
+			if shared.Quota.Name != "" {
+				q = cfg.Limits.Quotas[shared.Quota.Name].Quota
+			}
+			add(app, key, shared.Quota.Name, q)
+		}
+		for category, c := range cfg.Limits.Categories {
+			if c.Throughput != nil {
+				add(app, throughputKey(app, category), "", *c.Throughput)
+			}
+		}
+	}
+	return all, errors.Join(unknown...)
+}
+
+// quotaKey is the key of the quota of an app's provider, of its own or by its name.
+func quotaKey(cfg *config.Config, app string, platform push.Platform) (string, error) {
+	if name := cfg.Apps[app].Shared()[platform].Quota.Name; name != "" {
+		return "quota/" + throttle.Escape(name), nil
+	}
+	of := app
+	if platform == push.FCM { // it is the project's, whichever of its apps sends
+		var err error
+		if of, err = cfg.Apps[app].FCM.Project(); err != nil {
+			return "", err
+		}
+	}
+	return string(platform) + "/" + throttle.Escape(of), nil
+}
+
+func throughputKey(app, category string) string {
+	return "category/" + throttle.Escape(app) + "/" + throttle.Escape(category)
+}
+
+// liveQuotas are what all workers together may do, by the meter's key.
 type liveQuotas map[string]*liveQuota
 
-// A liveQuota is one of the configuration, which may change while the workers run.
+// A liveQuota is one of the configuration, which may change while the workers run, as
+// may the override above it.
 type liveQuota struct {
-	spec atomic.Pointer[meter.Spec]
-	// of find it in a configuration, one for each that shares it; nil where it is gone.
-	of []func(*config.Config) *config.Quota
+	configured atomic.Pointer[quotas.Quota]
+	inForce    atomic.Pointer[quotaInForce]
 }
 
-// add answers the quota of that key for a worker.
-func (q liveQuotas) add(cfg *config.Config, key string, of func(*config.Config) *config.Quota) worker.Quota {
-	one := q[key]
-	if one == nil {
-		one = new(liveQuota)
-		q[key] = one
+// quotaInForce is what is allowed of a quota at a rate that overrides it, the zero one
+// for none.
+type quotaInForce struct {
+	of   *quotas.Quota
+	rate throttle.Rate
+	spec meter.Spec
+}
+
+func newLiveQuotas(cfg *config.Config) (liveQuotas, error) {
+	all, err := quotasOf(cfg)
+	live := liveQuotas{}
+	for key, q := range all {
+		live[key] = new(liveQuota)
+		live[key].configured.Store(&q)
 	}
-	one.of = append(one.of, of)
-	one.take(cfg)
-	return worker.Quota{Key: key, Spec: func() meter.Spec { return *one.spec.Load() }}
+	return live, err
 }
 
-func (q *liveQuota) take(cfg *config.Config) {
-	for _, of := range q.of {
-		if now := of(cfg); now != nil {
-			spec := now.Spec().Promise()
-			q.spec.Store(&spec)
-			return
+// take has the configuration's take effect. Those that are gone from it stay.
+func (l liveQuotas) take(cfg *config.Config) {
+	all, _ := quotasOf(cfg) // those that are left out stay too
+	for key, q := range all {
+		if one := l[key]; one != nil {
+			one.configured.Store(&q)
 		}
 	}
 }
 
-// take has the configuration's take effect. Those that are gone from it stay.
-func (q liveQuotas) take(cfg *config.Config) {
-	for _, one := range q {
-		one.take(cfg)
+// list answers them as they are configured.
+func (l liveQuotas) list() quotas.Quotas {
+	var all quotas.Quotas
+	for _, one := range l {
+		all = append(all, *one.configured.Load())
 	}
+	return all
+}
+
+// of answers the quota of that key for a worker.
+func (l liveQuotas) of(key string, policies *limits.Policies) worker.Quota {
+	one := l[key]
+	return worker.Quota{Key: key, Spec: func() meter.Spec {
+		q := one.configured.Load()
+		rate, _ := policies.Quota(key)
+		known := one.inForce.Load()
+		if known == nil || known.of != q || known.rate != rate {
+			known = &quotaInForce{q, rate, q.InForce(rate).Spec().Promise()}
+			one.inForce.Store(known)
+		}
+		return known.spec
+	}}
 }
 
 // limitTogether sets what all workers together may do of each app. Without any of it
@@ -60,15 +145,15 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 			if shared.Quota == nil {
 				continue
 			}
-			var err error
-			if o.Quotas[name][platform], err = s.quotas.addOf(cfg, name, platform, shared.Quota.Name); err != nil {
+			key, err := quotaKey(cfg, name, platform)
+			if err != nil {
 				return err
 			}
+			o.Quotas[name][platform] = s.quotas.of(key, s.limits)
 		}
 		for category, c := range cfg.Limits.Categories {
 			if c.Throughput != nil {
-				o.Throughputs[name][category] = s.quotas.add(cfg, "category/"+throttle.Escape(name)+"/"+throttle.Escape(category),
-					func(cfg *config.Config) *config.Quota { return cfg.Limits.Categories[category].Throughput })
+				o.Throughputs[name][category] = s.quotas.of(throughputKey(name, category), s.limits)
 			}
 		}
 	}
@@ -76,30 +161,4 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 		o.Meter = s.meter
 	}
 	return nil
-}
-
-// addOf answers the quota of an app's provider, of its own or by its name.
-func (q liveQuotas) addOf(cfg *config.Config, app string, platform push.Platform, name string) (worker.Quota, error) {
-	if name != "" {
-		return q.add(cfg, "quota/"+throttle.Escape(name), func(cfg *config.Config) *config.Quota {
-			named, there := cfg.Limits.Quotas[name]
-			if !there {
-				return nil
-			}
-			return &named.Quota
-		}), nil
-	}
-	of := app
-	if platform == push.FCM { // it is the project's, whichever of its apps sends
-		var err error
-		if of, err = cfg.Apps[app].FCM.Project(); err != nil {
-			return worker.Quota{}, err
-		}
-	}
-	return q.add(cfg, string(platform)+"/"+throttle.Escape(of), func(cfg *config.Config) *config.Quota {
-		if own := cfg.Apps[app].Shared()[platform].Quota; own != nil && own.Name == "" {
-			return &own.Quota
-		}
-		return nil
-	}), nil
 }

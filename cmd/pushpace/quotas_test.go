@@ -2,14 +2,17 @@ package main
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
 )
@@ -46,11 +49,22 @@ func metered(t *testing.T) *config.Config {
 	}
 }
 
+// togetherOf is a system that has what limits all workers together alone.
+func togetherOf(t *testing.T, cfg *config.Config) *system {
+	t.Helper()
+	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewMemory(time.Now)}
+	var err error
+	if s.quotas, err = newLiveQuotas(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // Whoever shares a quota has its key, and what is allowed changes with the configuration.
 func TestLimitTogether(t *testing.T) {
 	t.Parallel()
 	cfg := metered(t)
-	s := &system{quotas: liveQuotas{}, meter: meter.NewMemory(time.Now)}
+	s := togetherOf(t, cfg)
 	var o worker.Options
 	if err := s.limitTogether(&o, cfg); err != nil {
 		t.Fatal(err)
@@ -83,13 +97,13 @@ func TestLimitTogether(t *testing.T) {
 	next := metered(t)
 	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: aMinute(6)}
 	delete(next.Apps, "shop") // which is not what web's quota hangs on
-	next.Apps["web"] = config.App{FCM: &config.FCM{Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
+	next.Apps["web"] = config.App{FCM: &config.FCM{Config: next.Apps["web"].FCM.Config, Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
 	next.Apps["solo"] = config.App{APNs: &config.APNs{Shared: config.Shared{Quota: &config.AppQuota{Name: "europe"}}}}
 	delete(next.Limits.Categories, "news")
 	s.quotas.take(next)
 	got := map[string]int{}
 	for key, q := range s.quotas {
-		got[key] = q.spec.Load().Rates[0].Count
+		got[key] = q.configured.Load().Rate.Count
 	}
 	// what is gone, or another quota from the next start on, stays as it is
 	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
@@ -100,6 +114,68 @@ func TestLimitTogether(t *testing.T) {
 	}
 }
 
+// An override of a quota's rate is above what the configuration says and may come to
+// say, while the two can be combined, and is of that quota alone.
+func TestOverriddenQuotas(t *testing.T) {
+	t.Parallel()
+	cfg := metered(t)
+	europe := aMinute(600)
+	europe.Burst = 60
+	cfg.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
+	s, ctx := togetherOf(t, cfg), t.Context()
+	var o worker.Options
+	if err := s.limitTogether(&o, cfg); err != nil {
+		t.Fatal(err)
+	}
+	overrides := limits.NewOverrides(redistest.Shared(t).Client(t), redistest.Prefix(), 0)
+	const key = "quota/europe"
+	set := func(rate throttle.Rate) {
+		t.Helper()
+		err := overrides.Set(ctx, limits.Override{Level: limits.Level{Quota: key}, Policy: throttle.Policy{Rates: []throttle.Rate{rate}}, By: "ann"})
+		if err == nil {
+			_, err = overrides.Refresh(ctx, s.limits)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(when string, want config.Quota) {
+		t.Helper()
+		for _, app := range []string{"shop", "till"} {
+			if got := o.Quotas[app][push.APNs].Spec(); !reflect.DeepEqual(got, want.Spec().Promise()) {
+				t.Errorf("%s: of %s there is %+v, want %s", when, app, got, want)
+			}
+		}
+		if got := o.Quotas["solo"][push.APNs].Spec().Rates[0].Count; got != 700 {
+			t.Errorf("%s: another has %d", when, got)
+		}
+	}
+	expect("configured", europe)
+	set(throttle.Rate{Count: 300, Period: time.Minute})
+	slow := aMinute(300)
+	slow.Burst = 30
+	expect("overridden", slow)
+	for range 2 { // the second time it is remembered
+		expect("asked again", slow)
+	}
+	// of a bucket as large as its count so odd a rate cannot be counted exactly
+	europe.Burst = 600
+	next := metered(t)
+	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
+	s.quotas.take(next)
+	slow.Burst = 300
+	expect("reloaded", slow)
+	set(throttle.Rate{Count: 999_983, Period: 24 * time.Hour})
+	expect("which is none of it", europe)
+	if _, err := overrides.Unset(ctx, limits.Level{Quota: key}, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := overrides.Refresh(ctx, s.limits); err != nil {
+		t.Fatal(err)
+	}
+	expect("unset", europe)
+}
+
 // Where nothing is limited together no worker gets a meter.
 func TestLimitNothingTogether(t *testing.T) {
 	t.Parallel()
@@ -108,7 +184,7 @@ func TestLimitNothingTogether(t *testing.T) {
 	for name := range cfg.Apps {
 		cfg.Apps[name] = config.App{Simulated: true}
 	}
-	s := &system{quotas: liveQuotas{}, meter: meter.NewMemory(time.Now)}
+	s := togetherOf(t, cfg)
 	var o worker.Options
 	if err := s.limitTogether(&o, cfg); err != nil || o.Meter != nil {
 		t.Errorf("%v, %v", err, o.Meter)

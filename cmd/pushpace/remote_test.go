@@ -355,6 +355,57 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 	}
 }
 
+// What all workers together may do is the same, whichever way it is looked at and set.
+func TestQuotasThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.env = append(s.env, "PUSHPACE_LIMITS__CATEGORIES__MARKETING__THROUGHPUT__RATE=50000/1m")
+	_, url := s.guardedAPI(t)
+	remote := through(url, operatorToken)
+	const key = "category/demo/marketing"
+	same := func(want string, args ...string) {
+		t.Helper()
+		direct, api := ended(t, s.setup, append([]string{"limits"}, args...)...), ended(t, remote, append([]string{"limits"}, args...)...)
+		if got := strings.Join(strings.Fields(api.stdout), " "); direct != api || direct.status != exitDone || !strings.Contains(got, want) {
+			t.Errorf("%v\nRedis: %+v\nAPI:   %+v\nwant:  %s", args, direct, api, want)
+		}
+	}
+	same(key+" demo {rate: 50000/1m} 500 of 500 the configuration", "quotas")
+	for _, where := range []setup{s.setup, remote} {
+		if got := ended(t, where, "limits", "set", "--quota", key, "--rate", "20000/1m", "--for", "2h"); got.status != exitDone || !strings.Contains(got.stderr, "In force for quota "+key+": 20000/1m until ") {
+			t.Errorf("%+v", got)
+		}
+		same(key+" demo {rate: 20000/1m} 200 of 200 the override by ", "quotas")
+		same(`"limit":"{rate: 20000/1m}","source":"quota","until":"`, "quotas", "--json")
+		same(key+" 20000/1m", "list")
+		same(key+" - 20000/1m until ", "log", "-n", "1")
+		exported := ended(t, where, "limits", "export").stdout
+		if got := ended(t, where, "limits", "unset", "--quota", key); got != (said{stderr: "The override of quota " + key + " is gone.\n"}) {
+			t.Errorf("%+v", got)
+		}
+		where.stdin = strings.NewReader(exported)
+		if got := ended(t, where, "limits", "import", "-"); got.status != exitDone {
+			t.Errorf("%+v", got)
+		}
+		same("{rate: 20000/1m}", "quotas")
+		for want, args := range map[string][]string{
+			"did you mean " + key:           {"--quota", "category/demo/markting", "--rate", "1/1m"},
+			"want one for a quota":          {"--quota", key, "--rate", "1/1m", "--rate", "2/1h"},
+			"excludes app, user":            {"--quota", key, "--user", "ada", "--rate", "1/1m"},
+			"the count is not positive":     {"--quota", key, "--rate", "0/1m"},
+			"neither min_gap nor exempt":    {"--quota", key, "--min-gap", "1s"},
+			"quota is none of the configur": {"--quota", "fcm/none", "--rate", "1/1m"},
+		} {
+			if got := ended(t, where, append([]string{"limits", "set"}, args...)...); got.status != exitUsage || !strings.Contains(got.stderr, want) {
+				t.Errorf("%v: %+v", args, got)
+			}
+		}
+		if got := ended(t, where, "limits", "unset", "--quota", key); got.status != exitDone {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // An import through the API sets nothing unless every line is valid, by the
 // horizon of the API; and more than a page is listed and logged whole.
 func TestManyLimitsThroughTheAPI(t *testing.T) {

@@ -104,6 +104,11 @@ func serve(ctx context.Context, c *configured) error {
 		return err
 	}
 	s.apps, s.lastReload = apps, c.lastReload
+	if !r.worker {
+		if s.quotas, err = newLiveQuotas(c.started); err != nil {
+			log.Warn("quotas are not listed here, nor overridden", "error", err)
+		}
+	}
 	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
 		return errors.Join(err, s.close())

@@ -78,7 +78,7 @@ func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
-	s := &system{limits: limitsOf(cfg.Limits), quotas: liveQuotas{}}
+	s := &system{limits: limitsOf(cfg.Limits)}
 	warn(log, cfg.Limits.Warnings())
 	if err := s.open(ctx, cfg, ledger, log); err != nil {
 		_ = s.close()
@@ -95,6 +95,9 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 		s.add(s.removeFolder) // after the senders, which watch what is in it
 	}
 	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, ledger, log, &s.closers); err != nil {
+		return err
+	}
+	if s.quotas, err = newLiveQuotas(cfg); err != nil {
 		return err
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -31,8 +32,12 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
-	// Meter counts what tokens with a rate ask for. Optional where none has one.
+	// Meter counts what tokens with a rate ask for, and what Quotas are of. Optional
+	// where there is neither.
 	Meter meter.Meter
+	// Quotas answers what all workers together may do, as it is configured; nil for
+	// nothing.
+	Quotas func() quotas.Quotas
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps names.Apps
@@ -56,6 +61,9 @@ type API struct {
 // New returns an API.
 func New(o Options) *API {
 	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
+	if o.Quotas == nil {
+		a.o.Quotas = func() quotas.Quotas { return nil }
+	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -72,7 +73,7 @@ type levelLimits struct {
 
 // level is whose limits the path and the query are about.
 func level(c *call) (limits.Level, error) {
-	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category")}
+	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category"), Quota: c.PathValue("quota")}
 	for _, name := range []struct{ is, value string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
 		named := strings.Contains(c.Pattern, "{"+name.is+"}") || name.is == "app" && c.query.Has("app")
 		if named && !push.ValidName(name.value) {
@@ -83,18 +84,35 @@ func level(c *call) (limits.Level, error) {
 	return l, nil
 }
 
-// knownLevel is a level whose app, where it names one, the configuration has.
-func (a *API) knownLevel(c *call) (limits.Level, error) {
-	l, err := level(c)
-	if err == nil && l.App != "" && a.o.Apps.Fault(l.App) != "" {
-		err = badApp(l.App, a.o.Apps)
+// knownLevel is a level whose app or quota, where it names one, the configuration has.
+func (a *API) knownLevel(c *call) (l limits.Level, q quotas.Quota, err error) {
+	if l, err = level(c); err != nil {
+		return l, q, err
 	}
-	return l, err
+	if l.App != "" && a.o.Apps.Fault(l.App) != "" {
+		return l, q, badApp(l.App, a.o.Apps)
+	}
+	if l.Quota != "" {
+		if q, err = a.o.Quotas().Find(l.Quota); err != nil {
+			return l, q, &problem{Status: http.StatusBadRequest, Detail: "The " + err.Error() + "."}
+		}
+		l.Quota = q.Key
+	}
+	return l, q, nil
+}
+
+// quotas lists what all workers together may do.
+func (a *API) quotas(ctx context.Context, _ *call) (reply, error) {
+	read := quotas.Reader{Overrides: a.o.Overrides, Policies: a.o.Limits, Meter: a.o.Meter}
+	all, err := read.Read(ctx, a.o.Quotas())
+	return reply{http.StatusOK, struct {
+		Quotas []quotas.Status `json:"quotas"`
+	}{all}}, err
 }
 
 // limit shows what is in force.
 func (a *API) limit(ctx context.Context, c *call) (reply, error) {
-	at, err := a.knownLevel(c)
+	at, _, err := a.knownLevel(c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -124,13 +142,18 @@ type setting struct {
 
 // setLimit puts an override in force.
 func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
-	at, err := a.knownLevel(c)
+	at, quota, err := a.knownLevel(c)
 	if err != nil {
 		return reply{}, err
 	}
 	o := limits.Override{Level: at, By: c.by}
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
+	}
+	if at.Quota != "" {
+		if err := quota.Check(o.Policy.Rates[0]); err != nil {
+			return reply{}, invalid([]fault{{"/rates", err.Error()}})
+		}
 	}
 	_, before, _, err := a.o.Overrides.InForce(ctx, a.o.Limits, at)
 	if err != nil {
@@ -212,9 +235,12 @@ func each(err error) []error {
 
 // unsetLimit removes an override.
 func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
-	at, err := level(c) // an app may have left the configuration
+	at, err := level(c) // an app or a quota may have left the configuration
 	if err != nil {
 		return reply{}, err
+	}
+	if q, err := a.o.Quotas().Find(at.Quota); err == nil {
+		at.Quota = q.Key
 	}
 	there, err := a.o.Overrides.Unset(ctx, at, c.by)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -202,4 +204,66 @@ func FuzzOverride(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What all workers together may do is listed, and its rate changed, by its key or name.
+func TestQuotas(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.Quotas = func() quotas.Quotas {
+			return quotas.Quotas{{Key: "quota/eu%20west", Name: "eu west", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600_000, Period: time.Minute}}}}
+		}
+	})
+	var got struct {
+		Quotas []quotas.Status `json:"quotas"`
+	}
+	list := func() quotas.Status {
+		t.Helper()
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/quotas", "").into(t, &got)
+		if len(got.Quotas) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		return got.Quotas[0]
+	}
+	if q := list(); q.Quota != "quota/eu%20west" || q.Limit != "{rate: 600000/1m}" || q.Source != limits.FromConfiguration || q.Free != 6000 || q.AtOnce != 6000 {
+		t.Errorf("%+v", q)
+	}
+	for _, path := range []string{"/v1/limits/quotas/eu%20west", "/v1/limits/quotas/quota%2Feu%2520west"} {
+		var set setting
+		r.do(http.StatusOK, operatorToken, "PUT", path, `{"rates":["300000/1m"],"until":"2126-01-01T00:00:00Z"}`).into(t, &set)
+		if o := set.Override; o.Quota != "quota/eu%20west" || o.By != "ada" || o.At.IsZero() || len(set.Warnings) != 0 {
+			t.Errorf("%+v", set)
+		}
+		if q := list(); q.Limit != "{rate: 300000/1m}" || q.Source != limits.FromQuota || q.Until.IsZero() || q.By != "ada" || q.AtOnce != 3000 {
+			t.Errorf("%+v", q)
+		}
+		r.do(http.StatusForbidden, viewerToken, "DELETE", path, "")
+		r.do(http.StatusNoContent, operatorToken, "DELETE", path, "")
+		r.do(http.StatusNotFound, operatorToken, "DELETE", path, "")
+	}
+	for _, c := range []struct{ path, body, want string }{
+		{"west", `{"rates":["1/1m"]}`, "The quota is none of the configuration's"},
+		{"eu%20wset", `{"rates":["1/1m"]}`, "did you mean"},
+		{"eu%20west", `{}`, "The body is not valid."},
+		{"eu%20west", `{"rates":["1/1m","2/1h"]}`, "The body is not valid."},
+		{"eu%20west", `{"rates":["0/1m"]}`, "The body is not valid."},
+		{"eu%20west", `{"min_gap":"1s","rates":["1/1m"]}`, "The body is not valid."},
+		{"eu%20west", `{"exempt":true}`, "The body is not valid."},
+	} {
+		if p := r.do(http.StatusBadRequest, operatorToken, "PUT", "/v1/limits/quotas/"+c.path, c.body).problem(t); !strings.Contains(p.Detail, c.want) {
+			t.Errorf("%s: %+v", c.body, p)
+		}
+	}
+	// one that has left the configuration
+	if err := r.options.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{Quota: "apns/gone"}, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	r.do(http.StatusNoContent, operatorToken, "DELETE", "/v1/limits/quotas/apns%2Fgone", "")
+	var log struct {
+		Changes []limits.Change `json:"changes"`
+	}
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=1", "").into(t, &log)
+	if c := log.Changes[0]; c.Quota != "apns/gone" || c.Why != "unset" || c.Version != 6 {
+		t.Errorf("%+v", c)
+	}
 }

@@ -61,6 +61,9 @@ var routes = []route{
 	{method: "GET", path: "/v1/limits/categories/{category}", roles: viewers, query: appQuery, handle: (*API).limit},
 	{method: "PUT", path: "/v1/limits/categories/{category}", roles: operators, takes: true, query: appQuery, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/categories/{category}", roles: operators, query: appQuery, handle: (*API).unsetLimit},
+	{method: "GET", path: "/v1/limits/quotas", roles: viewers, handle: (*API).quotas},
+	{method: "PUT", path: "/v1/limits/quotas/{quota}", roles: operators, takes: true, handle: (*API).setLimit},
+	{method: "DELETE", path: "/v1/limits/quotas/{quota}", roles: operators, handle: (*API).unsetLimit},
 
 	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, query: []string{"app", "category"}, handle: (*API).timeline},
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -37,6 +38,9 @@ func (p policy) effective() limits.EffectivePolicy {
 // level is the path of a level's limits.
 func level(l limits.Level) string {
 	path := limitsPath
+	if l.Quota != "" {
+		return path + "/quotas" + segment(l.Quota)
+	}
 	if l.User != "" {
 		path += "/users" + segment(l.User)
 	}
@@ -66,6 +70,15 @@ func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own lim
 		return answer.Default.effective(), limits.EffectivePolicy{Source: limits.FromConfiguration}, nil
 	}
 	return answer.General.effective(), answer.OfCategory.effective(), nil
+}
+
+// Quotas answers what all workers together may do.
+func (c *Client) Quotas(ctx context.Context) ([]quotas.Status, error) {
+	var answer struct {
+		Quotas []quotas.Status `json:"quotas"`
+	}
+	err := c.call(ctx, http.MethodGet, limitsPath+"/quotas", nil, &answer)
+	return answer.Quotas, err
 }
 
 // Horizon answers the longest gap or period of an override.

@@ -39,6 +39,16 @@ func (q Quota) Spec() meter.Spec {
 	return meter.Spec{Algorithm: q.Algorithm, Rates: rates, Burst: q.Burst, Ramp: q.Ramp, Cells: q.Cells}
 }
 
+// At returns the quota at another rate, in the place of its own. What a bucket holds
+// stays the same part of the count.
+func (q Quota) At(rate throttle.Rate) Quota {
+	if q.Burst > 0 && q.Rate.Count > 0 {
+		q.Burst = max(1, q.Burst*rate.Count/q.Rate.Count)
+	}
+	q.Rate, q.Rates = rate, nil
+	return q
+}
+
 // String writes q as a file does.
 func (q Quota) String() string {
 	var parts []string

@@ -83,6 +83,9 @@ func Faults(n *push.Notification, apps Apps, policies *limits.Policies) error {
 // OverrideWarnings are what is odd about an override, in the place of what is in
 // force for its category.
 func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []string) []string {
+	if o.Quota != "" { // which no user has
+		return nil
+	}
 	warnings := throttle.Warnings(o.Policy)
 	if w := CategoryWarning(o.Category, configured); w != "" {
 		warnings = append(warnings, w)

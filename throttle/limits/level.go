@@ -7,11 +7,13 @@ import (
 
 // A Level says whose policy an override takes the place of: that of one app or of
 // every app, of one user or of everyone, the general one or a category's. What is
-// empty is not named. The zero Level is that of the configuration.
+// empty is not named. The zero Level is that of the configuration. Or it says whose rate
+// it takes the place of: that of a quota, by its key with the meter, and of nothing else.
 type Level struct {
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
+	Quota    string `json:"quota,omitempty"`
 }
 
 // precedence returns the levels whose overrides may be in force at l, of which the
@@ -34,6 +36,7 @@ const (
 	FromAppCategory     Source = "app and category"
 	FromUserCategory    Source = "user and category"
 	FromAppUserCategory Source = "app, user and category"
+	FromQuota           Source = "quota"
 )
 
 var sources = map[[3]bool]Source{
@@ -55,7 +58,7 @@ type levelName struct {
 }
 
 func (l *Level) names() []levelName {
-	return []levelName{{"app", &l.App}, {"user", &l.User}, {"category", &l.Category}}
+	return []levelName{{"app", &l.App}, {"user", &l.User}, {"category", &l.Category}, {"quota", &l.Quota}}
 }
 
 // Key names the level as app=shop&user=u1, sorted and escaped as a query is.

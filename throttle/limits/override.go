@@ -13,11 +13,16 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// MaxNameBytes bounds the names of an override's level, and who set it.
-const MaxNameBytes = 128
+const (
+	// MaxNameBytes bounds the names of an override's level, and who set it.
+	MaxNameBytes = 128
+	// maxKeyBytes bounds a quota's key, which may have an app's name and a category's.
+	maxKeyBytes = 8 * MaxNameBytes
+)
 
 // An Override replaces a whole policy at its level: the general limits of an app, of a
-// user, or of a user in an app; with a category, its own limits there.
+// user, or of a user in an app; with a category, its own limits there. That of a quota
+// has one rate.
 type Override struct {
 	Level
 	Policy throttle.Policy
@@ -30,7 +35,7 @@ type Override struct {
 
 // Validate reports all that is wrong with o, as strictly as the configuration is
 // read; horizon is limits.horizon. Each fault begins with the field that it is
-// about: app, user, category, min_gap, rate, exempt, until or by.
+// about: app, user, category, min_gap, rate, exempt, until, by or quota.
 func (o *Override) Validate(horizon time.Duration) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -38,8 +43,12 @@ func (o *Override) Validate(horizon time.Duration) error {
 		fault("app, user and category are missing: want at least one of them")
 	}
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
-		if len(*name.value) > MaxNameBytes || !isPlain(*name.value) {
-			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.of, MaxNameBytes)
+		most := MaxNameBytes
+		if name.value == &o.Quota {
+			most = maxKeyBytes
+		}
+		if len(*name.value) > most || !isPlain(*name.value) {
+			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.of, most)
 		}
 	}
 	if o.Category == throttle.General {
@@ -49,18 +58,34 @@ func (o *Override) Validate(horizon time.Duration) error {
 		fault("by is missing: the audit log says who changed a limit")
 	}
 	switch {
+	case o.Quota != "":
+		if err := o.validateQuota(); err != nil {
+			faults = append(faults, err)
+		}
 	case o.Policy.Exempt && o.Category == "":
 		fault("exempt is for a category, of all or of one user or app: give generous rates instead")
 	case !o.Policy.Exempt && o.Policy.Unlimited():
 		fault("min_gap and rates are missing: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
-	if err := o.Policy.Validate(horizon); err != nil {
+	if err := o.Policy.Validate(horizon); err != nil && o.Quota == "" {
 		faults = append(faults, err)
 	}
 	if year := o.Until.UTC().Year(); !o.Until.IsZero() && (year < 2000 || year > 9999) {
 		fault("until %s is no sensible instant", o.Until.Format(time.RFC3339))
 	}
 	return errors.Join(faults...)
+}
+
+// validateQuota reports what is wrong with one of a quota. What the quota's algorithm
+// asks of a rate, those who know it say.
+func (o *Override) validateQuota() error {
+	switch {
+	case o.Level != (Level{Quota: o.Quota}):
+		return errors.New("quota excludes app, user and category: it is of all that share it")
+	case o.Policy.MinGap != 0 || o.Policy.Exempt || len(o.Policy.Rates) != 1:
+		return errors.New("rate: want one for a quota, and neither min_gap nor exempt")
+	}
+	return o.Policy.Rates[0].Validate()
 }
 
 // isPlain is what push asks of names: UTF-8 without control characters and those

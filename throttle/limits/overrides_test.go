@@ -138,6 +138,13 @@ func TestOverridesThatAreRefused(t *testing.T) {
 		{"negative count", func(o *limits.Override) { o.Policy = rate(-1, time.Hour) }, `rate "-1/1h"`},
 		{"a million a second", func(o *limits.Override) { o.Policy = rate(1e6, time.Second) }, "rate 1000000/1s allows more than"},
 		{"a gap beyond every period", func(o *limits.Override) { o.Policy.MinGap = time.Hour }, "min_gap 1h is longer than every"},
+		{"a quota in an app", func(o *limits.Override) { o.Level = limits.Level{App: "shop", Quota: "fcm/p"} }, "quota excludes app, user and category"},
+		{"a quota with a gap", func(o *limits.Override) { o.Level, o.Policy.MinGap = limits.Level{Quota: "fcm/p"}, time.Second }, "rate: want one for a quota"},
+		{"a quota without a rate", func(o *limits.Override) {
+			o.Level, o.Policy = limits.Level{Quota: "fcm/p"}, throttle.Policy{Exempt: true}
+		}, "rate: want one for a quota"},
+		{"a quota of 0", func(o *limits.Override) { o.Level, o.Policy = limits.Level{Quota: "fcm/p"}, rate(0, time.Minute) }, `rate "0/1m": the count is not positive`},
+		{"a quota of a long name", func(o *limits.Override) { o.Level = limits.Level{Quota: strings.Repeat("x", 1025)} }, "quota must be UTF-8 without control characters, of at most 1024"},
 		{"year 10000", func(o *limits.Override) { o.Until = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }, "until "},
 	} {
 		o := good
@@ -181,6 +188,53 @@ func TestOverrideJSON(t *testing.T) {
 			t.Errorf("%s is accepted", bad)
 		}
 	}
+}
+
+// A quota's rate is in force wherever it is followed, until its end by Redis's clock,
+// and concerns no user.
+func TestQuotas(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx := t.Context()
+		o := limits.NewOverrides(client, prefix, 0)
+		all := []*follower{follow(t, o), follow(t, limits.NewOverrides(client, prefix, 0))}
+		const key = "category/shop/a%2Fb"
+		rateOf := func(f *follower, key string) throttle.Rate { r, _ := f.Quota(key); return r }
+		set := func(r throttle.Rate, until time.Time) {
+			ok(t, o.Set(ctx, limits.Override{Level: limits.Level{Quota: key}, Policy: throttle.Policy{Rates: []throttle.Rate{r}}, Until: until, By: "ann"}))
+		}
+		slow, slower := throttle.Rate{Count: 300_000, Period: time.Minute}, throttle.Rate{Count: 5, Period: time.Second}
+		set(slow, time.Time{})
+		for _, f := range all {
+			f.next(t, "it is in force", func() bool { return rateOf(f, key) == slow })
+			if _, found := f.Quota("category/shop/a"); found || f.period("u") != time.Second {
+				t.Errorf("it concerns others")
+			}
+		}
+		ends := time.Now().Add(2 * time.Second)
+		set(slower, ends)
+		for _, f := range all {
+			f.next(t, "the next is in force", func() bool { return rateOf(f, key) == slower })
+		}
+		for _, f := range all {
+			f.within(t, "it ends", func() bool { _, found := f.Quota(key); return !found })
+		}
+		if late := time.Since(ends); late < -50*time.Millisecond {
+			t.Errorf("it ended %s after its end", late)
+		}
+		for _, f := range all {
+			f.within(t, "everybody hears of all", func() bool { return len(f.why()) == 3 })
+		}
+		log, err := o.Log(ctx, 1)
+		ok(t, err)
+		if len(log) != 1 || log[0].Why != "ended" || log[0].Quota != key || !slices.Equal(log[0].From.Policy.Rates, []throttle.Rate{slower}) {
+			t.Errorf("the log says %+v", log)
+		}
+		// a hand has written what Set refuses
+		client.HSet(ctx, prefix+":{limits}:overrides", "quota=odd", `9-1 ann {"min_gap":"1s"}`)
+		if _, found := follow(t, o).Quota("odd"); found {
+			t.Error("no rate is taken for one")
+		}
+	})
 }
 
 // What Redis says is in force is what is in force wherever it is followed.

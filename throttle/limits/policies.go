@@ -23,6 +23,8 @@
 // So a user's own come before everyone's, and of each those in the app before those in
 // all apps. What names an app binds nobody in another.
 //
+// --quota overrides the rate of what a meter counts, which is no user's (Quota).
+//
 // Invariants:
 //   - An override replaces the whole policy at its level.
 //   - An override and its entry in the log are one step; versions have no gaps, so
@@ -92,7 +94,7 @@ func (l *Policies) Base() (general throttle.Policy, categories map[string]thrott
 func (l *Policies) Scopes(app, user, category string) []throttle.Scope {
 	b := l.current()
 	if p := l.user(user); p != nil {
-		return p.scopes(b, Level{app, user, category})
+		return p.scopes(b, Level{App: app, User: user, Category: category})
 	}
 	everyone := b.in(app)
 	if scopes, ok := everyone.scopes[category]; ok {
@@ -118,6 +120,16 @@ func (l *Policies) InForce(at Level) EffectivePolicy {
 		overrides = p.overrides
 	}
 	return l.current().inForce(at, overrides)
+}
+
+// Quota returns the rate that an override gives the quota of that key, and whether there
+// is one.
+func (l *Policies) Quota(key string) (rate throttle.Rate, found bool) {
+	o := l.current().overrides[Level{Quota: key}]
+	if o == nil || len(o.Policy.Rates) != 1 {
+		return rate, false
+	}
+	return o.Policy.Rates[0], true
 }
 
 // Categories returns the categories that have a policy of their own for the user in the

@@ -21,6 +21,9 @@ func per(period time.Duration) throttle.Policy {
 	return throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: period}}}
 }
 
+// at is the level of these.
+func at(app, user, category string) Level { return Level{App: app, User: user, Category: category} }
+
 func of(name string, p throttle.Policy) throttle.Scope { return throttle.Scope{Name: name, Policy: p} }
 
 func TestPrecedence(t *testing.T) {
@@ -80,13 +83,13 @@ func TestPrecedence(t *testing.T) {
 		{"both", "marketing"}: {of(throttle.General, per(2*time.Millisecond)), of("marketing", per(time.Minute))},
 		{"free", "marketing"}: nil,
 	})
-	for at, want := range map[Level]EffectivePolicy{
-		{"shop", "both", ""}:          {per(2 * time.Millisecond), FromUser, ends},
-		{"shop", "both", "marketing"}: {per(time.Minute), FromUserCategory, ends},
-		{"shop", "u", "digest"}:       {per(2 * time.Hour), FromCategory, ends},
+	for where, want := range map[Level]EffectivePolicy{
+		at("shop", "both", ""):          {per(2 * time.Millisecond), FromUser, ends},
+		at("shop", "both", "marketing"): {per(time.Minute), FromUserCategory, ends},
+		at("shop", "u", "digest"):       {per(2 * time.Hour), FromCategory, ends},
 	} {
-		if got := l.InForce(at); !reflect.DeepEqual(got, want) {
-			t.Errorf("in force at %+v is %+v", at, got)
+		if got := l.InForce(where); !reflect.DeepEqual(got, want) {
+			t.Errorf("in force at %+v is %+v", where, got)
 		}
 	}
 	// the ends of all have come by Redis's clock
@@ -111,17 +114,17 @@ func TestPrecedenceOfEveryCombination(t *testing.T) {
 	// what may be in force of the general limits and of the category's, the first first
 	type order struct{ general, own []Level }
 	in := map[Level]order{
-		{app, user, ""}: {
-			[]Level{{app, user, ""}, {"", user, ""}, {app, "", ""}},
-			[]Level{{app, user, category}, {"", user, category}, {app, "", category}, {"", "", category}},
+		at(app, user, ""): {
+			[]Level{at(app, user, ""), at("", user, ""), at(app, "", "")},
+			[]Level{at(app, user, category), at("", user, category), at(app, "", category), at("", "", category)},
 		},
-		{app, "bob", ""}:     {[]Level{{app, "", ""}}, []Level{{app, "", category}, {"", "", category}}},
-		{"kiosk", user, ""}:  {[]Level{{"", user, ""}}, []Level{{"", user, category}, {"", "", category}}},
-		{"kiosk", "bob", ""}: {nil, []Level{{"", "", category}}},
+		at(app, "bob", ""):     {[]Level{at(app, "", "")}, []Level{at(app, "", category), at("", "", category)}},
+		at("kiosk", user, ""):  {[]Level{at("", user, "")}, []Level{at("", user, category), at("", "", category)}},
+		at("kiosk", "bob", ""): {nil, []Level{at("", "", category)}},
 	}
 	source := map[Level]Source{
-		{app, "", ""}: FromApp, {"", user, ""}: FromUser, {app, user, ""}: FromAppUser, {"", "", category}: FromCategory,
-		{app, "", category}: FromAppCategory, {"", user, category}: FromUserCategory, {app, user, category}: FromAppUserCategory,
+		at(app, "", ""): FromApp, at("", user, ""): FromUser, at(app, user, ""): FromAppUser, at("", "", category): FromCategory,
+		at(app, "", category): FromAppCategory, at("", user, category): FromUserCategory, at(app, user, category): FromAppUserCategory,
 	}
 	levels := slices.SortedFunc(maps.Keys(source), func(a, b Level) int { return strings.Compare(a.Key(), b.Key()) })
 	configured := map[string]throttle.Policy{category: per(time.Hour), "other": per(2 * time.Hour)}
@@ -142,22 +145,22 @@ func TestPrecedenceOfEveryCombination(t *testing.T) {
 			}
 			return EffectivePolicy{Policy: configured, Source: FromConfiguration}
 		}
-		for at, order := range in {
+		for where, order := range in {
 			general := first(order.general, per(time.Second))
 			for name, own := range map[string]EffectivePolicy{
 				"": general, "none": first(nil, throttle.Policy{}), "other": first(nil, configured["other"]), category: first(order.own, configured[category]),
 			} {
-				at.Category = name
-				if got := l.InForce(at); !reflect.DeepEqual(got, own) {
-					t.Fatalf("of %v, in force at %+v is %+v, want %+v", slices.Collect(maps.Keys(all)), at, got, own)
+				where.Category = name
+				if got := l.InForce(where); !reflect.DeepEqual(got, own) {
+					t.Fatalf("of %v, in force at %+v is %+v, want %+v", slices.Collect(maps.Keys(all)), where, got, own)
 				}
 				want := []throttle.Scope{of(throttle.General, general.Policy)}
 				if name == category || name == "other" {
 					want = append(want, of(name, own.Policy))
 				}
 				for range 2 { // the second time they are remembered
-					if got := l.Scopes(at.App, at.User, name); !reflect.DeepEqual(got, want) {
-						t.Fatalf("of %v, the scopes at %+v are %+v, want %+v", slices.Collect(maps.Keys(all)), at, got, want)
+					if got := l.Scopes(where.App, where.User, name); !reflect.DeepEqual(got, want) {
+						t.Fatalf("of %v, the scopes at %+v are %+v, want %+v", slices.Collect(maps.Keys(all)), where, got, want)
 					}
 				}
 			}
@@ -205,7 +208,7 @@ func TestScopesFollowTheRules(t *testing.T) {
 					}
 				}
 			default:
-				o := &Override{Level: Level{rapid.SampledFrom(apps).Draw(rt, "app"), rapid.SampledFrom(users).Draw(rt, "user"), rapid.SampledFrom(categories).Draw(rt, "category")}}
+				o := &Override{Level: at(rapid.SampledFrom(apps).Draw(rt, "app"), rapid.SampledFrom(users).Draw(rt, "user"), rapid.SampledFrom(categories).Draw(rt, "category"))}
 				if o.Level == (Level{}) {
 					continue
 				}
@@ -234,10 +237,10 @@ func TestScopesFollowTheRules(t *testing.T) {
 			for _, app := range apps[1:] {
 				for _, user := range users[1:] {
 					for _, category := range categories {
-						g := first(general, Level{app, user, ""}, Level{"", user, ""}, Level{app, "", ""})
+						g := first(general, at(app, user, ""), at("", user, ""), at(app, "", ""))
 						own := throttle.Policy{}
 						if category != "" {
-							own = first(configured[category], Level{app, user, category}, Level{"", user, category}, Level{app, "", category}, Level{"", "", category})
+							own = first(configured[category], at(app, user, category), at("", user, category), at(app, "", category), at("", "", category))
 						}
 						var want []throttle.Scope
 						if !own.Exempt && !g.Unlimited() {
@@ -276,7 +279,7 @@ func TestScopesAllocateNothing(t *testing.T) {
 		o := &Override{Level: Level{User: fmt.Sprint("user-", i)}, Policy: per(time.Minute), Until: ends}
 		all[o.Level] = o
 	}
-	for _, level := range []Level{{App: "kiosk"}, {App: "kiosk", User: "user-8"}, {App: "kiosk", Category: "digest"}} {
+	for _, level := range []Level{at("kiosk", "", ""), at("kiosk", "user-8", ""), at("kiosk", "", "digest")} {
 		all[level] = &Override{Level: level, Policy: per(time.Minute)}
 	}
 	l.replace(all)

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+func newLimitsQuotas() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quotas",
+		Short: "List what all workers together may do: the quotas of providers and the throughputs of categories",
+		Long: `quotas lists each limit that all workers share, as it is in force: those of providers,
+and the throughputs of categories. FREE is how much of it is there at this instant, of
+how much there is when nobody uses it: of a bucket the burst, of a window the count.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+		all, err := b.Quotas(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			for _, q := range all {
+				if err := printJSON(out, q); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "QUOTA\tAPPS\tLIMIT\tFREE\tFROM")
+		for _, q := range all {
+			from := describeSource(q.Source)
+			if q.By != "" {
+				from = strings.TrimSpace("the override by " + quoted(q.By) + " " + describeEnd(q.Until))
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", quoted(q.Quota), strings.Join(q.Apps, " "), q.Limit, q.Free, q.AtOnce, from)
+		}
+		return w.Flush()
+	})
+}
