@@ -16,6 +16,8 @@ type Worst struct {
 	Most    int // used in the period
 	Rate    throttle.Rate
 	History []Group
+	// Ramp is how long it takes until a bucket is warm, as it is in this history.
+	Ramp time.Duration
 	// Held is how long the units of a promise that are taken first are kept, before
 	// they lapse.
 	Held time.Duration
@@ -30,10 +32,12 @@ type Group struct {
 
 // worst returns the worst history for the rate of which most is let through.
 func (c *Contestant) worst() (worst Worst, err error) {
+	warm := *c
+	warm.spec.Ramp = 0
 	for _, rate := range c.rates() {
 		period := rate.Period.Microseconds()
 		for _, phase := range slices.Compact([]int64{0, period/int64(c.spec.cells()) - 1, period - 1}) {
-			l, err := c.start([]string{"0"})
+			l, err := warm.start([]string{"0"})
 			if err != nil {
 				return worst, err
 			}
@@ -43,6 +47,7 @@ func (c *Contestant) worst() (worst Worst, err error) {
 			}
 		}
 	}
+	worst.Ramp = c.spec.Ramp
 	return worst, nil
 }
 
@@ -98,6 +103,9 @@ func (w Worst) String() string {
 		}
 		fmt.Fprintf(&b, " %d at %s", w.History[i].Units, w.History[i].After)
 		i++
+	}
+	if w.Ramp > 0 {
+		b.WriteString("; once it is warm")
 	}
 	if w.Held > 0 {
 		fmt.Fprintf(&b, "; what is taken first is kept for %s", w.Held)

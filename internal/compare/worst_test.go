@@ -11,7 +11,7 @@ import (
 )
 
 // The history that is constructed attains what a meter says it may let pass, and no
-// more.
+// more. Where a bucket holds one unit it may fall short: what drains of a µs then is lost.
 func TestWorstAttainsTheBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,6 +21,7 @@ func TestWorstAttainsTheBound(t *testing.T) {
 		case meter.TokenBucket:
 			c.spec.Promise = rapid.Bool().Draw(t, "promise")
 			c.spec.Burst = rapid.IntRange(0, c.spec.Rates[0].Count).Draw(t, "burst")
+			c.spec.Ramp = time.Duration(rapid.IntRange(0, 1).Draw(t, "ramp")) * time.Minute
 		case meter.SlidingWindow, meter.PublishedWindow:
 			c.spec.Cells = rapid.IntRange(0, 20).Draw(t, "cells")
 		}
@@ -29,7 +30,8 @@ func TestWorstAttainsTheBound(t *testing.T) {
 		}
 		got, err := c.worst()
 		want := c.spec.meter()
-		if most := want.Most(c.spec.Rates[0].Period); err != nil || got.Most != most {
+		holdsOne := want.Algorithm == meter.LeakyBucket && want.Rates[0].Count == 1 || want.Algorithm == meter.TokenBucket && want.AtOnce() == 1
+		if most := want.Most(want.Rates[0].Period); err != nil || got.Most > most || got.Most < most && !holdsOne {
 			t.Errorf("%+v: %s, %v, want %d", want, got, err, most)
 		}
 	})
