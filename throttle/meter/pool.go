@@ -58,6 +58,7 @@ type Pool struct {
 type turn struct {
 	next, free time.Time
 	rates      string
+	short      bool // it had less than was asked for
 }
 
 // A batch is leased units, to be used from one instant, when they are covered, to
@@ -105,7 +106,8 @@ const (
 	longestTurn = time.Second
 	// keptShare is what share of a burst is kept for urgent ones.
 	keptShare = 10
-	// Of a key wait at once as many as are served in crowdTime, within these bounds.
+	// Of a key that is short wait at once as many as are served in crowdTime, within these
+	// bounds.
 	crowdTime             = 2 * time.Second
 	leastCrowd, mostCrowd = 64, 2048
 	// What is turned away comes back one after the other, twice as fast as all is
@@ -262,7 +264,11 @@ func (p *Pool) room(rank Rank, now time.Time, most time.Duration) int {
 	if p.free(rank).Sub(now) > most {
 		return 0
 	}
-	return max(0, min(max(leastCrowd, p.used.over(now, crowdTime)), mostCrowd)-len(p.waiting[rank]))
+	crowd := mostCrowd
+	if p.asks[rank.turn()].short { // else they get theirs with the next answer
+		crowd = min(crowd, max(leastCrowd, p.used.over(now, crowdTime)))
+	}
+	return max(0, crowd-len(p.waiting[rank]))
 }
 
 // free is when there are units again for one of the rank; zero when that is not known, as
@@ -546,6 +552,7 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn) {
 	// before half of what a bucket holds has filled up again
 	pause := max(time.Millisecond, min(l.life/2, time.Duration(l.spec.AtOnce()/2)*l.each()))
+	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
 	case failed > 0:
 		t.next = now.Add(min(pause<<min(failed, 10), longestTurn))

@@ -357,3 +357,24 @@ func TestManyAtOnce(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A burst from silence waits for one answer, and nobody of it is turned away, where there
+// is enough for all.
+func TestABurstFromSilence(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		m.trip = func() time.Duration { return time.Millisecond }
+		fcm := pools.Of("fcm", spec(600_000, time.Minute, 6000))
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm); !ok {
+					t.Error("one is turned away")
+				}
+			})
+		}
+		all.Wait()
+		if asks := m.asks(); asks > 3 {
+			t.Errorf("%d asks", asks)
+		}
+	})
+}
