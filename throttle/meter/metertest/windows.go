@@ -115,7 +115,7 @@ func (a *actor) greed(spec meter.Spec, window time.Duration) int {
 	if spec.Life > 0 {
 		end = end.Add(time.Microsecond) // the last one is taken just before the clock says so
 	}
-	for a.Now().Before(end) {
+	for a.Now().Before(end) && sum <= spec.Most(window) {
 		answer := a.take(spec, meter.Ask{Most: math.MaxInt32})
 		if sum += answer.Units; answer.Units == 0 {
 			a.advance(answer.Left)
