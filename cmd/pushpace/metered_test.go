@@ -52,3 +52,47 @@ func TestServeQuota(t *testing.T) {
 	}
 	s.stop(t, workers[:]...)
 }
+
+// An operator changes a quota of all workers while they run, which fills nothing up, and
+// reads what is in force and what is left of it.
+func TestServeOverriddenQuota(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	s.configure(t, "  demo: {simulated: true} ", "  demo: {simulated: false, apns: {quota: {rate: 3/1h, algorithm: sliding_window}}} ")
+	workers := [2]*program{s.serve(t), s.serve(t)}
+	send := func(from, n int) {
+		t.Helper()
+		var input strings.Builder
+		for i := from; i < from+n; i++ {
+			input.WriteString(notification(fmt.Sprint("n", i), fmt.Sprint("u", i), "chat", "apns", "00"))
+		}
+		s.send(t, exitDone, input.String())
+	}
+	quotas := func(want string) {
+		t.Helper()
+		if got := strings.Join(strings.Fields(ended(t, s.setup, "limits", "quotas").stdout), " "); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	send(0, 3)
+	workers[0].until(t, "3 pushes", func() bool { return len(s.ledger(t)) >= 3 })
+	quotas("apns/demo demo {rate: 3/1h, algorithm: sliding_window} 0 of 3 the configuration")
+	if got := ended(t, s.setup, "limits", "set", "--quota", "apns/demo", "--rate", "5/1h", "--for", "2h", "--by", "ann"); got.status != exitDone {
+		t.Fatalf("%+v", got)
+	}
+	quotas("apns/demo demo {rate: 5/1h, algorithm: sliding_window} 2 of 5 the override by ann until 20")
+	workers[0].until(t, "both workers to have it in force", func() bool { // what came before would be put off for minutes
+		return strings.Count(ended(t, s.setup, "overview", "--json").stdout, `"rate":"5/1h"`) == len(workers)
+	})
+	send(3, 8)
+	workers[0].until(t, "5 pushes", func() bool { return len(s.ledger(t)) >= 5 })
+	workers[0].until(t, "six that say why they wait", func() bool {
+		return strings.Count(ended(t, s.setup, "waiting").stdout, "  quota  ") == 6
+	})
+	if got := len(s.ledger(t)); got != 5 {
+		t.Errorf("%d pushes, want 5", got)
+	}
+	quotas(" 0 of 5 the override by ann")
+	s.stop(t, workers[:]...)
+}
