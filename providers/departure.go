@@ -25,9 +25,12 @@ func DepartBy(ctx context.Context, latest time.Time) context.Context {
 
 type leaveKey struct{}
 
-// LeaveBy returns a context for one request that is not to leave after then, whatever
-// has left of the same notification.
+// LeaveBy returns a context for one request that is not to leave after then, nor after
+// what ctx says, whatever has left of the same notification.
 func LeaveBy(ctx context.Context, latest time.Time) context.Context {
+	if before, ok := ctx.Value(leaveKey{}).(time.Time); ok && before.Before(latest) {
+		return ctx
+	}
 	return context.WithValue(ctx, leaveKey{}, latest)
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Processes that come, stop and are killed have no more in flight at the provider together
+// Processes that come, stop, stand still and are killed have no more in flight at the provider together
 // than its concurrency, and all of it again soon after.
 func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	aboutProcesses(t, "takes half a minute")
@@ -31,11 +32,14 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 			}
 		})
 	}
-	// full waits until the provider has as many in flight as it may: it takes four seconds
-	// at most where processors are free.
-	full := func(what string) {
+	// full waits until the provider has as many in flight as it may, once one has gone: it
+	// takes four seconds at most where processors are free.
+	full := func(what string, gone bool) {
 		t.Helper()
 		began := time.Now()
+		if err := eventually(20*time.Second, func() bool { return !gone || c.apns.Count().InFlight <= places-places/4 }); err != nil {
+			t.Fatalf("%s: %d are still in flight", what, c.apns.Count().InFlight)
+		}
 		if err := eventually(20*time.Second, func() bool { return c.apns.Count().InFlight == places }); err != nil {
 			t.Fatalf("%s: %d are in flight, of %d", what, c.apns.Count().InFlight, places)
 		}
@@ -57,16 +61,24 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 		}
 	}
 	workers := []*program{c.serve(t)}
-	full("one")
+	full("one", false)
 	workers = append(workers, c.serve(t), c.serve(t))
 	shared(3)
 	producers.Wait()
-	for _, w := range workers[1:] {
-		if err := w.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+	signal := func(w *program, s os.Signal) {
+		t.Helper()
+		if err := w.cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
+	}
+	signal(workers[1], syscall.SIGSTOP)
+	full("one stands still", true)
+	signal(workers[1], syscall.SIGCONT)
+	shared(3)
+	for _, w := range workers[1:] {
+		signal(w, syscall.SIGKILL)
 		<-w.done
-		full("one is killed")
+		full("one is killed", true)
 	}
 	workers = append(workers, c.serve(t))
 	shared(2)
@@ -74,7 +86,7 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	if got := workers[0].wait(t, 25*time.Second); got != exitDone {
 		t.Errorf("exit status %d: %s", got, &workers[0].stderr)
 	}
-	full("one has left")
+	full("one has left", false)
 	if peak := c.apns.Count().Peak; peak != places {
 		t.Errorf("%d were in flight at once, want %d", peak, places)
 	}

@@ -2,11 +2,13 @@ package route
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -43,25 +45,43 @@ func (s *Share) renew(ctx context.Context) error {
 	s.lapse() // what has stood still does not know yet
 	holds, wants := s.route.Bulkhead.wants()
 	part, until, err := s.lease.Renew(ctx, holds, wants)
-	if err != nil || !s.begin(until) {
+	if err != nil {
 		return err
 	}
+	return s.begin(part, until)
+}
+
+var (
+	errLate   = errors.New("the answer came too late")
+	errInHand = errors.New("what had a place by the last lease is still in hand")
+)
+
+// begin has there be so many places until then. Who has one by a lease that has ended
+// since has none by this one, which may be smaller, and so all of them leave first.
+func (s *Share) begin(part int, until time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := time.Until(until) - lastPushes
+	if left <= 0 {
+		return errLate
+	}
+	if !time.Now().Before(s.until) {
+		s.cutOff()
+		if taken, _ := s.route.Bulkhead.load(); taken > 0 {
+			return errInHand
+		}
+		s.use, s.end = context.WithCancel(context.Background())
+	}
+	s.until = until
+	s.timer.Reset(left)
 	s.route.Bulkhead.resize(part)
 	return nil
 }
 
-// begin has what is in flight go on until then. It returns false when that has passed.
-func (s *Share) begin(until time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.until = until; time.Until(until) <= lastPushes {
-		return false
-	}
-	if s.use.Err() != nil {
-		s.use, s.end = context.WithCancel(context.Background())
-	}
-	s.timer.Reset(time.Until(until) - lastPushes)
-	return true
+// cutOff ends what is in flight by a lease that has ended.
+func (s *Share) cutOff() {
+	s.route.Bulkhead.resize(0)
+	s.end()
 }
 
 // lapse takes the places away when the last pushes have begun, and cuts off what is in
@@ -69,16 +89,14 @@ func (s *Share) begin(until time.Time) bool {
 func (s *Share) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := time.Until(s.until)
-	if left > lastPushes {
-		return
-	}
-	s.route.Bulkhead.resize(0)
-	if left > 0 {
+	switch left := time.Until(s.until); {
+	case left > lastPushes:
+	case left > 0:
+		s.route.Bulkhead.resize(0)
 		s.timer.Reset(left)
-		return
+	default:
+		s.cutOff()
 	}
-	s.end()
 }
 
 // Keep keeps the share renewed until ctx ends, and gives it back then.
@@ -114,10 +132,10 @@ func (r *Route) Within(ctx context.Context) (context.Context, func(), bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !time.Now().Before(s.until) || s.use.Err() != nil {
+	if !time.Now().Before(s.until) {
 		return ctx, func() {}, false
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(providers.LeaveBy(ctx, s.until))
 	stop := context.AfterFunc(s.use, cancel)
 	return ctx, func() { stop(); cancel() }, true
 }

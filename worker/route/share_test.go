@@ -23,6 +23,7 @@ type shop struct {
 	limit  int
 	shares meter.Shares
 	pushes func() time.Duration // how long the next push takes
+	pauses func() time.Duration // and how long it is on its way, and is recorded
 
 	mu       sync.Mutex
 	inFlight map[*shopper]int
@@ -86,6 +87,8 @@ func (w *shopper) push(ctx context.Context) {
 		return
 	}
 	defer Release(needs)
+	time.Sleep(w.pauses()) // before it leaves, and as it is recorded
+	defer func() { time.Sleep(w.pauses()) }()
 	pushing, over, ok := w.route.Within(ctx)
 	defer over()
 	if !ok {
@@ -154,7 +157,7 @@ func (s *shop) until(w *shopper, n int) time.Duration {
 }
 
 func newShop(t *testing.T, limit int, shares meter.Shares, pushes func() time.Duration) *shop {
-	return &shop{t: t, limit: limit, shares: shares, pushes: pushes, inFlight: map[*shopper]int{}}
+	return &shop{t: t, limit: limit, shares: shares, pushes: pushes, pauses: func() time.Duration { return 0 }, inFlight: map[*shopper]int{}}
 }
 
 // What one worker leaves or dies with is the others' within four seconds, and one who
@@ -248,10 +251,49 @@ func TestAShareOfWhatHasStoodStill(t *testing.T) {
 	within(false)
 }
 
+// Who had a place by a lease that has ended sends nothing by the next one, which is
+// another's part: all of them leave before it begins.
+func TestAShareBeginsWhenTheLastIsOver(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]time.Duration{"it was renewed too late": 0, "the answer came too late": 700 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			shares := &lossy{Shares: meter.NewMemoryShares(), lose: func() bool { return false }}
+			r := &Route{App: "shop", Platform: push.APNs, Bulkhead: newBulkhead(4)}
+			r.share = newShare(r, shares, 4)
+			if err := r.share.renew(t.Context()); err != nil || !r.Bulkhead.acquire(t.Context(), 1) {
+				t.Fatal(name, err)
+			}
+			time.Sleep(3*time.Second - late/2)
+			go func() {
+				time.Sleep(late / 2)
+				other := meter.NewLease(shares.Shares, r.Name(), 4)
+				if part, _, err := other.Renew(t.Context(), 0, 4); part != 4 || err != nil {
+					t.Error(name, part, err)
+				}
+			}()
+			synctest.Wait()
+			shares.slow.Store(int64(late))
+			if err := r.share.renew(t.Context()); !errors.Is(err, errInHand) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if _, over, ok := r.Within(t.Context()); ok {
+				over()
+				t.Errorf("%s: it sends", name)
+			}
+			r.Bulkhead.release(time.Now().UnixNano())
+			shares.slow.Store(0)
+			if err := r.share.renew(t.Context()); err != nil || r.Bulkhead.size() != 0 {
+				t.Errorf("%s: %d places, %v", name, r.Bulkhead.size(), err)
+			}
+		})
+	}
+}
+
 // A lossy one loses claims and answers, and has some come late.
 type lossy struct {
 	meter.Shares
 	lose func() bool
+	slow atomic.Int64 // how long a claim is on its way
 	late sync.WaitGroup
 }
 
@@ -266,6 +308,7 @@ func (l *lossy) Renew(ctx context.Context, key string, c meter.Claim) (int, erro
 		<-ctx.Done()
 		return 0, errLost
 	}
+	time.Sleep(time.Duration(l.slow.Load()))
 	part, err := l.Shares.Renew(ctx, key, c)
 	if l.lose() {
 		<-ctx.Done()
@@ -291,6 +334,12 @@ func TestSharesInTrouble(t *testing.T) {
 			shares := &lossy{Shares: meter.NewMemoryShares(), lose: func() bool { return !calm.Load() && random(4) == 0 }}
 			t.Cleanup(shares.late.Wait)
 			s := newShop(t, 1+random(20), shares, func() time.Duration { return time.Duration(1+random(2000)) * time.Millisecond })
+			s.pauses = func() time.Duration {
+				if calm.Load() {
+					return 0
+				}
+				return time.Duration(random(4)/3*random(5000)) * time.Millisecond
+			}
 			workers := []*shopper{s.start()}
 			for range 60 {
 				time.Sleep(time.Duration(random(1500)) * time.Millisecond)
