@@ -41,7 +41,8 @@ type Pool struct {
 	batches []batch // by when they lapse
 	waiting [Ordinary + 1][]*waiter
 	asking  bool
-	asks    [2]turn // of who keeps nothing for others, and of who does
+	asks    [2]turn   // of who keeps nothing for others, and of who does
+	short   time.Time // when there were fewer than were asked for
 	timer   *time.Timer
 	wakes   time.Time // when the timer has the meter asked
 	life    time.Duration
@@ -483,7 +484,9 @@ func (p *Pool) wants(turn int, now time.Time) Ask {
 			ask.Most += w.units(p)
 		}
 	}
-	if turn > 0 { // a unit is asked for about half its life before it is used
+	// A unit is asked for about half its life before it is used; not where there were too
+	// few just now: one that lapses here is missed elsewhere.
+	if turn > 0 && now.Sub(p.short) >= longestTurn {
 		soon := p.used.over(now, p.life)
 		if ask.Most == 0 && held > soon/4 {
 			return ask
@@ -540,6 +543,9 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	covered, until := now.Add(answer.Left), began.Add(answer.Left+l.life)
 	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
+	if turn > 0 && answer.Units < ask.Most {
+		p.short = now
+	}
 	if answer.Units > 0 && covered.Before(until) {
 		p.hold(batch{answer.Units, covered, until})
 	}

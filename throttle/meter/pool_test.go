@@ -184,6 +184,32 @@ func TestOneAskServesMany(t *testing.T) {
 	})
 }
 
+// While there are too few, no more are asked for than are waited for: what lapsed here
+// others would have used.
+func TestNothingIsHoardedOfTooFew(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		const takers = 50
+		fcm := pools.Of("fcm", spec(60_000, time.Minute, 100))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for range takers {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					take(t, pools, meter.Ordinary, time.Second, fcm)
+					rest(ctx, 5*time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		for _, ask := range m.asked[len(m.asked)/2:] {
+			if ask.Most > takers {
+				t.Fatalf("%d are asked for, of which at most %d are waited for", ask.Most, takers)
+			}
+		}
+	})
+}
+
 // A unit is used by the end of its life, or given to another one.
 func TestUnitsLapse(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
