@@ -158,12 +158,12 @@ func TestOverriddenQuotas(t *testing.T) {
 	for range 2 { // the second time it is remembered
 		expect("asked again", slow)
 	}
-	// of a bucket as large as its count so odd a rate cannot be counted exactly
-	europe.Burst = 600
+	// of so large a bucket so odd a rate cannot be counted exactly
+	europe.Burst = 300
 	next := metered(t)
 	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
 	s.quotas.take(next)
-	slow.Burst = 300
+	slow.Burst = 150
 	expect("reloaded", slow)
 	set(throttle.Rate{Count: 999_983, Period: 24 * time.Hour})
 	expect("which is none of it", europe)

@@ -118,7 +118,14 @@ func (s Spec) Validate() error {
 	if s.Algorithm != "" && !slices.Contains(Algorithms, s.Algorithm) {
 		return fmt.Errorf("algorithm %q: want one of %v", s.Algorithm, Algorithms)
 	}
-	return s.validate()
+	if err := s.validate(); err != nil || s.Life == 0 || s.windowed() {
+		return err
+	}
+	// what fills a bucket of a promise is what its burst leaves of the count
+	if burst, _ := s.sizes(); 2*(burst-1) > s.Rates[0].Count {
+		return fmt.Errorf("burst %d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
+	}
+	return nil
 }
 
 func (s Spec) validate() error {
