@@ -238,7 +238,7 @@ func (ps *Pools) Return(needs []Need, until time.Time) {
 	now := time.Now()
 	for _, n := range needs {
 		n.Pool.used.add(now, -n.Units)
-		if now.Before(until) {
+		if n.Units > 0 && now.Before(until) {
 			n.Pool.hold(batch{units: n.Units, until: until})
 			n.Pool.serve(now)
 		}
@@ -455,7 +455,7 @@ func (p *Pool) refill(now time.Time) {
 		}
 		p.asking, p.slow = true, false
 		l := p.leased()
-		p.life = l.life
+		p.life = l.spec.Life
 		p.all.asks.Go(func() { p.ask(i, l, ask) })
 		break
 	}
@@ -540,7 +540,7 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	if p.failed++; err == nil {
 		p.failed = 0
 	}
-	covered, until := now.Add(answer.Left), began.Add(answer.Left+l.life)
+	covered, until := now.Add(answer.Left), began.Add(answer.Left+l.spec.Life)
 	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
 	if turn > 0 && answer.Units < ask.Most {
@@ -557,7 +557,7 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 // that failed.
 func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn) {
 	// before half of what a bucket holds has filled up again
-	pause := max(time.Millisecond, min(l.life/2, time.Duration(l.spec.AtOnce()/2)*l.each()))
+	pause := max(time.Millisecond, min(l.spec.Life/2, time.Duration(l.spec.AtOnce()/2)*l.each()))
 	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
 	case failed > 0:
@@ -571,16 +571,11 @@ func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn)
 	return t
 }
 
-// leased is what is allowed now, in units that live for so long.
-type leased struct {
-	spec Spec
-	life time.Duration
-}
+// leased is what is allowed now. It is a promise, whatever the spec says: what is leased
+// is used after it was taken.
+type leased struct{ spec Spec }
 
-func (p *Pool) leased() leased {
-	s := p.spec()
-	return leased{s, s.Promise().Life}
-}
+func (p *Pool) leased() leased { return leased{p.spec().Promise()} }
 
 // most is how many units one of the rank gets at once at most.
 func (l leased) most(r Rank) int {

@@ -210,6 +210,23 @@ func TestNothingIsHoardedOfTooFew(t *testing.T) {
 	})
 }
 
+// What is leased keeps its promise, also where the spec does not say so.
+func TestWhatIsLeasedIsAPromise(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
+		rate := throttle.Rate{Count: 100, Period: 10 * time.Second}
+		plain := pools.Of("fcm", func() meter.Spec { return meter.Spec{Rates: []throttle.Rate{rate}} })
+		began, used := time.Now(), 0
+		for time.Since(began) < rate.Period {
+			if _, ok := take(t, pools, meter.Urgent, time.Second, plain); ok && time.Since(began) < rate.Period {
+				used++
+			}
+		}
+		if used > rate.Count || used < rate.Count*8/10 {
+			t.Errorf("%d are used in %s, of %s", used, rate.Period, rate)
+		}
+	})
+}
+
 // A unit is used by the end of its life, or given to another one.
 func TestUnitsLapse(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
