@@ -186,6 +186,9 @@ func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
 			d.outcomes[i].until = until
 		}
 	}
+	if lacking == nil {
+		h.routes.Units().Return(needs, until) // what is left where another pool had fewer
+	}
 	return lacking == nil
 }
 
