@@ -168,6 +168,7 @@ func TestAQuotaNobodyCanTell(t *testing.T) {
 		away := &awayMeter{Meter: r.options.Meter}
 		away.on.Store(true)
 		r.options.Meter = away
+		log := r.logs()
 		r.start()
 		r.enqueue(to("metered", google))
 		r.enqueue(to("flows"))
@@ -178,6 +179,11 @@ func TestAQuotaNobodyCanTell(t *testing.T) {
 			must(t, err)
 			return status.Waits.For == control.ForQuota && strings.HasSuffix(status.Waits.Reason, "fcm/demo: the meter is away")
 		})
+		const told = "nobody can tell what is left of a quota"
+		wait(t, func() bool { return strings.Contains(log.text(), told) })
+		if text := log.text(); !strings.Contains(text, "quota=fcm/demo") || !strings.Contains(text, "the meter is away") {
+			t.Error(text)
+		}
 		if sent := r.pushed(""); len(sent) != 1 || sent[0].Notification != "flows" {
 			t.Errorf("%+v", sent)
 		}
@@ -185,6 +191,10 @@ func TestAQuotaNobodyCanTell(t *testing.T) {
 		r.settled(2)
 		if record := r.record("metered"); record.State != push.Delivered || record.Attempts != 1 {
 			t.Errorf("%+v", record)
+		}
+		wait(t, func() bool { return strings.Contains(log.text(), "what is left of a quota is known again") })
+		if n := strings.Count(log.text(), told); n != 1 {
+			t.Errorf("it is told %d times", n)
 		}
 	})
 }

@@ -1,9 +1,12 @@
 package route
 
 import (
+	"context"
+	"log/slog"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A Quota is what all workers together may send of something.
@@ -18,13 +21,14 @@ type Quota struct {
 type quotas struct {
 	units       *meter.Pools // nil when nothing is metered
 	throughputs map[string]map[string]*meter.Pool
+	unknown     map[string]*clock.Trouble // of the goroutine that calls LogTroubles, by key
 }
 
 func newQuotas(c *Config) quotas {
 	if c.Meter == nil {
 		return quotas{}
 	}
-	q := quotas{meter.NewPools(c.Meter), make(map[string]map[string]*meter.Pool, len(c.Throughputs))}
+	q := quotas{meter.NewPools(c.Meter), make(map[string]map[string]*meter.Pool, len(c.Throughputs)), map[string]*clock.Trouble{}}
 	for app, categories := range c.Throughputs {
 		q.throughputs[app] = make(map[string]*meter.Pool, len(categories))
 		for category, quota := range categories {
@@ -51,6 +55,21 @@ func (rs *Routes) Stats() []meter.Stats {
 		return nil
 	}
 	return rs.units.Stats()
+}
+
+// logQuotas has the log tell of what nobody knows how much is left.
+func (rs *Routes) logQuotas(ctx context.Context) {
+	for _, s := range rs.Stats() {
+		t := rs.unknown[s.Key]
+		if t == nil {
+			t = &clock.Trouble{
+				Log: rs.RedisLog, Begins: "nobody can tell what is left of a quota: what costs a unit of it waits on the queue",
+				Ends: "what is left of a quota is known again",
+			}
+			rs.unknown[s.Key] = t
+		}
+		t.Failing(ctx, s.Err, slog.String("quota", s.Key))
+	}
 }
 
 // Throughput returns what the pushes of a category cost besides; nil for nothing.

@@ -142,13 +142,14 @@ func (t *tale) hear(now time.Time, s *Status, level int, calm time.Duration) new
 	return begins
 }
 
-// LogTroubles has the log tell which providers are in trouble, and why, of what is
-// new since the last call.
+// LogTroubles has the log tell which providers are in trouble, and of which quotas nobody
+// knows what is left, and why, of what is new since the last call.
 func (rs *Routes) LogTroubles(ctx context.Context) {
 	now := time.Now()
 	for r := range rs.All() {
 		rs.logTrouble(ctx, now, r)
 	}
+	rs.logQuotas(ctx)
 }
 
 func (rs *Routes) logTrouble(ctx context.Context, now time.Time, r *Route) {
