@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"sync"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,10 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	meters "github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker"
 )
 
 // A contender enqueues one notification after the other, and works them off.
@@ -29,7 +34,7 @@ type contender struct {
 }
 
 var contenders = map[string]func(ctx context.Context, t turn) (*contender, error){
-	"ours": oursContender, "stock": stockContender, "asynq_empty": emptyContender,
+	"ours": oursContender, "quota": quotaContender, "stock": stockContender, "asynq_empty": emptyContender,
 }
 
 // contestantCommand is how this program is started to take one turn.
@@ -134,13 +139,24 @@ func writeAllocs(f *os.File) error {
 }
 
 // oursContender is pushpace whole.
-func oursContender(ctx context.Context, t turn) (*contender, error) {
+func oursContender(ctx context.Context, t turn) (*contender, error) { return t.ours(ctx) }
+
+// quotaContender is pushpace with a quota of its provider that never binds.
+func quotaContender(ctx context.Context, t turn) (*contender, error) {
+	ample := meters.Spec{Rates: []throttle.Rate{{Count: throttle.MaxCount, Period: 10 * time.Second}}}.Promise()
+	return t.ours(ctx, func(o *worker.Options) {
+		o.Meter = meters.NewRedis(o.Queue, o.Prefix)
+		o.Quotas = map[string]map[push.Platform]worker.Quota{app: {push.APNs: {Key: "apns/" + app, Spec: func() meters.Spec { return ample }}}}
+	})
+}
+
+func (t turn) ours(ctx context.Context, set ...func(*worker.Options)) (*contender, error) {
 	sender, err := apns.New(t.APNs)
 	if err != nil {
 		return nil, err
 	}
 	count := newTally(t.N)
-	sys, err := openSystem(ctx, t.stage, config.Limits{Default: dispatchPolicy}, sender, count)
+	sys, err := openSystem(ctx, t.stage, config.Limits{Default: dispatchPolicy}, sender, count, set...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const (
 	dispatchNotifications = 20_000
 	// dispatchRounds is how many there are at least. A turn is over in two
 	// seconds, and a machine that others use has moods that last as long; each
-	// contestant comes first, second and third three times.
+	// contestant comes in each place, in turn.
 	dispatchRounds = 9
 	// perUser is how many of a round's notifications one user gets.
 	perUser = 5
@@ -68,7 +68,7 @@ func dispatchBench(ctx context.Context, r *run) (map[string]any, error) {
 	play := func(name string, n int, profile string) (result, error) {
 		return s.play(ctx, turn{stage: s, Contestant: name, N: n, APNs: standIn.APNs, Profile: profile})
 	}
-	names := []string{"ours", "stock", "asynq_empty"}
+	names := []string{"ours", "quota", "stock", "asynq_empty"}
 	samples := samples{}
 	for i := range max(r.rounds, dispatchRounds) {
 		for j := range names {
@@ -145,6 +145,7 @@ func (s samples) figures(names []string) map[string]any {
 		enqueue[name] = map[string]any{"rate": math.Round(of("enqueue")), "worker_us": of("enqueue worker"), "redis_us": of("enqueue redis")}
 	}
 	all["cpu_us"], all["enqueue"] = cpu, enqueue
+	all["quota_over_none"] = round(median(s["quota"]["rate"])/median(s["ours"]["rate"]), 3)
 	all["rss_mb"] = round(median(s["ours"]["mb"]), 1)
 	all["standin_us_per_push"] = round(median(s["ours"]["stand-in"]), 1)
 	return all

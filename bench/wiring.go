@@ -27,8 +27,9 @@ type system struct {
 }
 
 // openSystem puts the parts together as cmd/pushpace does in its wiring.go, with
-// the configuration's defaults. It has to follow that file.
-func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer) (*system, error) {
+// the configuration's defaults, but for what is set in the worker's options. It has to
+// follow that file.
+func openSystem(ctx context.Context, s stage, limited config.Limits, apns providers.Sender, observer worker.Observer, set ...func(*worker.Options)) (*system, error) {
 	var cfg config.Config
 	cfg.SetDefaults()
 	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
@@ -65,7 +66,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
 
 	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	sys.worker, err = worker.New(worker.Options{
+	options := worker.Options{
 		Queue:   shared,
 		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
 		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
@@ -75,8 +76,11 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix,
-	})
-	if err != nil {
+	}
+	for _, set := range set {
+		set(&options)
+	}
+	if sys.worker, err = worker.New(options); err != nil {
 		return nil, errors.Join(err, sys.close())
 	}
 	return sys, nil
