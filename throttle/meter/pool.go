@@ -192,10 +192,6 @@ func (ps *Pools) enter(w *waiter, most time.Duration) (lacking *Pool) {
 	now := time.Now()
 	ps.came++
 	w.came = ps.came
-	for i := range w.needs {
-		n := &w.needs[i]
-		n.Units = min(n.Units, n.Pool.leased().most(w.rank))
-	}
 	if lacking = ps.grant(w, now); lacking == nil {
 		return nil
 	}
@@ -213,7 +209,9 @@ func (ps *Pools) enter(w *waiter, most time.Duration) (lacking *Pool) {
 // that the others are not asked for what would lapse.
 func (ps *Pools) grant(w *waiter, now time.Time) (lacking *Pool) {
 	free := func(p *Pool) time.Time { return p.asks[w.rank.turn()].free }
-	for _, n := range w.needs {
+	for i := range w.needs {
+		n := &w.needs[i]
+		n.Units = min(n.Units, n.Pool.leased().most(w.rank)) // which may have become fewer
 		lacks := n.Pool.first(w) != w || n.Pool.held(now) < n.Units
 		if lacks && (lacking == nil || free(n.Pool).After(free(lacking))) {
 			lacking = n.Pool

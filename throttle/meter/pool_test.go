@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -350,6 +351,29 @@ func TestARateIsRaised(t *testing.T) {
 		if _, ok := take(t, pools, meter.Ordinary, 3*time.Second, news); !ok {
 			t.Error("who comes gets nothing, by the rate that was")
 		}
+	})
+}
+
+// Who waits for more than there ever is, once the rate is lowered, waits for as much as that.
+func TestARateIsLowered(t *testing.T) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+		var lowered atomic.Bool
+		fcm := pools.Of("fcm", func() meter.Spec {
+			if lowered.Load() {
+				return spec(60, time.Minute, 6)()
+			}
+			return spec(600, time.Minute, 20)()
+		})
+		pools.Take(t.Context(), []meter.Need{{Pool: fcm, Units: 20}}, meter.Urgent, time.Second)
+		go pools.Take(t.Context(), []meter.Need{{Pool: fcm, Units: 15}}, meter.Ordinary, 5*time.Second)
+		time.Sleep(time.Millisecond)
+		asks := m.asks()
+		lowered.Store(true)
+		time.Sleep(3 * time.Second)
+		if err := fcm.Stats().Err; err != nil || m.asks() == asks {
+			t.Errorf("after %d more asks: %v", m.asks()-asks, err)
+		}
+		time.Sleep(3 * time.Second)
 	})
 }
 
