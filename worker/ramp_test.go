@@ -116,3 +116,16 @@ func TestARefusalSlowsTheRamp(t *testing.T) {
 		t.Error("the meter was not told")
 	}
 }
+
+// So does trouble of the provider, at which the route's breaker opens.
+func TestTroubleSlowsTheRamp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, realRedis(t), unlimited)
+	r.options.Hasten(100*time.Millisecond, 0, 0)
+	a := r.quota(meter.Spec{Rates: []throttle.Rate{{Count: 60_000, Period: time.Minute}}, Ramp: time.Minute})
+	r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
+	r.start()
+	r.android("out", 20, push.Default)
+	wait(t, func() bool { return a.slowed() > 0 })
+	r.fcm.Recover()
+}

@@ -125,9 +125,15 @@ func New(c Config) *Routes {
 	for app, senders := range c.Senders {
 		rs.all[app] = make(map[push.Platform]*Route, len(senders))
 		for platform, sender := range senders {
+			quota := rs.pool(c.Quotas[app][platform])
 			r := &Route{
-				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency), Quota: rs.pool(c.Quotas[app][platform]),
-				breaker:     newBreaker(c.Open, func(open bool) { c.Observer.Breaker(app, platform, open) }),
+				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency), Quota: quota,
+				breaker: newBreaker(c.Open, func(open bool) {
+					if open && quota != nil {
+						quota.Slow()
+					}
+					c.Observer.Breaker(app, platform, open)
+				}),
 				fingerprint: func() string { return "" }, tried: -1,
 			}
 			if known, ok := sender.(interface{ Fingerprint() string }); ok {
