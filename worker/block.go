@@ -83,7 +83,7 @@ func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []thro
 	noted, all := map[string]bool{}, true
 	for i := range d.outcomes {
 		o := &d.outcomes[i]
-		if !o.blocked || o.lacks != nil {
+		if !o.blocked || o.lacks != nil || o.guarded != nil {
 			continue
 		}
 		by := d.routes[i].Name()

@@ -29,6 +29,8 @@ type outcome struct {
 	// none for it, in this visit.
 	until time.Time
 	lacks *meter.Pool
+	// guarded is what holds its device back, in this visit; nil for nothing.
+	guarded *guarded
 }
 
 // open reports whether the target is still to be sent to.
@@ -94,9 +96,27 @@ func snooze(why string, delay time.Duration) disposition {
 // snoozeBlocked brings the job back when a route may be open, at the cost of neither an
 // attempt nor a slot.
 func (h *handler) snoozeBlocked(d *delivery) disposition {
-	to := snooze(control.WhyPaused, h.blockedFor(d))
+	to := snooze(h.whyBlocked(d))
 	to.blocked, to.release = true, slotQuietly
 	return to
+}
+
+// whyBlocked is why targets were not sent to, and after how long the delivery comes back
+// for them: for its devices when the first one may get another.
+func (h *handler) whyBlocked(d *delivery) (why string, back time.Duration) {
+	if d.lacks() != nil {
+		return d.whyOver(), d.overQuotaFor()
+	}
+	var first *guarded
+	for i := range d.outcomes {
+		if g := d.outcomes[i].guarded; g != nil && (first == nil || g.left < first.left) {
+			first = g
+		}
+	}
+	if first != nil {
+		return first.why, d.orExpired(first.left, time.Now())
+	}
+	return control.WhyPaused, h.blockedFor(d)
 }
 
 // turnedAway reports whether the delivery is not to be sent now, and brings it back.
@@ -245,10 +265,7 @@ func (h *handler) conclude(d *delivery) disposition {
 	}
 	to.why, to.release = control.WhyAgain, slot
 	if to.blocked = to.blocked && to.delay == 0; to.blocked { // else other targets are to be sent to again, then
-		to.delay = h.blockedFor(d)
-		if d.lacks() != nil {
-			to.why, to.delay = d.whyOver(), d.overQuotaFor()
-		}
+		to.why, to.delay = h.whyBlocked(d)
 	}
 	return to
 }

@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -265,6 +266,121 @@ func TestEachTargetCostsAUnit(t *testing.T) {
 		sent := r.fcm.Ledger().Entries()
 		if took := sent[len(sent)-1].At.Sub(sent[0].At); len(sent) != n*targets || took < (n*targets/count-2)*period {
 			t.Errorf("%d are sent within %v", len(sent), took)
+		}
+	})
+}
+
+// guardDevices has each device get two in the period.
+func (r *rig) guardDevices(m meter.Meter, period time.Duration) {
+	r.options.Meter = m
+	r.options.Device = func() meter.Spec {
+		return meter.Spec{Algorithm: meter.SlidingWindow, Rates: []throttle.Rate{{Count: 2, Period: period}, {Count: 1000, Period: 24 * time.Hour}}}
+	}
+}
+
+// overDevice reports whether it waits for a device, for that reason.
+func (r *rig) overDevice(id, why string) bool {
+	r.t.Helper()
+	status, err := control.New(r.client, r.records, nil, r.options.Limits).Status(r.t.Context(), id)
+	must(r.t, err)
+	w := status.Waits
+	return w != nil && w.For == control.ForQuota && w.Reason == why && !w.Until.IsZero()
+}
+
+// A device gets what it may get of all users and workers, exempt and critical ones
+// included. What is beyond waits, at no attempt and no slot, and nothing else does.
+func TestADeviceIsGuarded(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Hour}}}, map[string]throttle.Policy{"security": {Exempt: true}}))
+		r.guardDevices(meter.NewRedis(r.client, ""), time.Hour)
+		r.start()
+		r.start()
+		send := func(id string, with func(*push.Notification), targets ...push.Target) {
+			one := to(id, targets...)
+			one.User = id
+			with(one)
+			r.enqueue(one)
+		}
+		plain := func(*push.Notification) {}
+		exempt := func(n *push.Notification) { n.Category, n.Priority = "security", push.Critical }
+		send("first", plain, google)
+		send("second", exempt, google)
+		r.settled(2)
+		send("beyond", plain, google)
+		send("urgent", exempt, google)
+		send("both", plain, apple, google)
+		send("other", plain, push.Target{Platform: push.FCM, Token: "another"})
+		r.settled(3)
+		for id, attempts := range map[string]int{"beyond": 0, "urgent": 0, "both": 1} {
+			wait(t, func() bool { return r.overDevice(id, "over the device's limit 2/1h") })
+			if record := r.record(id); record.State.Ended() || record.Attempts != attempts || record.Deferrals != 0 {
+				t.Errorf("%s: %+v", id, record)
+			}
+			if line := r.timeline(id); len(line.Admissions[throttle.General]) != attempts || len(line.Bookings) != 0 {
+				t.Errorf("%s: %+v", id, line)
+			}
+		}
+		if sent := r.fcm.Ledger().Entries(); len(sent) != 3 || len(r.pushed("both")) != 1 || len(r.pushed("other")) != 1 {
+			t.Errorf("%+v", sent)
+		}
+	})
+}
+
+// What waits for its device goes when that may get another, unless it expires before.
+func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		began := time.Now()
+		var passed atomic.Int64
+		r.guardDevices(meter.NewMemory(func() time.Time { return began.Add(time.Duration(passed.Load())) }), 2*time.Second)
+		away := &awayMeter{Meter: r.options.Meter}
+		r.options.Meter = away
+		away.on.Store(true)
+		r.start()
+		r.enqueueAll(3, "n", func(*push.Notification) {})
+		for i := range 3 {
+			wait(t, func() bool {
+				return r.overDevice(fmt.Sprint("n-", i), control.WhyUnmetered+"of the device: the meter is away")
+			})
+		}
+		away.on.Store(false)
+		r.settled(2)
+		r.enqueueAll(1, "brief", func(n *push.Notification) { n.ExpiresAt = time.Now().Add(2 * time.Second) })
+		if counts := r.settled(3); counts.Ended[push.Expired] != 1 || counts.Ended[push.Delivered] != 2 {
+			t.Errorf("%+v", counts)
+		}
+		passed.Store(int64(time.Minute))
+		r.settled(4)
+		for i := range 3 {
+			if record := r.record(fmt.Sprint("n-", i)); record.State != push.Delivered || record.Attempts != 1 {
+				t.Errorf("%+v", record)
+			}
+		}
+	})
+}
+
+// What certainly was not sent counts for no device, whose key does not tell the token.
+func TestAGuardCountsWhatLeaves(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		now := time.Now()
+		r.guardDevices(meter.NewMemory(func() time.Time { return now }), time.Hour)
+		must(t, r.apns.Close())
+		r.start()
+		r.enqueue(to("fails", apple))
+		wait(t, func() bool { return r.record("fails").Attempts > 0 })
+		key := fmt.Sprintf("device/apns/%.16x", sha256.Sum256([]byte(appleToken)))
+		look := func(least int) bool {
+			answer, err := r.options.Meter.Take(t.Context(), key, r.options.Device(), meter.Ask{Least: least})
+			must(t, err)
+			return answer.Left == 0
+		}
+		wait(t, func() bool { return look(2) })
+		r.enqueue(to("flows", google))
+		r.settled(1)
+		key = fmt.Sprintf("device/fcm/%.16x", sha256.Sum256([]byte(googleToken)))
+		if look(2) || !look(1) {
+			t.Error("what is sent is not counted under its key")
 		}
 	})
 }

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -27,12 +31,20 @@ func (d *delivery) atOnce() int {
 
 // send makes one attempt for every target that is still open.
 func (h *handler) send(ctx context.Context, d *delivery) {
+	if h.Device != nil {
+		h.each(ctx, d, (*handler).guard)
+	}
 	if len(d.scopes) > 0 {
 		ctx = providers.DepartBy(ctx, time.Now().Add(tooLate))
 	}
+	h.each(ctx, d, (*handler).sendTo)
+}
+
+// each does that to every target that is due, to some of them at once.
+func (h *handler) each(ctx context.Context, d *delivery, do func(*handler, context.Context, *delivery, int)) {
 	if len(d.Targets) == 1 {
 		if d.outcomes[0].due() {
-			h.sendTo(ctx, d, 0)
+			do(h, ctx, d, 0)
 		}
 		return
 	}
@@ -45,7 +57,7 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			h.sendTo(ctx, d, i)
+			do(h, ctx, d, i)
 		})
 	}
 	wg.Wait()
@@ -53,6 +65,9 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 
 // sendTo makes one attempt, unless the route has closed since: that is none.
 func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
+	if h.Device != nil {
+		defer h.unguard(ctx, d, i)
+	}
 	r := d.routes[i]
 	if by := h.pausedBy(d, i, time.Now()); by != nil {
 		d.outcomes[i].blocked, d.outcomes[i].pausedBy = true, by
@@ -117,6 +132,41 @@ func (h *handler) leave(ctx context.Context, d *delivery, i int) providers.Outco
 			return o
 		}
 	}
+}
+
+// guarded is why a target's device gets no push for now, and for how long.
+type guarded struct {
+	why  string
+	left time.Duration
+}
+
+// guard counts a push to the target's device, or has the target wait.
+func (h *handler) guard(ctx context.Context, d *delivery, i int) {
+	o := &d.outcomes[i]
+	answer, err := h.Meter.Take(ctx, deviceKey(&d.Targets[i]), h.Device(), meter.Ask{Least: 1, Most: 1})
+	switch {
+	case err != nil:
+		o.guarded = &guarded{control.WhyUnmetered + "of the device: " + route.CauseOf(err), queue.Again}
+	case answer.Units == 0: // the spec may change meanwhile
+		o.guarded = &guarded{control.WhyGuarded + answer.Rule, min(answer.Left, longestBlock)}
+	}
+	o.blocked = o.guarded != nil
+}
+
+// unguard gives back what was counted for a push that certainly did not leave.
+func (h *handler) unguard(ctx context.Context, d *delivery, i int) {
+	if o := &d.outcomes[i]; o.sent && o.Reason != providers.DialFailed {
+		return
+	}
+	_, err := h.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), h.Device(), meter.Ask{Most: -1})
+	if err != nil {
+		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a device's limit counts what was not sent", slog.String("id", d.ID), slog.Any("error", err))
+	}
+}
+
+// deviceKey is the meter's key of a device, which does not tell its token.
+func deviceKey(t *push.Target) string {
+	return fmt.Sprintf("device/%s/%.16x", t.Platform, sha256.Sum256([]byte(t.Token)))
 }
 
 // missed reports whether nothing was sent since there was no connection in time,

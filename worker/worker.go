@@ -51,6 +51,8 @@ type Options struct {
 	Quotas map[string]map[push.Platform]Quota
 	// Throughputs are those of categories over all users of an app, by app and category.
 	Throughputs map[string]map[string]Quota
+	// Device is how many pushes each device gets, of the Meter; nil for any number.
+	Device func() meter.Spec
 	// InFlight is how many pushes may be in flight from all workers together, by app and
 	// platform; 0 for no bound but Concurrency.
 	InFlight map[string]map[push.Platform]int

@@ -20,7 +20,7 @@ const (
 	InHand      Cause = "in_hand"  // a worker has it in its hands, and may wait there for a near instant
 	ForSchedule Cause = "schedule" // its producer has said when
 	ForLimit    Cause = "limit"    // one of its user's limits
-	ForQuota    Cause = "quota"    // what all workers together may send
+	ForQuota    Cause = "quota"    // what all workers together may send, or one device gets
 	ForAttempt  Cause = "attempt"  // another attempt, after one that failed
 	ForPause    Cause = "pause"    // an operator's pause
 	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
@@ -42,6 +42,7 @@ const (
 	WhyUnchecked = "the user's limits cannot be checked"
 	WhyOverQuota = "over the quota "
 	WhyUnmetered = "nobody can tell what is left of the quota "
+	WhyGuarded   = "over the device's limit "
 )
 
 // Causes are all of them, in the order in which they are told.
@@ -116,7 +117,7 @@ func returnedFor(why string) Cause {
 	switch {
 	case strings.HasPrefix(why, WhyUnchecked):
 		return ForTimeline
-	case strings.HasPrefix(why, WhyOverQuota), strings.HasPrefix(why, WhyUnmetered):
+	case strings.HasPrefix(why, WhyOverQuota), strings.HasPrefix(why, WhyUnmetered), strings.HasPrefix(why, WhyGuarded):
 		return ForQuota
 	}
 	if strings.Contains(why, throttle.ErrUnavailable.Error()) {
