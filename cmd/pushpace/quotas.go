@@ -157,8 +157,21 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 			}
 		}
 	}
-	if len(s.quotas) > 0 {
+	if len(s.quotas) > 0 || cfg.Limits.Device != nil {
 		o.Meter = s.meter
 	}
+	if cfg.Limits.Device != nil {
+		s.guardDevices(cfg)
+		o.Device = func() meter.Spec { return *s.device.Load() }
+	}
 	return nil
+}
+
+// guardDevices has what the configuration says of each device take effect. One that is
+// gone from it stays.
+func (s *system) guardDevices(cfg *config.Config) {
+	if d := cfg.Limits.Device; d != nil {
+		spec := d.Spec()
+		s.device.Store(&spec)
+	}
 }

@@ -114,6 +114,33 @@ func TestLimitTogether(t *testing.T) {
 	}
 }
 
+// What each device gets needs a meter, and changes with the configuration, which may not
+// take it away.
+func TestGuardDevices(t *testing.T) {
+	t.Parallel()
+	cfg, rates := new(config.Config), []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}
+	s := togetherOf(t, cfg)
+	var o worker.Options
+	limit := func() {
+		t.Helper()
+		if err := s.limitTogether(&o, cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if limit(); o.Meter != nil || o.Device != nil {
+		t.Error("what nobody limits is counted")
+	}
+	cfg.Limits.Device = &config.Device{Quota: config.Quota{Rates: rates, Algorithm: meter.SlidingWindow}}
+	if limit(); o.Meter == nil || !slices.Equal(o.Device().Rates, rates) || o.Device().Life != 0 {
+		t.Errorf("%+v", o)
+	}
+	s.guardDevices(&config.Config{Limits: config.Limits{Device: &config.Device{Quota: config.Quota{Rates: rates[:1], Algorithm: meter.SlidingWindow}}}})
+	s.guardDevices(new(config.Config))
+	if got := o.Device().Rates; !slices.Equal(got, rates[:1]) {
+		t.Errorf("%v", got)
+	}
+}
+
 // An override of a quota's rate is above what the configuration says and may come to
 // say, while the two can be combined, and is of that quota alone.
 func TestOverriddenQuotas(t *testing.T) {

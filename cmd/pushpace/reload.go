@@ -113,6 +113,11 @@ func (s *system) live(c *configured) []*livePart {
 			inForce: c.started,
 		},
 		{
+			keys:    []string{"limits.device.*"},
+			take:    s.guardDevices,
+			inForce: c.started,
+		},
+		{
 			keys:    []string{"log.level"},
 			take:    func(cfg *config.Config) { c.level.Set(cfg.Log.Level.Level()) },
 			inForce: c.started,

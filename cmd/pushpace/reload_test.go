@@ -230,6 +230,7 @@ func TestLiveParts(t *testing.T) {
 		}, false},
 		"no tokens for everyone": {"http.tokens", func(*config.Config) {}, false},
 		"other tokens":           {"http.tokens", func(c *config.Config) { c.HTTP.Tokens = make([]config.Token, 1) }, true},
+		"devices' rates":         {"limits.device.rates", func(*config.Config) {}, true},
 		"the level":              {"log.level", func(*config.Config) {}, true},
 	} {
 		cfg := new(config.Config)

@@ -39,6 +39,7 @@ type system struct {
 	records *push.Records
 	senders senders
 	quotas  liveQuotas
+	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
 	api     *apiServer     // nil where there is none
 	apps    names.Apps     // of the configuration

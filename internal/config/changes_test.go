@@ -45,6 +45,7 @@ func TestChanges(t *testing.T) {
 		"a throughput less":   {func(c *Config) { c.Limits.Categories["news"] = Category{} }, []string{"limits.categories.news.throughput: {rate: 10/1s} → none"}},
 		"a category with a throughput": {func(c *Config) { c.Limits.Categories["sale"] = Category{Throughput: quota(5)} },
 			[]string{"limits.categories.sale: none → {}", "limits.categories.sale.throughput: none → {rate: 5/1s}"}},
+		"devices more": {func(c *Config) { c.Limits.Device = &Device{*quota(5)} }, []string{"limits.device: none → {rate: 5/1s}"}},
 		"a quota's name": {func(c *Config) {
 			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "a"}, Shared: Shared{Quota: &AppQuota{Name: "europe"}}}}
 		}, []string{"apps.shop.apns.quota: {rate: 10/1s} → europe"}},

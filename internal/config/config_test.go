@@ -63,6 +63,7 @@ func TestParseEverything(t *testing.T) {
 			Quotas: map[string]NamedQuota{"europe": {Apps: []string{"shop.v2 é"}, Quota: Quota{
 				Rates:     []throttle.Rate{{Count: 10, Period: time.Second}, {Count: 300, Period: time.Minute}},
 				Algorithm: meter.SlidingWindow, Cells: 5}}},
+			Device: &Device{Quota{Rates: []throttle.Rate{{Count: 240, Period: time.Minute}, {Count: 5000, Period: time.Hour}}, Algorithm: meter.FixedWindow}},
 			Redis: &Redis{Address: Address{Mode: Cluster, Hosts: []string{"a:7000", "b:7000"}},
 				Prefix: "acme", DialTimeout: 2 * time.Second, Timeout: 2 * time.Second},
 		},

@@ -28,6 +28,8 @@ type Limits struct {
 	Categories map[string]Category `yaml:"categories"`
 	// Quotas are those that apps name.
 	Quotas map[string]NamedQuota `yaml:"quotas"`
+	// Device is how many pushes each device gets, of all users; nil for any number.
+	Device *Device `yaml:"device"`
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
 	// put off without. 10,000 by default, 10 to 20,000.
 	MaxBooked int `yaml:"max_booked"`
@@ -83,6 +85,9 @@ func (l Limits) check(k *check, key string) {
 	}
 	for name, q := range l.Quotas {
 		q.checkPromise(k, join(key, "quotas", name))
+	}
+	if l.Device != nil {
+		l.Device.check(k, join(key, "device"))
 	}
 	if l.Redis != nil {
 		l.Redis.check(k, join(key, "redis"))

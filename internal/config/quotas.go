@@ -101,6 +101,20 @@ type NamedQuota struct {
 	Apps []string `yaml:"apps"`
 }
 
+// A Device is how much one device gets, in windows.
+type Device struct{ Quota }
+
+// SetDefaults has the windows slide.
+func (d *Device) SetDefaults() { d.Algorithm = meter.SlidingWindow }
+
+func (d Device) check(k *check, key string) {
+	if d.Algorithm != meter.SlidingWindow && d.Algorithm != meter.FixedWindow {
+		k.fault(join(key, "algorithm"), "want sliding_window or fixed_window")
+		return
+	}
+	d.Quota.check(k, key)
+}
+
 // An AppQuota is one of an app's own, or names one of limits.quotas.
 type AppQuota struct {
 	Name string // "" for one of its own
