@@ -31,6 +31,7 @@ type handler struct {
 	moved      chan []throttle.Booking
 	overtaken  overtaken
 	unacquired clock.Rarely // that a user's limits cannot be checked
+	unguarded  clock.Rarely // that a device's cannot
 
 	inForce  atomic.Pointer[pause.InForce] // as it was read last
 	looks    route.Stagger                 // of what is blocked

@@ -336,12 +336,16 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 		away := &awayMeter{Meter: r.options.Meter}
 		r.options.Meter = away
 		away.on.Store(true)
+		log := r.logs()
 		r.start()
 		r.enqueueAll(3, "n", func(*push.Notification) {})
 		for i := range 3 {
 			wait(t, func() bool {
 				return r.overDevice(fmt.Sprint("n-", i), control.WhyUnmetered+"of the device: the meter is away")
 			})
+		}
+		if text := log.text(); !strings.Contains(text, "what a device may get") || !strings.Contains(text, "the meter is away") {
+			t.Error(text)
 		}
 		away.on.Store(false)
 		r.settled(2)

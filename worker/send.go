@@ -146,6 +146,9 @@ func (h *handler) guard(ctx context.Context, d *delivery, i int) {
 	answer, err := h.Meter.Take(ctx, deviceKey(&d.Targets[i]), h.Device(), meter.Ask{Least: 1, Most: 1})
 	switch {
 	case err != nil:
+		if ctx.Err() == nil && h.unguarded.Due("") { // each tries again every few seconds
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", slog.String("id", d.ID), slog.Any("error", err))
+		}
 		o.guarded = &guarded{control.WhyUnmetered + "of the device: " + route.CauseOf(err), queue.Again}
 	case answer.Units == 0: // the spec may change meanwhile
 		o.guarded = &guarded{control.WhyGuarded + answer.Rule, min(answer.Left, longestBlock)}
