@@ -103,8 +103,9 @@ func TestAShareThatCannotBeRenewed(t *testing.T) {
 			outcomes := r.record("cut-off").Outcomes
 			return len(outcomes) == 1 && outcomes[0].Reason == string(providers.Cancelled)
 		})
-		if r.apns.Count().InFlight != 0 || !strings.Contains(log.text(), "in flight is not renewed") || !strings.Contains(log.text(), "WRONGTYPE") {
-			t.Errorf("%d are in flight, and the log says %s", r.apns.Count().InFlight, log.text())
+		wait(t, func() bool { return r.apns.Count().InFlight == 0 })
+		if !strings.Contains(log.text(), "in flight is not renewed") || !strings.Contains(log.text(), "WRONGTYPE") {
+			t.Errorf("the log says %s", log.text())
 		}
 		r.apns.Recover()
 		r.enqueueMany("waits", n, apple)
