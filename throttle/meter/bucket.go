@@ -171,5 +171,5 @@ func (t bucketTerms) after(parts int64) time.Duration {
 // lapses is the instant from which on the bucket says no more than none.
 func (b bucket) lapses(t bucketTerms) int64 {
 	busy := b.drained()
-	return b.at + busy + min(t.ramp, b.warm+busy)
+	return max(b.at+busy+min(t.ramp, b.warm+busy), b.slowed+slowedFor)
 }

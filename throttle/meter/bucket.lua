@@ -1,13 +1,14 @@
 -- A take of a bucket. bucket.go is the same arithmetic, and says why.
 --
 -- KEYS  the bucket: a string, DEBT AT WARM SLOWED DRAIN BURST
--- ARGV  unit, drain, burst, full, limit, ramp, for how long it stays slowed or 0, least, most
+-- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most
 -- Returns the units, what is left in µs, and 1 where it denies. Instants are in µs of this server's clock.
 
 local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
 local slow, least, most = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0
 local max, min, ceil = math.max, math.min, math.ceil
+local slowedfor = 1000000
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -31,7 +32,7 @@ if known then
   if covered ~= burst or drained ~= drain then debt = min(full, ceil(debt / covered * burst)) end
   warm = min(warm, ramp)
 end
-if slow > 0 and math.abs(now - slowed) >= slow then
+if slow > 0 and math.abs(now - slowed) >= slowedfor then
   warm, slowed, changed = math.floor(warm / 2), now, true
 end
 
@@ -53,7 +54,7 @@ end
 
 if changed then
   local busy = ceil(debt / drain)
-  local life = busy + min(ramp, warm + busy)
+  local life = max(busy + min(ramp, warm + busy), slowed + slowedfor - now)
   if life > 0 then
     redis.call('SET', KEYS[1], string.format('%d %d %d %d %d %d', debt, now, warm, slowed, drain, burst),
       'PXAT', ceil((now + life) / 1000))

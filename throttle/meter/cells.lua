@@ -28,7 +28,7 @@ for i = 3, #ARGV, 3 do
     if not from or from[1] ~= length and (k[1] == length or k[1] > from[1]) then from = k end
   end
   local c = from
-  if not from or from[1] ~= length or from[2] ~= newest then
+  if not from or from[1] ~= length or from[2] ~= newest or #from > span + 2 then
     c = {length, newest, 0}
     for j = 3, from and #from or 0 do
       local last = min(now, (from[2] - j + 4) * from[1] - 1)
@@ -38,7 +38,7 @@ for i = 3, #ARGV, 3 do
         c[place] = c[place] + from[j]
       end
     end
-    changed = changed or from and (from[1] ~= length or from[2] > newest)
+    changed = changed or from and (from[1] ~= length or from[2] > newest or #from > span + 2)
   end
   all[#all + 1] = c
   for place = 3, #c do room = room - c[place] end

@@ -76,7 +76,7 @@ var errReply = errors.New("Redis gave a reply of another shape than asked for")
 func bucketArgs(t bucketTerms, a Ask) []any {
 	slow := 0
 	if a.Slow && t.ramp > 0 {
-		slow = slowedFor
+		slow = 1
 	}
 	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, slow, max(1, a.Least), a.Most}
 }
