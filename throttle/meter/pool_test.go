@@ -38,7 +38,8 @@ func (m *strained) Take(ctx context.Context, key string, s meter.Spec, a meter.A
 	return answer, err
 }
 
-func (m *strained) asks() int { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) }
+func (m *strained) all() []meter.Ask { m.mu.Lock(); defer m.mu.Unlock(); return slices.Clone(m.asked) }
+func (m *strained) asks() int        { return len(m.all()) }
 
 // thousand is 1000 a second, in any 6 s.
 func thousand() meter.Spec {
@@ -203,7 +204,8 @@ func TestNothingIsHoardedOfTooFew(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for _, ask := range m.asked[len(m.asked)/2:] {
+		asked := m.all()
+		for _, ask := range asked[len(asked)/2:] {
 			if ask.Most > takers {
 				t.Fatalf("%d are asked for, of which at most %d are waited for", ask.Most, takers)
 			}
@@ -230,25 +232,22 @@ func TestWhatIsLeasedIsAPromise(t *testing.T) {
 
 // A unit is used by the end of its life, or given to another one.
 func TestUnitsLapse(t *testing.T) {
-	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
+	inPools(t, func(t *testing.T, pools *meter.Pools, _ *strained) {
 		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
 		asked := time.Now()
 		until, _ := take(t, pools, meter.Ordinary, time.Second, fcm)
 		if life := until.Sub(asked); life != 250*time.Millisecond {
 			t.Errorf("a unit lives for %v", life)
 		}
-		again := func(want int) {
-			t.Helper()
-			before := m.asks()
-			if _, ok := take(t, pools, meter.Ordinary, time.Second, fcm); !ok || m.asks()-before != want {
-				t.Errorf("%d asks for another unit: %t, want %d", m.asks()-before, ok, want)
-			}
+		pools.Return([]meter.Need{{Pool: fcm, Units: 1}}, until)
+		if again, ok := take(t, pools, meter.Ordinary, time.Second, fcm); !ok || !again.Equal(until) {
+			t.Errorf("what was given back until %v is not taken: %v, %t", until, again, ok)
 		}
 		pools.Return([]meter.Need{{Pool: fcm, Units: 1}}, until)
-		again(0)
-		pools.Return([]meter.Need{{Pool: fcm, Units: 1}}, until)
 		time.Sleep(time.Until(until))
-		again(1)
+		if other, ok := take(t, pools, meter.Ordinary, time.Second, fcm); !ok || !other.After(until) {
+			t.Errorf("what has lapsed at %v is taken: %v, %t", until, other, ok)
+		}
 	})
 }
 
