@@ -237,7 +237,7 @@ func (r *run) compareLeases(ctx context.Context, figures map[string]any) error {
 	return err
 }
 
-// rampFirstSecond answers what part of the rate passes in the first second after silence.
+// rampFirstSecond returns what part of the rate passes in the first second after silence.
 func (r *run) rampFirstSecond(ctx context.Context, m meters.Meter) (float64, error) {
 	spec := meters.Spec{Rates: []throttle.Rate{{Count: 600_000, Period: time.Minute}}, Ramp: time.Minute}.Promise()
 	var parts []float64
@@ -255,7 +255,7 @@ func (r *run) rampFirstSecond(ctx context.Context, m meters.Meter) (float64, err
 	return median(parts), nil
 }
 
-// criticalWait answers for how many ms a critical one of a hundred waits for a unit, while
+// criticalWait returns for how many ms a critical one of a hundred waits for a unit, while
 // two processes' bulk takes all.
 func (r *run) criticalWait(ctx context.Context, m meters.Meter) (float64, error) {
 	spec := meters.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}}.Promise()

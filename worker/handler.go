@@ -46,8 +46,8 @@ type handler struct {
 func newHandler(o *Options) *handler {
 	pauses := pause.NewStore(o.Queue, o.Prefix)
 	routes := route.New(route.Config{
-		Senders: o.Senders, Concurrency: o.Concurrency, InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
-		Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
+		Senders: o.Senders, Concurrency: o.Concurrency, Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
+		InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{

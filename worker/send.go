@@ -216,7 +216,7 @@ func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
 	now := time.Now()
 	var needs []meter.Need
 	for i := range d.outcomes {
-		if !d.costly(i) || now.Before(d.outcomes[i].until) {
+		if !d.short(i, now) {
 			continue
 		}
 		for _, n := range d.costs(i) {
@@ -232,7 +232,7 @@ func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
 	}
 	until, lacking := h.routes.Units().Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
 	for i := range d.outcomes {
-		if !d.costly(i) || now.Before(d.outcomes[i].until) {
+		if !d.short(i, now) {
 			continue
 		}
 		if d.outcomes[i].lacks = lacking; lacking == nil && take(needs, d.costs(i)) {
@@ -262,9 +262,10 @@ func take(units, costs []meter.Need) bool {
 	return true
 }
 
-// costly reports whether the target is to be sent to, at a cost.
-func (d *delivery) costly(i int) bool {
-	return d.routes[i] != nil && d.outcomes[i].due() && (d.throughput != nil || d.routes[i].Quota != nil)
+// short reports whether the target is to be sent to at a cost, and has no units for it.
+func (d *delivery) short(i int, now time.Time) bool {
+	o := &d.outcomes[i]
+	return d.routes[i] != nil && o.due() && !now.Before(o.until) && (d.throughput != nil || d.routes[i].Quota != nil)
 }
 
 // renewUnits has a push use other units where those that were taken for it have lapsed:
@@ -272,7 +273,7 @@ func (d *delivery) costly(i int) bool {
 // may leave.
 func (h *handler) renewUnits(ctx context.Context, d *delivery, i int) bool {
 	o := &d.outcomes[i]
-	if !d.costly(i) || time.Now().Before(o.until) {
+	if !d.short(i, time.Now()) {
 		return true
 	}
 	for began := time.Now(); ; {

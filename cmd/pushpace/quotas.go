@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker"
 )
 
-// quotasOf answers what all workers together may do, by the meter's key. Its error tells
+// quotasOf returns what all workers together may do, by the meter's key. Its error tells
 // of those that are left out: of Firebase projects that only credentials name, which
 // cannot be read.
 func quotasOf(cfg *config.Config) (map[string]quotas.Quota, error) {
@@ -110,7 +110,7 @@ func (l liveQuotas) take(cfg *config.Config) {
 	}
 }
 
-// list answers them as they are configured.
+// list returns them as they are configured.
 func (l liveQuotas) list() quotas.Quotas {
 	var all quotas.Quotas
 	for _, one := range l {
@@ -119,7 +119,7 @@ func (l liveQuotas) list() quotas.Quotas {
 	return all
 }
 
-// of answers the quota of that key for a worker.
+// of returns the quota of that key for a worker.
 func (l liveQuotas) of(key string, policies *limits.Policies) worker.Quota {
 	one := l[key]
 	return worker.Quota{Key: key, Spec: func() meter.Spec {

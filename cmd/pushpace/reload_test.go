@@ -172,36 +172,19 @@ func TestReloadTokens(t *testing.T) {
 	}
 	s.configure(t, "http:\n", tokens("old-token-0123456789"))
 	p := s.serve(t)
-	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(p.stderr.String())
-	client := &http.Client{Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	status := func(token string) int {
-		t.Helper()
-		request, err := http.NewRequest(http.MethodGet, url+"/v1/limits", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+token)
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		return response.StatusCode
-	}
-	if got := status("old-token-0123456789"); got != http.StatusOK {
+	if got := p.limitsStatus(t, "old-token-0123456789"); got != http.StatusOK {
 		t.Fatalf("status %d", got)
 	}
 	s.configure(t, "http:\n", tokens("new-token-0123456789"))
 	p.hangUp(t)
 	p.says(t, 1, "the configuration is reloaded", "changed=http.tokens")
-	if old, new := status("old-token-0123456789"), status("new-token-0123456789"); old != http.StatusUnauthorized || new != http.StatusOK {
+	if old, new := p.limitsStatus(t, "old-token-0123456789"), p.limitsStatus(t, "new-token-0123456789"); old != http.StatusUnauthorized || new != http.StatusOK {
 		t.Errorf("the old token: %d, the new one: %d", old, new)
 	}
 	s.configure(t, "http:\n", "http:\n  listen: 127.0.0.1:0\n")
 	p.hangUp(t)
 	p.says(t, 1, "take effect at the next start", "http.tokens")
-	if none, new := status(""), status("new-token-0123456789"); none != http.StatusUnauthorized || new != http.StatusOK {
+	if none, new := p.limitsStatus(t, ""), p.limitsStatus(t, "new-token-0123456789"); none != http.StatusUnauthorized || new != http.StatusOK {
 		t.Errorf("once the last token is gone, without one: %d, with it: %d", none, new)
 	}
 	if out := p.stderr.String(); strings.Contains(out, "-token-") || strings.Contains(out, hashed("new-token-0123456789")) {

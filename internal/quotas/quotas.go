@@ -28,7 +28,7 @@ type Quota struct {
 // Quotas are those of a configuration.
 type Quotas []Quota
 
-// Find answers the one of that key, or of that name below limits.quotas.
+// Find returns the one of that key, or of that name below limits.quotas.
 func (all Quotas) Find(name string) (Quota, error) {
 	var names []string
 	for _, q := range all {
@@ -49,7 +49,7 @@ func (q Quota) Check(rate throttle.Rate) error {
 	return nil
 }
 
-// InForce answers what is where an override has that rate, the zero one for none. A rate
+// InForce returns what is where an override has that rate, the zero one for none. A rate
 // that the quota, as it is configured now, cannot have is none.
 func (q Quota) InForce(rate throttle.Rate) config.Quota {
 	if rate == (throttle.Rate{}) || q.Check(rate) != nil {
@@ -79,7 +79,7 @@ type Reader struct {
 	Meter     meter.Meter
 }
 
-// Read answers the status of each, by its key.
+// Read returns the status of each, by its key.
 func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
 	statuses := make([]Status, 0, len(all))
 	for _, q := range all {
@@ -106,7 +106,7 @@ func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
 	return statuses, nil
 }
 
-// free answers how many units are there now, by looks that take none.
+// free returns how many units are there now, by looks that take none.
 func free(ctx context.Context, m meter.Meter, key string, s meter.Spec) (int, error) {
 	var failed error
 	n := sort.Search(s.AtOnce(), func(n int) bool {

@@ -1,0 +1,129 @@
+package limits_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+func TestFollow(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx := t.Context()
+		o := limits.NewOverrides(client, prefix, 0)
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "early"}, Policy: rate(1, time.Hour), By: "ann"}))
+		all := []*follower{follow(t, o), follow(t, limits.NewOverrides(client, prefix, 0))}
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
+		for _, f := range all {
+			f.next(t, "an override is in force", func() bool { return f.period("u") == time.Minute })
+			if f.period("early") != time.Hour {
+				t.Errorf("what was set before is not in force")
+			}
+		}
+		kiosk := limits.Level{App: "kiosk", User: "u"}
+		ok(t, o.Set(ctx, limits.Override{Level: kiosk, Policy: rate(1, 3*time.Hour), By: "ann"}))
+		for _, f := range all {
+			f.next(t, "one of an app is in force", func() bool { return f.periodIn("kiosk", "u") == 3*time.Hour })
+			if f.period("u") != time.Minute {
+				t.Errorf("one of an app binds another")
+			}
+		}
+		_, err := o.Unset(ctx, limits.Level{User: "u"}, "ann")
+		ok(t, err)
+		_, err = o.Unset(ctx, kiosk, "ann")
+		ok(t, err)
+		ends := time.Now().Add(5 * time.Second)
+		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "brief"}, Policy: rate(1, 2*time.Hour), Until: ends, By: "ann"}))
+		for _, f := range all {
+			f.next(t, "its removal is in force", func() bool { return f.period("u") == time.Second })
+			f.next(t, "a brief one is in force", func() bool { return f.period("brief") == 2*time.Hour })
+		}
+		for _, f := range all {
+			f.within(t, "it ends", func() bool { return f.period("brief") == time.Second })
+		}
+		if late := time.Since(ends); late < -50*time.Millisecond {
+			t.Errorf("it ended %s after its end", late)
+		}
+		want := []string{"set user=u", "set app=kiosk&user=u", "unset user=u", "unset app=kiosk&user=u", "set user=brief", "ended user=brief"}
+		for _, f := range all {
+			f.within(t, "everybody hears of all", func() bool { return slices.Equal(f.why(), want) })
+		}
+		if got, err := o.Get(ctx, limits.Level{User: "brief"}); got != nil || err != nil {
+			t.Errorf("it is kept: %+v, %v", got, err)
+		}
+		if newest, err := o.Log(ctx, 100); err != nil || len(newest) != 7 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
+			t.Errorf("the log says %+v, %v", newest, err)
+		}
+	})
+}
+
+// Changes that come faster than they are followed, and gaps in the log, end in
+// the state that is kept.
+func TestFollowCatchesUp(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	ctx := t.Context()
+	o := limits.NewOverrides(client, prefix, 0)
+	f := follow(t, o)
+	many := func(n int, p throttle.Policy) []limits.Override {
+		all := make([]limits.Override, n)
+		for i := range all {
+			all[i] = limits.Override{Level: limits.Level{User: fmt.Sprint("u", i)}, Policy: p, By: "ann"}
+		}
+		return all
+	}
+	const n = 15_000 // more than the log keeps
+	ok(t, o.Import(ctx, many(n, rate(1, time.Minute))))
+	f.within(t, "all are in force", func() bool {
+		return f.period("u0") == time.Minute && f.period(fmt.Sprint("u", n-1)) == time.Minute
+	})
+	for _, gap := range []func(){
+		func() { client.XTrimMaxLen(ctx, prefix+":{limits}:log", 1) }, // not one: the last is there
+		func() { client.Del(ctx, prefix+":{limits}:log") },
+		func() { // a replica takes over that has not got the last changes
+			client.Del(ctx, prefix+":{limits}:log")
+			client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "15000-1", Values: []string{"field", "user=x", "why", "unset", "by", "ann", "from", "", "to", ""}})
+		},
+	} {
+		for _, p := range []throttle.Policy{rate(1, time.Hour), rate(1, time.Minute)} {
+			gap()
+			ok(t, o.Import(ctx, many(10, p)))
+			f.within(t, "changes after a gap are in force", func() bool {
+				return f.period("u0") == p.Rates[0].Period && f.period("u9") == p.Rates[0].Period
+			})
+		}
+	}
+	if f.period("u10") != time.Minute || f.failing() {
+		t.Errorf("the others are not kept")
+	}
+	ok(t, client.Del(ctx, prefix+":{limits}:log", prefix+":{limits}:overrides").Err())
+	f.within(t, "nothing is left", func() bool { return f.period("u10") == time.Second })
+}
+
+// While Redis is away the limits stay, and ends are kept; then all catches up.
+func TestFollowThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.AppendOnly())
+	ctx := t.Context()
+	o := limits.NewOverrides(server.Client(t), "p", 0)
+	f := follow(t, o)
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "brief"}, Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
+	f.within(t, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
+	server.Kill(t)
+	f.within(t, "the outage is told", f.failing)
+	if f.period("u") != time.Minute {
+		t.Error("the override is forgotten while Redis is away")
+	}
+	f.within(t, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
+	server.Restart(t)
+	f.within(t, "it is over", func() bool { return !f.failing() })
+	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Hour), By: "ann"}))
+	f.next(t, "a change after it", func() bool { return f.period("u") == time.Hour })
+}
