@@ -18,6 +18,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -183,7 +184,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(access.Tokens), Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {

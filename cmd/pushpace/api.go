@@ -28,9 +28,10 @@ const producerLanes = 2
 func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
+	s.tokens.Set(cfg.HTTP.Tokens)
 	control := control.New(s.queue, s.records, s.limiter, s.limits)
 	a := &apiServer{API: api.New(api.Options{
-		HTTP: cfg.HTTP, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
+		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
 		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -64,7 +65,7 @@ func TestTokenNew(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := config.Token{Name: "the shop", Role: config.Producer, SHA256: config.Hash(sha256.Sum256([]byte(token)))}
-	if len(c.HTTP.Tokens) != 1 || c.HTTP.Tokens[0] != want || len(token) < 26 {
+	if len(c.HTTP.Tokens) != 1 || !reflect.DeepEqual(c.HTTP.Tokens[0], want) || len(token) < 26 {
 		t.Errorf("%+v: %+v", c.HTTP.Tokens, got)
 	}
 	var shown struct{ Token, Name, Role, SHA256 string }

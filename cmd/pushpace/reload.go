@@ -126,12 +126,8 @@ func (s *system) live(c *configured) []*livePart {
 			keys: []string{"http.tokens"},
 			// without any, everyone may do everything who reaches the API, through a proxy on
 			// this machine too: what began closed is not opened by a line that went missing
-			fits: func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || open },
-			take: func(cfg *config.Config) {
-				if s.api != nil {
-					s.api.SetTokens(cfg.HTTP.Tokens)
-				}
-			},
+			fits:    func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || open },
+			take:    func(cfg *config.Config) { s.tokens.Set(cfg.HTTP.Tokens) },
 			inForce: c.started,
 		},
 	}

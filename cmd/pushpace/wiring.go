@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
@@ -41,7 +42,8 @@ type system struct {
 	quotas  liveQuotas
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
-	api     *apiServer     // nil where there is none
+	api     *apiServer // nil where there is none
+	tokens  access.Tokens
 	apps    names.Apps     // of the configuration
 	config  *config.Config // that it was made from
 	// observer is told what the worker does; nil for nobody.

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
@@ -23,8 +24,9 @@ import (
 
 // Options say what an API works with. All are required unless they say otherwise.
 type Options struct {
-	// HTTP are its tokens and bounds.
+	// HTTP are its bounds, and Tokens who may use it.
 	HTTP     config.HTTP
+	Tokens   *access.Tokens
 	Producer *push.Producer
 	Records  *push.Records
 	Control  *control.Control
@@ -49,9 +51,7 @@ type API struct {
 	o        Options
 	log      *slog.Logger
 	mux      *http.ServeMux
-	keys     keys
 	backlog  backlog
-	foreign  *http.CrossOriginProtection
 	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
 	bodies   *budget
 	failures failures
@@ -60,14 +60,13 @@ type API struct {
 
 // New returns an API.
 func New(o Options) *API {
-	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
+	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
 	if o.Quotas == nil {
 		a.o.Quotas = func() quotas.Quotas { return nil }
 	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	a.SetTokens(o.HTTP.Tokens)
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
 	a.failures = failures{log: a.log}
 	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
@@ -126,7 +125,7 @@ type call struct {
 	*http.Request
 	query url.Values
 	body  []byte
-	by    string // the token's name
+	who   access.Bearer
 	// header is the answer's.
 	header http.Header
 }
@@ -142,7 +141,7 @@ func (a *API) handler(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who, err := a.identify(req, r.roles)
 		if err != nil {
-			a.fail(w, req, r.path, who, err)
+			a.fail(w, req, r.path, who.Name, err)
 			return
 		}
 		if r.serve != nil {
@@ -154,13 +153,13 @@ func (a *API) handler(r route) http.Handler {
 			err = answer.write(w)
 		}
 		if err != nil {
-			a.fail(w, req, r.path, who, err)
+			a.fail(w, req, r.path, who.Name, err)
 		}
 	})
 }
 
-func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who string) (reply, error) {
-	c := &call{Request: req, by: who, header: w.Header()}
+func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who access.Bearer) (reply, error) {
+	c := &call{Request: req, who: who, header: w.Header()}
 	var err error
 	if c.query, err = readQuery(req.URL.RawQuery, r.query); err != nil {
 		return reply{}, err
@@ -169,7 +168,7 @@ func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who stri
 		if err := checkBody(req, int64(a.o.HTTP.MaxBody)); err != nil {
 			return reply{}, err
 		}
-		charge, err := a.bodies.begin(req.Context(), who)
+		charge, err := a.bodies.begin(req.Context(), who.Name)
 		if err != nil {
 			return reply{}, err
 		}

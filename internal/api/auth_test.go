@@ -102,7 +102,7 @@ func TestSetTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "")
-	r.api.SetTokens(testTokens()[2:])
+	r.api.o.Tokens.Set(testTokens()[2:])
 	r.do(http.StatusUnauthorized, viewerToken, "GET", "/v1/audit", "")
 	r.do(http.StatusOK, operatorToken, "GET", "/v1/audit", "")
 }

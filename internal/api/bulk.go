@@ -82,7 +82,7 @@ func (a *API) each(c *call, what string, ids []string, errs []error) reply {
 			failed = err
 		}
 	}
-	attrs := []any{"by", c.by, "remote", c.RemoteAddr, "count", n}
+	attrs := []any{"by", c.who.Name, "remote", c.RemoteAddr, "count", n}
 	if failed != nil {
 		attrs = append(attrs, "cause", cause(failed))
 	}

@@ -74,7 +74,7 @@ func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
 	if err := a.o.Producer.Requeue(ctx, id); err != nil {
 		return reply{}, err
 	}
-	a.log.Info("a dead letter is requeued", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("a dead letter is requeued", "by", c.who.Name, "remote", c.RemoteAddr)
 	return reply{http.StatusAccepted, accepted{ID: id}}, nil
 }
 
@@ -87,7 +87,7 @@ func (a *API) purge(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	a.log.Info("a dead letter is purged", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("a dead letter is purged", "by", c.who.Name, "remote", c.RemoteAddr)
 	return reply{status: http.StatusNoContent}, nil
 }
 

@@ -146,7 +146,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	o := limits.Override{Level: at, By: c.by}
+	o := limits.Override{Level: at, By: c.who.Name}
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
 	}
@@ -167,7 +167,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	a.log.Info("a limit is overridden", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("a limit is overridden", "by", c.who.Name, "remote", c.RemoteAddr)
 	stands, err := a.o.Overrides.Get(ctx, at)
 	if err != nil {
 		return reply{}, err
@@ -242,14 +242,14 @@ func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
 	if q, err := a.o.Quotas().Find(at.Quota); err == nil {
 		at.Quota = q.Key
 	}
-	there, err := a.o.Overrides.Unset(ctx, at, c.by)
+	there, err := a.o.Overrides.Unset(ctx, at, c.who.Name)
 	if err != nil {
 		return reply{}, err
 	}
 	if !there {
 		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no override here."}
 	}
-	a.log.Info("an override of a limit is removed", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("an override of a limit is removed", "by", c.who.Name, "remote", c.RemoteAddr)
 	return reply{status: http.StatusNoContent}, nil
 }
 

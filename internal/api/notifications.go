@@ -72,7 +72,7 @@ func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
 	if err := a.o.Control.Cancel(ctx, id); err != nil {
 		return reply{}, err
 	}
-	a.log.Info("a notification is cancelled", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("a notification is cancelled", "by", c.who.Name, "remote", c.RemoteAddr)
 	status, err := a.o.Control.Status(ctx, id)
 	return reply{http.StatusOK, status}, err
 }

@@ -20,7 +20,7 @@ func (a *API) pauses(ctx context.Context, _ *call) (reply, error) {
 
 // holdOf is what the query selects.
 func holdOf(c *call) (pause.Pause, error) {
-	h := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.by}
+	h := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.who.Name}
 	for name, values := range c.query {
 		if len(values) > 1 {
 			return h, badQuery(name, "given once")
@@ -68,7 +68,7 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	case err != nil:
 		return reply{}, err
 	}
-	a.log.Info("a pause is begun", "by", c.by, "remote", c.RemoteAddr)
+	a.log.Info("a pause is begun", "by", c.who.Name, "remote", c.RemoteAddr)
 	return reply{status: http.StatusNoContent}, nil
 }
 
@@ -85,7 +85,7 @@ func (a *API) endPause(ctx context.Context, c *call) (reply, error) {
 	if len(ended) == 0 {
 		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no such pause, and no provider of that in trouble."}
 	}
-	a.log.Info("pauses are ended", "by", c.by, "remote", c.RemoteAddr, "pauses", len(ended))
+	a.log.Info("pauses are ended", "by", c.who.Name, "remote", c.RemoteAddr, "pauses", len(ended))
 	return reply{http.StatusOK, struct {
 		Ended []pause.Pause `json:"ended"`
 	}{ended}}, nil

@@ -81,9 +81,9 @@ func TestRateOfAToken(t *testing.T) {
 		t.Errorf("a token without a rate: %v", free)
 	}
 	// a higher rate refills nothing of what is used
-	r.api.SetTokens(rated(20))
+	r.api.o.Tokens.Set(rated(20))
 	r.do(http.StatusTooManyRequests, producerToken, "POST", "/v1/notifications", notification("two", "ada"))
-	r.api.SetTokens(testTokens())
+	r.api.o.Tokens.Set(testTokens())
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("two", "ada"))
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -89,6 +90,8 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	for _, f := range change {
 		f(&r.options)
 	}
+	r.options.Tokens = new(access.Tokens)
+	r.options.Tokens.Set(r.options.HTTP.Tokens)
 	r.api = New(r.options)
 	t.Cleanup(r.api.Close)
 	return r
