@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
@@ -36,7 +38,8 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}
 	var err error
-	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)), log); err != nil {
+	handler := withConsole(s.newConsole(cfg, control, log), s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows))
+	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(handler), log); err != nil {
 		return err
 	}
 	if len(cfg.HTTP.Tokens) == 0 {
@@ -47,6 +50,27 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	log.Info("api", "url", a.server.URL())
 	s.api = a
 	return nil
+}
+
+// newConsole returns the console over what the API works with.
+func (s *system) newConsole(cfg *config.Config, control *control.Control, log *slog.Logger) *console.Console {
+	return console.New(console.Options{
+		Config: cfg, Tokens: &s.tokens, Redis: s.client, Records: s.records, Control: control,
+		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
+		Limits:   s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
+	})
+}
+
+// withConsole has the console answer what is below its path: no page is answered to a
+// bearer, and no request of the API to a cookie.
+func withConsole(pages, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, console.Path) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // followLimits keeps the limits in step with the overrides until what it answers

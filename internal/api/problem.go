@@ -104,6 +104,12 @@ func problemOf(err error) *problem {
 	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
 }
 
+// Explain returns what a status and a sentence say of an error, to a person elsewhere.
+func Explain(err error) (status int, detail string) {
+	p := problemOf(err)
+	return p.Status, p.Detail
+}
+
 // away says what is wrong with Redis.
 func away(err error) string {
 	if trouble := redisconn.TroubleOf(err); trouble != redisconn.None {

@@ -1,0 +1,160 @@
+// Package console is the operators' pages: what flows, who waits and why, until
+// when, and what to do about it.
+//
+// Each page is a GET whose state is in its URL, made by a pure function from what the
+// packages below tell; each change is a POST that is answered with a redirect. It all
+// works without scripts: static/console.js only keeps open pages up to date.
+package console
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// Path is that of the first page; the others are below it.
+const Path = "/console/"
+
+// Options say what a console works with.
+type Options struct {
+	// Config is the configuration in force.
+	Config   *config.Config
+	Tokens   *access.Tokens
+	Redis    redis.UniversalClient // the queue's
+	Records  *push.Records
+	Control  *control.Control
+	Overview *overview.Reader
+	// Limits are the configured ones, and Overrides those above them.
+	Limits    *limits.Policies
+	Overrides *limits.Overrides
+	Meter     meter.Meter
+	// Quotas returns what all workers together may do, as it is configured.
+	Quotas func() quotas.Quotas
+	Apps   names.Apps
+	Log    *slog.Logger // nil for slog.Default
+}
+
+// A Console answers what is below Path. It is an http.Handler.
+type Console struct {
+	o        Options
+	log      *slog.Logger
+	mux      *http.ServeMux
+	foreign  *http.CrossOriginProtection
+	requests chan struct{} // holds one entry for each that is being answered
+	overview shared[*overview.Overview]
+}
+
+// requestShare is what of http.max_requests is the console's.
+const requestShare = 4
+
+// New returns a console.
+func New(o Options) *Console {
+	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection()}
+	c.log = cmp.Or(c.log, slog.Default())
+	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
+	c.overview.read = o.Overview.Read
+	for _, r := range routes {
+		c.mux.Handle(r.method+" "+r.path, c.handler(r))
+	}
+	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, c.stranger(r), errNotFound) })
+	return c
+}
+
+// header is what every answer has.
+// Source: OWASP Secure Headers; html.spec.whatwg.org for Referrer-Policy: names of
+// users are in URLs.
+var header = map[string]string{
+	"Content-Security-Policy":    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":     "nosniff",
+	"Referrer-Policy":            "no-referrer",
+	"Cross-Origin-Opener-Policy": "same-origin",
+	"Cache-Control":              "no-store",
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range header {
+		w.Header().Set(name, value)
+	}
+	defer func() {
+		switch cause := recover(); cause {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(cause)
+		default: // whose text may hold anything
+			c.log.Error("a page panicked", "stack", string(debug.Stack()))
+			c.fail(w, c.stranger(r), errPanicked)
+		}
+	}()
+	if clean := path.Clean(r.URL.EscapedPath()); len(clean) > maxPath || clean != r.URL.EscapedPath() && clean+"/" != r.URL.EscapedPath() {
+		c.fail(w, c.stranger(r), errNotFound)
+		return
+	}
+	if r.Method == http.MethodPost && c.foreign.Check(r) != nil {
+		c.fail(w, c.stranger(r), errForeign)
+		return
+	}
+	c.mux.ServeHTTP(w, r)
+}
+
+const (
+	// maxPath bounds an escaped path: two names, every byte of them escaped, and what
+	// is between them.
+	maxPath = 1024
+	// maxForm bounds a form, in bytes.
+	maxForm = 64 << 10
+	// within is how long reading for a page may take: a second later a Redis that is
+	// away is told of.
+	within = 900 * time.Millisecond
+)
+
+// handler has r answered.
+func (c *Console) handler(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		v, err := c.visit(req, r)
+		if err == nil && r.serve != nil {
+			err = r.serve(c, w, v)
+		} else if err == nil {
+			err = c.answer(w, v, r)
+		}
+		if err != nil {
+			c.fail(w, v, err)
+		}
+	})
+}
+
+func (c *Console) answer(w http.ResponseWriter, v *visit, r route) error {
+	select {
+	case c.requests <- struct{}{}:
+		defer func() { <-c.requests }()
+	default:
+		return errBusy
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), cmp.Or(r.within, within))
+	defer cancel()
+	page, err := r.handle(c, ctx, v)
+	if err != nil {
+		return err
+	}
+	if page.to != "" {
+		http.Redirect(w, v.Request, page.to, http.StatusSeeOther)
+		return nil
+	}
+	return c.render(w, v, page)
+}

@@ -1,0 +1,67 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "0 wait, 0 workers run.") {
+		t.Error(text)
+	}
+}
+
+// What no page takes is refused, by a page.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for path, want := range map[string]int{
+		"/console/none": http.StatusNotFound, "/console//": http.StatusNotFound, "/console/?x=1": http.StatusBadRequest,
+		"/console/?%zz": http.StatusBadRequest, "/console/static/none": http.StatusNotFound,
+	} {
+		if text := r.get(want, path); !strings.Contains(text, "<h1>") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	foreign := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(url.Values{}.Encode()))
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	r.do(http.StatusForbidden, foreign)
+	elsewhere := httptest.NewRequest(http.MethodGet, Path, nil)
+	recorder := httptest.NewRecorder()
+	elsewhere.Host = "rebound.example"
+	r.console.ServeHTTP(recorder, elsewhere)
+	if recorder.Code != http.StatusForbidden {
+		t.Errorf("a name that points here: %d", recorder.Code)
+	}
+}
+
+// With tokens, nobody is answered who has not signed in.
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Tokens.Set([]config.Token{testToken("ada", config.Operator, "secret")}) })
+	r.get(http.StatusUnauthorized, Path)
+	r.post(http.StatusNotFound, "/console/none", url.Values{})
+}
+
+// Files are under names that change with them, and kept for good.
+func TestStatic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	recorder := httptest.NewRecorder()
+	r.console.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, staticURL("console.css"), nil))
+	if got := recorder.Header(); recorder.Code != http.StatusOK || !strings.Contains(got.Get("Cache-Control"), "immutable") || got.Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("%d %v", recorder.Code, got)
+	}
+}

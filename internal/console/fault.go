@@ -1,0 +1,55 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/pushpace/pushpace/internal/api"
+)
+
+// A fault is an error that a page tells of.
+type fault struct {
+	status int
+	title  string
+	detail string
+}
+
+// Error implements error.
+func (f *fault) Error() string { return f.title }
+
+var (
+	errNotFound    = &fault{http.StatusNotFound, "There is nothing here", "The address names no page."}
+	errForbidden   = &fault{http.StatusForbidden, "Not allowed", "Your token's role does not allow this."}
+	errForeign     = &fault{http.StatusForbidden, "Not sent from here", "The form was sent by a page of another origin: nothing was changed."}
+	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
+	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "It has a parameter that this page does not take."}
+	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
+	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
+	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
+	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "This needs a token."}
+)
+
+// faultOf returns what to tell of an error.
+func faultOf(err error) *fault {
+	var f *fault
+	if errors.As(err, &f) {
+		return f
+	}
+	status, detail := api.Explain(err)
+	return &fault{status, http.StatusText(status), detail}
+}
+
+// fail answers a visit that failed, and tells the log in one line, which holds nothing
+// that the visitor has chosen.
+func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
+	f := faultOf(err)
+	level := slog.LevelInfo
+	if f.status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	c.log.Log(v.Context(), level, "a page failed", "route", v.Pattern, "status", f.status, "token", v.who.Name, "remote", v.RemoteAddr)
+	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, data: f.detail}); err != nil {
+		c.log.Error("a page of an error failed", "error", err)
+	}
+}

@@ -1,0 +1,110 @@
+package console
+
+import (
+	"crypto/sha256"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A rig is a console over a real Redis, with all that serve gives it. Without tokens
+// everyone on this machine is an operator.
+type rig struct {
+	t        *testing.T
+	client   *redis.Client
+	options  Options
+	producer *push.Producer
+	limiter  throttle.Limiter
+	console  *Console
+}
+
+func testToken(name string, role config.Role, token string) config.Token {
+	return config.Token{Name: name, Role: role, SHA256: config.Hash(sha256.Sum256([]byte(token)))}
+}
+
+// newRig makes one on a database of its own; change may adapt the options.
+func newRig(t *testing.T, change ...func(*Options)) *rig {
+	t.Helper()
+	o := redistest.Shared(t).Options()
+	o.DB, o.PoolSize, o.ContextTimeoutEnabled = redistest.Database(t), 20, true
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Second})
+	t.Cleanup(stop)
+	records := push.NewRecords(shared, "", 0)
+	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
+	limiter := throttle.NewRedis(shared, throttle.Options{})
+	t.Cleanup(func() { _ = limiter.Close() })
+	control := control.New(shared, records, limiter, policies)
+	cfg := new(config.Config)
+	cfg.HTTP.SetDefaults()
+	r := &rig{t: t, client: client, producer: push.NewProducer(shared, "", 0), limiter: limiter, options: Options{
+		Config: cfg, Tokens: new(access.Tokens), Redis: client, Records: records, Control: control,
+		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
+		Limits:   policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
+		Quotas: func() quotas.Quotas { return nil },
+		Apps:   names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
+	}}
+	for _, f := range change {
+		f(&r.options)
+	}
+	r.console = New(r.options)
+	return r
+}
+
+// get expects the page with that status, and returns its text.
+func (r *rig) get(want int, path string) string {
+	r.t.Helper()
+	return r.do(want, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+// post sends the form as a browser does, and expects that status. It returns where
+// the answer leads, or its text.
+func (r *rig) post(want int, path string, form url.Values) string {
+	r.t.Helper()
+	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	return r.do(want, req)
+}
+
+func (r *rig) do(want int, req *http.Request) string {
+	r.t.Helper()
+	req.Host = "localhost"
+	recorder := httptest.NewRecorder()
+	r.console.ServeHTTP(recorder, req)
+	answer := recorder.Result()
+	text, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != want {
+		r.t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, answer.StatusCode, want, text)
+	}
+	for name, value := range header {
+		if got := answer.Header.Get(name); got != value && name != "Cache-Control" {
+			r.t.Errorf("%s %s: %s is %q", req.Method, req.URL, name, got)
+		}
+	}
+	if to := answer.Header.Get("Location"); to != "" {
+		return to
+	}
+	return string(text)
+}

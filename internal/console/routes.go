@@ -1,0 +1,32 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+// A route is one method of one path.
+type route struct {
+	method, path string
+	// roles may use it; nil is everyone, signed in or not.
+	roles []config.Role
+	// query are the parameters that it takes, and form the fields. Another is refused.
+	query, form []string
+	// within is how long the answer may take; 0 for the usual.
+	within time.Duration
+	handle func(*Console, context.Context, *visit) (page, error)
+	// serve, in the place of handle, answers what is no page.
+	serve func(*Console, http.ResponseWriter, *visit) error
+}
+
+var viewers = []config.Role{config.Viewer, config.Operator}
+
+// routes are all that the console answers.
+var routes = []route{
+	{method: "GET", path: "/console/{$}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).overviewPage},
+
+	{method: "GET", path: "/console/static/{file}", serve: (*Console).static},
+}
