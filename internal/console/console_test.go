@@ -54,14 +54,3 @@ func TestStrangers(t *testing.T) {
 	r.get(http.StatusUnauthorized, Path)
 	r.post(http.StatusNotFound, "/console/none", url.Values{})
 }
-
-// Files are under names that change with them, and kept for good.
-func TestStatic(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	recorder := httptest.NewRecorder()
-	r.console.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, staticURL("console.css"), nil))
-	if got := recorder.Header(); recorder.Code != http.StatusOK || !strings.Contains(got.Get("Cache-Control"), "immutable") || got.Get("Content-Type") != "text/css; charset=utf-8" {
-		t.Errorf("%d %v", recorder.Code, got)
-	}
-}

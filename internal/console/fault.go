@@ -49,7 +49,12 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 		level = slog.LevelWarn
 	}
 	c.log.Log(v.Context(), level, "a page failed", "route", v.Pattern, "status", f.status, "token", v.who.Name, "remote", v.RemoteAddr)
-	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, data: f.detail}); err != nil {
+	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, live: passes(v, f), data: f.detail}); err != nil {
 		c.log.Error("a page of an error failed", "error", err)
 	}
+}
+
+// passes reports whether a page that failed may come by itself: it is then looked for.
+func passes(v *visit, f *fault) bool {
+	return v.Method == http.MethodGet && f.status >= http.StatusInternalServerError
 }

@@ -31,9 +31,12 @@ type frame struct {
 	// Who is "" for somebody who is not signed in.
 	Who      string
 	Operator bool
-	Notice   string
-	Now      time.Time
-	Data     any
+	// Tokens reports whether one signs in.
+	Tokens bool
+	Nav    []place
+	Notice string
+	Now    time.Time
+	Data   any
 }
 
 //go:embed templates
@@ -60,7 +63,7 @@ func parsePages() map[string]*template.Template {
 // render answers with the page. Nothing is answered before all of it is made.
 func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	var b bytes.Buffer
-	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: v.who.Name, Operator: v.who.Role == config.Operator, Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
+	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: v.who.Name, Operator: v.who.Role == config.Operator, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
 	if err := pages[p.name].Execute(&b, f); err != nil {
 		return err
 	}

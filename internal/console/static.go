@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-//go:embed static
+//go:embed static/*.css static/*.js static/*.svg
 var files embed.FS
 
 // An asset is a file of static/, served under a name that changes with it, so that it

@@ -1,0 +1,42 @@
+package console
+
+import "strings"
+
+// A place is a page that every page leads to.
+type place struct {
+	Label, Path string
+	// Current says where the reader is, as aria-current does: "page" for here, "true"
+	// for somewhere below, "" for elsewhere.
+	Current string
+}
+
+var places = []place{
+	{Label: "Overview", Path: Path},
+	{Label: "Waiting", Path: Path + "waiting"},
+	{Label: "Dead letters", Path: Path + "dead-letters"},
+	{Label: "Pauses", Path: Path + "pauses"},
+	{Label: "Providers", Path: Path + "providers"},
+	{Label: "Limits", Path: Path + "limits"},
+	{Label: "Log", Path: Path + "limits/log"},
+	{Label: "Live", Path: Path + "live"},
+	{Label: "Configuration", Path: Path + "config"},
+}
+
+// navigation returns the places, seen from that path.
+func navigation(path string) []place {
+	seen := append([]place(nil), places...)
+	nearest := -1
+	for i, p := range seen {
+		switch {
+		case p.Path == path:
+			seen[i].Current = "page"
+			return seen
+		case p.Path != Path && strings.HasPrefix(path, p.Path+"/"):
+			nearest = i
+		}
+	}
+	if nearest >= 0 {
+		seen[nearest].Current = "true"
+	}
+	return seen
+}

@@ -1,0 +1,27 @@
+package console
+
+import "testing"
+
+// The navigation marks where the reader is, and the nearest place above.
+func TestNavigation(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string][2]string{
+		"/console/":                   {"Overview", "page"},
+		"/console/limits":             {"Limits", "page"},
+		"/console/limits/log":         {"Log", "page"},
+		"/console/limits/edit":        {"Limits", "true"},
+		"/console/dead-letters/one":   {"Dead letters", "true"},
+		"/console/users/waiting":      {},
+		"/console/notifications/live": {},
+	} {
+		var got [2]string
+		for _, p := range navigation(path) {
+			if p.Current != "" {
+				got = [2]string{p.Label, p.Current}
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
