@@ -1,0 +1,76 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+// A confirmation is asked for before what cannot be undone, or concerns many: what
+// confirm.html shows, and the form that has it done. That form goes to the same
+// address as the one before and holds what that held, so that what was shown is what
+// is done.
+type confirmation struct {
+	// Sentences say exactly what will be done, and to how many.
+	Sentences []string
+	// Facts are what it is done with, each under its name; one that is "" is left out.
+	Facts []field
+	// Things are what it is done to, by their names; none where the facts select it.
+	Things []string
+	// Fields are what the form holds besides what it held, or instead of it.
+	Fields []field
+	// Expect is how many it is done to, for visit.expects; 0 for what is not counted.
+	Expect int
+	// Button says what it does, and Back is where nothing is done.
+	Button string
+	Back   string
+
+	// Changed says that something else was confirmed, and nothing done.
+	Changed bool
+}
+
+// A field is a name and its value.
+type field struct{ Name, Value string }
+
+// confirmFields are those of every form that is confirmed; a route takes them besides
+// its own.
+var confirmFields = []string{"confirmed", "expect"}
+
+// confirmed reports whether the visitor has seen what will be done.
+func (v *visit) confirmed() bool { return v.form.Get("confirmed") == "yes" }
+
+// expects reports whether the visitor has seen that it will be done to n. If that was
+// another number, the confirmation is to be shown again, and nothing done.
+func (v *visit) expects(n int) bool {
+	return v.confirmed() && v.form.Get("expect") == strconv.Itoa(n)
+}
+
+// confirm returns the page that asks.
+func confirm(v *visit, title string, c confirmation) page {
+	c.Changed = v.confirmed()
+	form := url.Values{}
+	maps.Copy(form, v.form)
+	for _, f := range c.Fields {
+		form[f.Name] = []string{f.Value}
+	}
+	form["confirmed"] = []string{"yes"}
+	delete(form, "expect")
+	if c.Expect > 0 {
+		form["expect"] = []string{strconv.Itoa(c.Expect)}
+	}
+	c.Fields = fieldsOf(form)
+	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f field) bool { return f.Value == "" })
+	return page{name: "confirm", title: title, data: c}
+}
+
+// fieldsOf are the values one by one, in the order of their names.
+func fieldsOf(values url.Values) []field {
+	var all []field
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, value := range values[name] {
+			all = append(all, field{name, value})
+		}
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What is asked leads to a form that holds what the first one held, and what was
+// counted.
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	v := &visit{Request: httptest.NewRequest(http.MethodPost, "/console/waiting", nil), form: url.Values{"id": {"b", "a"}, "until": {"2h"}, "expect": {"7"}}}
+	p := confirm(v, "Cancel", confirmation{Expect: 2, Fields: []field{{"until", "2026-12-24T20:00:00Z"}}, Facts: []field{{"App", "shop"}, {"User", ""}}})
+	c := p.data.(confirmation)
+	want := []field{{"confirmed", "yes"}, {"expect", "2"}, {"id", "b"}, {"id", "a"}, {"until", "2026-12-24T20:00:00Z"}}
+	if !slices.Equal(c.Fields, want) || len(c.Facts) != 1 || c.Changed || v.confirmed() {
+		t.Errorf("%+v", c)
+	}
+	if more := confirm(&visit{}, "Pause", confirmation{Expect: 1}).data.(confirmation).Fields; !slices.EqualFunc(more, confirmFields, func(f field, name string) bool { return f.Name == name }) {
+		t.Errorf("%v are not what routes take", more)
+	}
+	for _, again := range []struct {
+		expect string
+		n      int
+		right  bool
+	}{{"2", 2, true}, {"2", 3, false}, {"", 0, false}, {"02", 2, false}} {
+		v.form = url.Values{"confirmed": {"yes"}, "expect": {again.expect}}
+		if got := v.expects(again.n); got != again.right {
+			t.Errorf("%q for %d: %t", again.expect, again.n, got)
+		}
+	}
+	if c := confirm(v, "Cancel", confirmation{Expect: 3}).data.(confirmation); !c.Changed {
+		t.Error("nothing says that another number was confirmed")
+	}
+}
+
+// What others have named is text on the page that asks.
+func TestConfirmHarmless(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	recorder := httptest.NewRecorder()
+	v := &visit{Request: httptest.NewRequest(http.MethodPost, "/console/waiting", nil), form: url.Values{"id": {`"><script>alert(1)</script>`}}}
+	hostile := "<img src=x>\u202e"
+	p := confirm(v, "Cancel", confirmation{Sentences: []string{"1 is cancelled."}, Facts: []field{{"App", hostile}}, Things: []string{hostile}, Button: "Cancel", Back: "javascript:alert(1)"})
+	if err := r.console.render(recorder, v, p); err != nil {
+		t.Fatal(err)
+	}
+	text := recorder.Body.String()
+	for _, never := range []string{"<script>alert", "<img", "\u202e", `href="javascript`} {
+		if strings.Contains(text, never) {
+			t.Errorf("%q is on the page: %s", never, text)
+		}
+	}
+}
