@@ -1,17 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -52,7 +51,7 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 		if s.Waits != nil {
 			printWaits(line, s, now)
 		}
-		line("job", "%s, queue %s", cmp.Or(jobWords[s.Job], s.Job), s.Queue)
+		line("job", "%s, queue %s", words.Job(s.Job), s.Queue)
 	}
 	line("accepted", "%s", timeline.Stamp(s.Accepted))
 	if !s.NotBefore.IsZero() {
@@ -62,7 +61,7 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 		line("expires", "%s", timeline.Stamp(s.ExpiresAt))
 	}
 	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != control.ForLimit { // else it is, for the first time
-		line("deferred", "%s", times(s.Deferrals))
+		line("deferred", "%s", words.Times(s.Deferrals))
 	}
 	switch {
 	case s.Attempts == 1:
@@ -71,7 +70,7 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 		line("attempts", "%d, the first at %s", s.Attempts, timeline.Stamp(s.FirstAttempt))
 	}
 	for i, o := range s.Outcomes {
-		line(fmt.Sprintf("target %d", i+1), "%s", describeTarget(o))
+		line(fmt.Sprintf("target %d", i+1), "%s", words.Target(o))
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)
@@ -81,46 +80,3 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 	}
 	return w.Flush()
 }
-
-// describeTarget says which target it is, what became of it, and what the provider
-// calls it.
-func describeTarget(o push.TargetOutcome) string {
-	words := describeOutcome(o)
-	if o.TokenEnd != "" {
-		words = "…" + o.TokenEnd + " " + words
-	}
-	if o.Platform != "" {
-		words = string(o.Platform) + " " + words
-	}
-	if o.ProviderID != "" {
-		words += " as " + o.ProviderID
-	}
-	return words
-}
-
-// describeOutcome says what became of a target.
-func describeOutcome(o push.TargetOutcome) string {
-	said := strings.TrimSpace(cmp.Or(o.Kind, "not sent") + " " + o.Reason)
-	switch {
-	case !o.Ambiguous:
-		return said
-	case o.Kind == "":
-		return "may have been sent (ambiguous)"
-	case o.Kind == "delivered":
-		return said + ", perhaps more than once (ambiguous)"
-	}
-	return said + ", may have been sent (ambiguous)"
-}
-
-func times(n int) string {
-	switch n {
-	case 0:
-		return "never"
-	case 1:
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-// jobWords say where asynq has a job, in other words than its own.
-var jobWords = map[string]string{"": "none", "pending": "due", "active": "in a worker's hands", "scheduled": "for later", "retry": "put off"}
