@@ -91,11 +91,16 @@ func TestEveryCauseIsTold(t *testing.T) {
 		if len(all) != 7 || time.Until(all["planned"].Until) < 50*time.Minute {
 			t.Errorf("%+v", all)
 		}
-		for selection, n := range map[control.Selection]int{
-			{App: "shop"}: 7, {App: "other"}: 0, {Category: "marketing"}: 2, {User: "ada"}: 5, {User: "ada", Category: "later"}: 3, {CollapseKey: "last", Category: "later"}: 1,
+		for _, c := range []struct {
+			selection control.Selection
+			want      int
+		}{
+			{control.Selection{App: "shop"}, 7}, {control.Selection{App: "other"}, 0}, {control.Selection{Category: "marketing"}, 2}, {control.Selection{User: "ada"}, 5},
+			{control.Selection{User: "ada", Category: "later"}, 3}, {control.Selection{CollapseKey: "last", Category: "later"}, 1},
+			{control.Selection{Apps: []string{"mail", "shop"}}, 7}, {control.Selection{Apps: []string{"mail"}}, 0}, {control.Selection{App: "shop", Apps: []string{"mail"}}, 0},
 		} {
-			if got := r.queued(selection); len(got) != n {
-				t.Errorf("%+v selects %d, want %d", selection, len(got), n)
+			if got := r.queued(c.selection); len(got) != c.want {
+				t.Errorf("%+v selects %d, want %d", c.selection, len(got), c.want)
 			}
 		}
 		for _, sample := range []int{2, 100} {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newCancel() *cobra.Command {
@@ -37,7 +36,7 @@ Breaking off is safe: do it again for the rest.`,
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
 		case len(args) == 0:
 			return misusedf("cancel: want an ID, or --all with what to cancel")
-		case *selection != control.Selection{} || cmd.Flags().Changed("expect"):
+		case !selection.All() || cmd.Flags().Changed("expect"):
 			return misusedf("--app, --user, --category, --collapse-key and --expect are for --all")
 		}
 		return cancelOne(ctx, b, args[0], out, *asJSON)

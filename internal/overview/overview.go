@@ -20,6 +20,9 @@ import (
 // An Overview is how everything is.
 type Overview struct {
 	At time.Time `json:"at"`
+	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
+	// what is told by no app is left out: Queues and what Redis says.
+	Apps []string `json:"apps,omitempty"`
 	// Workers are those that are alive. None takes what waits where there are none.
 	Workers []control.Snapshot `json:"workers"`
 	// Waiting is how many were accepted and have not ended, and Waits what for.
@@ -44,9 +47,13 @@ type Queue struct {
 // Letters are the dead letters by their reason: of the LookedAt first ones that
 // Redis has shown, where those are not all.
 type Letters struct {
-	Count    int64          `json:"count"`
+	Count int64 `json:"count"`
+	// Sampled says that Count is an estimate, from the first ones of all apps.
+	Sampled  bool           `json:"sampled,omitempty"`
 	LookedAt int            `json:"looked_at"`
 	Reasons  map[string]int `json:"reasons"`
+
+	by map[string]map[string]int // the reasons by app
 }
 
 const (
@@ -112,7 +119,7 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 }
 
 func (r *Reader) letters(ctx context.Context, count int64) (Letters, error) {
-	all := Letters{Count: count, Reasons: map[string]int{}}
+	all := Letters{Count: count, Reasons: map[string]int{}, by: map[string]map[string]int{}}
 	if count == 0 {
 		return all, nil
 	}
@@ -120,6 +127,10 @@ func (r *Reader) letters(ctx context.Context, count int64) (Letters, error) {
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++
+		if all.by[l.App] == nil {
+			all.by[l.App] = map[string]int{}
+		}
+		all.by[l.App][l.Reason]++
 	}
 	return all, err
 }

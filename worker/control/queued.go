@@ -38,9 +38,19 @@ type Queued struct {
 // that the zero value selects all.
 type Selection struct {
 	App, User, Category, CollapseKey string
+	// Apps are those that are looked at; nil for all.
+	Apps []string
+}
+
+// All reports whether it selects all.
+func (s Selection) All() bool {
+	return s.App == "" && s.User == "" && s.Category == "" && s.CollapseKey == "" && s.Apps == nil
 }
 
 func (s Selection) matches(n *push.Notification) bool {
+	if s.Apps != nil && !slices.Contains(s.Apps, n.App) {
+		return false
+	}
 	for _, pair := range [][2]string{{s.App, n.App}, {s.User, n.User}, {s.Category, n.Category}, {s.CollapseKey, n.CollapseKey}} {
 		if pair[0] != "" && pair[0] != pair[1] {
 			return false
@@ -108,7 +118,7 @@ func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.P
 			n = decoded.Notification
 			q.App, q.User, q.Category, q.CollapseKey, q.Accepted = n.App, n.User, n.Category, n.CollapseKey, decoded.AcceptedAt
 		}
-		if n == nil && s != (Selection{}) || n != nil && !s.matches(n) {
+		if n == nil && !s.All() || n != nil && !s.matches(n) {
 			continue
 		}
 		q.For = waitsFor(now, at.State, job.Why, n, pauses)

@@ -44,6 +44,21 @@ type Snapshot struct {
 	RedisAheadBy time.Duration `json:"redis_ahead_by_ns"`
 }
 
+// Of returns what of the snapshot is the apps' or the worker's own, without what it does
+// for all apps together.
+func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
+	its := Snapshot{
+		ID: s.ID, Host: s.Host, PID: s.PID, Version: s.Version, Started: s.Started, At: s.At, Draining: s.Draining, Pulls: s.Pulls,
+		Lanes: s.Lanes, Concurrency: s.Concurrency, Limits: s.Limits, RedisAheadBy: s.RedisAheadBy, Routes: []route.Status{},
+	}
+	for _, r := range s.Routes {
+		if sees(r.App) {
+			its.Routes = append(its.Routes, r)
+		}
+	}
+	return its
+}
+
 // LimitsAway is since when the limits' store is away, and why.
 type LimitsAway struct {
 	Since time.Time `json:"since"`

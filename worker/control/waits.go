@@ -18,6 +18,33 @@ type Share struct {
 	Sampled bool `json:"sampled,omitempty"`
 
 	count float64 // exactly
+	// by is what those that were looked at make of it by app, each for as many as it
+	// stands for.
+	by map[string]*Share
+}
+
+// add adds so many, the oldest of which was accepted then.
+func (s *Share) add(count float64, oldest time.Time, sampled bool) {
+	s.count, s.Oldest, s.Sampled = s.count+count, earlier(s.Oldest, oldest), s.Sampled || sampled
+	s.Count = int64(math.Round(s.count))
+}
+
+// SharesOf returns what the apps have of the shares, by the notifications that were
+// looked at, without the causes of none.
+func SharesOf(all []Share, sees func(app string) bool) []Share {
+	list := []Share{}
+	for _, s := range all {
+		its := Share{For: s.For}
+		for app, part := range s.by {
+			if sees(app) {
+				its.add(part.count, part.Oldest, part.Sampled)
+			}
+		}
+		if its.Count > 0 {
+			list = append(list, its)
+		}
+	}
+	return list
 }
 
 // Waits returns what notifications wait for, in the order of Causes, without the
@@ -37,7 +64,7 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 	shares := map[Cause]*Share{}
 	of := func(cause Cause) *Share {
 		if shares[cause] == nil {
-			shares[cause] = &Share{For: cause}
+			shares[cause] = &Share{For: cause, by: map[string]*Share{}}
 		}
 		return shares[cause]
 	}
@@ -50,11 +77,11 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		if err != nil {
 			return nil, err
 		}
-		each := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
-		sampled := each > 1
+		stands := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
+		each := stands
 		if at.State != queue.JobPutOff { // all wait for one cause
-			of(waitsFor(time.Time{}, at.State, "", nil, nil)).count += float64(size)
-			each, sampled = 0, false
+			of(waitsFor(time.Time{}, at.State, "", nil, nil)).add(float64(size), time.Time{}, false)
+			each = 0
 		}
 		list := classify(at, jobs, Selection{}, in.Operators)
 		if err := c.tellQuotas(ctx, list); err != nil {
@@ -62,13 +89,16 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		}
 		for _, q := range list {
 			s := of(q.For)
-			s.count, s.Oldest, s.Sampled = s.count+each, earlier(s.Oldest, q.Accepted), s.Sampled || sampled
+			s.add(each, q.Accepted, each > 1)
+			if s.by[q.App] == nil {
+				s.by[q.App] = new(Share)
+			}
+			s.by[q.App].add(stands, q.Accepted, stands > 1)
 		}
 	}
 	var list []Share
 	for _, cause := range Causes {
 		if s := shares[cause]; s != nil {
-			s.Count = int64(math.Round(s.count))
 			list = append(list, *s)
 		}
 	}
