@@ -38,7 +38,10 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}
 	var err error
-	handler := withConsole(s.newConsole(cfg, control, log), s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows))
+	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
+	if cfg.HTTP.Console.Enabled {
+		handler = withConsole(s.newConsole(cfg, control, log), handler)
+	}
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(handler), log); err != nil {
 		return err
 	}
@@ -65,7 +68,7 @@ func (s *system) newConsole(cfg *config.Config, control *control.Control, log *s
 // bearer, and no request of the API to a cookie.
 func withConsole(pages, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, console.Path) {
+		if strings.HasPrefix(r.URL.Path+"/", console.Path) {
 			pages.ServeHTTP(w, r)
 			return
 		}

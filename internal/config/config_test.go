@@ -81,6 +81,7 @@ func TestParseEverything(t *testing.T) {
 			Listen: "0.0.0.0:8443", TLS: ServerTLS{"testdata/secret", "testdata/secret"},
 			Tokens: []Token{{Name: "shop", Role: Producer, SHA256: hash(0)}, {Name: "ada", Role: Operator, SHA256: hash(0xff),
 				Rate: &Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}, Algorithm: meter.LeakyBucket}}},
+			Console: Console{Origin: "https://ops.example.com:8443"},
 			MaxBody: 65536, MaxQueue: 10, MaxRequests: 20, ReadTimeout: time.Second, Timeout: 2 * time.Second,
 		},
 		Log:       Log{Level: Level(slog.LevelWarn), Format: JSON},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,8 @@ type HTTP struct {
 	// Tokens say who may use it. Without any, everyone may who reaches it, which
 	// then is on the loopback alone.
 	Tokens []Token `yaml:"tokens"`
+	// Console is the operators' pages on the same address.
+	Console Console `yaml:"console"`
 	// MaxBody is the largest body of a request, in bytes. 4 MiB by default,
 	// 64 KiB to 64 MiB.
 	MaxBody int `yaml:"max_body"`
@@ -46,6 +50,30 @@ type ServerTLS struct {
 
 // Enabled reports whether there is a certificate.
 func (t ServerTLS) Enabled() bool { return t.CertFile != "" }
+
+// Console says whether there are operators' pages, and where their browsers find them.
+type Console struct {
+	// Enabled has them answered. True by default.
+	Enabled bool `yaml:"enabled"`
+	// Origin is what browsers reach them by where a proxy ends TLS, as
+	// https://ops.example.com. Without it there is a sign-in over http.tls and the
+	// loopback alone.
+	Origin string `yaml:"origin"`
+}
+
+// origin is https, and a host with perhaps a port, as a browser writes it.
+// Source: RFC 6454, section 6.1.
+var origin = regexp.MustCompile(`^https://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[1-9][0-9]{0,4})?$`)
+
+func (c Console) check(k *check, key string, tokens int) {
+	switch {
+	case c.Origin == "":
+	case !origin.MatchString(c.Origin) || strings.HasSuffix(c.Origin, ":443"):
+		k.fault(join(key, "origin"), "want https://HOST or https://HOST:PORT as a browser writes it: in lower case, without a path, and without :443")
+	case tokens == 0:
+		k.fault(join(key, "origin"), "is for those who sign in, and http.tokens is empty")
+	}
+}
 
 // A Token lets its bearer use the API. The configuration holds its hash alone.
 type Token struct {
@@ -92,7 +120,7 @@ var errHash = errors.New("want the 64 hexadecimal digits of the token's SHA-256"
 
 // SetDefaults sets every field to its default.
 func (h *HTTP) SetDefaults() {
-	*h = HTTP{MaxBody: 4 << 20, MaxQueue: 1_000_000, MaxRequests: 512, ReadTimeout: 10 * time.Second, Timeout: 10 * time.Second}
+	*h = HTTP{MaxBody: 4 << 20, MaxQueue: 1_000_000, MaxRequests: 512, ReadTimeout: 10 * time.Second, Timeout: 10 * time.Second, Console: Console{Enabled: true}}
 }
 
 // Loopback reports whether only this machine reaches l.
@@ -133,6 +161,7 @@ func (h HTTP) check(k *check, key string) {
 			t.Rate.check(k, join(at, "rate"))
 		}
 	}
+	h.Console.check(k, join(key, "console"), len(h.Tokens))
 	k.integer(join(key, "max_body"), h.MaxBody, 64<<10, 64<<20)
 	k.integer(join(key, "max_queue"), h.MaxQueue, 1, 1_000_000_000)
 	k.integer(join(key, "max_requests"), h.MaxRequests, 1, 100_000)
