@@ -92,9 +92,22 @@ var foreign = http.NewCrossOriginProtection()
 // a browser on this machine is made to send, by a page of another origin or through a
 // name that was pointed at the loopback.
 func FromHere(r *http.Request) bool {
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	host := hostname(r)
+	return foreign.Check(r) == nil && (host == "localhost" || net.ParseIP(host) != nil)
+}
+
+// Loopback reports whether who made the request calls this machine by a name or an
+// address of its own loopback.
+func Loopback(r *http.Request) bool {
+	host := hostname(r)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// hostname is what the request calls this machine, without the port.
+func hostname(r *http.Request) string {
+	if name, _, err := net.SplitHostPort(r.Host); err == nil {
+		return name
 	}
-	return foreign.Check(r) == nil && (host == "localhost" || net.ParseIP(strings.Trim(host, "[]")) != nil)
+	return strings.Trim(r.Host, "[]")
 }

@@ -56,6 +56,8 @@ type Console struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	foreign  *http.CrossOriginProtection
+	origin   string // http.console.origin
+	sessions sessions
 	requests chan struct{} // holds one entry for each that is being answered
 	overview shared[*overview.Overview]
 }
@@ -67,6 +69,12 @@ const requestShare = 4
 func New(o Options) *Console {
 	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection()}
 	c.log = cmp.Or(c.log, slog.Default())
+	c.sessions = newSessions(o.Redis, o.Config.Redis.Prefix)
+	if c.origin = o.Config.HTTP.Console.Origin; c.origin != "" {
+		if err := c.foreign.AddTrustedOrigin(c.origin); err != nil { // the configuration is valid
+			panic(err)
+		}
+	}
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
 	c.overview.read = o.Overview.Read
 	for _, r := range routes {
@@ -77,12 +85,13 @@ func New(o Options) *Console {
 }
 
 // header is what every answer has.
-// Source: OWASP Secure Headers; html.spec.whatwg.org for Referrer-Policy: names of
-// users are in URLs.
+// Source: OWASP Secure Headers. Referrer-Policy: names of users are in URLs, which no
+// other origin is told; with no-referrer a form would come with Origin: null
+// (fetch.spec.whatwg.org, "append a request Origin header").
 var header = map[string]string{
 	"Content-Security-Policy":    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":     "nosniff",
-	"Referrer-Policy":            "no-referrer",
+	"Referrer-Policy":            "same-origin",
 	"Cross-Origin-Opener-Policy": "same-origin",
 	"Cache-Control":              "no-store",
 }
@@ -102,7 +111,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c.fail(w, c.stranger(r), errPanicked)
 		}
 	}()
-	if clean := path.Clean(r.URL.EscapedPath()); len(clean) > maxPath || clean != r.URL.EscapedPath() && clean+"/" != r.URL.EscapedPath() {
+	if !tidy(r.URL.EscapedPath()) {
 		c.fail(w, c.stranger(r), errNotFound)
 		return
 	}
@@ -113,12 +122,20 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mux.ServeHTTP(w, r)
 }
 
+// tidy reports whether an escaped path is of a length that is read, and clean: the mux
+// would redirect to one that is.
+func tidy(escaped string) bool {
+	clean := path.Clean(escaped)
+	return len(escaped) <= maxPath && (clean == escaped || clean+"/" == escaped)
+}
+
 const (
 	// maxPath bounds an escaped path: two names, every byte of them escaped, and what
 	// is between them.
 	maxPath = 1024
-	// maxForm bounds a form, in bytes.
-	maxForm = 64 << 10
+	// maxForm bounds a form, in bytes, and maxStrangersForm one of who has not signed in.
+	maxForm          = 64 << 10
+	maxStrangersForm = 8 << 10
 	// within is how long reading for a page may take: a second later a Redis that is
 	// away is told of.
 	within = 900 * time.Millisecond
@@ -140,21 +157,33 @@ func (c *Console) handler(r route) http.Handler {
 }
 
 func (c *Console) answer(w http.ResponseWriter, v *visit, r route) error {
-	select {
-	case c.requests <- struct{}{}:
-		defer func() { <-c.requests }()
-	default:
-		return errBusy
+	leave, err := c.enter()
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(v.Context(), cmp.Or(r.within, within))
+	defer leave()
+	ctx, cancel := context.WithTimeout(v.Context(), cmp.Or(r.within, within)-v.spent)
 	defer cancel()
 	page, err := r.handle(c, ctx, v)
 	if err != nil {
 		return err
+	}
+	if page.cookie != nil {
+		http.SetCookie(w, page.cookie)
 	}
 	if page.to != "" {
 		http.Redirect(w, v.Request, page.to, http.StatusSeeOther)
 		return nil
 	}
 	return c.render(w, v, page)
+}
+
+// enter takes one of the places for requests; leave gives it back.
+func (c *Console) enter() (leave func(), err error) {
+	select {
+	case c.requests <- struct{}{}:
+		return func() { <-c.requests }, nil
+	default:
+		return nil, errBusy
+	}
 }

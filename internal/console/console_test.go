@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -45,12 +44,4 @@ func TestRefused(t *testing.T) {
 	if recorder.Code != http.StatusForbidden {
 		t.Errorf("a name that points here: %d", recorder.Code)
 	}
-}
-
-// With tokens, nobody is answered who has not signed in.
-func TestStrangers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Tokens.Set([]config.Token{testToken("ada", config.Operator, "secret")}) })
-	r.get(http.StatusUnauthorized, Path)
-	r.post(http.StatusNotFound, "/console/none", url.Values{})
 }

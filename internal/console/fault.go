@@ -21,13 +21,14 @@ func (f *fault) Error() string { return f.title }
 var (
 	errNotFound    = &fault{http.StatusNotFound, "There is nothing here", "The address names no page."}
 	errForbidden   = &fault{http.StatusForbidden, "Not allowed", "Your token's role does not allow this."}
+	errNoConsole   = &fault{http.StatusForbidden, "No console for producers", "This is a producer's token: it hands notifications over by the API, and has no console."}
 	errForeign     = &fault{http.StatusForbidden, "Not sent from here", "The form was sent by a page of another origin: nothing was changed."}
 	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
 	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "It has a parameter that this page does not take."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
 	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
-	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "This needs a token."}
+	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
 
 // faultOf returns what to tell of an error.
@@ -49,7 +50,15 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 		level = slog.LevelWarn
 	}
 	c.log.Log(v.Context(), level, "a page failed", "route", v.Pattern, "status", f.status, "token", v.who.Name, "remote", v.RemoteAddr)
-	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, live: passes(v, f), data: f.detail}); err != nil {
+	view := faultView{Detail: f.detail}
+	if f == errSignIn || f == errNoConsole {
+		view.SignIn = signInAddress(v.Request)
+	}
+	if f == errSignIn && navigates(v.Request) {
+		http.Redirect(w, v.Request, view.SignIn, http.StatusSeeOther)
+		return
+	}
+	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, live: passes(v, f), data: view}); err != nil {
 		c.log.Error("a page of an error failed", "error", err)
 	}
 }
@@ -57,4 +66,17 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 // passes reports whether a page that failed may come by itself: it is then looked for.
 func passes(v *visit, f *fault) bool {
 	return v.Method == http.MethodGet && f.status >= http.StatusInternalServerError
+}
+
+// A faultView is what fault.html shows.
+type faultView struct {
+	Detail string
+	SignIn string // where the sign-in is that is needed; "" for none
+}
+
+// navigates reports whether the browser goes to another page, as opposed to what a
+// script reads. One that does not say goes there.
+func navigates(r *http.Request) bool {
+	mode := r.Header.Get("Sec-Fetch-Mode")
+	return r.Method != http.MethodPost && (mode == "" || mode == "navigate")
 }

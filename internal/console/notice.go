@@ -1,14 +1,16 @@
 package console
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // notices say what a form has done, by the address that it leads to: a closed set,
 // so that no link puts words into the console's mouth. %s is the number n.
-var notices = map[string]string{}
+var notices = map[string]string{
+	"signed-out": "You have signed out.",
+}
 
 // notice is what the address says has been done; "" for nothing.
 func notice(query url.Values) string {
@@ -20,5 +22,5 @@ func notice(query url.Values) string {
 	if err != nil {
 		n = 0
 	}
-	return fmt.Sprintf(text, group(n))
+	return strings.ReplaceAll(text, "%s", group(n))
 }

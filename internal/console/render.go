@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
@@ -19,8 +20,10 @@ type page struct {
 	// live has it kept up to date while it is open.
 	live   bool
 	status int // 0 is 200
-	// to is where to go instead; all else is empty then.
+	// to is where to go instead; all else but the cookie is empty then.
 	to string
+	// cookie is set with the answer.
+	cookie *http.Cookie
 }
 
 // A frame is what layout.html shows around a page.
@@ -63,7 +66,11 @@ func parsePages() map[string]*template.Template {
 // render answers with the page. Nothing is answered before all of it is made.
 func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	var b bytes.Buffer
-	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: v.who.Name, Operator: v.who.Role == config.Operator, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
+	who := v.who
+	if !who.May(viewers) {
+		who = access.Bearer{}
+	}
+	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: who.Name, Operator: who.Role == config.Operator, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
 	if err := pages[p.name].Execute(&b, f); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type rig struct {
 	producer *push.Producer
 	limiter  throttle.Limiter
 	console  *Console
+	cookie   *http.Cookie // as a browser keeps it; nil for none
 }
 
 func testToken(name string, role config.Role, token string) config.Token {
@@ -72,6 +73,15 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	return r
 }
 
+// as returns another browser of the same console, signed in with the token.
+func (r *rig) as(token string) *rig {
+	r.t.Helper()
+	other := *r
+	other.cookie = nil
+	other.post(http.StatusSeeOther, signInPath, url.Values{"token": {token}})
+	return &other
+}
+
 // get expects the page with that status, and returns its text.
 func (r *rig) get(want int, path string) string {
 	r.t.Helper()
@@ -90,10 +100,7 @@ func (r *rig) post(want int, path string, form url.Values) string {
 
 func (r *rig) do(want int, req *http.Request) string {
 	r.t.Helper()
-	req.Host = "localhost"
-	recorder := httptest.NewRecorder()
-	r.console.ServeHTTP(recorder, req)
-	answer := recorder.Result()
+	answer := r.send(req)
 	text, _ := io.ReadAll(answer.Body)
 	if answer.StatusCode != want {
 		r.t.Fatalf("%s %s: %d, want %d: %s", req.Method, req.URL, answer.StatusCode, want, text)
@@ -107,4 +114,21 @@ func (r *rig) do(want int, req *http.Request) string {
 		return to
 	}
 	return string(text)
+}
+
+// send sends the request from this machine, with the cookie that the browser has.
+func (r *rig) send(req *http.Request) *http.Response {
+	req.Host = "localhost"
+	if r.cookie != nil {
+		req.AddCookie(r.cookie)
+	}
+	recorder := httptest.NewRecorder()
+	r.console.ServeHTTP(recorder, req)
+	answer := recorder.Result()
+	for _, c := range answer.Cookies() {
+		if r.cookie = c; c.MaxAge < 0 {
+			r.cookie = nil
+		}
+	}
+	return answer
 }

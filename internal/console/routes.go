@@ -22,11 +22,21 @@ type route struct {
 	serve func(*Console, http.ResponseWriter, *visit) error
 }
 
+const (
+	signInPath  = "/console/signin"
+	signOutPath = "/console/signout"
+)
+
 var viewers = []config.Role{config.Viewer, config.Operator}
 
 // routes are all that the console answers.
 var routes = []route{
 	{method: "GET", path: "/console/{$}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).overviewPage},
+
+	{method: "GET", path: "/console", handle: func(*Console, context.Context, *visit) (page, error) { return page{to: Path}, nil }},
+	{method: "GET", path: signInPath, query: []string{"next", "done"}, handle: (*Console).signInPage},
+	{method: "POST", path: signInPath, form: []string{"next", "token"}, handle: (*Console).signIn},
+	{method: "POST", path: signOutPath, handle: (*Console).signOut},
 
 	{method: "GET", path: "/console/static/{file}", serve: (*Console).static},
 }

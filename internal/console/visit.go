@@ -1,11 +1,14 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
 )
 
 // A visit is a request that its bearer may make.
@@ -14,6 +17,8 @@ type visit struct {
 	who   access.Bearer
 	query url.Values
 	form  url.Values
+	// spent is how long it took to find out who it is.
+	spent time.Duration
 }
 
 // stranger is the visit of a request that is not answered with what it is about.
@@ -24,11 +29,17 @@ func (c *Console) stranger(r *http.Request) *visit { return &visit{Request: r} }
 func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	v := c.stranger(req)
 	if r.roles != nil {
-		who, err := c.identify(req)
+		begun := time.Now()
+		who, err := c.whose(req)
 		if err != nil {
 			return v, err
 		}
-		if v.who = who; !who.May(r.roles) {
+		v.who, v.spent = who, time.Since(begun)
+		switch {
+		case who.May(r.roles):
+		case who.Role == config.Producer:
+			return v, errNoConsole
+		default:
 			return v, errForbidden
 		}
 	}
@@ -38,13 +49,29 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	}
 	v.query = query
 	if req.Method == http.MethodPost {
-		req.Body = http.MaxBytesReader(nil, req.Body, maxForm)
+		most := int64(maxForm)
+		if r.roles == nil {
+			most = maxStrangersForm
+		}
+		req.Body = http.MaxBytesReader(nil, req.Body, most)
 		if err := req.ParseForm(); err != nil || !only(req.PostForm, r.form) {
 			return v, errBadForm
 		}
 		v.form = req.PostForm
 	}
 	return v, nil
+}
+
+// whose returns who makes the request, by one of the places for requests.
+func (c *Console) whose(req *http.Request) (access.Bearer, error) {
+	leave, err := c.enter()
+	if err != nil {
+		return access.Bearer{}, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(req.Context(), within)
+	defer cancel()
+	return c.identify(ctx, req)
 }
 
 // only reports whether the values are of these names alone.
@@ -55,15 +82,4 @@ func only(values url.Values, names []string) bool {
 		}
 	}
 	return true
-}
-
-// identify returns who makes the request.
-func (c *Console) identify(r *http.Request) (access.Bearer, error) {
-	if c.o.Tokens.None() {
-		if !access.FromHere(r) {
-			return access.Bearer{}, errNotFromHere
-		}
-		return access.Nobody(), nil
-	}
-	return access.Bearer{}, errSignIn
 }

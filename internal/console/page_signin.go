@@ -1,0 +1,152 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+)
+
+// A signInView is what signin.html shows.
+type signInView struct {
+	// Refused has the page say what to do in the place of the form: the token would
+	// travel in the clear.
+	Refused bool
+	Origin  string // the configured one
+	Next    string // where to go from here
+	Wrong   string // what was wrong with the token
+}
+
+// attempts is how many tokens may be tried from an address that are none, through all
+// processes. Who comes through a proxy shares its address.
+var attempts = meter.Spec{Rates: []throttle.Rate{{Count: 20, Period: time.Minute}}}
+
+const tokenUnknown = "This token is not known."
+
+func (c *Console) signInPage(ctx context.Context, v *visit) (page, error) {
+	next := inside(v.query.Get("next"))
+	switch who, err := c.identify(ctx, v.Request); {
+	case err == nil && who.May(viewers):
+		return page{to: next}, nil
+	case err != nil && err != errSignIn:
+		return page{}, err
+	}
+	if _, allowed := c.cookieFor(v.Request); !allowed {
+		return c.signInRefused(), nil
+	}
+	return signInForm(http.StatusOK, signInView{Next: next}), nil
+}
+
+func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
+	next := inside(v.form.Get("next"))
+	if c.o.Tokens.None() {
+		return page{to: next}, nil
+	}
+	cookie, allowed := c.cookieFor(v.Request)
+	if !allowed {
+		return c.signInRefused(), nil
+	}
+	from := "signin/" + addressOf(v.RemoteAddr)
+	taken, err := c.o.Meter.Take(ctx, from, attempts, meter.Ask{Least: 1, Most: 1})
+	if err != nil {
+		return page{}, err
+	}
+	if taken.Units == 0 {
+		c.tellSignIn(v, "", "too many attempts")
+		seconds := (taken.Left + time.Second - 1) / time.Second
+		return signInForm(http.StatusTooManyRequests, signInView{Next: next, Wrong: fmt.Sprintf("Too many tokens were tried from your address: try again in %d s.", seconds)}), nil
+	}
+	token := c.o.Tokens.Find([]byte(strings.TrimSpace(v.form.Get("token"))))
+	if token == nil {
+		c.tellSignIn(v, "", "not known")
+		return signInForm(http.StatusUnauthorized, signInView{Next: next, Wrong: tokenUnknown}), nil
+	}
+	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // else it comes back within seconds
+	if token.Role == config.Producer {
+		c.tellSignIn(v, token.Name, "a producer's")
+		return signInForm(http.StatusForbidden, signInView{Next: next, Wrong: errNoConsole.detail}), nil
+	}
+	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {
+		return page{}, err
+	}
+	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // the browser forgets it, and it ends by itself
+	cookie.MaxAge = int(sessionLife / time.Second)
+	c.tellSignIn(v, token.Name, "")
+	return page{to: next, cookie: &cookie}, nil
+}
+
+func (c *Console) signOut(ctx context.Context, v *visit) (page, error) {
+	ended, err := c.sessions.end(ctx, c.sessionID(v.Request))
+	if err != nil {
+		return page{}, err
+	}
+	if ended != nil {
+		c.log.Info("signed out", "token", ended.Name, "remote", v.RemoteAddr)
+	}
+	cookie, _ := c.cookieFor(v.Request)
+	cookie.MaxAge = -1
+	return page{to: signInPath + "?done=signed-out", cookie: &cookie}, nil
+}
+
+// tellSignIn tells the log of an attempt, in one line that has no token.
+func (c *Console) tellSignIn(v *visit, name, refused string) {
+	if refused == "" {
+		c.log.Info("signed in", "token", name, "remote", v.RemoteAddr)
+		return
+	}
+	c.log.LogAttrs(v.Context(), slog.LevelWarn, "a sign-in was refused", slog.String("cause", refused), slog.String("token", name), slog.String("remote", v.RemoteAddr))
+}
+
+func signInForm(status int, view signInView) page {
+	return page{name: "signin", title: "Sign in", status: status, data: view}
+}
+
+func (c *Console) signInRefused() page {
+	return signInForm(http.StatusForbidden, signInView{Refused: true, Origin: c.origin})
+}
+
+// addressOf returns what of a remote address counts for one: of IPv6 the network, of
+// which one machine has all.
+func addressOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	network, _ := addr.Prefix(64) // which an IPv6 address has
+	return network.String()
+}
+
+// maxNext bounds the address to go to after the sign-in.
+const maxNext = 2 * maxPath
+
+// inside returns the address if it is a page's, and the first page's otherwise.
+func inside(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || len(next) > maxNext || !strings.HasPrefix(next, Path) || strings.ContainsRune(next, '\\') ||
+		!tidy(u.EscapedPath()) || slices.Contains(strings.Split(u.Path, "/"), "..") || u.Path == signInPath || u.Path == signOutPath {
+		return Path
+	}
+	return u.RequestURI()
+}
+
+// signInAddress is where the sign-in is that leads on to the page of the request.
+func signInAddress(r *http.Request) string {
+	next := inside(r.URL.RequestURI())
+	if next == Path || r.Method == http.MethodPost {
+		return signInPath
+	}
+	return signInPath + "?next=" + url.QueryEscape(next)
+}

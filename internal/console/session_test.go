@@ -1,0 +1,427 @@
+package console
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/config"
+)
+
+const (
+	operatorToken = "operator-token-hunter2"
+	viewerToken   = "viewer-token-hunter2"
+	producerToken = "producer-token-hunter2"
+)
+
+func testTokens() []config.Token {
+	return []config.Token{
+		testToken("ada", config.Operator, operatorToken), testToken("wall", config.Viewer, viewerToken), testToken("shop", config.Producer, producerToken),
+	}
+}
+
+// withTokens has one sign in, by one of the tokens above.
+func withTokens(o *Options) { o.Tokens.Set(testTokens()) }
+
+// withLog has the log be read.
+func withLog(log *bytes.Buffer) func(*Options) {
+	return func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
+}
+
+// sessionKey is the key of the one session that there is.
+func (r *rig) sessionKey() string {
+	r.t.Helper()
+	keys, err := r.client.Keys(r.t.Context(), "pushpace:session:*").Result()
+	if err != nil || len(keys) != 1 {
+		r.t.Fatalf("sessions: %q, %v", keys, err)
+	}
+	return keys[0]
+}
+
+// Who signs in gets to where they were going, is known until they sign out, and the log
+// and Redis hold neither the token nor what the cookie does.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, withTokens, withLog(&log))
+	to := r.get(http.StatusSeeOther, "/console/?done=signed-out")
+	if to != "/console/signin?next=%2Fconsole%2F%3Fdone%3Dsigned-out" {
+		t.Fatalf("leads to %s", to)
+	}
+	if text := r.get(http.StatusOK, to); !strings.Contains(text, `name="next" value="/console/?done=signed-out"`) {
+		t.Error(text)
+	}
+	if to := r.post(http.StatusSeeOther, signInPath, url.Values{"token": {" " + operatorToken + "\n"}, "next": {"/console/?done=signed-out"}}); to != "/console/?done=signed-out" {
+		t.Errorf("leads to %s", to)
+	}
+	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "ada") || !strings.Contains(text, signOutPath) {
+		t.Error(text)
+	}
+	if to := r.get(http.StatusSeeOther, signInPath+"?next=%2Fconsole%2Fpauses"); to != "/console/pauses" {
+		t.Errorf("signed in already, and leads to %s", to)
+	}
+	held, err := r.client.Get(t.Context(), r.sessionKey()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.cookie.Value
+	for name, text := range map[string]string{"the log": log.String(), "Redis": r.sessionKey() + held} {
+		if strings.Contains(text, id) || strings.Contains(text, "hunter2") {
+			t.Errorf("%s holds a secret: %s", name, text)
+		}
+	}
+	if to := r.post(http.StatusSeeOther, signOutPath, nil); to != "/console/signin?done=signed-out" || r.cookie != nil {
+		t.Errorf("signed out, and leads to %s with %v", to, r.cookie)
+	}
+	r.cookie = &http.Cookie{Name: "pushpace", Value: id}
+	r.get(http.StatusSeeOther, Path)
+	if n := strings.Count(log.String(), "signed in"); n != 1 || strings.Count(log.String(), `msg="signed out" token=ada`) != 1 {
+		t.Error(log.String())
+	}
+}
+
+// A session ends an hour after it was last used, and twelve after its begin. Not every
+// request writes.
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens).as(viewerToken)
+	key := r.sessionKey()
+	left := func() time.Duration {
+		t.Helper()
+		d, err := r.client.PTTL(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	leave := func(d time.Duration) { r.client.PExpire(t.Context(), key, d) }
+	age := func(d time.Duration) {
+		t.Helper()
+		var s session
+		text, err := r.client.Get(t.Context(), key).Bytes()
+		if err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Created = time.Now().Add(-d).UnixMicro()
+		text, _ = json.Marshal(s)
+		r.client.Set(t.Context(), key, text, redis.KeepTTL)
+	}
+	if got := left(); got <= sessionIdle-time.Minute || got > sessionIdle {
+		t.Errorf("begins with %s", got)
+	}
+	leave(sessionIdle - 2*time.Minute)
+	r.get(http.StatusOK, Path)
+	if got := left(); got > sessionIdle-2*time.Minute {
+		t.Errorf("a request wrote: %s", got)
+	}
+	leave(2 * time.Minute)
+	r.get(http.StatusOK, Path)
+	if got := left(); got <= sessionIdle-time.Minute || got > sessionIdle {
+		t.Errorf("put off to %s", got)
+	}
+	age(sessionLife - 20*time.Minute)
+	leave(time.Minute)
+	r.get(http.StatusOK, Path)
+	if got := left(); got <= 15*time.Minute || got > 20*time.Minute {
+		t.Errorf("before its end put off to %s", got)
+	}
+	age(sessionLife)
+	r.get(http.StatusSeeOther, Path)
+	age(0)
+	r.get(http.StatusOK, Path)
+	r.client.Del(t.Context(), key) // as it expires
+	r.get(http.StatusSeeOther, Path)
+}
+
+// What a session may do is what its token may now.
+func TestSessionOfChangedToken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	ada, wall := r.as(operatorToken), r.as(viewerToken)
+	set := func(tokens ...config.Token) { r.options.Tokens.Set(tokens) }
+	set(testToken("ada", config.Viewer, operatorToken), testToken("west wall", config.Viewer, viewerToken))
+	if text := ada.get(http.StatusOK, Path); !strings.Contains(text, "viewer") {
+		t.Error("an operator that became a viewer still is one")
+	}
+	if text := wall.get(http.StatusOK, Path); !strings.Contains(text, "west wall") {
+		t.Error("a token's new name is not shown")
+	}
+	set(testToken("ada", config.Producer, operatorToken), testToken("wall", config.Viewer, "another"))
+	if text := ada.get(http.StatusForbidden, Path); !strings.Contains(text, "producer") || strings.Contains(text, "<nav") {
+		t.Error(text)
+	}
+	ada.get(http.StatusOK, signInPath) // where it leads
+	wall.get(http.StatusSeeOther, Path)
+	set(testTokens()...) // it was a mistake
+	ada.get(http.StatusOK, Path)
+	wall.get(http.StatusOK, Path)
+}
+
+// A form, or a script, is answered with a page that leads to the sign-in: where it leads
+// by itself, what was written in the form is gone.
+func TestSignInIsLedTo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	script := httptest.NewRequest(http.MethodGet, "/console/pauses", nil)
+	script.Header.Set("Sec-Fetch-Mode", "cors")
+	for want, req := range map[string]*http.Request{
+		`href="/console/signin"`:                          httptest.NewRequest(http.MethodPost, "/console/pauses", nil),
+		`href="/console/signin?next=%2Fconsole%2Fpauses"`: script,
+	} {
+		recorder := httptest.NewRecorder()
+		r.console.fail(recorder, r.console.stranger(req), errSignIn)
+		if text := recorder.Body.String(); recorder.Code != http.StatusUnauthorized || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", req.Method, recorder.Code, text)
+		}
+	}
+}
+
+// All processes of the API know a session, and its end.
+func TestSessionsAreShared(t *testing.T) {
+	t.Parallel()
+	one := newRig(t, withTokens).as(operatorToken)
+	two := *one
+	two.console = New(one.options)
+	two.get(http.StatusOK, Path)
+	two.post(http.StatusSeeOther, signOutPath, nil)
+	one.get(http.StatusSeeOther, Path)
+}
+
+// The cookie opens nothing but the console, and a bearer's token not the console.
+func TestCookieIsTheConsolesAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens).as(operatorToken)
+	o := r.options
+	v1 := api.New(api.Options{HTTP: o.Config.HTTP, Tokens: o.Tokens, Producer: r.producer, Records: o.Records, Control: o.Control,
+		Overview: o.Overview, Limits: o.Limits, Overrides: o.Overrides, Meter: o.Meter, Apps: o.Apps, Log: o.Log})
+	defer v1.Close()
+	for _, header := range []string{"", "Bearer " + r.cookie.Value} {
+		req := httptest.NewRequest(http.MethodGet, "/v1/audit", nil)
+		req.AddCookie(r.cookie)
+		if header != "" {
+			req.Header.Set("Authorization", header)
+		}
+		recorder := httptest.NewRecorder()
+		if v1.ServeHTTP(recorder, req); recorder.Code != http.StatusUnauthorized {
+			t.Errorf("%q: the API answers %d", header, recorder.Code)
+		}
+	}
+	r.cookie = nil
+	req := httptest.NewRequest(http.MethodGet, Path, nil)
+	req.Header.Set("Authorization", "Bearer "+operatorToken)
+	r.do(http.StatusSeeOther, req)
+}
+
+// A cookie is Secure wherever TLS is, and there is none where a token would travel in
+// the clear, or to somebody else.
+func TestWhereThereIsASignIn(t *testing.T) {
+	t.Parallel()
+	const origin = "https://ops.example.com"
+	r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin })
+	for name, c := range map[string]struct {
+		host, origin string
+		tls          bool
+		want         string // the cookie; "" for a refusal
+	}{
+		"TLS":                        {"10.0.0.1:8443", "", true, "__Host-pushpace"},
+		"TLS on the loopback":        {"localhost:8443", "", true, "__Host-pushpace"},
+		"the declared origin":        {"ops.example.com", origin, false, "__Host-pushpace"},
+		"in capitals":                {"OPS.example.com", origin, false, "__Host-pushpace"},
+		"localhost":                  {"localhost:8080", "http://localhost:8080", false, "pushpace"},
+		"127.0.0.1":                  {"127.0.0.1:8080", "", false, "pushpace"},
+		"::1":                        {"[::1]:8080", "http://[::1]:8080", false, "pushpace"},
+		"an address":                 {"10.0.0.1:8080", "", false, ""},
+		"a name":                     {"pushpace.internal", "", false, ""},
+		"another port of the origin": {"ops.example.com:8080", "", false, ""},
+		"rebinding":                  {"rebound.example:8080", "", false, ""},
+		"rebinding, looks like it":   {"localhost.rebound.example", "", false, ""},
+		"a proxy that changes Host":  {"127.0.0.1:8080", "https://pages.example.com", false, ""},
+		"nothing":                    {"", "", false, ""},
+	} {
+		ask := func(method, path, body string, cookie *http.Cookie) *http.Response {
+			req := httptest.NewRequest(method, path, strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if req.Host = c.host; c.tls {
+				req.TLS = new(tls.ConnectionState)
+			}
+			if req.Header.Set("Sec-Fetch-Site", "same-origin"); c.origin != "" && method == http.MethodPost {
+				req.Header.Set("Origin", c.origin)
+			}
+			if cookie != nil {
+				req.AddCookie(cookie)
+			}
+			recorder := httptest.NewRecorder()
+			r.console.ServeHTTP(recorder, req)
+			return recorder.Result()
+		}
+		answer := ask(http.MethodPost, signInPath, url.Values{"token": {viewerToken}}.Encode(), nil)
+		cookies := answer.Cookies()
+		if c.want == "" {
+			if answer.StatusCode != http.StatusForbidden || len(cookies) != 0 {
+				t.Errorf("%s: %d, %v", name, answer.StatusCode, cookies)
+			}
+			continue
+		}
+		if answer.StatusCode != http.StatusSeeOther || len(cookies) != 1 {
+			t.Errorf("%s: %d, %v", name, answer.StatusCode, cookies)
+			continue
+		}
+		got := cookies[0]
+		if got.Name != c.want || got.Secure != (c.want != "pushpace") || !got.HttpOnly || got.Path != "/" || got.Domain != "" || got.SameSite != http.SameSiteLaxMode ||
+			got.MaxAge != 12*60*60 || got.Value != url.QueryEscape(got.Value) || len(got.Value) != idLength {
+			t.Errorf("%s: %v", name, got)
+		}
+		if answer := ask(http.MethodGet, Path, "", got); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: with the cookie %d", name, answer.StatusCode)
+		}
+		other := &http.Cookie{Name: map[string]string{"pushpace": "__Host-pushpace", "__Host-pushpace": "pushpace"}[got.Name], Value: got.Value}
+		if answer := ask(http.MethodGet, Path, "", other); answer.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s: with the other's name %d", name, answer.StatusCode)
+		}
+	}
+}
+
+// Where there is no sign-in, the page says why and what to do.
+func TestSignInSaysWhyItRefuses(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[string]string{"": "http.console.origin", "https://ops.example.com": `href="https://ops.example.com/console/"`} {
+		r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin })
+		req := httptest.NewRequest(http.MethodGet, signInPath, nil)
+		req.Host = "10.0.0.1:8080"
+		recorder := httptest.NewRecorder()
+		r.console.ServeHTTP(recorder, req)
+		if text := recorder.Body.String(); recorder.Code != http.StatusForbidden || !strings.Contains(text, want) || strings.Contains(text, "<input") {
+			t.Errorf("%q: %d %s", origin, recorder.Code, text)
+		}
+	}
+}
+
+// A form that another page sent changes nothing, whoever is signed in.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	const origin = "https://ops.example.com"
+	r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin }).as(operatorToken)
+	posts := slices.DeleteFunc(slices.Clone(routes), func(route route) bool { return route.method != http.MethodPost })
+	if len(posts) < 2 {
+		t.Fatal("there are no forms")
+	}
+	for _, post := range posts {
+		for _, h := range []map[string]string{
+			{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+			{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"},
+			{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://localhost:8081"},
+		} {
+			req := httptest.NewRequest(http.MethodPost, filled(post.path), strings.NewReader(url.Values{"token": {operatorToken}}.Encode()))
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			for name, value := range h {
+				req.Header.Set(name, value)
+			}
+			if text := r.do(http.StatusForbidden, req); !strings.Contains(text, errForeign.title) {
+				t.Errorf("%s %v: %s", post.path, h, text)
+			}
+		}
+	}
+	r.get(http.StatusOK, Path) // still signed in
+}
+
+// Only an address of the console is gone to after a sign-in.
+func TestInside(t *testing.T) {
+	t.Parallel()
+	for next, want := range map[string]string{
+		"/console/users/ada?app=shop&span=1h": "", "/console/users/a%2Fb": "", "/console/find?q=https://x": "", "/console/users/%E2%80%AE": "",
+		"": Path, "/": Path, "/v1/audit": Path, "/consoles/": Path, "//evil.example/console/": Path, "https://evil.example/console/": Path,
+		"javascript:alert(1)": Path, "/console/../v1/audit": Path, "/console/%2e%2e/v1/audit": Path, "/console/..%2f..%2f": Path, "/console//evil.example": Path,
+		`/console/\evil.example`: Path, `\\evil.example`: Path, "/console/\r\nSet-Cookie: a=b": Path, "/console/\t": Path, " /console/pauses": Path,
+		"/console/signin": Path, "/console/signout": Path, "/console/signin?next=/console/": Path, "/console/%zz": Path,
+		"/console/find?q=" + strings.Repeat("x", maxNext): Path, "/console/pauses#x": "/console/pauses", "/console": Path,
+	} {
+		if want == "" {
+			want = next
+		}
+		if got := inside(next); got != want {
+			t.Errorf("%q: %q, want %q", next, got, want)
+		}
+	}
+	r := newRig(t, withTokens)
+	if to := r.post(http.StatusSeeOther, signInPath, url.Values{"token": {viewerToken}, "next": {"//evil.example/console/"}}); to != Path {
+		t.Errorf("leads to %s", to)
+	}
+}
+
+// Each attempt has one line in the log, without the token, and an address has so many of
+// them. Those of others count for themselves.
+func TestWrongTokens(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, withTokens, withLog(&log))
+	for range 2 * attempts.AtOnce() { // which do not count
+		r.as(viewerToken)
+	}
+	log.Reset()
+	for _, token := range []string{"", "hunter2", viewerToken + "x", strings.Repeat("x", 4000)} {
+		if text := r.post(http.StatusUnauthorized, signInPath, url.Values{"token": {token}, "next": {"/console/pauses"}}); !strings.Contains(text, tokenUnknown) || !strings.Contains(text, `value="/console/pauses"`) {
+			t.Error(text)
+		}
+	}
+	if text := r.post(http.StatusForbidden, signInPath, url.Values{"token": {producerToken}}); !strings.Contains(text, "has no console") {
+		t.Error(text)
+	}
+	r.post(http.StatusBadRequest, signInPath, url.Values{"token": {strings.Repeat("x", maxStrangersForm)}})
+	if got := log.String(); strings.Count(got, "\n") != 6 || strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	refused := false
+	for range 3 * attempts.AtOnce() { // a minute's, should some seconds pass
+		req := httptest.NewRequest(http.MethodPost, signInPath, strings.NewReader("token=guess"))
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if answer := r.send(req); answer.StatusCode == http.StatusTooManyRequests {
+			refused = true
+			break
+		}
+	}
+	if !refused {
+		t.Fatal("no attempt was one too many")
+	}
+	r.post(http.StatusTooManyRequests, signInPath, url.Values{"token": {operatorToken}})
+	req := httptest.NewRequest(http.MethodPost, signInPath, strings.NewReader("token="+operatorToken))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.RemoteAddr = "198.51.100.7:1234"
+	r.do(http.StatusSeeOther, req)
+}
+
+func TestAddressOf(t *testing.T) {
+	t.Parallel()
+	for remote, want := range map[string]string{
+		"192.0.2.1:1234": "192.0.2.1", "[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[::ffff:192.0.2.1]:80": "192.0.2.1",
+		"[fe80::1%eth0]:80": "fe80::/64", "pipe": "",
+	} {
+		if got := addressOf(remote); got != want {
+			t.Errorf("%s: %q, want %q", remote, got, want)
+		}
+	}
+}
+
+// Without tokens nobody signs in.
+func TestNoSignInWithoutTokens(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, to := range []string{r.get(http.StatusSeeOther, signInPath), r.post(http.StatusSeeOther, signInPath, url.Values{"token": {"x"}}), r.get(http.StatusSeeOther, "/console")} {
+		if to != Path {
+			t.Errorf("leads to %s", to)
+		}
+	}
+}
