@@ -32,15 +32,16 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	s.add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
 	control := control.New(s.queue, s.records, s.limiter, s.limits)
+	producer := s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer
 	a := &apiServer{API: api.New(api.Options{
-		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
+		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
 		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
-		handler = withConsole(s.newConsole(cfg, control, log), handler)
+		handler = withConsole(s.newConsole(cfg, producer, control, log), handler)
 	}
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(handler), log); err != nil {
 		return err
@@ -56,9 +57,9 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 }
 
 // newConsole returns the console over what the API works with.
-func (s *system) newConsole(cfg *config.Config, control *control.Control, log *slog.Logger) *console.Console {
+func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control *control.Control, log *slog.Logger) *console.Console {
 	return console.New(console.Options{
-		Config: cfg, Tokens: &s.tokens, Redis: s.client, Records: s.records, Control: control,
+		Config: cfg, Tokens: &s.tokens, Redis: s.client, Producer: producer, Records: s.records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
 		Limits:   s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})

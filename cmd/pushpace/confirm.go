@@ -2,20 +2,15 @@ package main
 
 import (
 	"bufio"
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/several"
-	"github.com/pushpace/pushpace/push"
 )
 
 // A confirmation has a command that acts on many begin only when their number is
@@ -53,68 +48,8 @@ func (c *confirmation) confirm(n int, what, do string) error {
 	return nil
 }
 
-const (
-	// What a worker has in its hands is tried again, so often and after so long.
-	underWayTries = 3
-	underWayPause = time.Second
-)
-
-// A bulk is what became of many.
-type bulk struct {
-	Selected int `json:"selected"`
-	Done     int `json:"done"`
-	// Gone had ended, or was gone, before its turn came.
-	Gone     int `json:"gone"`
-	UnderWay int `json:"under_way"`
-	Failed   int `json:"failed"`
-}
-
-// inPages has f act on the IDs, and answers what became of them, and the first
-// error. It stops after the page in which ctx ends.
-func inPages(ctx context.Context, ids []string, f func(context.Context, []string) []error) (b bulk, first error) {
-	b.Selected = len(ids)
-	for try := 1; len(ids) > 0; try++ {
-		var again []string
-		for page := range slices.Chunk(ids, several.Most) {
-			if ctx.Err() != nil {
-				b.Failed += len(page)
-				first = cmp.Or(first, ctx.Err())
-				continue
-			}
-			for i, err := range f(ctx, page) {
-				switch {
-				case err == nil:
-					b.Done++
-				case errors.Is(err, push.ErrEnded), errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
-					b.Gone++
-				case errors.Is(err, push.ErrUnderWay), errors.Is(err, push.ErrStillThere):
-					again = append(again, page[i])
-				default:
-					b.Failed++
-					first = cmp.Or(first, err)
-				}
-			}
-		}
-		if ids = again; try == underWayTries {
-			break
-		}
-		if len(ids) > 0 {
-			rest(ctx, underWayPause)
-		}
-	}
-	b.UnderWay = len(ids)
-	return b, first
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// tell prints what became of many, and fails when some are left to do.
-func (b bulk) tell(out io.Writer, asJSON bool, done string, first error) error {
+// tellBulk prints what became of many, and fails when some are left to do.
+func tellBulk(b several.Bulk, out io.Writer, asJSON bool, done string, first error) error {
 	if asJSON {
 		if err := printJSON(out, b); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -76,6 +77,6 @@ func requeueAll(ctx context.Context, b backend, s letterSelection, c *confirmati
 	if err := c.confirm(len(ids), "dead letters match", "requeue them"); err != nil {
 		return err
 	}
-	done, err := inPages(ctx, ids, b.RequeueEach)
-	return done.tell(out, asJSON, "requeued", err)
+	done, err := several.InPages(ctx, ids, b.RequeueEach)
+	return tellBulk(done, out, asJSON, "requeued", err)
 }

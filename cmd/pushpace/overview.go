@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -74,7 +75,7 @@ func watchOverview(ctx context.Context, b backend, out io.Writer) error {
 		if _, err := out.Write(screen.Bytes()); err != nil {
 			return err
 		}
-		rest(ctx, overviewEvery)
+		_ = clock.Sleep(ctx, overviewEvery)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -158,6 +159,6 @@ func cancelAll(ctx context.Context, b backend, s control.Selection, c *confirmat
 	if err := c.confirm(len(ids), "wait"+selected(s), "cancel them"); err != nil {
 		return err
 	}
-	done, err := inPages(ctx, ids, b.CancelEach)
-	return done.tell(out, asJSON, "cancelled", err)
+	done, err := several.InPages(ctx, ids, b.CancelEach)
+	return tellBulk(done, out, asJSON, "cancelled", err)
 }

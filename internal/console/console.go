@@ -37,6 +37,7 @@ type Options struct {
 	Config   *config.Config
 	Tokens   *access.Tokens
 	Redis    redis.UniversalClient // the queue's
+	Producer *push.Producer
 	Records  *push.Records
 	Control  *control.Control
 	Overview *overview.Reader

@@ -59,8 +59,9 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	control := control.New(shared, records, limiter, policies)
 	cfg := new(config.Config)
 	cfg.HTTP.SetDefaults()
-	r := &rig{t: t, client: client, producer: push.NewProducer(shared, "", 0), limiter: limiter, options: Options{
-		Config: cfg, Tokens: new(access.Tokens), Redis: client, Records: records, Control: control,
+	producer := push.NewProducer(shared, "", 0)
+	r := &rig{t: t, client: client, producer: producer, limiter: limiter, options: Options{
+		Config: cfg, Tokens: new(access.Tokens), Redis: client, Producer: producer, Records: records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
 		Limits:   policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
 		Quotas: func() quotas.Quotas { return nil },
