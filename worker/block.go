@@ -125,10 +125,11 @@ func (h *handler) followPauses(ctx context.Context) {
 func (h *handler) readPauses(ctx context.Context) error {
 	asked := time.Now()
 	h.routes.Renew()
-	in, err := h.pauses.Read(ctx)
+	in, err := h.pauses.Tell(ctx, h.feed.Take())
 	if err != nil {
 		return err
 	}
+	h.feed.Watch(in.Watched)
 	h.routes.Apply(ctx, in, asked)
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)

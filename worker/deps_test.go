@@ -17,6 +17,7 @@ var layers = map[string][]string{
 	"route":      {"clock", "pause", "queue"},
 	"control":    {"clock", "pause", "queue", "route"},
 	"reschedule": {"clock", "control"},
+	"watch":      {"pause"},
 }
 
 // Imports lead downwards only, no package has more files than one can have in mind,

@@ -11,7 +11,9 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // dispose carries out what is to become of the job: the records, the slot, the log,
@@ -69,6 +71,7 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 	if to.blocked && !h.rememberBlocked(ctx, d, moved) {
 		to.delay = min(to.delay, unnotedBlock)
 	}
+	h.tell(d, &to)
 	return &queue.Return{Why: to.why, After: to.delay, Wanted: to.slot, Failed: to.attempt && !to.counted}
 }
 
@@ -76,7 +79,7 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 	h.traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() && h.queue.Settle(d.ID, d.record()) {
-		h.ended(ctx, d, c.state)
+		h.ended(ctx, d, &c)
 		return nil
 	}
 	end := push.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
@@ -101,7 +104,7 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 		h.giveBack(ctx, d, d.used() || !first && h.endedTaken(ctx, d))
 	}
 	if first {
-		h.ended(ctx, d, c.state)
+		h.ended(ctx, d, &c)
 	}
 	if c.state.Dead() {
 		h.Log.LogAttrs(ctx, slog.LevelWarn, "notification "+string(c.state), slog.String("id", d.ID), slog.String("app", d.App),
@@ -205,24 +208,53 @@ func (d *delivery) letter(c disposition, attempts int) *push.Letter {
 }
 
 // ended counts the end of a delivery, and at the level debug tells of it.
-func (h *handler) ended(ctx context.Context, d *delivery, state push.State) {
-	h.Observer.Ended(state)
+func (h *handler) ended(ctx context.Context, d *delivery, c *disposition) {
+	h.Observer.Ended(c.state)
+	h.tell(d, c)
 	if !h.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	var platforms []push.Platform
+	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", d.ID), slog.String("app", d.App),
+		slog.Any("platforms", d.platforms()), slog.String("outcome", string(c.state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
+}
+
+// platforms are those of the targets, each once.
+func (d *delivery) platforms() (all []push.Platform) {
 	for i := range d.Targets {
-		if p := d.Targets[i].Platform; !slices.Contains(platforms, p) {
-			platforms = append(platforms, p)
+		if p := d.Targets[i].Platform; !slices.Contains(all, p) {
+			all = append(all, p)
 		}
 	}
-	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", d.ID), slog.String("app", d.App),
-		slog.Any("platforms", platforms), slog.String("outcome", string(state)), slog.Int64("ms", time.Since(d.accepted).Milliseconds()))
+	return all
+}
+
+// tell has those who watch, if anybody does, know what becomes of the delivery.
+func (h *handler) tell(d *delivery, to *disposition) {
+	if !h.feed.Watched() {
+		return
+	}
+	e := watch.Event{
+		At: time.Now().UTC(), State: to.state, Reason: to.reason, ID: d.ID, App: d.App, User: d.User,
+		Category: d.Category, Priority: d.Priority, Platforms: d.platforms(),
+	}
+	if to.state == push.Waiting {
+		e.For = string(control.ReturnedFor(e.At, to.why, d.Notification, h.inForce.Load().Operators))
+		if !to.blocked { // what is blocked is woken
+			e.Until = e.At.Add(to.delay)
+		}
+		if p := &to.deferral; p.Rule != "" {
+			e.Reason = p.Scope + " " + p.Rule
+		}
+	}
+	h.feed.Tell(e)
 }
 
 // endedByAnother is ended for a notification that was taken from the queue: by a
 // newer one, or a cancel.
 func (h *handler) endedByAnother(ctx context.Context, t *push.Taken) {
 	h.Observer.Ended(t.State)
+	if h.feed.Watched() {
+		h.feed.Tell(watch.Event{At: time.Now().UTC(), State: t.State, ID: t.ID, App: t.App, User: t.User, Category: t.Category})
+	}
 	h.Log.LogAttrs(ctx, slog.LevelDebug, "notification ended", slog.String("id", t.ID), slog.String("app", t.App), slog.String("outcome", string(t.State)))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // A handler takes each notification along the pipeline.
@@ -27,6 +28,7 @@ type handler struct {
 	queue      *queue.Server
 	asks       asks
 	unrecorded unrecorded
+	feed       *watch.Feed
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
 	overtaken  overtaken
@@ -54,8 +56,8 @@ func newHandler(o *Options) *handler {
 		Options: o, routes: routes, pauses: pauses,
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
-		unrecorded: newUnrecorded(),
-		moved:      make(chan []throttle.Booking, movedKept),
+		unrecorded: newUnrecorded(), feed: watch.NewFeed(),
+		moved: make(chan []throttle.Booking, movedKept),
 	}
 	h.queue = queue.NewServer(queue.Config{
 		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,

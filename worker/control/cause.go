@@ -49,9 +49,7 @@ const (
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
 // waitsFor returns what a job waits for: where it is on the queue, what it says
-// of its last return to it, and what it holds. Operators' pauses are told from
-// providers' trouble by matching the pauses in force. n is nil when the job
-// cannot be read.
+// of its last return to it, and what it holds. n is nil when the job cannot be read.
 func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Notification, pauses []pause.Pause) Cause {
 	switch state {
 	case queue.JobPending:
@@ -61,7 +59,13 @@ func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Noti
 	case queue.JobScheduled:
 		return ForSchedule
 	}
-	c := returnedFor(returned)
+	return ReturnedFor(now, returned, n, pauses)
+}
+
+// ReturnedFor returns what a job waits for that says so of its last return. Operators'
+// pauses are told from providers' trouble by matching the pauses in force.
+func ReturnedFor(now time.Time, why string, n *push.Notification, pauses []pause.Pause) Cause {
+	c := returnedFor(why)
 	switch {
 	case n == nil:
 	case c == ForLimit && n.NotBefore.After(now):

@@ -25,6 +25,7 @@ import (
 //	PREFIX:{pauses}:holding          set of what keeps jobs: SELECTORs, and routes' names
 //	PREFIX:{pauses}:held:SELECTOR    sorted set of those
 //	PREFIX:{pauses}:waking:SELECTOR  sorted set of those of them that a worker wakes
+//	PREFIX:{pauses}:watched          channel of those who watch what happens, while somebody does
 //
 // store.lua says what is in each. It is safe for concurrent use.
 type Store struct {
@@ -44,7 +45,7 @@ var script = redis.NewScript(source)
 
 // run runs an operation, of the selector's jobs if it is about any.
 func (s *Store) run(ctx context.Context, op, selector string, args ...any) *redis.Cmd {
-	keys := []string{"providers", "operators", "resumed", "holding", "held:" + selector, "waking:" + selector}
+	keys := []string{"providers", "operators", "resumed", "holding", "held:" + selector, "waking:" + selector, "watched"}
 	for i := range keys {
 		keys[i] = s.prefix + keys[i]
 	}
@@ -149,6 +150,8 @@ type InForce struct {
 	Unread []string
 	// Ahead is by how much Redis's clock is for certain; negative behind.
 	Ahead time.Duration
+	// Watched says that somebody watches what happens: see Tell.
+	Watched bool
 
 	bySelector map[selector]Pause // the operators'
 	ended      []Pause            // operators', not long ago, by somebody
@@ -161,9 +164,19 @@ type Try struct {
 }
 
 // Read reads everything in one round trip, and another one while routes hold jobs.
-func (s *Store) Read(ctx context.Context) (*InForce, error) {
+func (s *Store) Read(ctx context.Context) (*InForce, error) { return s.Tell(ctx, "") }
+
+// Watch has every worker tell what happens for so long, and returns the channel on which
+// they do: the given one, or that of whoever watches already.
+func (s *Store) Watch(ctx context.Context, channel string, life time.Duration) (string, error) {
+	return s.run(ctx, "watch", "", channel, life.Milliseconds()).Text()
+}
+
+// Tell is Read, and in the same step has those who watch, if anybody does, know what
+// has happened; nothing when it is empty.
+func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	asked := time.Now()
-	reply, err := s.run(ctx, "read", "").Slice()
+	reply, err := s.run(ctx, "read", "", happened).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
@@ -195,6 +208,7 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) {
 		}
 	}
 	all.Held = s.held(ctx, routes)
+	all.Watched = reply[5] != ""
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
 }
