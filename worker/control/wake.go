@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 const (
@@ -90,4 +92,29 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 		}
 	}
 	return ids, nil
+}
+
+// WakeOver has come back what waits for the quota. What is parked comes too: it does not
+// say for what, and is parked again where nothing has changed for it.
+func (c *Control) WakeOver(ctx context.Context, key string) error {
+	for _, spot := range queue.Spots {
+		var position uint64
+		for more := spot.State == queue.JobPutOff; more; more = position > 0 {
+			jobs, next, err := c.inspector.Page(ctx, spot, position)
+			if err != nil {
+				return err
+			}
+			position = next
+			var ids []string
+			for _, job := range jobs {
+				if job.Why == "" || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
+					ids = append(ids, job.ID)
+				}
+			}
+			if _, err := c.inspector.WakeAll(ctx, spot.Queue, ids); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 // Package reschedule moves those that wait forward when their limits are raised, by an
-// override or in the configuration. A limit that is lowered needs nothing: whoever is
-// due is checked against what is true then.
+// override or in the configuration, and has come back what waits for a quota that was
+// changed. A limit that is lowered needs nothing: whoever is due is checked against what
+// is true then.
 //
 // Each worker follows the limits and looks after a change when it has that in force
 // itself, and most others do: whoever booked by the limits before until then is moved
@@ -59,6 +60,7 @@ type Config struct {
 	// Waiting tells of the users who wait for a scope's limits: see throttle.Redis.
 	// nil for nobody.
 	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
+	Rates   func() map[string]string // of each quota, as they are written, by its key
 	Apps    []string
 	MaxWait time.Duration // the longest that a worker waits with a job in its hands
 	// Redis is where the workers agree on who scans, under the prefix.
@@ -79,6 +81,7 @@ type rescheduler struct {
 	newUsers, newScopes chan struct{}
 	// what was in force for everyone when it was last looked at, by app and category
 	everyone map[limits.Level]throttle.Policy
+	rates    map[string]string // of quotas, then
 }
 
 // Follow keeps the limits in step with their overrides, and moves those that wait,
@@ -88,7 +91,7 @@ func Follow(ctx context.Context, c Config) {
 		Config: c, lock: newScanLock(c.Redis, c.Prefix),
 		users: map[limits.Level]bool{}, scopes: map[limits.Level]time.Time{}, newUsers: make(chan struct{}, 1), newScopes: make(chan struct{}, 1),
 	}
-	r.everyone = r.forEveryone()
+	r.everyone, r.rates = r.forEveryone(), c.Rates()
 	var side sync.WaitGroup
 	defer side.Wait()
 	side.Go(func() { r.run(ctx, r.newUsers, r.moveUsers) })
@@ -131,6 +134,13 @@ func (r *rescheduler) note(changes []limits.Change) {
 		}
 		for _, of := range in {
 			r.scopes[of] = now
+		}
+	}
+	known := r.rates
+	r.rates = r.Rates()
+	for key, rate := range r.rates {
+		if before, is := known[key]; is && before != rate {
+			r.scopes[limits.Level{Quota: key}] = now
 		}
 	}
 	if len(r.users) > 0 {
@@ -240,9 +250,6 @@ func (r *rescheduler) nextScope() (limits.Level, time.Time, bool) {
 // scan looks through all who wait for these limits, which this worker has in force
 // since then, unless another worker has done so from a later instant on.
 func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time) error {
-	if r.Waiting == nil {
-		return nil
-	}
 	if err := clock.Sleep(ctx, since.Add(propagated).Sub(r.Limits.Now())); err != nil {
 		return err
 	}
@@ -259,6 +266,12 @@ func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time
 }
 
 func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
+	if of.Quota != "" {
+		return r.Control.WakeOver(ctx, of.Quota)
+	}
+	if r.Waiting == nil {
+		return nil
+	}
 	var moved []throttle.Booking
 	var first time.Time
 	failed := false

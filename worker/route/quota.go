@@ -57,6 +57,15 @@ func (rs *Routes) Stats() []meter.Stats {
 	return rs.units.Stats()
 }
 
+// Rates returns what is allowed of each, as it is written, by its key.
+func (rs *Routes) Rates() map[string]string {
+	all := map[string]string{}
+	for _, s := range rs.Stats() {
+		all[s.Key] = s.Rate
+	}
+	return all
+}
+
 // logQuotas has the log tell of what nobody knows how much is left.
 func (rs *Routes) logQuotas(ctx context.Context) {
 	for _, s := range rs.Stats() {
