@@ -1,0 +1,226 @@
+//go:build unix
+
+package console
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is how long a tab waits for what it expects.
+const patience = 20 * time.Second
+
+// chromium returns the browser's path. Without one the test is skipped, or fails when
+// PUSHPACE_REQUIRE_CHROMIUM is 1.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("PUSHPACE_REQUIRE_CHROMIUM") == "1" {
+		t.Fatal("PUSHPACE_REQUIRE_CHROMIUM is 1, and there is no chromium")
+	}
+	t.Skip("this test needs chromium")
+	return ""
+}
+
+// startBrowser runs a browser until the test ends, for tabs of all its subtests.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)))
+	if os.Geteuid() == 0 { // whom chromium refuses its sandbox
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, stop := chromedp.NewContext(allocator)
+	t.Cleanup(func() { stop(); end() })
+	if err := chromedp.Do(browser); err != nil {
+		t.Fatal(err)
+	}
+	return browser
+}
+
+// A look is how a tab shows pages.
+type look struct {
+	width    int64
+	dark     bool
+	scripted bool
+}
+
+func (l look) String() string {
+	s := fmt.Sprint(l.width)
+	if l.dark {
+		s += " dark"
+	}
+	if !l.scripted {
+		s += " without script"
+	}
+	return s
+}
+
+// A tab has cookies of its own, and fails its test when a page reports anything: a
+// breach of the policy, an error of a script, a file that is not there.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+	look look
+
+	mu       sync.Mutex
+	expected map[string]bool // addresses that may answer with an error
+}
+
+func (s *site) tab(t *testing.T, l look) *tab {
+	t.Helper()
+	return newTab(t, s.browser, s.url, l, chromedp.WithNewBrowserContext())
+}
+
+func newTab(t *testing.T, parent context.Context, base string, l look, options ...chromedp.ContextOption) *tab {
+	t.Helper()
+	b := &tab{t: t, base: base, look: l, expected: map[string]bool{}}
+	var end context.CancelFunc
+	b.ctx, end = chromedp.NewContext(parent, append(options, chromedp.WithListener(b.hear))...)
+	t.Cleanup(end)
+	scheme := "light"
+	if l.dark {
+		scheme = "dark"
+	}
+	b.do(chromedp.EmulateViewport(l.width, 900))
+	b.call(func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	})
+	b.call(func(ctx context.Context) error { // as if it were in front
+		_, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	})
+	if !l.scripted {
+		b.call(func(ctx context.Context) error {
+			_, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+			return err
+		})
+	}
+	return b
+}
+
+// hear fails the test for what a page reports.
+func (b *tab) hear(event any) {
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		b.mu.Lock()
+		expected := e.Entry.Source == log.EntrySourceNetwork && b.expected[e.Entry.URL]
+		b.mu.Unlock()
+		if !expected {
+			b.t.Errorf("%s: %s: %s", e.Entry.URL, e.Entry.Source, e.Entry.Text)
+		}
+	case *runtime.EventExceptionThrown:
+		b.t.Errorf("a script failed: %s", e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		b.t.Errorf("a script wrote to the console: %s", e.Type)
+	}
+}
+
+func (b *tab) call(f func(ctx context.Context) error) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if chromedp.FromContext(b.ctx).Target == nil { // the tab lives as long as the context that it starts with
+		ctx = b.ctx
+	}
+	if err := f(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	b.call(func(ctx context.Context) error { return chromedp.Do(ctx, actions...) })
+}
+
+// open opens a page of the console, and expects that status.
+func (b *tab) open(want int64, path string) {
+	b.t.Helper()
+	b.expect(want, path)
+	b.arrive(want, chromedp.Navigate(b.base+path))
+}
+
+// expect lets the address answer with an error.
+func (b *tab) expect(status int64, path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.expected[b.base+path] = status >= 400
+}
+
+// arrive does what leads to a page, and expects that status.
+func (b *tab) arrive(want int64, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	b.call(func(ctx context.Context) error {
+		answer, err := chromedp.RunResponse(ctx, actions...)
+		if err == nil && answer.Status != want {
+			b.t.Fatalf("%s: status %d, want %d:\n%s", answer.URL, answer.Status, want, b.text("main"))
+		}
+		return err
+	})
+}
+
+// evaluate returns the value of an expression in the page, out of its policy's reach.
+func evaluate[T any](b *tab, expression string) (value T) {
+	b.t.Helper()
+	b.call(func(ctx context.Context) (err error) {
+		value, err = chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+		return err
+	})
+	return value
+}
+
+// text returns what is to be read there.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return evaluate[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+// until waits until the page shows all of the text there.
+func (b *tab) until(selector string, want ...string) {
+	b.t.Helper()
+	for _, w := range want {
+		b.untilTrue(fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q) ?? false", selector, w))
+	}
+}
+
+// untilTrue waits until the condition holds in the page.
+func (b *tab) untilTrue(condition string) {
+	b.t.Helper()
+	if !eventually(func() bool { return evaluate[bool](b, condition) }) {
+		b.t.Fatalf("%s does not come:\n%s", condition, b.text("body"))
+	}
+}
+
+// run runs a script in the page.
+func (b *tab) run(script string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](script))
+}
+
+// eventually waits for the condition, and reports whether it came.
+func eventually(condition func() bool) bool {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !condition(); <-tick.C {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}

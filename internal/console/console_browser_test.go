@@ -1,0 +1,183 @@
+//go:build unix
+
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// What the browser tests prove, on one program and in one browser.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs the program and a browser")
+	}
+	s := newSite(t)
+	s.fill(t)
+	t.Run("pages", s.testPages)
+	t.Run("live", s.testLive)
+	t.Run("away", s.testAway)
+}
+
+// fill has something on every page.
+func (s *site) fill(t *testing.T) {
+	t.Helper()
+	s.send(t, 3, "ada", "orders")
+	s.send(t, 3, "ada", "news")
+	s.send(t, 2, "O'Brien & <Söhne>", "orders")
+	s.ask(t, "PUT", "/v1/pauses?app=shop&platform=apns", `{"reason":"a new certificate"}`)
+	s.ask(t, "PUT", "/v1/limits/users/bob", `{"min_gap":"5s","rates":["20/1h"]}`)
+	s.untilReceived(t, "ada", 4)
+}
+
+// samples stand for the names in the paths of routes.
+var samples = map[string]string{"user": "ada", "id": "ada-orders-2"}
+
+// addresses are those of all pages that a viewer may open.
+func addresses() (all []string) {
+	for _, r := range routes {
+		if r.method != http.MethodGet || r.serve != nil {
+			continue
+		}
+		path := strings.TrimSuffix(r.path, "{$}")
+		path = regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(name string) string { return url.PathEscape(samples[strings.Trim(name, "{}")]) })
+		all = append(all, path)
+	}
+	return all
+}
+
+// Every page is as accessible as WCAG 2.2 AA asks, and none is wider than a phone.
+func (s *site) testPages(t *testing.T) {
+	t.Parallel()
+	for _, l := range []look{{width: 360, scripted: true}, {width: 1440, dark: true, scripted: true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			b := s.tab(t, l)
+			for _, path := range addresses() {
+				b.open(http.StatusOK, path)
+				b.judge(path)
+			}
+			b.open(http.StatusNotFound, "/console/none")
+			b.judge("/console/none")
+		})
+	}
+}
+
+// judge has axe look at the page.
+func (b *tab) judge(name string) {
+	b.t.Helper()
+	if wide := evaluate[int](b, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+		b.t.Errorf("%s is %d px wider than the window", name, wide)
+	}
+	axe, err := os.ReadFile("testdata/axe/axe.min.js")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
+	found := evaluate[string](b, `axe.run({runOnly: {type: "tag", values: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]}, resultTypes: ["violations"]}).then((r) =>
+		JSON.stringify(r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.html + " " + (n.any[0]?.message ?? n.failureSummary)).join("\n  "))))`)
+	var violations []string
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, v := range violations {
+		b.t.Errorf("%s: %s", name, v)
+	}
+	b.shoot(name)
+}
+
+// shoot keeps a picture of the page where PUSHPACE_SCREENSHOTS says.
+func (b *tab) shoot(name string) {
+	b.t.Helper()
+	folder := os.Getenv("PUSHPACE_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		file := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-"), "-")
+		err = os.WriteFile(fmt.Sprintf("%s/%s %s.png", folder, file, b.look), picture, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// An open page keeps itself up to date while nobody reads in it, and says so.
+func (s *site) testLive(t *testing.T) {
+	t.Parallel()
+	b := s.tab(t, look{width: 1440, scripted: true})
+	b.open(http.StatusOK, Path)
+	b.until("#state", "Updating")
+	b.later()
+	for held, what := range map[string]struct{ begin, end string }{
+		"text is selected":     {"getSelection().selectAllChildren(document.querySelector('main h1'))", "getSelection().removeAllRanges()"},
+		"something is focused": {"document.querySelector('main').append(document.createElement('button')), document.querySelector('main button').focus()", "document.activeElement.blur()"},
+		"a dialog is open":     {"document.querySelector('main').append(document.createElement('dialog')), document.querySelector('dialog').showModal()", "document.querySelector('dialog').remove()"},
+	} {
+		b.run(what.begin)
+		b.until("#state", held)
+		b.still()
+		b.run(what.end)
+		b.later()
+	}
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
+	b.until("#state", "Paused")
+	b.open(http.StatusOK, Path) // and stays so
+	b.until("#state", "Paused")
+	b.still()
+	b.do(chromedp.Click(chromedp.CSS("#pause")))
+	b.later()
+}
+
+// later waits until the page is of a later instant.
+func (b *tab) later() {
+	b.t.Helper()
+	was := evaluate[string](b, shown)
+	b.untilTrue(fmt.Sprintf("%s !== %q", shown, was))
+}
+
+// still sees that the page stays as it is for longer than the script waits.
+func (b *tab) still() {
+	b.t.Helper()
+	was := evaluate[string](b, shown)
+	<-time.After(2500 * time.Millisecond)
+	if now := evaluate[string](b, shown); now != was {
+		b.t.Errorf("the page of %s has become that of %s", was, now)
+	}
+}
+
+// shown is the instant that a page is of.
+const shown = "document.querySelector('#now time').dateTime"
+
+// Without Redis an open page says since when it is not up to date, and another that
+// there is none; both come by themselves when it does.
+func (s *site) testAway(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	away := &site{browser: s.browser, binary: s.binary, dir: t.TempDir()}
+	away.url = away.serve(t, redis)
+	open, failed := away.tab(t, look{width: 1440, scripted: true}), away.tab(t, look{width: 360, scripted: true})
+	open.open(http.StatusOK, Path)
+	open.later()
+	redis.Pause(t)
+	open.expect(http.StatusServiceUnavailable, Path)
+	open.until("#state", "Not up to date since")
+	failed.open(http.StatusServiceUnavailable, Path)
+	failed.judge("away")
+	redis.Resume(t)
+	open.until("#state", "Updating")
+	failed.until("h1", "Overview")
+}
