@@ -31,7 +31,7 @@ import (
 // everyone on this machine is an operator.
 type rig struct {
 	t        *testing.T
-	client   *redis.Client
+	client   redis.UniversalClient
 	options  Options
 	producer *push.Producer
 	limiter  throttle.Limiter
@@ -50,6 +50,11 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	o.DB, o.PoolSize, o.ContextTimeoutEnabled = redistest.Database(t), 20, true
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
+	return newRigOn(t, client, change...)
+}
+
+func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Options)) *rig {
+	t.Helper()
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Second})
 	t.Cleanup(stop)
 	records := push.NewRecords(shared, "", 0)

@@ -1,0 +1,73 @@
+//go:build unix
+
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// The console is there with the API, and a browser is signed in until its token is no
+// longer configured. Without it, its addresses are nobody's.
+func TestServeConsole(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const token = "ada-hunter2-0123456789"
+	tokens := func(token string) string {
+		return fmt.Sprintf("http:\n  tokens: [{name: ada, role: operator, sha256: %x}]\n", sha256.Sum256([]byte(token)))
+	}
+	s.configure(t, "http:\n", tokens(token))
+	p, at := s.serveAPI(t, "--only", "api")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	look := func(answer *http.Response, err error) (where, text string) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Request.URL.Path, string(body)
+	}
+	if where, _ := look(browser.Get(at + "/console")); where != "/console/signin" {
+		t.Errorf("a stranger is led to %s", where)
+	}
+	if where, text := look(browser.PostForm(at+"/console/signin", url.Values{"token": {token}})); where != "/console/" || !strings.Contains(text, "ada") {
+		t.Errorf("signed in, and led to %s: %s", where, text)
+	}
+	if _, text := look(browser.Get(at + "/v1/audit")); !strings.Contains(text, "Send a token") {
+		t.Errorf("the API takes a cookie: %s", text)
+	}
+	s.configure(t, "http:\n", tokens("another-0123456789"))
+	p.hangUp(t)
+	p.says(t, 1, "the configuration is reloaded", "changed=http.tokens")
+	if where, _ := look(browser.Get(at + "/console/")); where != "/console/signin" {
+		t.Errorf("without the token led to %s", where)
+	}
+	s.stop(t, p)
+	if log := p.stderr.String(); strings.Contains(log, "hunter2") || strings.Count(log, `msg="signed in" token=ada`) != 1 {
+		t.Error(log)
+	}
+
+	s.configure(t, "http:\n", tokens(token), "    enabled: true\n    # origin", "    enabled: false\n    # origin")
+	p, at = s.serveAPI(t, "--only", "api")
+	for _, path := range []string{"/console", "/console/", "/console/signin"} {
+		if status, text := ask(t, "", "GET", at+path, ""); status != http.StatusNotFound || !strings.Contains(text, "There is nothing at this path") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	s.stop(t, p)
+}
