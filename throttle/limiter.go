@@ -268,6 +268,17 @@ type Booking struct {
 	// Rule of the scope that lets it be no earlier, in a Timeline; empty when that is
 	// not known.
 	Rule string `json:"rule,omitempty"`
+	// After is the entry that the rule counts from, in a Timeline: that of the rate 10/1m
+	// is the tenth before this one.
+	After Entry `json:"after,omitzero"`
+	// Category is the request's, in a Timeline, when this is one of those who wait of it.
+	Category string `json:"category,omitempty"`
+}
+
+// An Entry is an admission or a slot.
+type Entry struct {
+	ID string    `json:"id"` // as the one or the other has it
+	At time.Time `json:"at"`
 }
 
 // An Admission is a notification that was let through.

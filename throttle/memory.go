@@ -203,7 +203,7 @@ func (v *visit) decision(w verdict) Decision {
 	}
 	if w.at > v.now {
 		d.Left = time.Duration(w.at-v.now) * time.Microsecond
-		if scope, rule := binding(v.views(false), w.at); scope != nil {
+		if scope, rule, _ := binding(v.views(false), w.at); scope != nil {
 			d.Scope, d.Rule = scope.name, rule
 		}
 	}

@@ -437,7 +437,7 @@ func (v *visit) replan(p rework) {
 			views[c] = []*view{v.view(name, *c.policy, false), &common}
 		}
 		for _, at := range c.slots {
-			common.add(mark{at, true})
+			common.add(mark{at: at, waits: true})
 		}
 	}
 	slices.SortStableFunc(todo, func(a, b pending) int { return cmp.Compare(a.at, b.at) })
@@ -474,7 +474,7 @@ func (v *visit) replan(p rework) {
 		}
 		c.slots, c.queue = append(c.slots, at), append(c.queue, t.waiter)
 		for _, s := range under {
-			s.add(mark{at, true})
+			s.add(mark{at: at, waits: true})
 		}
 	}
 	v.forget()

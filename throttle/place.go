@@ -18,6 +18,7 @@ type view struct {
 type mark struct {
 	at    int64
 	waits bool
+	id    string // in a Timeline
 }
 
 // compare has those who wait come first at an instant.
@@ -57,7 +58,7 @@ func (u *model) view(scope string, p Policy, law bool) *view {
 	for name, c := range u.classes {
 		for _, at := range c.slots {
 			if !law && (scope == General || scope == name) {
-				s.marks = append(s.marks, mark{at, true})
+				s.marks = append(s.marks, mark{at: at, waits: true})
 			}
 		}
 	}
@@ -127,8 +128,9 @@ func place(views []*view, from int64, margins bool) int64 {
 }
 
 // binding returns the view, and of its policy's rules the one, that let an entry at
-// the instant be no earlier than it is; nil and "" when none does.
-func binding(views []*view, at int64) (scope *view, rule string) {
+// the instant be no earlier than it is, and the entry that the rule counts from; nil and
+// "" when none does.
+func binding(views []*view, at int64) (scope *view, rule string, after Entry) {
 	var latest int64
 	for _, s := range views {
 		before := s.upTo(at - 1)
@@ -136,10 +138,11 @@ func binding(views []*view, at int64) (scope *view, rule string) {
 			if r.period == 0 || r.n > before {
 				continue
 			}
-			if free := s.marks[before-r.n].at + r.period; free >= latest {
-				latest, scope, rule = free, s, s.policy.ruleName(i)
+			m := s.marks[before-r.n]
+			if free := m.at + r.period; free >= latest {
+				latest, scope, rule, after = free, s, s.policy.ruleName(i), Entry{m.id, micros(m.at)}
 			}
 		}
 	}
-	return scope, rule
+	return scope, rule, after
 }

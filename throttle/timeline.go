@@ -26,11 +26,11 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 	for _, s := range r.Scopes {
 		v := &view{name: s.Name, policy: s.Policy, rules: s.Policy.appendRules(nil)}
 		for _, a := range admissions[s.Name] {
-			v.marks = append(v.marks, mark{at: a.At.UnixMicro()})
+			v.marks = append(v.marks, mark{at: a.At.UnixMicro(), id: a.ID})
 		}
 		for _, w := range all {
 			if w.own || s.Name == General {
-				v.marks = append(v.marks, mark{at: w.Slot.UnixMicro(), waits: true})
+				v.marks = append(v.marks, mark{at: w.Slot.UnixMicro(), waits: true, id: w.ID})
 			}
 		}
 		slices.SortFunc(v.marks, mark.compare)
@@ -38,6 +38,9 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 	}
 	for _, w := range all {
 		var under []*view
+		if w.own {
+			w.Category = r.class()
+		}
 		if w.own && own != nil {
 			under = append(under, t.marks[r.class()])
 		}
@@ -45,8 +48,8 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 			under = append(under, t.marks[General])
 		}
 		w.Scope = under[len(under)-1].name
-		if scope, rule := binding(under, w.Slot.UnixMicro()); scope != nil {
-			w.Scope, w.Rule = scope.name, rule
+		if scope, rule, after := binding(under, w.Slot.UnixMicro()); scope != nil {
+			w.Scope, w.Rule, w.After = scope.name, rule, after
 		}
 		t.Bookings = append(t.Bookings, w.Booking)
 	}
@@ -55,13 +58,14 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 }
 
 // Rule names the limit of the scope that lets an entry at the instant be no earlier,
-// after those sent and those who wait before it; "" when that is not known.
-func (t *Timeline) Rule(scope string, at time.Time) string {
+// and the entry that it counts from, of those sent and those who wait before; "" when
+// that is not known.
+func (t *Timeline) Rule(scope string, at time.Time) (rule string, after Entry) {
 	if t.marks[scope] == nil {
-		return ""
+		return "", Entry{}
 	}
-	_, rule := binding([]*view{t.marks[scope]}, at.UnixMicro())
-	return rule
+	_, rule, after = binding([]*view{t.marks[scope]}, at.UnixMicro())
+	return rule, after
 }
 
 // waitingSource returns those that wait, the nearest of each category: its name,

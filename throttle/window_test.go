@@ -96,4 +96,20 @@ func TestBoundAgreesWithTheLimiter(t *testing.T) {
 	if !maps.Equal(got, said) || len(said) < 6 {
 		t.Errorf("got  %v\nwant %v", got, said)
 	}
+	limits := map[string]throttle.Rate{"all gap": {Count: 1, Period: time.Second}, "all 4/10s": {Count: 4, Period: 10 * time.Second}, "news 2/1h": {Count: 2, Period: time.Hour}}
+	for _, b := range known.Bookings {
+		var before []throttle.Entry
+		for _, a := range known.Admissions[b.Scope] {
+			before = append(before, throttle.Entry(a))
+		}
+		for _, other := range known.Bookings {
+			if other.Slot.Before(b.Slot) && (b.Scope == throttle.General || other.Category == b.Scope) {
+				before = append(before, throttle.Entry{ID: other.ID, At: other.Slot})
+			}
+		}
+		limit := limits[b.Scope+" "+b.Rule]
+		if want := before[len(before)-limit.Count]; b.After != want || b.Slot.Before(want.At.Add(limit.Period)) {
+			t.Errorf("%s at %v is after %+v, want %+v", b.ID, b.Slot, b.After, want)
+		}
+	}
 }

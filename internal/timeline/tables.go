@@ -69,7 +69,7 @@ func (d *drawing) waiters() {
 		} else if -left >= late {
 			in = span(-left) + " ago"
 		}
-		line := []string{in, bound(w, period(d.t, w)), state(w), Printable(w.ID)}
+		line := []string{in, bound(w, Period(d.t, w)), state(w), Printable(w.ID)}
 		if roomy {
 			line = append([]string{Stamp(w.Slot)}, line...)
 		}

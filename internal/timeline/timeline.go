@@ -108,12 +108,12 @@ func whyWaits(t *control.Timeline, next *control.Waiter) string {
 	switch {
 	case next.Job == "active" && ago < 0:
 		return fmt.Sprintf("%s is next: a worker has it in hand, and sends it in %s, at %s, for %s.",
-			id, span(-ago), Stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
+			id, span(-ago), Stamp(next.Slot), why(t, next))
 	case next.Job == "active":
 		return id + " is next, and in a worker's hands."
 	case ago < 0:
 		return fmt.Sprintf("%s is next, and waits another %s, until %s, for %s.",
-			id, span(-ago), Stamp(next.Slot), Limit(next.Scope, next.Rule, period(t, next)))
+			id, span(-ago), Stamp(next.Slot), why(t, next))
 	case ago < late:
 		return id + " is next, and due now."
 	}
@@ -121,8 +121,35 @@ func whyWaits(t *control.Timeline, next *control.Waiter) string {
 		id, span(ago), Stamp(next.Slot))
 }
 
-// period is that of the limit that the notification waits for.
-func period(t *control.Timeline, waiter *control.Waiter) time.Duration {
+// why names the limit that the notification waits for, and what frees it.
+func why(t *control.Timeline, w *control.Waiter) string {
+	limit := Period(t, w)
+	text := Limit(w.Scope, w.Rule, limit)
+	switch {
+	case w.After.ID == "":
+		return text
+	case !Exact(w, limit):
+		text += ","
+	case w.Rule != throttle.GapRule:
+		text += ", " + span(limit)
+	}
+	return text + " after " + Printable(w.After.ID)
+}
+
+// margin is the most by which a slot is later than what frees it: the room between two
+// slots, and by how much one may stay later than it needs.
+const margin = 25 * time.Millisecond
+
+// Exact reports whether the slot is when the limit of that period lets what it counts
+// from go: not later, because it has others ahead, nor earlier, because limits have
+// changed.
+func Exact(w *control.Waiter, period time.Duration) bool {
+	late := w.Slot.Sub(w.After.At) - period
+	return late >= 0 && late <= margin
+}
+
+// Period is that of the limit that the notification waits for; 0 when it is not known.
+func Period(t *control.Timeline, waiter *control.Waiter) time.Duration {
 	for _, s := range t.Scopes {
 		if s.Scope != waiter.Scope {
 			continue

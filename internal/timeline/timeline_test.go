@@ -43,7 +43,7 @@ func (u user) timeline() *control.Timeline {
 	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
 	for scope, offsets := range u.sent {
 		for i, d := range offsets {
-			known.Admissions[scope] = append(known.Admissions[scope], throttle.Admission{ID: fmt.Sprint(i), At: now.Add(d)})
+			known.Admissions[scope] = append(known.Admissions[scope], throttle.Admission{ID: fmt.Sprintf("sent-%d", i+1), At: now.Add(d)})
 		}
 	}
 	for scope, offsets := range u.booked {
@@ -66,7 +66,7 @@ func (u user) timeline() *control.Timeline {
 			if b.Scope != name {
 				continue
 			}
-			b.Rule = rules[b.ID]
+			b.Rule, b.After = rules[b.ID].Rule, rules[b.ID].After
 			w := control.Waiter{Booking: b, State: push.Waiting, Job: "retry"}
 			if u.job != nil {
 				w.State, w.Job = u.job(i)
@@ -84,13 +84,13 @@ func (u user) timeline() *control.Timeline {
 }
 
 // bound answers the rule of the scope, by ID, that is the last to let each of its
-// bookings pass after those sent and those who wait ahead of it.
-func bound(t throttle.Timeline, s throttle.Scope) map[string]string {
-	var ahead []time.Time
+// bookings pass after those sent and those who wait ahead of it, and what it counts from.
+func bound(t throttle.Timeline, s throttle.Scope) map[string]throttle.Booking {
+	var ahead []throttle.Entry
 	for _, a := range t.Admissions[s.Name] {
-		ahead = append(ahead, a.At)
+		ahead = append(ahead, throttle.Entry(a))
 	}
-	rules := map[string]string{}
+	rules := map[string]throttle.Booking{}
 	for _, b := range t.Bookings {
 		if b.Scope != s.Name {
 			continue
@@ -100,15 +100,16 @@ func bound(t throttle.Timeline, s throttle.Scope) map[string]string {
 			if n > len(ahead) || period == 0 {
 				return
 			}
-			if free := ahead[len(ahead)-n].Add(period); free.After(latest) {
-				latest, rules[b.ID] = free, name
+			after := ahead[len(ahead)-n]
+			if free := after.At.Add(period); free.After(latest) {
+				latest, rules[b.ID] = free, throttle.Booking{Rule: name, After: after}
 			}
 		}
 		limit("gap", 1, s.Policy.MinGap)
 		for _, r := range s.Policy.Rates {
 			limit(r.String(), r.Count, r.Period)
 		}
-		ahead = append(ahead, b.Slot)
+		ahead = append(ahead, throttle.Entry{ID: b.ID, At: b.Slot})
 	}
 	return rules
 }

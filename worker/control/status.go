@@ -131,7 +131,11 @@ func ahead(t *throttle.Timeline, scope string) map[string]bool {
 	moved := make(map[string]bool, len(sent)-first)
 	for _, a := range sent[first:] {
 		moved[a.ID] = true
-		t.Bookings = append(t.Bookings, throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At, Rule: t.Rule(scope, a.At)})
+		b := throttle.Booking{ID: a.ID, Scope: scope, Slot: a.At}
+		if b.Rule, b.After = t.Rule(scope, a.At); scope != throttle.General {
+			b.Category = scope
+		}
+		t.Bookings = append(t.Bookings, b)
 	}
 	t.Admissions[scope] = sent[:first]
 	slices.SortStableFunc(t.Bookings, func(a, b throttle.Booking) int { return a.Slot.Compare(b.Slot) })
