@@ -52,15 +52,18 @@ func TestTimeline(t *testing.T) {
 		if code.Scope != "code" || !code.Exempt || len(code.Limits) != 0 || digest.Scope != "digest" || digest.Exempt || len(digest.Limits) != 1 {
 			t.Errorf("%+v, %+v", code, digest)
 		}
-		rules := map[string]string{}
+		rules, after := map[string]string{}, map[string]string{}
 		for _, w := range got.Bookings {
-			rules[w.ID] = w.Scope + " " + w.Rule
+			rules[w.ID], after[w.ID] = w.Scope+" "+w.Rule, w.After.ID+" "+w.Category
 			if known := w.ID != "stray"; known != (w.State == push.Waiting) || known != (w.Job != "") || !w.Slot.After(got.Now) && known {
 				t.Errorf("%+v", w)
 			}
 		}
 		if len(rules) != len(got.Bookings) || rules["second"] != "all gap" || rules["digest"] != "all gap" || rules["stray"] != "digest 1/1h" {
 			t.Errorf("%+v", got.Bookings)
+		}
+		if after["second"] != "first " || after["digest"] != "second digest" || after["stray"] != "digest digest" {
+			t.Errorf("after %v", after)
 		}
 		one, err := r.control().Timeline(t.Context(), "shop", "nobody", []string{"other", "code", "code"})
 		must(t, err)

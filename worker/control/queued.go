@@ -155,13 +155,13 @@ func (c *Control) tellRules(ctx context.Context, list []Queued) error {
 			ids = append(ids, q.ID)
 		}
 	}
-	deferrals, err := c.records.LastDeferrals(ctx, ids)
+	briefs, err := c.records.Briefs(ctx, ids)
 	if err != nil {
 		return err
 	}
 	for i := range list {
 		q := &list[i]
-		if d, ok := deferrals[q.ID]; ok && q.For == ForLimit {
+		if d := briefs[q.ID]; !d.Until.IsZero() && q.For == ForLimit {
 			q.Scope, q.Rule = d.Scope, d.Rule
 			if d.Until.After(q.Until) {
 				q.Until = d.Until

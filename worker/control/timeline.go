@@ -1,9 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,25 +62,28 @@ type Waiter struct {
 	// notification is not known has the state "".
 	State push.State `json:"state,omitempty"`
 	Job   string     `json:"job,omitempty"`
+	// Critical says that it goes before the others; it is told with State.
+	Critical bool `json:"critical,omitempty"`
 	// inHand says that a worker has it, and sends it at its slot.
 	inHand bool
 }
 
 // TimelineStates is how many of a timeline's bookings are looked up on the queue.
-const TimelineStates = 100
+const TimelineStates = 200
 
 // Timeline returns the timeline of the app's user: the general limits, and
 // those of each of the categories, of all that have limits of their own when
-// none is named. It makes a round trip for each, and two for
-// each booking whose state it tells.
+// none is named. It makes two round trips for each, and two for the states, or three
+// while some of those who wait end.
 func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
 	if len(categories) == 0 {
 		categories = c.limits.Categories(app, user)
 	}
 	categories = slices.Sorted(slices.Values(categories))
+	at := places{false: {}, true: {}}
 	for _, category := range append([]string{""}, slices.Compact(categories)...) {
-		if err := c.addScope(ctx, t, category); err != nil {
+		if err := c.addScope(ctx, t, at, category); err != nil {
 			return nil, err
 		}
 	}
@@ -87,32 +91,60 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		t.Now = time.Now().UTC()
 	}
 	slices.SortStableFunc(t.Bookings, func(a, b Waiter) int { return a.Slot.Compare(b.Slot) })
-	for i := range t.Bookings[:min(len(t.Bookings), TimelineStates)] {
-		w := &t.Bookings[i]
-		record, job, err := c.look(ctx, w.ID)
-		if errors.Is(err, push.ErrUnknownID) {
-			if w.inHand { // a long ID, of which there is a digest
-				w.State, w.Job = push.Waiting, queue.JobActive.Asynq()
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		w.State = record.State
-		if job != nil {
-			w.Job = job.State.Asynq()
-		}
-		if w.Rule == "" && record.Scope == w.Scope {
-			w.Rule = record.Rule // as it was when it was put off
+	return t, c.addStates(ctx, t.Bookings[:min(len(t.Bookings), TimelineStates)])
+}
+
+// addStates adds to those that wait what their records and the queue tell of them.
+func (c *Control) addStates(ctx context.Context, list []Waiter) error {
+	ids := make([]string, len(list))
+	for i, w := range list {
+		ids[i] = w.ID
+	}
+	known, err := c.records.Briefs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	queues := map[string]string{}
+	for id, b := range known {
+		if !b.State.Ended() {
+			queues[id] = b.Queue
 		}
 	}
-	return t, nil
+	jobs, err := c.inspector.States(ctx, queues)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for id := range queues {
+		if jobs[id] == "" {
+			gone = append(gone, id)
+		}
+	}
+	now, err := c.records.Briefs(ctx, gone) // they may just have ended
+	if err != nil {
+		return err
+	}
+	maps.Copy(known, now)
+	for i := range list {
+		w := &list[i]
+		b, there := known[w.ID]
+		if !there && w.inHand { // a long ID, of which there is a digest
+			w.State, w.Job = push.Waiting, queue.JobActive.Asynq()
+		}
+		if !there {
+			continue
+		}
+		w.State, w.Job, w.Critical = b.State, jobs[w.ID].Asynq(), b.Queue == push.Critical.Queue()
+		if w.Rule == "" && b.Scope == w.Scope {
+			w.Rule = b.Rule // as it was when it was put off
+		}
+	}
+	return nil
 }
 
 // addScope adds the category's own limits to the timeline; those of "" are the
 // general ones.
-func (c *Control) addScope(ctx context.Context, t *Timeline, category string) error {
+func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category string) error {
 	name := category
 	if category == "" {
 		name = throttle.General
@@ -120,13 +152,13 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 	effective := c.limits.InForce(limits.Level{App: t.App, User: t.User, Category: category})
 	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Admission{}}
 	scopes := c.limits.Scopes(t.App, t.User, category)
-	at := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
-	if at < 0 {
+	own := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
+	if own < 0 {
 		t.Scopes = append(t.Scopes, one)
 		return nil
 	}
 	// those of a category may wait for the general limits
-	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[:at+1]})
+	known, err := c.limiter.Timeline(ctx, throttle.Request{App: t.App, User: t.User, Scopes: scopes[:own+1]})
 	if err != nil {
 		return fmt.Errorf("the timeline of scope %s: %w", name, err)
 	}
@@ -134,7 +166,7 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 		t.Now = known.Now.UTC()
 	}
 	known.Now = t.Now // one for all
-	for _, w := range known.Windows(scopes[at]) {
+	for _, w := range known.Windows(scopes[own]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
 	inHand := ahead(&known, name)
@@ -143,21 +175,29 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, category string) er
 		one.Admissions = append(one.Admissions, a)
 	}
 	for _, b := range known.Bookings {
-		b.Slot = b.Slot.UTC()
-		t.add(Waiter{Booking: b, inHand: inHand[b.ID]})
+		b.Slot, b.After.At = b.Slot.UTC(), b.After.At.UTC()
+		t.add(Waiter{Booking: b, inHand: inHand[b.ID]}, at)
 	}
 	t.Scopes = append(t.Scopes, one)
 	return nil
 }
 
+// places say where in a timeline those are who wait, by ID, and whether they are in a
+// worker's hands.
+type places map[bool]map[string]int
+
 // add adds one that waits, once: whoever waits under both its scopes is told by
 // the one that binds it.
-func (t *Timeline) add(w Waiter) {
-	i := slices.IndexFunc(t.Bookings, func(known Waiter) bool { return known.inHand == w.inHand && known.ID == w.ID })
-	switch {
-	case i < 0:
+func (t *Timeline) add(w Waiter, at places) {
+	i, known := at[w.inHand][w.ID]
+	if !known {
+		at[w.inHand][w.ID] = len(t.Bookings)
 		t.Bookings = append(t.Bookings, w)
-	case t.Bookings[i].Rule == "" || !w.inHand && w.Scope != throttle.General:
-		t.Bookings[i] = w
+		return
+	}
+	b := &t.Bookings[i]
+	w.Category = cmp.Or(w.Category, b.Category)
+	if b.Category = w.Category; b.Rule == "" || !w.inHand && w.Scope != throttle.General {
+		*b = w
 	}
 }

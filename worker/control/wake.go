@@ -82,7 +82,7 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 	for i, b := range moved {
 		all[i] = b.ID
 	}
-	old, err := c.records.LastDeferrals(ctx, all)
+	old, err := c.records.Briefs(ctx, all)
 	if err != nil {
 		return nil, err
 	}

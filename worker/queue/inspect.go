@@ -55,13 +55,33 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
-	state := JobState(info.State.String())
-	if info.State == asynq.TaskStateRetry {
-		state = JobPutOff
-	}
 	return &Place{
-		State: state, Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
+		State: jobState(info.State.String()), Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
 	}, nil
+}
+
+// States returns where the jobs are, by ID, which queues names the queue of each by;
+// those that are on none are left out. It makes one round trip, one to each node of a
+// Cluster.
+func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[string]JobState, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	pipe := i.client.Pipeline()
+	found := make(map[string]*redis.SliceCmd, len(queues))
+	for id, queue := range queues {
+		found[id] = pipe.HMGet(ctx, push.QueueKey(queue, "t:"+id), "state")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("look for the jobs: %w", err)
+	}
+	states := make(map[string]JobState, len(found))
+	for id, job := range found {
+		if word, there := job.Val()[0].(string); there {
+			states[id] = jobState(word)
+		}
+	}
+	return states, nil
 }
 
 // Wake has a job come back now that waits for later, and reports whether it did.

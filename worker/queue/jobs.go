@@ -29,6 +29,14 @@ func (s JobState) Asynq() string {
 	return string(s)
 }
 
+// jobState reads asynq's word.
+func jobState(word string) JobState {
+	if word == JobPutOff.Asynq() {
+		return JobPutOff
+	}
+	return JobState(word)
+}
+
 var jobStates = []JobState{JobPending, JobActive, JobScheduled, JobPutOff, JobArchived}
 
 // isList reports whether the state's jobs are in a list, else they are in a sorted

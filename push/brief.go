@@ -1,0 +1,49 @@
+package push
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Brief is what lists tell of a notification.
+type Brief struct {
+	State State
+	Queue string
+	// Until when, and by which scope and rule, it was put off last; zero for one that
+	// has ended, or was not.
+	Until       time.Time
+	Scope, Rule string
+}
+
+// Briefs returns, by ID, those of the notifications that are known. It makes one round
+// trip, one to each node of a Cluster.
+func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	pipe := r.client.Pipeline()
+	records := make([]*redis.SliceCmd, len(ids))
+	for i, id := range ids {
+		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("records of notifications: %w", err)
+	}
+	all := make(map[string]Brief, len(ids))
+	for i, record := range records {
+		fields := record.Val()
+		text := func(i int) string { s, _ := fields[i].(string); return s }
+		state := State(text(0))
+		if state == "" {
+			continue
+		}
+		if state == accepting {
+			state = Waiting
+		}
+		all[ids[i]] = Brief{state, text(1), instant(text(2)), text(3), text(4)}
+	}
+	return all, nil
+}
