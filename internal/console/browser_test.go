@@ -87,6 +87,12 @@ func (s *site) tab(t *testing.T, l look) *tab {
 	return newTab(t, s.browser, s.url, l, chromedp.WithNewBrowserContext())
 }
 
+// another is a tab with the same cookies.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	return newTab(b.t, b.ctx, b.base, b.look)
+}
+
 func newTab(t *testing.T, parent context.Context, base string, l look, options ...chromedp.ContextOption) *tab {
 	t.Helper()
 	b := &tab{t: t, base: base, look: l, expected: map[string]bool{}}
@@ -122,7 +128,7 @@ func (b *tab) hear(event any) {
 		b.mu.Lock()
 		expected := e.Entry.Source == log.EntrySourceNetwork && b.expected[e.Entry.URL]
 		b.mu.Unlock()
-		if !expected {
+		if !expected && e.Entry.Level != log.EntryLevelVerbose {
 			b.t.Errorf("%s: %s: %s", e.Entry.URL, e.Entry.Source, e.Entry.Text)
 		}
 	case *runtime.EventExceptionThrown:

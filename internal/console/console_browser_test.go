@@ -31,6 +31,16 @@ func TestConsole(t *testing.T) {
 	t.Run("away", s.testAway)
 }
 
+// signIn has the bearer of the token signed in, and comes to that page.
+func (b *tab) signIn(token, path string) {
+	b.t.Helper()
+	b.open(http.StatusOK, path) // which leads to the form first
+	b.judge("signin")
+	m := mouse{b}
+	m.fill("Token", token)
+	m.press("Sign in")
+}
+
 // fill has something on every page.
 func (s *site) fill(t *testing.T) {
 	t.Helper()
@@ -48,7 +58,7 @@ var samples = map[string]string{"user": "ada", "id": "ada-orders-2"}
 // addresses are those of all pages that a viewer may open.
 func addresses() (all []string) {
 	for _, r := range routes {
-		if r.method != http.MethodGet || r.serve != nil {
+		if r.method != http.MethodGet || r.roles == nil {
 			continue
 		}
 		path := strings.TrimSuffix(r.path, "{$}")
@@ -65,6 +75,7 @@ func (s *site) testPages(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			b := s.tab(t, l)
+			b.signIn(operatorToken, Path)
 			for _, path := range addresses() {
 				b.open(http.StatusOK, path)
 				b.judge(path)
@@ -119,7 +130,7 @@ func (b *tab) shoot(name string) {
 func (s *site) testLive(t *testing.T) {
 	t.Parallel()
 	b := s.tab(t, look{width: 1440, scripted: true})
-	b.open(http.StatusOK, Path)
+	b.signIn(operatorToken, Path)
 	b.until("#state", "Updating")
 	b.later()
 	for held, what := range map[string]struct{ begin, end string }{
@@ -133,6 +144,7 @@ func (s *site) testLive(t *testing.T) {
 		b.run(what.end)
 		b.later()
 	}
+	m := mouse{b}
 	b.do(chromedp.Click(chromedp.CSS("#pause")))
 	b.until("#state", "Paused")
 	b.open(http.StatusOK, Path) // and stays so
@@ -140,6 +152,15 @@ func (s *site) testLive(t *testing.T) {
 	b.still()
 	b.do(chromedp.Click(chromedp.CSS("#pause")))
 	b.later()
+
+	// elsewhere somebody signs out
+	b.expect(http.StatusUnauthorized, Path)
+	other := b.another()
+	other.open(http.StatusOK, Path)
+	mouse{other}.press("Sign out")
+	b.until("#state", "Not up to date", "signed out")
+	m.press("Sign in")
+	b.until("h1", "Sign in")
 }
 
 // later waits until the page is of a later instant.
@@ -168,7 +189,7 @@ func (s *site) testAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	away := &site{browser: s.browser, binary: s.binary, dir: t.TempDir()}
-	away.url = away.serve(t, redis)
+	away.url = away.serve(t, redis, "") // open to this machine
 	open, failed := away.tab(t, look{width: 1440, scripted: true}), away.tab(t, look{width: 360, scripted: true})
 	open.open(http.StatusOK, Path)
 	open.later()

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -43,13 +44,20 @@ func newSite(t *testing.T) *site {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	s.redis = redistest.Start(t)
-	s.url = s.serve(t, s.redis)
+	s.url = s.serve(t, s.redis, tokens)
 	return s
 }
 
+// tokens are those of a configuration.
+var tokens = fmt.Sprintf(`
+  tokens:
+    - {name: ada, role: operator, sha256: %x}
+    - {name: vic, role: viewer, sha256: %x}
+`, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(viewerToken)))
+
 // serve runs stand-ins and workers with the console on that Redis until the test
 // ends, and returns the console's address.
-func (s *site) serve(t *testing.T, redis *redistest.Server) string {
+func (s *site) serve(t *testing.T, redis *redistest.Server, tokens string) string {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "config.yaml")
 	text := fmt.Sprintf(`redis: {address: %q}
@@ -58,8 +66,8 @@ limits:
   categories: {orders: {rates: [1/1h]}, security: {exempt: true}}
 apps: {demo: {simulated: true}, shop: {simulated: true}}
 http:
-  listen: 127.0.0.1:0
-`, redis.Addr())
+  listen: 127.0.0.1:0%s
+`, redis.Addr(), tokens)
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -119,13 +127,14 @@ func (p *program) until(t *testing.T, want *regexp.Regexp) (parts []string) {
 // client keeps no connection, which would outlive its test.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// ask makes a request of the API, and returns the answer.
+// ask makes a request of the API as the operator, and returns the answer.
 func (s *site) ask(t *testing.T, method, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Authorization", "Bearer "+operatorToken)
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(req)
 	if err != nil {

@@ -66,13 +66,14 @@
     const next = new DOMParser().parseFromString(html, "text/html");
     local(next);
     document.title = next.title;
-    for (const part of ["nav", "main", "#now"]) {
+    const above = document.querySelector("nav") ? "nav" : "header"; // where nobody was known, all of it is new
+    for (const part of [above, "main", "#now"]) {
       const [old, fresh] = [document.querySelector(part), next.querySelector(part)];
       if (old && fresh) Idiomorph.morph(old, fresh, { morphStyle: "outerHTML" });
     }
   };
   const ask = async () => {
-    if (asking || over || document.hidden || held()) return;
+    if (asking || over || document.hidden || held() || !document.querySelector("main.live")) return;
     asking = true;
     try {
       const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(patience) });

@@ -1,0 +1,86 @@
+//go:build unix
+
+package console
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// A hand uses a page as a person does, by what is to be read on it.
+type hand interface {
+	// press follows the link or presses the button, which leads to a page.
+	press(label string)
+	// fill writes into the field of the label, in the place of what is there.
+	fill(label, text string)
+}
+
+// pressable and fillable are expressions for elements, by what people read.
+func pressable(label string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => e.innerText.trim() === %q && e.checkVisibility())`, label)
+}
+
+func fillable(label string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("label")].find((e) => e.textContent.trim() === %q)?.control`, label)
+}
+
+// A mouse points and clicks.
+type mouse struct{ *tab }
+
+func (m mouse) press(label string) {
+	m.t.Helper()
+	m.has(pressable(label), label)
+	m.arrive(http.StatusOK, chromedp.Click(chromedp.JSPath(pressable(label))))
+}
+
+func (m mouse) fill(label, text string) {
+	m.t.Helper()
+	m.has(fillable(label), label)
+	field := chromedp.JSPath(fillable(label))
+	m.do(chromedp.Clear(field), chromedp.SendKeys(field, text))
+}
+
+// keys has nothing but a keyboard.
+type keys struct{ *tab }
+
+func (k keys) press(label string) {
+	k.t.Helper()
+	k.reach(pressable(label), label)
+	k.arrive(http.StatusOK, chromedp.KeyEvent(kb.Enter))
+}
+
+func (k keys) fill(label, text string) {
+	k.t.Helper()
+	k.reach(fillable(label), label)
+	k.do(chromedp.KeyEvent(text)) // what was there is selected
+}
+
+// reach goes on from field to field until the element has the focus, and sees that
+// this shows.
+func (k keys) reach(element, label string) {
+	k.t.Helper()
+	k.has(element, label)
+	const most = 200
+	for range most {
+		k.do(chromedp.KeyEvent(kb.Tab))
+		if !evaluate[bool](k.tab, "document.activeElement === "+element) {
+			continue
+		}
+		if !evaluate[bool](k.tab, `getComputedStyle(document.activeElement).outlineStyle !== "none"`) {
+			k.t.Errorf("%q does not show that it has the focus", label)
+		}
+		return
+	}
+	k.t.Fatalf("no key leads to %q", label)
+}
+
+// has expects the page to have that.
+func (b *tab) has(element, label string) {
+	b.t.Helper()
+	if !evaluate[bool](b, "!!"+element) {
+		b.t.Fatalf("%q is not on the page:\n%s", label, b.text("body"))
+	}
+}
