@@ -113,6 +113,7 @@ func (h *handler) sendTo(ctx context.Context, d *delivery, i int) {
 		h.giveUnitBack(d, i)
 	}
 	o = h.routes.Learn(ctx, r, o, credential)
+	r.Answered(o.Reason, took)
 	h.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = outcome{Outcome: o, sent: true}

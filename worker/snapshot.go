@@ -5,8 +5,14 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/lately"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
@@ -44,6 +50,10 @@ func (w *Worker) Snapshot() control.Snapshot {
 	s.Draining = w.draining.Load()
 	s.Pulls, s.Waiting = w.Pulls(), w.Waiting()
 	s.Routes = w.Routes()
+	for _, q := range w.Quotas() {
+		s.Quotas = append(s.Quotas, route.ToldOf(q))
+	}
+	s.Minutes, s.LateP99 = w.tally.tell(s.At)
 	if store, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
 		if stats := store.Stats(); !stats.Since.IsZero() {
 			s.Limits = control.LimitsAway{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
@@ -53,4 +63,65 @@ func (w *Worker) Snapshot() control.Snapshot {
 		s.RedisAheadBy = w.h.ClockOffset()
 	}
 	return s
+}
+
+// A tally counts what the worker does, and tells its Observer.
+type tally struct {
+	Observer
+	sent, deferred atomic.Int64
+	ended          [8]atomic.Int64 // by endsTold
+	late           lately.Histogram
+
+	mu                 sync.Mutex
+	counts, latenesses lately.Series
+}
+
+// endsTold are the ways to end, those that are frequent first.
+var endsTold = append(slices.Clip(push.EndStates), push.Malformed)
+
+func (t *tally) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
+	t.sent.Add(1)
+	t.Observer.Attempted(app, platform, o, took)
+}
+
+func (t *tally) Deferred(app, category string, d throttle.Decision) {
+	t.deferred.Add(1)
+	t.Observer.Deferred(app, category, d)
+}
+
+func (t *tally) Paced(lateness time.Duration) {
+	t.late.Add(lateness)
+	t.Observer.Paced(lateness)
+}
+
+func (t *tally) Ended(state push.State) {
+	if i := slices.Index(endsTold, state); i >= 0 { // else it was taken by a newer version
+		t.ended[i].Add(1)
+	}
+	t.Observer.Ended(state)
+}
+
+// tell returns what was done in each of the last minutes, and how late 99 of 100 went
+// out at most.
+func (t *tally) tell(now time.Time) (minutes []control.Minute, late time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	counts := []int64{t.sent.Load(), t.deferred.Load()}
+	for i := range t.ended {
+		counts = append(counts, t.ended[i].Load())
+	}
+	t.counts.Note(now, counts)
+	t.latenesses.Note(now, t.late.Counts())
+	for at, n := range t.counts.Minutes() {
+		m := control.Minute{At: at, Sent: n[0], Deferred: n[1], Ended: map[push.State]int64{}}
+		for i, ended := range n[2:] {
+			if ended > 0 {
+				m.Ended[endsTold[i]] = ended
+			}
+		}
+		if m.Sent+m.Deferred > 0 || len(m.Ended) > 0 {
+			minutes = append(minutes, m)
+		}
+	}
+	return minutes, lately.Quantile(t.latenesses.Grown(lately.Kept), .99)
 }

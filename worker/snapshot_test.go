@@ -11,9 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -126,5 +128,54 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 		if got := snapshots.limits.Load() - before; got != c.want {
 			t.Errorf("%s reads them %d times, want %d", name, got, c.want)
 		}
+	}
+}
+
+// A snapshot tells what the worker did lately: by the minute, by the provider's answers,
+// how long they took, and what is known of quotas.
+func TestASnapshotTellsWhatWasDoneLately(t *testing.T) {
+	r := newRig(t, realRedis(t), limits.New(throttle.Policy{MinGap: time.Hour}, nil))
+	r.meterFCM(throttle.Rate{Count: 1000, Period: time.Second}, 100)
+	const took = 20 * time.Millisecond
+	r.apns.RespondAlways(standin.Answer{Delay: took})
+	r.apns.Respond(deadToken, standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
+	began := time.Now().UTC().Truncate(time.Minute)
+	r.start()
+	r.enqueue(to("first", apple))
+	r.settled(1)
+	r.enqueue(to("put-off", apple))
+	gone := to("gone", push.Target{Platform: push.APNs, Token: deadToken})
+	gone.User = "bob"
+	r.enqueue(gone)
+	var done control.Minute
+	wait(t, func() bool {
+		all := r.snapshots()
+		if len(all) != 1 {
+			return false
+		}
+		done = control.Minute{Ended: map[push.State]int64{}}
+		for _, m := range all[0].Minutes {
+			if m.At.Before(began) || !m.At.Equal(m.At.Truncate(time.Minute)) {
+				t.Errorf("%+v", m)
+			}
+			done.Sent, done.Deferred = done.Sent+m.Sent, done.Deferred+m.Deferred
+			for state, n := range m.Ended {
+				done.Ended[state] += n
+			}
+		}
+		return done.Sent == 2 && done.Deferred == 1 && done.Ended[push.Delivered] == 1 && done.Ended[push.Undeliverable] == 1
+	})
+	s := r.snapshots()[0]
+	for _, way := range s.Routes {
+		if way.App == "shop" && way.Platform == push.APNs {
+			if way.Answers[providers.OK] != 1 || way.Answers["Unregistered"] != 1 || len(way.Answers) != 2 || way.Latency.P99 < took*7/8 || way.Latency.P50 > way.Latency.P99 {
+				t.Errorf("%+v", way)
+			}
+		} else if way.Latency != (route.Latency{}) || way.Answers != nil {
+			t.Errorf("nothing was sent, and %+v", way)
+		}
+	}
+	if len(s.Quotas) != 1 || s.Quotas[0].Key != "fcm/demo" || s.Quotas[0].Rate == "" {
+		t.Errorf("%+v", s.Quotas)
 	}
 }

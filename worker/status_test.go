@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func TestRoutesTellOfPausesAndBreakers(t *testing.T) {
 	}
 	want := route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed}
 	got := statusOf(t, w, "shop", push.APNs)
-	if want.Credential = got.Credential; got != want || got.Credential == "" || got.Credential == statusOf(t, w, "shop", push.FCM).Credential {
+	if want.Credential = got.Credential; !reflect.DeepEqual(got, want) || got.Credential == "" || got.Credential == statusOf(t, w, "shop", push.FCM).Credential {
 		t.Errorf("%+v", got)
 	}
 	r.apns.RespondAlways(standin.Answer{Status: 403, Reason: "InvalidProviderToken"})

@@ -140,6 +140,7 @@ type Worker struct {
 	h *handler
 	// self is what does not change of the worker's snapshots.
 	self     control.Snapshot
+	tally    *tally
 	draining atomic.Bool
 }
 
@@ -149,8 +150,9 @@ func New(o Options) (*Worker, error) {
 		return nil, errors.New("worker: Queue, Limiter, Limits and Records are required")
 	}
 	o.setDefaults()
-	w := &Worker{h: newHandler(&o), self: identify(&o)}
-	return w, nil
+	counted := &tally{Observer: o.Observer}
+	o.Observer = counted
+	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted}, nil
 }
 
 // Routes returns how each route is, sorted by app and platform.

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -27,8 +28,9 @@ func newOverview() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "overview",
 		Short: "Show how everything is: workers, what waits and what for, providers, Redis",
-		Long: `overview shows the workers that run, what waits by what it waits for (see waiting
---help), the providers, the pauses, the dead letters by reason, and Redis. On a
+		Long: `overview shows the workers that run and what they did in the last 15 minutes, what
+waits by what it waits for (see waiting --help), the providers and how long they
+took in the last two, the pauses, the dead letters by reason, and Redis. On a
 terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
 it print once. What waits is counted by asynq's own counters; a count with a ~
 is an estimate from jobs drawn at random, and the oldest is that of those that
@@ -103,10 +105,17 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 		}
 		section("")
 	}
+	if len(o.Minutes) > 0 {
+		section("last 15 minutes\t%s", doneIn(o.Minutes))
+		if o.LateP99 > 0 {
+			section("late, of those that had to wait\t%s (p99)", took(o.LateP99))
+		}
+		section("")
+	}
 	if len(o.Providers) > 0 {
-		section("PROVIDER\tIN FLIGHT\tSTATE")
+		section("PROVIDER\tIN FLIGHT\tP50\tP99\tSTATE")
 		for _, p := range o.Providers {
-			section("%s of %s\t%d\t%s", p.Platform, quoted(p.App), p.InFlight, providerState(p))
+			section("%s of %s\t%d\t%s\t%s\t%s", p.Platform, quoted(p.App), p.InFlight, took(p.Latency.P50), took(p.Latency.P99), providerState(p))
 		}
 		section("")
 	}
@@ -130,6 +139,33 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 		section("limits' redis\t%s", nodeState(n))
 	}
 	return w.Flush()
+}
+
+// doneIn tells what was done in the minutes.
+func doneIn(minutes []control.Minute) string {
+	var sent, deferred int64
+	ended := map[push.State]int64{}
+	for _, m := range minutes {
+		sent, deferred = sent+m.Sent, deferred+m.Deferred
+		for state, n := range m.Ended {
+			ended[state] += n
+		}
+	}
+	text := fmt.Sprintf("%d sent, %d put off", sent, deferred)
+	for _, state := range append(slices.Clip(push.EndStates), push.Malformed) {
+		if n := ended[state]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, state)
+		}
+	}
+	return text
+}
+
+// took writes how long something takes, "-" where that is not known.
+func took(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return d.Round(100 * time.Microsecond).String()
 }
 
 // headline says in one sentence how it is.

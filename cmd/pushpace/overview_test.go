@@ -40,10 +40,10 @@ func TestOverview(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
 			t.Fatalf("%+v: %v", got, err)
 		}
-		return len(o.Workers) == 1 && o.Waiting == 0 && len(o.Providers) == 2 && o.Workers[0].Pulls && time.Since(o.Workers[0].Started) < time.Minute
+		return len(o.Workers) == 1 && o.Waiting == 0 && len(o.Providers) == 2 && o.Workers[0].Pulls && strings.HasSuffix(doneIn(o.Minutes), ", 1 delivered") && time.Since(o.Workers[0].Started) < time.Minute
 	})
 	got := ended(t, s.setup, "overview", "--once")
-	for _, want := range []string{"1 worker runs, nothing waits", "  runs", "apns of demo  0          works"} {
+	for _, want := range []string{"1 worker runs, nothing waits", "  runs", "last 15 minutes  1 sent, 0 put off, 1 delivered", "apns of demo  0          "} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%q is missing:\n%s", want, got.stdout)
 		}

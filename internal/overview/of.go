@@ -17,7 +17,7 @@ func (o *Overview) Of(who access.Bearer) *Overview {
 	}
 	its := &Overview{
 		At: o.At, Apps: who.Apps, Workers: WorkersOf(o.Workers, who), Waits: control.SharesOf(o.Waits, who.Sees),
-		Queues: []Queue{}, Pauses: who.Pauses(o.Pauses), Letters: o.Letters.of(who), Redis: []redisconn.Node{},
+		Queues: []Queue{}, Minutes: []control.Minute{}, Pauses: who.Pauses(o.Pauses), Letters: o.Letters.of(who), Redis: []redisconn.Node{},
 	}
 	its.Providers = providersOf(its.Workers)
 	for _, s := range its.Waits {

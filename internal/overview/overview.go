@@ -15,13 +15,14 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // An Overview is how everything is.
 type Overview struct {
 	At time.Time `json:"at"`
 	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
-	// what is told by no app is left out: Queues and what Redis says.
+	// what is told by no app is left out: Queues, Minutes, Quotas and what Redis says.
 	Apps []string `json:"apps,omitempty"`
 	// Workers are those that are alive. None takes what waits where there are none.
 	Workers []control.Snapshot `json:"workers"`
@@ -30,10 +31,17 @@ type Overview struct {
 	Waits   []control.Share `json:"waits"`
 	Queues  []Queue         `json:"queues"`
 	// Providers are as the workers that are alive see them.
-	Providers []Provider       `json:"providers"`
-	Pauses    []pause.Pause    `json:"pauses"`
-	Letters   Letters          `json:"dead_letters"`
-	Redis     []redisconn.Node `json:"redis"`
+	Providers []Provider `json:"providers"`
+	// Minutes are what they did in each of the last 15, without those in which that was
+	// nothing, and LateP99 how much after its slot one of a hundred goes out, of the
+	// worker that is the latest.
+	Minutes []control.Minute `json:"minutes"`
+	LateP99 time.Duration    `json:"late_p99_ns"`
+	// Quotas are what they know of what all together may send.
+	Quotas  []route.QuotaStatus `json:"quotas,omitempty"`
+	Pauses  []pause.Pause       `json:"pauses"`
+	Letters Letters             `json:"dead_letters"`
+	Redis   []redisconn.Node    `json:"redis"`
 	// LimitsRedis is there where the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
 }
@@ -84,7 +92,7 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 	if o.Workers, err = r.Workers(ctx); err != nil {
 		return nil, err
 	}
-	o.Providers = providersOf(o.Workers)
+	o.Providers, o.Minutes, o.LateP99, o.Quotas = providersOf(o.Workers), minutesOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
 	counts, err := r.Records.Counts(ctx)
 	if err != nil {
 		return nil, err

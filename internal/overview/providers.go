@@ -24,6 +24,9 @@ type Provider struct {
 	Troubled int `json:"troubled"`
 	// Shareless is how many have no share of what all together may have in flight.
 	Shareless int `json:"shareless,omitempty"`
+	// Latency is that of the slowest of them, and Answers are those to all.
+	Latency route.Latency              `json:"latency,omitzero"`
+	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
 	// Trouble is the worst of theirs: the one that began first.
 	Trouble route.Trouble `json:"trouble,omitzero"`
 	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
@@ -62,6 +65,15 @@ func (p *Provider) add(r route.Status) {
 	p.InFlight += r.InFlight
 	p.Queued += r.Queued
 	p.Workers++
+	if r.Latency.P99 > p.Latency.P99 {
+		p.Latency = r.Latency
+	}
+	for reason, n := range r.Answers {
+		if p.Answers == nil {
+			p.Answers = map[providers.Reason]int64{}
+		}
+		p.Answers[reason] += n
+	}
 	if r.Trouble.Reason != "" || r.Pause != "" {
 		p.Troubled++
 	}

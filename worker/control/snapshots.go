@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -38,6 +39,15 @@ type Snapshot struct {
 	// how many were left out.
 	Routes     []route.Status `json:"routes"`
 	MoreRoutes int            `json:"more_routes,omitempty"`
+	// Quotas are what the worker knows of what all together may send, those that most
+	// wait for in it first.
+	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
+	// Minutes are what it did in each of the last 15, the oldest first, without those in
+	// which that was nothing.
+	Minutes []Minute `json:"minutes,omitempty"`
+	// LateP99 is how much after its slot one of a hundred goes out of those that had to
+	// wait, in these minutes.
+	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits tells that the limits' store is away; zero when it is not.
 	Limits LimitsAway `json:"limits_away,omitzero"`
 	// RedisAheadBy is how far Redis's clock is ahead of the worker's.
@@ -59,6 +69,16 @@ func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	return its
 }
 
+// A Minute is what a worker did in one of them, or all workers.
+type Minute struct {
+	At time.Time `json:"at"` // it began
+	// Sent is how many pushes were, Deferred how often a limit put a notification off,
+	// and Ended how many ended, by their state.
+	Sent     int64                `json:"sent"`
+	Deferred int64                `json:"deferred"`
+	Ended    map[push.State]int64 `json:"ended,omitempty"`
+}
+
 // LimitsAway is since when the limits' store is away, and why.
 type LimitsAway struct {
 	Since time.Time `json:"since"`
@@ -69,7 +89,7 @@ const (
 	// snapshotLife is how long a worker's last snapshot is kept: several times as
 	// long as it takes to the next.
 	snapshotLife = 6 * time.Second
-	// A snapshot names so many routes, and so many workers' are read.
+	// A snapshot names so many routes and quotas, and so many workers' are read.
 	snapshotRoutes = 256
 	snapshotsMost  = 1000
 	// aliveKept is how long the ID is kept of a worker that was killed, by whatever
@@ -124,6 +144,10 @@ func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix str
 	if n := len(s.Routes) - snapshotRoutes; n > 0 {
 		s.Routes, s.MoreRoutes = s.Routes[:snapshotRoutes], n
 	}
+	slices.SortFunc(s.Quotas, func(a, b route.QuotaStatus) int {
+		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(a.Key, b.Key))
+	})
+	s.Quotas = s.Quotas[:min(len(s.Quotas), snapshotRoutes)]
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err

@@ -113,8 +113,12 @@ func QuotaOf(p *meter.Pool) QuotaStatus {
 	if p == nil {
 		return QuotaStatus{}
 	}
-	s := p.Stats()
-	return QuotaStatus{p.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
+	return ToldOf(p.Stats())
+}
+
+// ToldOf returns what is told of what is known.
+func ToldOf(s meter.Stats) QuotaStatus {
+	return QuotaStatus{s.Key, s.Rate, s.Used, s.Waiting, s.Free, CauseOf(s.Err)}
 }
 
 // QuotaWait is for how long a unit of a quota is waited for in the process.

@@ -46,6 +46,7 @@ type Route struct {
 	breaker  *breaker
 	failures failures
 	dead     deadTokenRatio
+	answers  answers
 	// fingerprint returns that of the credentials in use.
 	fingerprint func() string
 

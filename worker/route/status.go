@@ -24,6 +24,10 @@ type Status struct {
 	Share *int `json:"share,omitempty"`
 	// Quota is that of all workers; zero when there is none.
 	Quota QuotaStatus `json:"quota,omitzero"`
+	// Latency and Answers tell of the pushes: how long they took, and how many of the
+	// last 15 minutes' came to which end.
+	Latency Latency                    `json:"latency,omitzero"`
+	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
 	// Held is about how many all workers have put back because the route is closed.
 	Held    int          `json:"held"`
 	Breaker BreakerState `json:"breaker"`
@@ -59,7 +63,9 @@ func (rs *Routes) Statuses() []Status {
 	now := time.Now()
 	var all []Status
 	for r := range rs.All() {
-		all = append(all, r.status(now))
+		s := r.status(now)
+		r.answers.tell(now, &s)
+		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))

@@ -1,0 +1,94 @@
+package lately
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// What has grown is told by the minute, whenever it is looked at, for so many minutes.
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	var s Series
+	if s.Grown(1) != nil {
+		t.Error("something has grown before anything is known")
+	}
+	at := func(minute, second int) time.Time { return time.Unix(int64(60*(1000+minute)+second), 0) }
+	s.Note(at(0, 58), []int64{2})
+	s.Note(at(0, 59), []int64{5})
+	s.Note(at(1, 0), []int64{6, 1})  // a count that is new
+	s.Note(at(0, 59), []int64{7, 1}) // the clock was set back
+	s.Note(at(3, 30), []int64{10, 1})
+	told := func() (all [][]int64) {
+		for minute, grown := range s.Minutes() {
+			all = append(all, append([]int64{minute.Unix()/60 - 1000}, grown...))
+		}
+		return all
+	}
+	want := [][]int64{{0, 5}, {1, 2, 1}, {3, 3, 0}}
+	if got := told(); !slices.EqualFunc(got, want, slices.Equal[[]int64]) {
+		t.Errorf("%v", got)
+	}
+	for minutes, want := range map[int64][]int64{1: {3, 0}, 2: {3, 0}, 3: {5, 1}, 4: {10, 1}, 100: {10, 1}} {
+		if got := s.Grown(minutes); !slices.Equal(got, want) {
+			t.Errorf("in %d minutes %v", minutes, got)
+		}
+	}
+	s.Note(at(Kept, 0), []int64{11, 1})
+	if got := told(); len(got) != 3 || got[0][0] != 1 {
+		t.Errorf("%v", got)
+	}
+	for minute := range 100 {
+		s.Note(at(minute+Kept, 1), []int64{11, 1})
+	}
+	if got := told(); len(got) != Kept {
+		t.Errorf("%d minutes are kept", len(got))
+	}
+}
+
+// A quantile is that of the durations themselves, but for an eighth.
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	if got := Quantile(new(Histogram).Counts(), .5); got != 0 {
+		t.Errorf("of none: %s", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var h Histogram
+		us := rapid.SliceOfN(rapid.Int64Range(0, 130e6), 1, 50).Draw(t, "us")
+		for _, n := range us {
+			h.Add(time.Duration(n) * time.Microsecond)
+		}
+		slices.Sort(us)
+		for _, share := range []float64{.5, .99, 1} {
+			rank := min(len(us)-1, max(0, ceil(share*float64(len(us)))-1))
+			exact, got := time.Duration(us[rank])*time.Microsecond, Quantile(h.Counts(), share)
+			if off := (got - exact).Abs(); off > max(16*time.Microsecond, exact/8) {
+				t.Errorf("%v of %v: %s, want %s", share, us, got, exact)
+			}
+		}
+	})
+	var h Histogram
+	h.Add(-time.Second)
+	h.Add(time.Hour)
+	if got := h.Counts(); got[0] != 1 || got[len(got)-1] != 1 {
+		t.Error(got)
+	}
+}
+
+func ceil(f float64) int {
+	n := int(f)
+	if float64(n) < f {
+		n++
+	}
+	return n
+}
+
+// What is counted on the way of each push costs no memory.
+func TestAddAllocatesNothing(t *testing.T) {
+	var h Histogram
+	if got := testing.AllocsPerRun(100, func() { h.Add(time.Millisecond) }); got != 0 {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,73 @@
+package route
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/lately"
+	"github.com/pushpace/pushpace/providers"
+)
+
+// A Latency is how long pushes took in the last one to two minutes, to an eighth. The
+// zero value is that there were none.
+type Latency struct {
+	P50 time.Duration `json:"p50_ns"`
+	P99 time.Duration `json:"p99_ns"`
+}
+
+// answers are what became of a route's pushes. The zero value is ready to use.
+type answers struct {
+	took lately.Histogram // of all
+
+	mu      sync.Mutex
+	reasons []providers.Reason // but OK, which the others leave of all
+	counts  []int64            // of them
+	// Of who tells of them.
+	latency, series lately.Series
+}
+
+// Answered counts what became of a push, and how long that took.
+func (r *Route) Answered(reason providers.Reason, took time.Duration) {
+	a := &r.answers
+	if reason == providers.OK {
+		a.took.Add(took)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.took.Add(took)
+	for i := range a.reasons {
+		if a.reasons[i] == reason {
+			a.counts[i]++
+			return
+		}
+	}
+	a.reasons, a.counts = append(a.reasons, reason), append(a.counts, 1)
+}
+
+// tell adds to a status what became of the pushes lately.
+func (a *answers) tell(now time.Time, s *Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.took.Counts()
+	a.latency.Note(now, all)
+	took := a.latency.Grown(2)
+	s.Latency = Latency{lately.Quantile(took, .5), lately.Quantile(took, .99)}
+	ok := int64(0)
+	for _, n := range all {
+		ok += n
+	}
+	for _, n := range a.counts {
+		ok -= n
+	}
+	a.series.Note(now, append([]int64{ok}, a.counts...))
+	for i, n := range a.series.Grown(lately.Kept) {
+		if n == 0 {
+			continue
+		}
+		if s.Answers == nil {
+			s.Answers = map[providers.Reason]int64{}
+		}
+		s.Answers[append([]providers.Reason{providers.OK}, a.reasons...)[i]] = n
+	}
+}
