@@ -81,7 +81,7 @@ func (t *Tokens) Rate(name string) *config.Quota {
 }
 
 // BearerOf returns who bears the token.
-func BearerOf(t *config.Token) Bearer { return Bearer{Name: t.Name, Role: t.Role} }
+func BearerOf(t *config.Token) Bearer { return Bearer{Name: t.Name, Role: t.Role, Apps: t.Apps} }
 
 // Nobody returns who makes a request where there are no tokens.
 func Nobody() Bearer { return Bearer{Name: Local, Role: config.Operator} }

@@ -21,10 +21,11 @@ type OthersError struct{ Apps []string }
 
 // Error implements error.
 func (e *OthersError) Error() string {
-	if len(e.Apps) == 1 {
-		return "the token is for the app " + e.Apps[0] + " alone"
+	of := "the app "
+	if len(e.Apps) > 1 {
+		of = "the apps "
 	}
-	return "the token is for the apps " + strings.Join(e.Apps, ", ") + " alone"
+	return "the token is for " + of + strings.Join(e.Apps, ", ") + " alone, and this is another's or everybody's"
 }
 
 // Own returns nil for what is of an app of its own, else an *OthersError; for a bearer of
@@ -102,6 +103,34 @@ func (b Bearer) Pauses(all []pause.Pause) []pause.Pause {
 	return its
 }
 
+// Log returns the newest changes of limits that it sees, before a version, 0 for all, the
+// newest first, at most so many.
+func (b Bearer) Log(ctx context.Context, overrides *limits.Overrides, all quotas.Quotas, before int64, newest int) ([]limits.Change, error) {
+	if b.Apps == nil {
+		return overrides.LogBefore(ctx, before, newest)
+	}
+	its := []limits.Change{}
+	for {
+		some, err := overrides.LogBefore(ctx, before, logPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range some {
+			if b.SeesLevel(c.Level, all) {
+				its = append(its, c)
+			}
+		}
+		if len(some) < logPage || len(its) >= newest {
+			return its[:min(len(its), newest)], nil
+		}
+		before = some[len(some)-1].Version
+	}
+}
+
+// logPage is how many of the log's entries, of which limits.LogKept are kept, are looked
+// at in one round trip.
+const logPage = 1000
+
 // Notification returns nil for the ID of one that it sees, and push.ErrUnknownID for any
 // other. Of a bearer of all apps it does not look, and returns nil.
 func (b Bearer) Notification(ctx context.Context, records *push.Records, id string) error {
@@ -126,4 +155,14 @@ func (b Bearer) Letter(ctx context.Context, records *push.Records, id string) (*
 		return nil, push.ErrNoLetter
 	}
 	return l, nil
+}
+
+// KnowsLetter returns nil for the ID of a dead letter that it sees, and push.ErrNoLetter
+// for any other. Of a bearer of all apps it does not look, and returns nil.
+func (b Bearer) KnowsLetter(ctx context.Context, records *push.Records, id string) error {
+	if b.Apps == nil {
+		return nil
+	}
+	_, err := b.Letter(ctx, records, id)
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -45,7 +46,10 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	notifications := make([]*push.Notification, 0, len(items))
 	indices := make([]int, 0, len(items))
 	for i, item := range items {
-		n, err := a.known(item.Notification, item.Err)
+		n, err := item.Notification, item.Err
+		if err == nil {
+			err = a.taken(c, n)
+		}
 		if err != nil {
 			results[i] = resultOf(i, push.Result{Err: err})
 			continue
@@ -65,9 +69,12 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 
 func resultOf(i int, r push.Result) result {
 	var faults push.Faults
-	switch {
+	var others *access.OthersError
+	switch at := "/" + strconv.Itoa(i); {
 	case errors.As(r.Err, &faults):
-		return result{Status: http.StatusBadRequest, Errors: faultsAt("/"+strconv.Itoa(i), faults)}
+		return result{Status: http.StatusBadRequest, Errors: faultsAt(at, faults)}
+	case errors.As(r.Err, &others):
+		return result{Status: http.StatusForbidden, Errors: []fault{{at + "/app", others.Error()}}}
 	case errors.Is(r.Err, push.ErrConflict):
 		return result{ID: r.ID, Status: http.StatusConflict}
 	case r.Err != nil:
@@ -80,7 +87,7 @@ func resultOf(i int, r push.Result) result {
 
 // replyTo answers a batch: 202 when one of it was accepted, else 503 when one
 // could not be, else 200 when one was known, else 400 when one is not valid,
-// else 409.
+// else 403 when one is of another's app, else 409.
 func (a *API) replyTo(results []result, cause error) (reply, error) {
 	count := map[int]int{}
 	var faults []fault
@@ -98,12 +105,15 @@ func (a *API) replyTo(results []result, cause error) (reply, error) {
 		return reply{}, p
 	case count[http.StatusOK] > 0:
 		return reply{http.StatusOK, batch{results}}, nil
-	case count[http.StatusBadRequest] == 0:
+	case count[http.StatusBadRequest]+count[http.StatusForbidden] == 0:
 		p := problemOf(push.ErrConflict)
 		p.Results = results
 		return reply{}, p
 	}
 	p := invalid(faults[:min(len(faults), maxBatch)])
+	if count[http.StatusBadRequest] == 0 {
+		p.Status = http.StatusForbidden
+	}
 	p.Results = results
 	return reply{}, p
 }

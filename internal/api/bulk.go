@@ -96,7 +96,12 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "notifications are cancelled", ids, several.Each(ctx, ids, a.o.Control.Cancel)), nil
+	return a.each(c, "notifications are cancelled", ids, several.Each(ctx, ids, func(ctx context.Context, id string) error {
+		if err := c.who.Notification(ctx, a.o.Records, id); err != nil {
+			return err
+		}
+		return a.o.Control.Cancel(ctx, id)
+	})), nil
 }
 
 // requeueEach has dead letters' notifications sent again.
@@ -105,5 +110,10 @@ func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "dead letters are requeued", ids, several.Each(ctx, ids, a.o.Producer.Requeue)), nil
+	return a.each(c, "dead letters are requeued", ids, several.Each(ctx, ids, func(ctx context.Context, id string) error {
+		if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
+			return err
+		}
+		return a.o.Producer.Requeue(ctx, id)
+	})), nil
 }

@@ -31,10 +31,12 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer := page{Letters: make([]push.Letter, len(found)), Next: next}
-	for i, l := range found {
-		l.Job = nil
-		answer.Letters[i] = *l
+	answer := page{Letters: make([]push.Letter, 0, len(found)), Next: next}
+	for _, l := range found {
+		if c.who.Sees(l.App) {
+			l.Job = nil
+			answer.Letters = append(answer.Letters, *l)
+		}
 	}
 	return reply{http.StatusOK, answer}, nil
 }
@@ -54,7 +56,7 @@ func pageLimit(c *call) (int, error) {
 
 // letter shows a dead letter whole.
 func (a *API) letter(ctx context.Context, c *call) (reply, error) {
-	l, err := a.o.Records.Letter(ctx, c.PathValue("id"))
+	l, err := c.who.Letter(ctx, a.o.Records, c.PathValue("id"))
 	if err != nil {
 		return reply{}, err
 	}
@@ -71,6 +73,9 @@ func (a *API) letter(ctx context.Context, c *call) (reply, error) {
 // requeue has a dead letter's notification sent again.
 func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
 	id := c.PathValue("id")
+	if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
+		return reply{}, err
+	}
 	if err := a.o.Producer.Requeue(ctx, id); err != nil {
 		return reply{}, err
 	}
@@ -80,7 +85,11 @@ func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
 
 // purge deletes a dead letter.
 func (a *API) purge(ctx context.Context, c *call) (reply, error) {
-	there, err := a.o.Records.Purge(ctx, c.PathValue("id"))
+	id := c.PathValue("id")
+	if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
+		return reply{}, err
+	}
+	there, err := a.o.Records.Purge(ctx, id)
 	if err == nil && !there {
 		err = push.ErrNoLetter
 	}
@@ -91,8 +100,11 @@ func (a *API) purge(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusNoContent}, nil
 }
 
-// audit compares what was accepted with what became of it.
-func (a *API) audit(ctx context.Context, _ *call) (reply, error) {
+// audit compares what was accepted with what became of it, of all apps together.
+func (a *API) audit(ctx context.Context, c *call) (reply, error) {
+	if err := c.who.Everybody(); err != nil {
+		return reply{}, err
+	}
 	audit, err := a.o.Control.Audit(ctx)
 	return reply{http.StatusOK, audit}, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,8 @@ func (a *API) limits(ctx context.Context, c *call) (reply, error) {
 		all.Categories[name] = policyOf(limits.EffectivePolicy{Policy: p})
 	}
 	all.Overrides, all.Next, err = a.o.Overrides.ListFrom(ctx, c.query.Get("cursor"), limit)
+	configured := a.o.Quotas()
+	all.Overrides = slices.DeleteFunc(all.Overrides, func(o limits.Override) bool { return !c.who.SeesLevel(o.Level, configured) })
 	if all.Overrides == nil {
 		all.Overrides = []limits.Override{}
 	}
@@ -84,9 +87,18 @@ func level(c *call) (limits.Level, error) {
 	return l, nil
 }
 
-// knownLevel is a level whose app or quota, where it names one, the configuration has.
+// ownLevel is a level of the bearer's own.
+func (a *API) ownLevel(c *call) (limits.Level, error) {
+	l, err := level(c)
+	if err != nil {
+		return l, err
+	}
+	return l, c.who.OwnsLevel(l, a.o.Quotas())
+}
+
+// knownLevel is one whose app or quota, where it names one, the configuration has.
 func (a *API) knownLevel(c *call) (l limits.Level, q quotas.Quota, err error) {
-	if l, err = level(c); err != nil {
+	if l, err = a.ownLevel(c); err != nil {
 		return l, q, err
 	}
 	if l.App != "" && a.o.Apps.Fault(l.App) != "" {
@@ -102,9 +114,9 @@ func (a *API) knownLevel(c *call) (l limits.Level, q quotas.Quota, err error) {
 }
 
 // quotas lists what all workers together may do.
-func (a *API) quotas(ctx context.Context, _ *call) (reply, error) {
+func (a *API) quotas(ctx context.Context, c *call) (reply, error) {
 	read := quotas.Reader{Overrides: a.o.Overrides, Policies: a.o.Limits, Meter: a.o.Meter}
-	all, err := read.Read(ctx, a.o.Quotas())
+	all, err := read.Read(ctx, c.who.Quotas(a.o.Quotas()))
 	return reply{http.StatusOK, struct {
 		Quotas []quotas.Status `json:"quotas"`
 	}{all}}, err
@@ -235,7 +247,7 @@ func each(err error) []error {
 
 // unsetLimit removes an override.
 func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
-	at, err := level(c) // an app or a quota may have left the configuration
+	at, err := a.ownLevel(c) // an app or a quota may have left the configuration
 	if err != nil {
 		return reply{}, err
 	}
@@ -265,7 +277,7 @@ func (a *API) limitsLog(ctx context.Context, c *call) (reply, error) {
 			return reply{}, badQuery("before", "the version of a change")
 		}
 	}
-	changes, err := a.o.Overrides.LogBefore(ctx, before, limit)
+	changes, err := c.who.Log(ctx, a.o.Overrides, a.o.Quotas(), before, limit)
 	return reply{http.StatusOK, struct {
 		Changes []limits.Change `json:"changes"`
 	}{changes}}, err

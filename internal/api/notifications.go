@@ -26,7 +26,10 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	if err := a.charge(ctx, c, 1); err != nil {
 		return reply{}, err
 	}
-	n, err := a.known(push.Parse(c.body))
+	n, err := push.Parse(c.body)
+	if err == nil {
+		err = a.taken(c, n)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -45,17 +48,20 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusAccepted, accepted{ID: receipt.ID}}, nil
 }
 
-// known holds the names of a notification that was parsed against the configuration's.
-func (a *API) known(n *push.Notification, err error) (*push.Notification, error) {
-	if err != nil {
-		return nil, err
+// taken returns why a notification that was parsed is not taken: it is of an app that is
+// not the bearer's, or names what the configuration does not have.
+func (a *API) taken(c *call, n *push.Notification) error {
+	if n.App != "" { // else it is not valid
+		if err := c.who.Own(n.App); err != nil {
+			return err
+		}
 	}
-	return n, names.Faults(n, a.o.Apps, a.o.Limits)
+	return names.Faults(n, a.o.Apps, a.o.Limits)
 }
 
 // status says where a notification is.
 func (a *API) status(ctx context.Context, c *call) (reply, error) {
-	id, err := notificationID(c)
+	id, err := a.notificationID(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -65,7 +71,7 @@ func (a *API) status(ctx context.Context, c *call) (reply, error) {
 
 // cancel ends a notification that waits.
 func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
-	id, err := notificationID(c)
+	id, err := a.notificationID(ctx, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -77,11 +83,12 @@ func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, status}, err
 }
 
-// notificationID is the ID in the path. What cannot be one is not known.
-func notificationID(c *call) (string, error) {
+// notificationID is the ID in the path. What cannot be one is not known, nor is that of
+// an app that is not the bearer's.
+func (a *API) notificationID(ctx context.Context, c *call) (string, error) {
 	id := c.PathValue("id")
 	if !push.ValidID(id) {
 		return "", push.ErrUnknownID
 	}
-	return id, nil
+	return id, c.who.Notification(ctx, a.o.Records, id)
 }

@@ -69,15 +69,18 @@ func (l *lookout) keep(o *overview.Overview) {
 }
 
 // overview tells how everything is.
-func (a *API) overview(ctx context.Context, _ *call) (reply, error) {
+func (a *API) overview(ctx context.Context, c *call) (reply, error) {
 	o, err := a.lookout.read(ctx, a.o.HTTP.Timeout, a.o.Overview.Read)
-	return reply{http.StatusOK, o}, err
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{http.StatusOK, o.Of(c.who)}, nil
 }
 
 // workers lists those that are alive.
-func (a *API) workers(ctx context.Context, _ *call) (reply, error) {
+func (a *API) workers(ctx context.Context, c *call) (reply, error) {
 	list, err := a.o.Overview.Workers(ctx)
 	return reply{http.StatusOK, struct {
 		Workers []control.Snapshot `json:"workers"`
-	}{list}}, err
+	}{overview.WorkersOf(list, c.who)}}, err
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // pauses lists those in force.
-func (a *API) pauses(ctx context.Context, _ *call) (reply, error) {
+func (a *API) pauses(ctx context.Context, c *call) (reply, error) {
 	list, err := a.o.Control.Pauses(ctx)
 	return reply{http.StatusOK, struct {
 		Pauses []pause.Pause `json:"pauses"`
-	}{list}}, err
+	}{c.who.Pauses(list)}}, err
 }
 
 // holdOf is what the query selects.
@@ -37,7 +37,7 @@ func holdOf(c *call) (pause.Pause, error) {
 	if err := h.Validate(); errors.As(err, &faults) {
 		return h, badQuery(faults[0].Field[1:], "valid: it "+faults[0].Problem)
 	}
-	return h, nil
+	return h, c.who.Own(h.App)
 }
 
 // wantedPause is the body that begins a pause.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
@@ -72,6 +73,7 @@ func problemOf(err error) *problem {
 		p        *problem
 		faults   push.Faults
 		tooLarge *http.MaxBytesError
+		others   *access.OthersError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -80,6 +82,9 @@ func problemOf(err error) *problem {
 		return invalid(faultsAt("", faults))
 	case errors.As(err, &tooLarge):
 		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes: split the batch.", tooLarge.Limit)}
+	case errors.As(err, &others):
+		text := others.Error()
+		return &problem{Status: http.StatusForbidden, Detail: strings.ToUpper(text[:1]) + text[1:] + "."}
 	case errors.Is(err, push.ErrUnknownID):
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
 	case errors.Is(err, push.ErrConflict):

@@ -16,8 +16,15 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	app := of.App
-	if app == "" && len(a.o.Apps) == 1 {
+	switch {
+	case app != "":
+	case len(c.who.Apps) == 1:
+		app = c.who.Apps[0]
+	case len(a.o.Apps) == 1:
 		app = a.o.Apps.Names()[0]
+	}
+	if err := c.who.Own(app); err != nil {
+		return reply{}, err
 	}
 	if _, known := a.o.Apps[app]; !known {
 		return reply{}, badApp(app, a.o.Apps)

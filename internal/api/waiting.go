@@ -17,7 +17,7 @@ func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 			return reply{}, badQuery(name, "given once")
 		}
 	}
-	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
+	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), Apps: c.who.Apps}
 	list, next, err := a.o.Control.Queued(ctx, s, c.query.Get("cursor"))
 	if list == nil {
 		list = []control.Queued{}

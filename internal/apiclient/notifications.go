@@ -60,7 +60,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Re
 			r.ID, r.Known = one.ID, true
 		case http.StatusConflict:
 			r.ID, r.Err = one.ID, push.ErrConflict
-		case http.StatusBadRequest:
+		case http.StatusBadRequest, http.StatusForbidden: // of an app that is not the token's
 			r.Err = faults(one.Errors, "/"+strconv.Itoa(i))
 		default:
 			r.Err = &Problem{Status: one.Status, RetryAfter: retryAfter(header), host: c.host}

@@ -97,10 +97,14 @@ func told(v reflect.Value) string {
 	case Secret, Hash:
 		return hidden
 	case Token:
-		if value.Rate != nil {
-			return value.Name + " (" + string(value.Role) + ", " + value.Rate.String() + ")"
+		text := value.Name + " (" + string(value.Role)
+		if value.Apps != nil {
+			text += ", " + told(reflect.ValueOf(value.Apps))
 		}
-		return value.Name + " (" + string(value.Role) + ")"
+		if value.Rate != nil {
+			text += ", " + value.Rate.String()
+		}
+		return text + ")"
 	case throttle.Policy:
 		return policyText(value)
 	case Category:

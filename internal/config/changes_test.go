@@ -51,6 +51,10 @@ func TestChanges(t *testing.T) {
 		}, []string{"apps.shop.apns.quota: {rate: 10/1s} → europe"}},
 		"a token's rate": {func(c *Config) { c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, Rate: quota(5)}} },
 			[]string{"http.tokens: [] → [shop (producer, {rate: 5/1s})]"}},
+		"a token's apps": {func(c *Config) {
+			c.HTTP.Tokens = []Token{{Name: "shop", Role: Viewer, Apps: []string{"shop", "kiosk"}}}
+		},
+			[]string{"http.tokens: [] → [shop (viewer, [shop, kiosk])]"}},
 		"an app's": {func(c *Config) {
 			c.Apps["shop"] = App{APNs: &APNs{Config: apns.Config{Topic: "b"}, Shared: Shared{Quota: &AppQuota{Quota: *quota(10)}}}}
 		}, []string{"apps.shop.apns.topic: a → b"}},

@@ -7,6 +7,7 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -51,7 +52,7 @@ func (c *Config) check(k *check) {
 		app.check(k, join("apps", name), c.Worker)
 	}
 	c.checkQuotas(k)
-	c.HTTP.check(k, "http")
+	c.HTTP.check(k, "http", slices.Sorted(maps.Keys(c.Apps)))
 	c.Log.check(k, "log")
 }
 

@@ -7,8 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/near"
 )
 
 // HTTP says where and to whom the HTTP API answers.
@@ -82,6 +85,8 @@ type Token struct {
 	Role Role   `yaml:"role"`
 	// SHA256 is the token's hash.
 	SHA256 Hash `yaml:"sha256"`
+	// Apps are those whose things alone its bearer sees and changes; nil for all.
+	Apps []string `yaml:"apps"`
 	// Rate is how many notifications it may hand over, and what else it may ask for,
 	// through all processes; nil for no bound.
 	Rate *Quota `yaml:"rate"`
@@ -130,7 +135,7 @@ func (l Listen) Loopback() bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (h HTTP) check(k *check, key string) {
+func (h HTTP) check(k *check, key string, apps []string) {
 	if h.Listen != "" && len(h.Tokens) == 0 && !h.Listen.Loopback() {
 		k.fault(join(key, "listen"), "is not the loopback, and http.tokens is empty: everyone could send; give tokens, or listen on :PORT or 127.0.0.1:PORT")
 	}
@@ -157,6 +162,7 @@ func (h HTTP) check(k *check, key string) {
 		} else {
 			hashes[t.SHA256] = i
 		}
+		t.checkApps(k, join(at, "apps"), apps)
 		if t.Rate != nil {
 			t.Rate.check(k, join(at, "rate"))
 		}
@@ -167,6 +173,24 @@ func (h HTTP) check(k *check, key string) {
 	k.integer(join(key, "max_requests"), h.MaxRequests, 1, 100_000)
 	k.duration(join(key, "read_timeout"), h.ReadTimeout, 100*time.Millisecond, 10*time.Minute)
 	k.duration(join(key, "timeout"), h.Timeout, 100*time.Millisecond, 10*time.Minute)
+}
+
+// checkApps checks the apps of a token, which are some of the configuration's where that
+// has any. A list that has lost its last entry is not one of all.
+func (t Token) checkApps(k *check, key string, apps []string) {
+	if _, given := k.origin[key]; len(t.Apps) == 0 && (given || t.Apps != nil) {
+		k.fault(key, "is empty: want a list of apps, or no such key for all of them")
+	}
+	for i, app := range t.Apps {
+		switch message := nameFault(app); {
+		case message != "":
+			k.fault(index(key, i), message)
+		case slices.Contains(t.Apps[:i], app):
+			k.fault(index(key, i), "is there twice")
+		case len(apps) > 0 && !slices.Contains(apps, app):
+			k.fault(index(key, i), "is no app of apps"+near.Hint(app, apps))
+		}
+	}
 }
 
 // LogValue describes h for a log.
