@@ -41,7 +41,9 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
-		handler = withConsole(s.newConsole(cfg, producer, control, log), handler)
+		pages := s.newConsole(cfg, producer, control, log)
+		s.add(func() error { pages.Close(); return nil })
+		handler = withConsole(pages, handler)
 	}
 	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(handler), log); err != nil {
 		return err

@@ -54,7 +54,7 @@ type API struct {
 	backlog  backlog
 	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
 	bodies   *budget
-	failures failures
+	failures Failures
 	lookout  lookout
 }
 
@@ -68,7 +68,7 @@ func New(o Options) *API {
 		a.log = slog.Default()
 	}
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
-	a.failures = failures{log: a.log}
+	a.failures = Failures{Log: a.log}
 	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
@@ -91,7 +91,7 @@ func New(o Options) *API {
 // Close waits for what the API does besides answering.
 func (a *API) Close() {
 	a.backlog.measuring.Wait()
-	a.failures.close()
+	a.failures.Close()
 }
 
 var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json describes what there is."}

@@ -14,10 +14,10 @@ const (
 	failuresEvery = 10 * time.Second
 )
 
-// failures have the log hold against who fails again and again, with a token or
-// without.
-type failures struct {
-	log *slog.Logger
+// Failures have the log hold against who fails again and again, with a token or
+// without. Close them.
+type Failures struct {
+	Log *slog.Logger
 
 	mu     sync.Mutex
 	counts map[int]*failed // by status
@@ -30,8 +30,8 @@ type failed struct {
 	more  int
 }
 
-// told reports whether a request with that answer is told by itself.
-func (f *failures) told(status int) bool {
+// Told reports whether a request with that answer is told by itself.
+func (f *Failures) Told(status int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts[status]
@@ -51,19 +51,19 @@ func (f *failures) told(status int) bool {
 }
 
 // sum tells how many were counted.
-func (f *failures) sum(status int) {
+func (f *Failures) sum(status int) {
 	f.mu.Lock()
 	c := f.counts[status]
 	delete(f.counts, status)
 	f.mu.Unlock()
 	if c != nil && c.more > 0 {
-		f.log.LogAttrs(context.Background(), slog.LevelWarn, "more requests failed like those before",
+		f.Log.LogAttrs(context.Background(), slog.LevelWarn, "more requests failed like those before",
 			slog.Int("status", status), slog.Int("requests", c.more), slog.Duration("within", failuresEvery))
 	}
 }
 
-// close tells what was counted so far.
-func (f *failures) close() {
+// Close tells what was counted so far.
+func (f *Failures) Close() {
 	f.mu.Lock()
 	var open []int
 	for status, c := range f.counts {

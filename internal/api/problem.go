@@ -109,10 +109,14 @@ func problemOf(err error) *problem {
 	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
 }
 
-// Explain returns what a status and a sentence say of an error, to a person elsewhere.
-func Explain(err error) (status int, detail string) {
+// Explain returns what a status and a sentence say of an error, to a person elsewhere,
+// and for the log its cause; "" for none.
+func Explain(err error) (status int, detail, why string) {
 	p := problemOf(err)
-	return p.Status, p.Detail
+	if p.cause != nil {
+		why = cause(p.cause)
+	}
+	return p.Status, p.Detail, why
 }
 
 // away says what is wrong with Redis.
@@ -170,7 +174,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	if p.cause != nil {
 		attrs = append(attrs, slog.String("cause", cause(p.cause)))
 	}
-	if a.failures.told(p.Status) {
+	if a.failures.Told(p.Status) {
 		a.log.LogAttrs(r.Context(), level, "a request failed", attrs...)
 	}
 	if p.Status == statusGone {

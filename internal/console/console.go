@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
@@ -51,7 +52,7 @@ type Options struct {
 	Log    *slog.Logger // nil for slog.Default
 }
 
-// A Console answers what is below Path. It is an http.Handler.
+// A Console answers what is below Path. It is an http.Handler; Close it.
 type Console struct {
 	o        Options
 	log      *slog.Logger
@@ -59,6 +60,7 @@ type Console struct {
 	foreign  *http.CrossOriginProtection
 	origin   string // http.console.origin
 	sessions sessions
+	failures api.Failures
 	requests chan struct{} // holds one entry for each that is being answered
 	overview shared[*overview.Overview]
 }
@@ -70,6 +72,7 @@ const requestShare = 4
 func New(o Options) *Console {
 	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection()}
 	c.log = cmp.Or(c.log, slog.Default())
+	c.failures = api.Failures{Log: c.log}
 	c.sessions = newSessions(o.Redis, o.Config.Redis.Prefix)
 	if c.origin = o.Config.HTTP.Console.Origin; c.origin != "" {
 		if err := c.foreign.AddTrustedOrigin(c.origin); err != nil { // the configuration is valid
@@ -84,6 +87,9 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, c.stranger(r), errNotFound) })
 	return c
 }
+
+// Close tells the log what it has not been told of.
+func (c *Console) Close() { c.failures.Close() }
 
 // header is what every answer has.
 // Source: OWASP Secure Headers. Referrer-Policy: names of users are in URLs, which no

@@ -31,25 +31,20 @@ var (
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
 
-// faultOf returns what to tell of an error.
-func faultOf(err error) *fault {
-	var f *fault
+// faultOf returns what to tell of an error, and for the log its cause; "" for none.
+func faultOf(err error) (f *fault, cause string) {
 	if errors.As(err, &f) {
-		return f
+		return f, ""
 	}
-	status, detail := api.Explain(err)
-	return &fault{status, http.StatusText(status), detail}
+	status, detail, cause := api.Explain(err)
+	return &fault{status, http.StatusText(status), detail}, cause
 }
 
 // fail answers a visit that failed, and tells the log in one line, which holds nothing
 // that the visitor has chosen.
 func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
-	f := faultOf(err)
-	level := slog.LevelInfo
-	if f.status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
-	c.log.Log(v.Context(), level, "a page failed", "route", v.Pattern, "status", f.status, "token", v.who.Name, "remote", v.RemoteAddr)
+	f, cause := faultOf(err)
+	c.tell(v, "a page failed", f.status, v.who.Name, cause)
 	view := faultView{Detail: f.detail}
 	if f == errSignIn || f == errNoConsole {
 		view.SignIn = signInAddress(v.Request)
@@ -61,6 +56,23 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	if err := c.render(w, v, page{name: "fault", title: f.title, status: f.status, live: passes(v, f), data: view}); err != nil {
 		c.log.Error("a page of an error failed", "error", err)
 	}
+}
+
+// tell tells the log in one line of a request that was refused, unless that line has
+// been there too often.
+func (c *Console) tell(v *visit, what string, status int, name, cause string) {
+	if !c.failures.Told(status) {
+		return
+	}
+	level := slog.LevelInfo
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	attrs := []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", status), slog.String("token", name), slog.String("remote", v.RemoteAddr)}
+	if cause != "" {
+		attrs = append(attrs, slog.String("cause", cause))
+	}
+	c.log.LogAttrs(v.Context(), level, what, attrs...)
 }
 
 // passes reports whether a page that failed may come by itself: it is then looked for.

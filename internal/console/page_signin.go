@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -61,18 +60,18 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	if taken.Units == 0 {
-		c.tellSignIn(v, "", "too many attempts")
+		c.tell(v, "a sign-in was refused", http.StatusTooManyRequests, "", "")
 		seconds := (taken.Left + time.Second - 1) / time.Second
 		return signInForm(http.StatusTooManyRequests, signInView{Next: next, Wrong: fmt.Sprintf("Too many tokens were tried from your address: try again in %d s.", seconds)}), nil
 	}
 	token := c.o.Tokens.Find([]byte(strings.TrimSpace(v.form.Get("token"))))
 	if token == nil {
-		c.tellSignIn(v, "", "not known")
+		c.tell(v, "a sign-in was refused", http.StatusUnauthorized, "", "")
 		return signInForm(http.StatusUnauthorized, signInView{Next: next, Wrong: tokenUnknown}), nil
 	}
 	_, _ = c.o.Meter.Take(ctx, from, attempts, meter.Ask{Most: -1}) // else it comes back within seconds
 	if token.Role == config.Producer {
-		c.tellSignIn(v, token.Name, "a producer's")
+		c.tell(v, "a sign-in was refused", http.StatusForbidden, token.Name, "")
 		return signInForm(http.StatusForbidden, signInView{Next: next, Wrong: errNoConsole.detail}), nil
 	}
 	if cookie.Value, err = c.sessions.begin(ctx, token); err != nil {
@@ -80,7 +79,7 @@ func (c *Console) signIn(ctx context.Context, v *visit) (page, error) {
 	}
 	_, _ = c.sessions.end(ctx, c.sessionID(v.Request)) // the browser forgets it, and it ends by itself
 	cookie.MaxAge = int(sessionLife / time.Second)
-	c.tellSignIn(v, token.Name, "")
+	c.log.Info("signed in", "token", token.Name, "remote", v.RemoteAddr)
 	return page{to: next, cookie: &cookie}, nil
 }
 
@@ -95,15 +94,6 @@ func (c *Console) signOut(ctx context.Context, v *visit) (page, error) {
 	cookie, _ := c.cookieFor(v.Request)
 	cookie.MaxAge = -1
 	return page{to: signInPath + "?done=signed-out", cookie: &cookie}, nil
-}
-
-// tellSignIn tells the log of an attempt, in one line that has no token.
-func (c *Console) tellSignIn(v *visit, name, refused string) {
-	if refused == "" {
-		c.log.Info("signed in", "token", name, "remote", v.RemoteAddr)
-		return
-	}
-	c.log.LogAttrs(v.Context(), slog.LevelWarn, "a sign-in was refused", slog.String("cause", refused), slog.String("token", name), slog.String("remote", v.RemoteAddr))
 }
 
 func signInForm(status int, view signInView) page {

@@ -76,6 +76,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 		f(&r.options)
 	}
 	r.console = New(r.options)
+	t.Cleanup(r.console.Close)
 	return r
 }
 

@@ -1,0 +1,33 @@
+package console
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The log has the cause of what should not happen, and holds against who fails again and
+// again.
+func TestWhatFailsIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
+	if err := r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	r.get(http.StatusInternalServerError, Path)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "status=500") || !strings.Contains(got, "cause=\"find a session: unexpected end of JSON input\"") || strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	r.cookie = nil
+	log.Reset()
+	for range 200 {
+		r.get(http.StatusSeeOther, Path)
+	}
+	r.console.Close()
+	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 100 || !strings.Contains(log.String(), "more requests failed like those before") {
+		t.Errorf("%d lines: %s", lines, log.String())
+	}
+}
