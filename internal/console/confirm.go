@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // A confirmation is asked for before what cannot be undone, or concerns many: what
@@ -32,6 +33,10 @@ type confirmation struct {
 
 // A field is a name and its value.
 type field struct{ Name, Value string }
+
+// actWithin is how long it may take to do what was confirmed: what is cancelled gives its
+// slot to others, who are woken.
+const actWithin = 8 * time.Second
 
 // confirmFields are those of every form that is confirmed; a route takes them besides
 // its own.

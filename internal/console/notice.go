@@ -9,6 +9,7 @@ import (
 // notices say what a form has done, by the address that it leads to: a closed set,
 // so that no link puts words into the console's mouth. %s is the number n.
 var notices = map[string]string{
+	"cancelled":  "%s cancelled.",
 	"signed-out": "You have signed out.",
 }
 

@@ -27,7 +27,10 @@ const (
 	signOutPath = "/console/signout"
 )
 
-var viewers = []config.Role{config.Viewer, config.Operator}
+var (
+	viewers   = []config.Role{config.Viewer, config.Operator}
+	operators = []config.Role{config.Operator}
+)
 
 // routes are all that the console answers.
 var routes = []route{
@@ -37,6 +40,9 @@ var routes = []route{
 	{method: "GET", path: signInPath, query: []string{"next", "done"}, handle: (*Console).signInPage},
 	{method: "POST", path: signInPath, form: []string{"next", "token"}, handle: (*Console).signIn},
 	{method: "POST", path: signOutPath, handle: (*Console).signOut},
+
+	{method: "GET", path: "/console/notifications/{id}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).notificationPage},
+	{method: "POST", path: "/console/notifications/{id}", roles: operators, form: confirmFields, within: actWithin, handle: (*Console).cancelNotification},
 
 	{method: "GET", path: "/console/static/{file}", serve: (*Console).static},
 }

@@ -23,6 +23,8 @@ type Status struct {
 	Job string `json:"job,omitempty"`
 	// Paused are the pauses that keep it, or some of its targets, on the queue.
 	Paused []pause.Pause `json:"paused,omitempty"`
+	// Notification is what its job holds; nil when it has none that can be read.
+	Notification *push.Notification `json:"-"`
 }
 
 // Waits is what a notification waits for.
@@ -57,7 +59,7 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 	if job != nil {
 		s.Job = job.State.Asynq()
 		if decoded, err := push.Decode(job.Payload); err == nil { // else a worker will set it aside
-			at.n = decoded.Notification
+			at.n, s.Notification = decoded.Notification, decoded.Notification
 			record.App, record.User, record.Category = at.n.App, at.n.User, at.n.Category
 			if len(record.Outcomes) == 0 {
 				record.Outcomes = push.Unsent(at.n.Targets)

@@ -1,0 +1,280 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A notificationView is what notification.html shows.
+type notificationView struct {
+	*control.Status
+	// Answer says how it is, of the class Tone, and Until until when.
+	Answer []string
+	Tone   string
+	Until  time.Time
+	Steps  []step
+	// Turn is its place among those that wait for its user's limits; nil for none.
+	Turn *turn
+	// Keeping are the pauses that keep it, or some of its targets.
+	Keeping []string
+	Targets []targetView
+	// Payload is what it holds; nil where that is not kept.
+	Payload *payload
+	// Letter says that it is kept as a dead letter.
+	Letter bool
+}
+
+// A step is a part of a notification's way.
+type step struct {
+	Name string
+	At   time.Time // zero for what has no instant of its own
+	Text string    // "" for nothing more
+	Tone string
+	// Until is the instant that the text ends in; zero for none.
+	Until time.Time
+}
+
+// A turn is a place in a user's line.
+type turn struct {
+	Nth string
+	Of  string
+	// After is the one before it; "" for the first.
+	After string
+}
+
+// A targetView is what became of a target.
+type targetView struct {
+	push.TargetOutcome
+	Number int64
+	Said   string
+	Tone   string
+}
+
+// The classes of what waits, and of what failed.
+const (
+	toneWaits = "waits"
+	toneFault = "fault"
+)
+
+func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) {
+	id, err := c.notificationOf(ctx, v)
+	if err != nil {
+		return page{}, err
+	}
+	status, err := c.o.Control.Status(ctx, id)
+	if err != nil {
+		return page{}, err
+	}
+	var line *control.Timeline
+	if status.Waits != nil && status.Waits.For == control.ForLimit {
+		line, err = c.o.Control.Timeline(ctx, status.App, status.User, []string{status.Category})
+		if err != nil {
+			line = nil // the rest is told all the same
+		}
+	}
+	letter, err := v.who.Letter(ctx, c.o.Records, id)
+	if err != nil && !errors.Is(err, push.ErrNoLetter) {
+		return page{}, err
+	}
+	view := viewOfNotification(status, line, letter, time.Now())
+	return page{name: "notification", title: "Notification " + timeline.Printable(id), live: true, data: view}, nil
+}
+
+// notificationOf returns the ID in the path, of a notification that the visitor may
+// know of.
+func (c *Console) notificationOf(ctx context.Context, v *visit) (string, error) {
+	id := v.PathValue("id")
+	if !push.ValidID(id) {
+		return "", push.ErrUnknownID
+	}
+	return id, v.who.Notification(ctx, c.o.Records, id)
+}
+
+// viewOfNotification makes the page of a status, of the user's line if it stands in
+// one, and of its dead letter if there is one.
+func viewOfNotification(s *control.Status, line *control.Timeline, letter *push.Letter, now time.Time) notificationView {
+	v := notificationView{Status: s, Letter: letter != nil, Steps: wayOf(s, now)}
+	last := v.Steps[len(v.Steps)-1]
+	v.Tone, v.Until = last.Tone, last.Until
+	if s.Waits == nil {
+		v.Answer = []string{sentenceOfEnd(s.Record)}
+	} else {
+		for _, what := range words.Waits(s, now) {
+			v.Answer = append(v.Answer, "It waits for "+what+byLimit(s.Waits)+".")
+		}
+		if !slices.Equal(words.Waits(s, now), words.Pauses(s)) {
+			v.Keeping = words.Pauses(s)
+		}
+	}
+	for i, o := range s.Outcomes {
+		v.Targets = append(v.Targets, targetView{o, int64(i + 1), words.Outcome(o), toneOfOutcome(o)})
+	}
+	if line != nil {
+		v.Turn = turnOf(s.ID, line)
+	}
+	switch {
+	case s.Notification != nil:
+		v.Payload = new(payloadOf(s.Notification))
+	case letter != nil:
+		v.Payload = new(payloadOfJob(letter.Job))
+	}
+	return v
+}
+
+// wayOf returns what has become of the notification until now, its present state last.
+func wayOf(s *control.Status, now time.Time) []step {
+	way := []step{{Name: "Accepted", At: s.Accepted, Text: "on the queue " + s.Queue}}
+	if !s.NotBefore.IsZero() {
+		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
+	}
+	if s.Deferrals > 0 {
+		text := "by " + timeline.Limit(s.Scope, s.Rule, 0)
+		if s.Deferrals > 1 {
+			text = "the last time " + text
+		}
+		way = append(way, step{Name: "Put off " + words.Times(s.Deferrals), Text: text + ", until", Until: s.Record.Until})
+	}
+	if s.Attempts > 0 {
+		text := "once"
+		if s.Attempts > 1 {
+			text = fmt.Sprintf("for the first time; %d attempts in all", s.Attempts)
+		}
+		if s.Error != "" && s.Waits != nil {
+			text += "; the last one failed: " + s.Error
+		}
+		way = append(way, step{Name: "Sent", At: s.FirstAttempt, Text: text})
+	}
+	if s.Waits == nil {
+		text := string(s.State)
+		if s.Error != "" {
+			text += ": " + s.Error
+		}
+		return append(way, step{Name: "Ended", At: s.Ended, Text: text, Tone: toneOfState(s.State)})
+	}
+	at := step{Name: "Now", Text: words.Job(s.Job), Tone: toneWaits, Until: s.Waits.Until}
+	if s.Job == "" {
+		at.Text = "it has no job"
+	}
+	if s.Waits.Until.After(now) {
+		at.Text += ", until"
+	} else {
+		at.Until = time.Time{}
+	}
+	return append(way, at)
+}
+
+// byLimit names the limit that is waited for; "" for none.
+func byLimit(w *control.Waits) string {
+	if w.For != control.ForLimit || w.Scope == "" {
+		return ""
+	}
+	return ": " + timeline.Limit(w.Scope, w.Rule, 0)
+}
+
+func sentenceOfEnd(r *push.Record) string {
+	switch r.State {
+	case push.Delivered:
+		return "It was delivered."
+	case push.Undeliverable:
+		return "It could not be delivered: the token of each of its targets is dead."
+	case push.Rejected:
+		return "It was rejected, and can never be taken as it is."
+	case push.Exhausted:
+		return "It was given up: its attempts or its time are used up."
+	case push.Expired:
+		return "It expired before it could be sent."
+	case push.Cancelled:
+		return "It was cancelled."
+	case push.Superseded:
+		return "A newer one with the same collapse key took its place."
+	}
+	return "It has ended: " + string(r.State) + "."
+}
+
+// toneOfState is fault for what was to be sent and failed: what expires, is cancelled
+// or gives way has not.
+func toneOfState(s push.State) string {
+	if s.Dead() {
+		return toneFault
+	}
+	return ""
+}
+
+func toneOfOutcome(o push.TargetOutcome) string {
+	switch o.Kind {
+	case "rejected", "misconfigured":
+		return toneFault
+	case "", "retry":
+		return toneWaits
+	}
+	return ""
+}
+
+// turnOf returns the notification's place in the user's line; nil when it has none.
+func turnOf(id string, line *control.Timeline) *turn {
+	at := slices.IndexFunc(line.Bookings, func(w control.Waiter) bool { return w.ID == id || w.ID == throttle.AdmissionID(id) })
+	if at < 0 {
+		return nil
+	}
+	t := &turn{Nth: ordinal(at + 1), Of: group(len(line.Bookings))}
+	if len(line.Bookings) >= throttle.TimelineEntries {
+		t.Of = "at least " + t.Of
+	}
+	if at > 0 {
+		t.After = line.Bookings[at-1].ID
+	}
+	return t
+}
+
+// ordinal writes a number as a place: 1st, 2nd, 3rd, 11th.
+func ordinal(n int) string {
+	ending := "th"
+	if n/10%10 != 1 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return group(n) + ending
+}
+
+// cancelNotification ends the notification, once that is confirmed.
+func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
+	id, err := c.notificationOf(ctx, v)
+	if err != nil {
+		return page{}, err
+	}
+	back := pathOf("notifications", id)
+	if !v.confirmed() {
+		status, err := c.o.Control.Status(ctx, id)
+		switch {
+		case err != nil:
+			return page{}, err
+		case status.State.Ended():
+			return page{}, push.ErrEnded
+		}
+		return confirm(v, "Cancel a notification", confirmation{
+			Sentences: []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."},
+			Facts:     []field{{"ID", id}, {"App", status.App}, {"User", status.User}, {"Category", status.Category}},
+			Button:    "Cancel it", Back: back,
+		}), nil
+	}
+	if err := c.o.Control.Cancel(ctx, id); err != nil {
+		return page{}, err
+	}
+	c.log.Info("a notification is cancelled", "by", v.who.Name, "remote", v.RemoteAddr)
+	return page{to: back + "?done=cancelled&n=1"}, nil
+}

@@ -1,0 +1,88 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// maxPayload bounds what a page shows of a payload, in bytes.
+const maxPayload = 16 << 10
+
+// A payload is what a notification holds, as it can be shown: without tokens, and with
+// what cannot be seen written out.
+type payload struct {
+	Text string
+	// More is how many bytes are left out at the end.
+	More int64
+}
+
+// payloadOf returns the notification as JSON, its numbers as they came.
+func payloadOf(n *push.Notification) payload {
+	shown := *n
+	shown.Targets = slices.Clone(n.Targets)
+	for i, t := range shown.Targets {
+		shown.Targets[i].Token = "…" + t.Hint()
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(&shown); err != nil { // a raw block that is no JSON was never accepted
+		return payload{}
+	}
+	return shownPayload(b.String())
+}
+
+// tokenTexts finds them in what may be a notification, whole or cut off.
+var tokenTexts = regexp.MustCompile(`(?i)("token"\s*:\s*")(?:[^"\\]|\\.)*`)
+
+// payloadOfJob returns what a job holds, be it a notification or not.
+func payloadOfJob(job []byte) payload {
+	if decoded, err := push.Decode(job); err == nil {
+		return payloadOf(decoded.Notification)
+	}
+	job = tokenTexts.ReplaceAll(job, []byte("$1…"))
+	var indented bytes.Buffer
+	if json.Indent(&indented, job, "", "  ") == nil {
+		job = indented.Bytes()
+	}
+	return shownPayload(string(job))
+}
+
+func shownPayload(text string) payload {
+	var p payload
+	text = strings.TrimSpace(text)
+	if len(text) > maxPayload {
+		cut := maxPayload
+		for cut > maxPayload-utf8.UTFMax && !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text, p.More = text[:cut], int64(len(text)-cut)
+	}
+	p.Text = visible(text)
+	return p
+}
+
+// visible writes out what cannot be seen, but for the ends of lines.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || unicode.IsPrint(r) && r != unicode.ReplacementChar:
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,35 @@
+package console
+
+import (
+	"strings"
+	"testing"
+)
+
+// Numbers stand as they came, tokens do not, and what cannot be seen is written out.
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	n := toUser("one", "ada", "")
+	n.Title, n.APNs = "a<b\u202e", []byte(`{"aps":{"x":10000000000000001.50}}`)
+	p := payloadOf(n)
+	contains(t, p.Text, "10000000000000001.50", `a<b\u202e`, "…a1b2c3")
+	lacks(t, p.Text, secret[:20], "\u202e")
+	for name, job := range map[string]string{
+		"another version": `{"v":9,"notification":{"targets":[{"Token" : "` + secret + `"}]}}`,
+		"cut off":         `{"targets":[{"token":"` + secret[:60],
+		"no JSON":         "\x00\xff\U000e0001 token",
+		"escaped":         `{"token":"a\"` + secret + `"}`,
+	} {
+		p := payloadOfJob([]byte(job))
+		lacks(t, p.Text, secret[:20], "\x00", "\xff", "\U000e0001")
+		if p.Text == "" {
+			t.Errorf("%s: nothing is shown", name)
+		}
+	}
+	long := payloadOfJob([]byte(strings.Repeat("é", maxPayload)))
+	if len(long.Text) > maxPayload || int(long.More)+len(long.Text) != 2*maxPayload || strings.Contains(long.Text, `\u`) {
+		t.Errorf("%d bytes are shown, %d left out", len(long.Text), long.More)
+	}
+	if p := payloadOfJob(nil); p.Text != "" {
+		t.Error(p)
+	}
+}
