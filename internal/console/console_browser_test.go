@@ -71,11 +71,15 @@ func addresses() (all []string) {
 // Every page is as accessible as WCAG 2.2 AA asks, and none is wider than a phone.
 func (s *site) testPages(t *testing.T) {
 	t.Parallel()
-	for _, l := range []look{{width: 360, scripted: true}, {width: 1440, dark: true, scripted: true}} {
+	for l, token := range map[look]string{
+		{width: 360, scripted: true}:              operatorToken,
+		{width: 1440, scripted: true, dark: true}: operatorToken,
+		{width: 1440, scripted: true}:             viewerToken,
+	} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			b := s.tab(t, l)
-			b.signIn(operatorToken, Path)
+			b.signIn(token, Path)
 			for _, path := range addresses() {
 				b.open(http.StatusOK, path)
 				b.judge(path)
