@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // An apiServer is the HTTP API that serve runs.
@@ -60,10 +61,12 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 
 // newConsole returns the console over what the API works with.
 func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control *control.Control, log *slog.Logger) *console.Console {
+	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
+	s.add(func() error { watcher.Close(); return nil })
 	return console.New(console.Options{
 		Config: cfg, Tokens: &s.tokens, Redis: s.client, Producer: producer, Records: s.records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Limits:   s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
+		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})
 }
 

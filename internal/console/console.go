@@ -27,6 +27,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // Path is that of the first page; the others are below it.
@@ -42,6 +43,8 @@ type Options struct {
 	Records  *push.Records
 	Control  *control.Control
 	Overview *overview.Reader
+	// Watcher sees what happens in the workers.
+	Watcher *watch.Watcher
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides

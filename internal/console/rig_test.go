@@ -25,6 +25,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // A rig is a console over a real Redis, with all that serve gives it. Without tokens
@@ -64,11 +65,13 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 	control := control.New(shared, records, limiter, policies)
 	cfg := new(config.Config)
 	cfg.HTTP.SetDefaults()
+	watcher := watch.NewWatcher(client, "")
+	t.Cleanup(watcher.Close)
 	producer := push.NewProducer(shared, "", 0)
 	r := &rig{t: t, client: client, producer: producer, limiter: limiter, options: Options{
 		Config: cfg, Tokens: new(access.Tokens), Redis: client, Producer: producer, Records: records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Limits:   policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
+		Watcher:  watcher, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
 		Quotas: func() quotas.Quotas { return nil },
 		Apps:   names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
 	}}

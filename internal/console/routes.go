@@ -36,6 +36,8 @@ var (
 var routes = []route{
 	{method: "GET", path: "/console/{$}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).overviewPage},
 
+	{method: "GET", path: "/console/live", roles: viewers, query: []string{"app", "category", "what"}, handle: (*Console).livePage},
+
 	{method: "GET", path: "/console", handle: func(*Console, context.Context, *visit) (page, error) { return page{to: Path}, nil }},
 	{method: "GET", path: signInPath, query: []string{"next", "done"}, handle: (*Console).signInPage},
 	{method: "POST", path: signInPath, form: []string{"next", "token"}, handle: (*Console).signIn},

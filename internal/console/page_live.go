@@ -1,0 +1,110 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// liveRows is how many events the page has.
+const liveRows = 100
+
+// A liveFilter says which events are looked for; "" is any.
+type liveFilter struct {
+	App, Category string
+	What          push.State
+}
+
+// A liveView is what live.html shows.
+type liveView struct {
+	liveFilter
+	Apps  []string
+	Whats []liveWhat
+	Since time.Time
+	// Rows are the last ones that match, of Matching, the newest first.
+	Rows     []liveRow
+	Matching int64
+	// Left is how many events the workers did not tell of, and Some that there are such,
+	// to somebody whom the number is not for.
+	Left int64
+	Some bool
+}
+
+// A liveWhat is what can become of a notification.
+type liveWhat struct {
+	State  push.State
+	Label  string
+	Chosen bool
+}
+
+// A liveRow is one event, in words.
+type liveRow struct {
+	watch.Event
+	What, Class, Why string
+}
+
+// liveStates are what an event may tell.
+var liveStates = append([]push.State{push.Waiting}, push.EndStates...)
+
+func (c *Console) livePage(ctx context.Context, v *visit) (page, error) {
+	f := liveFilter{v.query.Get("app"), v.query.Get("category"), push.State(v.query.Get("what"))}
+	if len(f.App) > push.MaxNameBytes || len(f.Category) > push.MaxNameBytes || f.What != "" && !slices.Contains(liveStates, f.What) {
+		return page{}, errBadQuery
+	}
+	seen, err := c.o.Watcher.Look(ctx)
+	if err != nil {
+		return page{}, err
+	}
+	view := viewOfLive(seen, f, v.who, time.Now())
+	view.Apps = slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+	return page{name: "live", title: "Live", live: true, data: view}, nil
+}
+
+func viewOfLive(seen watch.Seen, f liveFilter, who access.Bearer, now time.Time) liveView {
+	view := liveView{liveFilter: f, Since: seen.Since, Some: seen.Left > 0}
+	if who.Apps == nil {
+		view.Left = seen.Left
+	}
+	for _, s := range liveStates {
+		view.Whats = append(view.Whats, liveWhat{s, labelOf(s), s == f.What})
+	}
+	for _, e := range slices.Backward(seen.Events) {
+		if !who.Sees(e.App) || f.App != "" && e.App != f.App || f.Category != "" && e.Category != f.Category || f.What != "" && e.State != f.What {
+			continue
+		}
+		if view.Matching++; view.Matching <= liveRows {
+			view.Rows = append(view.Rows, rowOf(e, now))
+		}
+	}
+	return view
+}
+
+func rowOf(e watch.Event, now time.Time) liveRow {
+	row := liveRow{Event: e, What: labelOf(e.State), Why: e.Reason}
+	switch {
+	case e.State == push.Waiting:
+		row.Class = "waits"
+		s := control.Status{Record: &push.Record{App: e.App}, Waits: &control.Waits{For: control.Cause(e.For), Reason: e.Reason}}
+		row.Why = words.Waits(&s, now)[0]
+		if s.Waits.For == control.ForLimit && e.Reason != "" {
+			row.Why += ": " + e.Reason
+		}
+	case e.State.Dead():
+		row.Class = "fault"
+	}
+	return row
+}
+
+// labelOf is the state of an event in the page's words: what waits was put off.
+func labelOf(s push.State) string {
+	if s == push.Waiting {
+		return "put off"
+	}
+	return string(s)
+}
