@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,7 +35,8 @@ took in the last two, the pauses, the dead letters by reason, and Redis. On a
 terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
 it print once. What waits is counted by asynq's own counters; a count with a ~
 is an estimate from jobs drawn at random, and the oldest is that of those that
-were looked at.`,
+were looked at. Through the API, with a token for some apps alone, all of it is
+of those apps, and what is counted for no app by itself is left out.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -90,7 +92,11 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 	if len(o.Workers) > 0 {
 		section("WORKER\tVERSION\tSINCE\tWAIT IN IT\tSTATE")
 		for _, s := range o.Workers {
-			section("%s\t%s\t%s\t%d\t%s", quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), s.Waiting, workerState(s))
+			inIt := fmt.Sprint(s.Waiting)
+			if o.Apps != nil {
+				inIt = "-" // of whichever app
+			}
+			section("%s\t%s\t%s\t%s\t%s", quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), inIt, workerState(s))
 		}
 		section("")
 	}
@@ -127,7 +133,11 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 		if int64(l.LookedAt) < l.Count {
 			some = fmt.Sprintf(" of the %d looked at", l.LookedAt)
 		}
-		section("dead letters\t%d", l.Count)
+		about := ""
+		if l.Sampled {
+			about = "~"
+		}
+		section("dead letters\t%s%d", about, l.Count)
 		for _, reason := range slices.Sorted(maps.Keys(l.Reasons)) {
 			section("\t%d%s: %s", l.Reasons[reason], some, orAny(reason))
 		}
@@ -170,12 +180,18 @@ func took(d time.Duration) string {
 
 // headline says in one sentence how it is.
 func headline(o *overview.Overview) string {
-	waits := "nothing waits"
+	waits, about := "nothing waits", ""
+	if o.Apps != nil && slices.ContainsFunc(o.Waits, func(s control.Share) bool { return s.Sampled }) {
+		about = "about "
+	}
 	switch {
 	case o.Waiting == 1:
-		waits = "1 notification waits"
+		waits = about + "1 notification waits"
 	case o.Waiting > 1:
-		waits = fmt.Sprintf("%d notifications wait", o.Waiting)
+		waits = fmt.Sprintf("%s%d notifications wait", about, o.Waiting)
+	}
+	if o.Apps != nil {
+		waits += " of " + strings.Join(o.Apps, ", ")
 	}
 	switch len(o.Workers) {
 	case 0:

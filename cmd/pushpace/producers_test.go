@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,12 +69,18 @@ func TestTokenNew(t *testing.T) {
 	if len(c.HTTP.Tokens) != 1 || !reflect.DeepEqual(c.HTTP.Tokens[0], want) || len(token) < 26 {
 		t.Errorf("%+v: %+v", c.HTTP.Tokens, got)
 	}
+	scoped := ended(t, setup{}, "token", "new", "eve", "viewer", "--app", "shop", "--app", `the "kiosk"`)
+	_, line, _ = strings.Cut(strings.TrimSuffix(scoped.stdout, "\n"), "\n")
+	c, err = config.Parse("c.yaml", []byte("redis: {address: embedded}\nhttp:\n  tokens:\n    "+line+"\n"), nil)
+	if err != nil || !slices.Equal(c.HTTP.Tokens[0].Apps, []string{"shop", `the "kiosk"`}) {
+		t.Errorf("%v: %+v", err, scoped)
+	}
 	var shown struct{ Token, Name, Role, SHA256 string }
 	again := ended(t, setup{}, "token", "new", "ada", "operator", "--json")
 	if err := json.Unmarshal([]byte(again.stdout), &shown); err != nil || shown.Token == token || shown.SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte(shown.Token))) {
 		t.Errorf("%v: %+v", err, again)
 	}
-	for _, args := range [][]string{{"token"}, {"token", "new", "shop"}, {"token", "new", "", "producer"}, {"token", "new", "shop", "admin"}} {
+	for _, args := range [][]string{{"token"}, {"token", "new", "shop"}, {"token", "new", "", "producer"}, {"token", "new", "shop", "admin"}, {"token", "new", "shop", "viewer", "--app", ""}, {"token", "new", "shop", "viewer", "--app", "a", "--app", "a"}} {
 		if got := ended(t, setup{}, args...); got.status != exitUsage || got.stdout != "" {
 			t.Errorf("%v: %+v", args, got)
 		}

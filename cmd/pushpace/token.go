@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,13 +28,15 @@ func newToken() *cobra.Command {
 
 func newTokenNew() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "new NAME ROLE",
+		Use:   "new NAME ROLE [--app NAME]...",
 		Short: "Print a new token, and its line for http.tokens",
 		Long: `new makes a token for a bearer of that name, with the role producer, viewer or
-operator. It prints the token, which is kept nowhere, and below it the line that
+operator, for all apps or, by --app, for some alone: then it sees and changes
+nothing that concerns others. It prints the token, which is kept nowhere, and below it the line that
 http.tokens of the configuration needs: it holds the token's hash alone.`,
-		Example: `  pushpace token new shop producer`,
-		Args:    cobra.ExactArgs(2),
+		Example: `  pushpace token new shop producer
+  pushpace token new ada operator --app shop --app kiosk`,
+		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) != 1 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -40,6 +45,8 @@ http.tokens of the configuration needs: it holds the token's hash alone.`,
 		},
 	}
 	asJSON := jsonFlag(cmd)
+	apps := cmd.Flags().StringArray("app", nil, "make it for the `APP` alone, and others given so")
+	complete(cmd, "app")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := config.CheckName(args[0]); err != nil {
 			return misusedf("NAME: %w", err)
@@ -48,12 +55,20 @@ http.tokens of the configuration needs: it holds the token's hash alone.`,
 		if err := role.UnmarshalText([]byte(args[1])); err != nil {
 			return misusedf("ROLE: %w", err)
 		}
-		return printToken(cmd.OutOrStdout(), args[0], role, rand.Text(), *asJSON)
+		for i, app := range *apps {
+			if err := config.CheckName(app); err != nil {
+				return misusedf("--app: %w", err)
+			}
+			if slices.Contains((*apps)[:i], app) {
+				return misusedf("--app: %q is there twice", app)
+			}
+		}
+		return printToken(cmd.OutOrStdout(), config.Token{Name: args[0], Role: role, Apps: *apps}, rand.Text(), *asJSON)
 	}
 	return cmd
 }
 
-func printToken(out io.Writer, name string, role config.Role, token string, asJSON bool) error {
+func printToken(out io.Writer, of config.Token, token string, asJSON bool) error {
 	sum := sha256.Sum256([]byte(token))
 	hash := hex.EncodeToString(sum[:])
 	if asJSON {
@@ -61,10 +76,19 @@ func printToken(out io.Writer, name string, role config.Role, token string, asJS
 			Token  string      `json:"token"`
 			Name   string      `json:"name"`
 			Role   config.Role `json:"role"`
+			Apps   []string    `json:"apps,omitempty"`
 			SHA256 string      `json:"sha256"`
-		}{token, name, role, hash})
+		}{token, of.Name, of.Role, of.Apps, hash})
 	}
-	if _, err := fmt.Fprintf(out, "%s\n- {name: %q, role: %s, sha256: %q}\n", token, name, role, hash); err != nil {
+	apps := ""
+	if of.Apps != nil {
+		quoted := make([]string, len(of.Apps))
+		for i, app := range of.Apps {
+			quoted[i] = strconv.Quote(app)
+		}
+		apps = "apps: [" + strings.Join(quoted, ", ") + "], "
+	}
+	if _, err := fmt.Fprintf(out, "%s\n- {name: %q, role: %s, %ssha256: %q}\n", token, of.Name, of.Role, apps, hash); err != nil {
 		return err
 	}
 	if onTerminal(os.Stdout) {

@@ -59,7 +59,7 @@ func TestShippedFileUncommented(t *testing.T) {
 	shop, kiosk := c.Apps["shop"], c.Apps["kiosk"]
 	if c.Limits.Redis == nil || shop.APNs == nil || shop.FCM == nil || shop.DeadTokens.Webhook == nil || kiosk.APNs == nil ||
 		!c.Redis.TLS.Enabled || !c.Redis.Strict || c.Redis.Password != "0123456789abcdef" || c.Redis.SentinelPassword == "" || c.Telemetry.Listen == "" || c.Telemetry.Tracing.Endpoint == "" ||
-		c.HTTP.Listen == "" || c.HTTP.Console.Origin == "" || !c.HTTP.TLS.Enabled() || len(c.HTTP.Tokens) != 2 {
+		c.HTTP.Listen == "" || c.HTTP.Console.Origin == "" || !c.HTTP.TLS.Enabled() || len(c.HTTP.Tokens) != 3 || len(c.HTTP.Tokens[2].Apps) != 1 {
 		t.Errorf("something stayed commented out: %v", c)
 	}
 }
