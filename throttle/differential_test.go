@@ -115,6 +115,7 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			var got, want Decision
 			var err, err2 error
 			paged, changed, trips := rest(), limits("@"), script.RoundTrips()
+			var line *Line
 			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
@@ -136,6 +137,9 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 					last.Policy = Policy{Exempt: true}
 				}
 				got.Moved, err = memory.Reschedule(ctx, r)
+				if line, err2 = script.Line(ctx, r); err2 != nil {
+					rt.Fatal(err2)
+				}
 				want.Moved, err2 = script.Reschedule(ctx, r)
 				paged = paged || script.RoundTrips() > trips+1
 			}
@@ -147,6 +151,9 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			}
 			// what finds limits changed may leave slots, and go on with them at once
 			paged = paged || rest() || booking != bookingScript && limits("@") != changed
+			if fault := came(ctx, line, script, r); fault != "" && !paged {
+				rt.Fatalf("call %d, %s %+v: foreseen: %s", i, op, r, fault)
+			}
 			if paged {
 				if fault := takeOver(ctx, memory, script); fault != "" {
 					rt.Fatalf("call %d, %s %+v: %s", i, op, r, fault)
@@ -173,6 +180,30 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 		}
 	})
 	return left
+}
+
+// came returns in what a reschedule by the request differs from what the line before it
+// foresaw, if there is one.
+func came(ctx context.Context, before *Line, l *Redis, r Request) (fault string) {
+	if before == nil {
+		return ""
+	}
+	after, err := l.Line(ctx, r)
+	if err != nil {
+		return err.Error()
+	}
+	slots := after.model.slots()
+	for _, m := range before.Moves(after.Now) {
+		of := slotOf{m.Category, m.ID}
+		if at, waits := slots[of]; waits == m.Free || waits && at != m.To.UnixMicro() {
+			return fmt.Sprintf("%+v, and it is %v", m, micros(at))
+		}
+		delete(slots, of)
+	}
+	if len(slots) > 0 || before.Waiting < after.Waiting {
+		return fmt.Sprintf("not %v, %d of %d", slots, after.Waiting, before.Waiting)
+	}
+	return ""
 }
 
 // takeOver has the model's user be what the sets say, and answers in what they
@@ -233,24 +264,4 @@ func takeOver(ctx context.Context, m *Memory, l *Redis) (fault string) {
 		u.general = policyOf(limits["g"])
 	}
 	return ""
-}
-
-// policyOf reads what Policy.words writes, nil for limits that limit nothing.
-func policyOf(words string) *Policy {
-	fields := strings.Fields(words)
-	if len(fields) == 0 {
-		return nil
-	}
-	var p Policy
-	p.Exempt = fields[0] == "2"
-	for i := 2; i+1 < len(fields); i += 2 {
-		n, _ := strconv.Atoi(fields[i])
-		micros, _ := strconv.ParseInt(fields[i+1], 10, 64)
-		if i == 2 {
-			p.MinGap = time.Duration(micros) * time.Microsecond
-		} else {
-			p.Rates = append(p.Rates, Rate{n, time.Duration(micros) * time.Microsecond})
-		}
-	}
-	return &p
 }

@@ -67,12 +67,16 @@ func firstEnd(end int64, o *Override) int64 {
 }
 
 // inForce returns the policy in force at the level, the general one or a category's
-// own, where the user has these overrides.
-func (b *base) inForce(at Level, users map[Level]*Override) EffectivePolicy {
+// own, where there are these overrides, the first before the others; a nil one is none.
+func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 	for _, level := range at.precedence() {
-		for _, overrides := range []map[Level]*Override{users, b.overrides} {
-			if o := overrides[level]; o != nil {
+		for _, overrides := range append(there, b.overrides) {
+			o, known := overrides[level]
+			if o != nil {
 				return EffectivePolicy{o.Policy, level.source(), o.Until}
+			}
+			if known {
+				break
 			}
 		}
 	}

@@ -40,6 +40,7 @@ const (
 )
 
 var sources = map[[3]bool]Source{
+	{}:                   FromConfiguration,
 	{true, false, false}: FromApp,
 	{false, true, false}: FromUser,
 	{true, true, false}:  FromAppUser,
@@ -49,7 +50,12 @@ var sources = map[[3]bool]Source{
 	{true, true, true}:   FromAppUserCategory,
 }
 
-func (l Level) source() Source { return sources[[3]bool{l.App != "", l.User != "", l.Category != ""}] }
+func (l Level) source() Source {
+	if l.Quota != "" {
+		return FromQuota
+	}
+	return sources[[3]bool{l.App != "", l.User != "", l.Category != ""}]
+}
 
 // A levelName is one name of a level.
 type levelName struct {

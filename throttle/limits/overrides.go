@@ -222,7 +222,7 @@ func (o *Overrides) InForce(ctx context.Context, l *Policies, at Level) (general
 	}
 	b := l.base.Load()
 	b = &base{general: b.general, configured: b.configured, overrides: there}
-	return b.inForce(all, nil), b.inForce(at, nil), there[at], nil
+	return b.inForce(all), b.inForce(at), there[at], nil
 }
 
 const listPage = 1000

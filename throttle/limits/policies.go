@@ -114,12 +114,16 @@ type EffectivePolicy struct {
 // InForce returns the policy in force at the level: its category's own, or the general
 // one where it names none. Where it names no app or user it is the one for those without
 // overrides.
-func (l *Policies) InForce(at Level) EffectivePolicy {
+func (l *Policies) InForce(at Level) EffectivePolicy { return l.InForceIf(at, nil) }
+
+// InForceIf returns what InForce would with these overrides in the place of those of their
+// levels, nil for none there. That of the zero level stands for limits.default.
+func (l *Policies) InForceIf(at Level, supposed map[Level]*Override) EffectivePolicy {
 	var overrides map[Level]*Override
 	if p := l.user(at.User); p != nil {
 		overrides = p.overrides
 	}
-	return l.current().inForce(at, overrides)
+	return l.current().inForce(at, supposed, overrides)
 }
 
 // Quota returns the rate that an override gives the quota of that key, and whether there

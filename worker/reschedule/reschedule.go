@@ -305,11 +305,7 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 // the limits in force allow, the general ones and the category's. It returns all that
 // wait, and what waits no longer: somebody else may have moved them, and woken nobody.
 func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Booking, error) {
-	general, own := r.Limits.InForce(limits.Level{App: of.App, User: of.User}).Policy, r.Limits.InForce(of).Policy
-	request := throttle.Request{App: of.App, User: of.User, Category: of.Category, Wait: r.MaxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
-	if of.Category != "" && (own.Exempt || !own.Unlimited()) {
-		request.Scopes = append(request.Scopes, throttle.Scope{Name: of.Category, Policy: own})
-	}
+	request := Request(of, r.Limits.InForce, r.MaxWait)
 	found, err := r.Limiter.Reschedule(ctx, request)
 	if err != nil {
 		return nil, fmt.Errorf("reschedule: %w", err)
@@ -328,4 +324,15 @@ func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Boo
 		}
 	}
 	return found, nil
+}
+
+// Request returns the one that gives those of the user in the app who wait, of all
+// categories, the slots that these limits allow: the general ones and the category's.
+func Request(of limits.Level, inForce func(limits.Level) limits.EffectivePolicy, maxWait time.Duration) throttle.Request {
+	general, own := inForce(limits.Level{App: of.App, User: of.User}).Policy, inForce(of).Policy
+	request := throttle.Request{App: of.App, User: of.User, Category: of.Category, Wait: maxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
+	if of.Category != "" && (own.Exempt || !own.Unlimited()) {
+		request.Scopes = append(request.Scopes, throttle.Scope{Name: of.Category, Policy: own})
+	}
+	return request
 }
