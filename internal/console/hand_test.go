@@ -20,7 +20,7 @@ type hand interface {
 
 // pressable and fillable are expressions for elements, by what people read.
 func pressable(label string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => e.innerText.trim() === %q && e.checkVisibility())`, label)
+	return fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => (e.ariaLabel ?? e.innerText.trim()) === %q && e.checkVisibility())`, label)
 }
 
 func fillable(label string) string {

@@ -20,7 +20,7 @@
     }
   };
   local(document);
-  document.getElementById("zone").textContent = `Times in ${Intl.DateTimeFormat().resolvedOptions().timeZone || "local time"}`;
+  document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
   if (!document.querySelector("main.live")) return;
   const state = document.getElementById("state");
@@ -49,7 +49,7 @@
     return "";
   };
   const show = () => {
-    button.textContent = paused ? "Resume updates" : "Pause updates";
+    button.textContent = paused ? "Resume" : "Pause";
     tell(over || since ? state.textContent : held() || "Updating");
   };
   const stop = () => {
