@@ -66,6 +66,7 @@ type Console struct {
 	failures api.Failures
 	requests chan struct{} // holds one entry for each that is being answered
 	overview shared[*overview.Overview]
+	users    *sharedBy[userKey, userReading]
 }
 
 // requestShare is what of http.max_requests is the console's.
@@ -84,6 +85,7 @@ func New(o Options) *Console {
 	}
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
 	c.overview.read = o.Overview.Read
+	c.users = newSharedBy(c.readUser)
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}

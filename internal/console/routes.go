@@ -38,6 +38,8 @@ var routes = []route{
 
 	{method: "GET", path: "/console/live", roles: viewers, query: []string{"app", "category", "what"}, handle: (*Console).livePage},
 
+	{method: "GET", path: "/console/users/{user}", roles: viewers, query: []string{"app", "category", "span", "from", "sent", "done", "n"}, handle: (*Console).userPage},
+
 	{method: "GET", path: "/console", handle: func(*Console, context.Context, *visit) (page, error) { return page{to: Path}, nil }},
 	{method: "GET", path: signInPath, query: []string{"next", "done"}, handle: (*Console).signInPage},
 	{method: "POST", path: signInPath, form: []string{"next", "token"}, handle: (*Console).signIn},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // fresh is for how long what was read is shown to others: however many pages are
@@ -33,4 +35,32 @@ func (s *shared[T]) get(ctx context.Context) (T, error) {
 	s.value, s.err = s.read(ctx)
 	s.at = time.Now()
 	return s.value, s.err
+}
+
+// mostShared is how many of the values of a sharedBy are kept.
+const mostShared = 16
+
+// A sharedBy has a shared value for each key that is asked for, of the last few.
+type sharedBy[K comparable, T any] struct {
+	read   func(context.Context, K) (T, error)
+	recent *lru.Cache[K, *shared[T]]
+}
+
+func newSharedBy[K comparable, T any](read func(context.Context, K) (T, error)) *sharedBy[K, T] {
+	recent, err := lru.New[K, *shared[T]](mostShared)
+	if err != nil {
+		panic(err)
+	}
+	return &sharedBy[K, T]{read, recent}
+}
+
+func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
+	one, known := s.recent.Get(key)
+	if !known {
+		one = &shared[T]{read: func(ctx context.Context) (T, error) { return s.read(ctx, key) }}
+		if first, there, _ := s.recent.PeekOrAdd(key, one); there {
+			one = first
+		}
+	}
+	return one.get(ctx)
 }

@@ -34,8 +34,8 @@ func source(s control.TimelineScope) string {
 	return text
 }
 
-// unlimited says why a scope has no limits.
-func unlimited(s control.TimelineScope) string {
+// Unlimited says why a scope has no limits.
+func Unlimited(s control.TimelineScope) string {
 	switch {
 	case s.Exempt:
 		return "exempt"
@@ -53,7 +53,7 @@ func (d *drawing) chart() {
 		label = max(label, uniseg.StringWidth(heading(s.Scope)))
 		for _, w := range s.Limits {
 			limited = true
-			label = max(label, 2+uniseg.StringWidth(ruleText(w)))
+			label = max(label, 2+uniseg.StringWidth(Rule(w)))
 		}
 	}
 	if !limited {
@@ -91,15 +91,15 @@ func (d *drawing) chart() {
 		for _, w := range s.Limits {
 			r := newRow(&a, d.marks, none)
 			r.window(w)
-			row("  "+ruleText(w), r)
+			row("  "+Rule(w), r)
 		}
 	}
 }
 
-// ruleText names a limit in its scope.
-func ruleText(w control.Window) string {
+// Rule names a limit in its scope.
+func Rule(w control.Window) string {
 	if w.Rule == "gap" {
-		return "gap " + span(time.Duration(w.Period))
+		return "gap " + Span(time.Duration(w.Period))
 	}
 	return w.Rule
 }

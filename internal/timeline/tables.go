@@ -24,7 +24,7 @@ func (d *drawing) limits() {
 	}
 	for _, s := range d.t.Scopes {
 		if len(s.Limits) == 0 {
-			t = append(t, []string{heading(s.Scope), unlimited(s)})
+			t = append(t, []string{heading(s.Scope), Unlimited(s)})
 			continue
 		}
 		for _, w := range s.Limits {
@@ -37,9 +37,9 @@ func (d *drawing) limits() {
 			case w.Free.IsZero():
 				next = "not known"
 			case w.Free.After(d.t.Now):
-				next = "in " + span(w.Free.Sub(d.t.Now))
+				next = "in " + Span(w.Free.Sub(d.t.Now))
 			}
-			line := []string{heading(s.Scope) + " " + ruleText(w), used + "/" + strconv.Itoa(w.Count)}
+			line := []string{heading(s.Scope) + " " + Rule(w), used + "/" + strconv.Itoa(w.Count)}
 			if roomy {
 				line[1] = used + " of " + strconv.Itoa(w.Count)
 				n := min(bar, (w.Used*bar+w.Count-1)/w.Count)
@@ -65,11 +65,11 @@ func (d *drawing) waiters() {
 		w := &d.t.Bookings[i]
 		in := "due"
 		if left := w.Slot.Sub(d.t.Now); left > 0 {
-			in = span(left)
+			in = Span(left)
 		} else if -left >= late {
-			in = span(-left) + " ago"
+			in = Span(-left) + " ago"
 		}
-		line := []string{in, bound(w, Period(d.t, w)), state(w), Printable(w.ID)}
+		line := []string{in, bound(w, Period(d.t, w)), State(w), Printable(w.ID)}
 		if roomy {
 			line = append([]string{Stamp(w.Slot)}, line...)
 		}
@@ -85,7 +85,7 @@ func (d *drawing) waiters() {
 func bound(w *control.Waiter, period time.Duration) string {
 	rule := w.Rule
 	if rule == "gap" {
-		rule = "gap " + span(period)
+		rule = "gap " + Span(period)
 	}
 	if w.Scope == throttle.General {
 		return strings.TrimSpace("general " + rule)

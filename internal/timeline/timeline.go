@@ -54,7 +54,7 @@ type drawing struct {
 // answer says why the next notification waits, and how many wait behind it.
 func (d *drawing) answer() {
 	text := Answer(d.t)
-	if behind := d.others(); behind != "" {
+	if behind := Others(d.t); behind != "" {
 		text += " " + behind
 	}
 	for i, line := range wrap(text, d.width) {
@@ -72,7 +72,7 @@ func Answer(t *control.Timeline) string {
 		who += " in " + Printable(t.App)
 	}
 	who += ": "
-	if next := nextOf(t); next != nil {
+	if next := Next(t); next != nil {
 		return who + whyWaits(t, next)
 	}
 	limited := false
@@ -84,13 +84,13 @@ func Answer(t *control.Timeline) string {
 	}
 	if scope, w := latest(t.Scopes[0]); w != nil && w.Free.After(t.Now) {
 		return who + fmt.Sprintf("nothing waits. The next one may go out in %s, at %s, by %s.",
-			span(w.Free.Sub(t.Now)), Stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
+			Span(w.Free.Sub(t.Now)), Stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
 	}
 	return who + "nothing waits for a limit, and the general limits let the next one pass at once."
 }
 
-// nextOf is the first that still waits, or nil.
-func nextOf(t *control.Timeline) *control.Waiter {
+// Next is the first that still waits, or nil.
+func Next(t *control.Timeline) *control.Waiter {
 	for i := range t.Bookings {
 		if !t.Bookings[i].State.Ended() {
 			return &t.Bookings[i]
@@ -108,17 +108,17 @@ func whyWaits(t *control.Timeline, next *control.Waiter) string {
 	switch {
 	case next.Job == "active" && ago < 0:
 		return fmt.Sprintf("%s is next: a worker has it in hand, and sends it in %s, at %s, for %s.",
-			id, span(-ago), Stamp(next.Slot), why(t, next))
+			id, Span(-ago), Stamp(next.Slot), why(t, next))
 	case next.Job == "active":
 		return id + " is next, and in a worker's hands."
 	case ago < 0:
 		return fmt.Sprintf("%s is next, and waits another %s, until %s, for %s.",
-			id, span(-ago), Stamp(next.Slot), why(t, next))
+			id, Span(-ago), Stamp(next.Slot), why(t, next))
 	case ago < late:
 		return id + " is next, and due now."
 	}
 	return fmt.Sprintf("%s is next, and has been due for %s, since %s: no limit holds it back, so its workers are away, busy or paused.",
-		id, span(ago), Stamp(next.Slot))
+		id, Span(ago), Stamp(next.Slot))
 }
 
 // why names the limit that the notification waits for, and what frees it.
@@ -131,7 +131,7 @@ func why(t *control.Timeline, w *control.Waiter) string {
 	case !Exact(w, limit):
 		text += ","
 	case w.Rule != throttle.GapRule:
-		text += ", " + span(limit)
+		text += ", " + Span(limit)
 	}
 	return text + " after " + Printable(w.After.ID)
 }
@@ -173,20 +173,20 @@ func latest(s control.TimelineScope) (scope string, last *control.Window) {
 	return s.Scope, last
 }
 
-// others counts those who wait besides the next one.
-func (d *drawing) others() string {
-	n := len(d.t.Bookings)
-	if n < 2 || nextOf(d.t) == nil {
+// Others counts those who wait besides the next one.
+func Others(t *control.Timeline) string {
+	n := len(t.Bookings)
+	if n < 2 || Next(t) == nil {
 		return ""
 	}
 	if n >= throttle.TimelineEntries {
 		return fmt.Sprintf("%d or more have slots.", n)
 	}
-	return fmt.Sprintf("%d have slots, the last at %s.", n, Stamp(d.t.Bookings[n-1].Slot))
+	return fmt.Sprintf("%d have slots, the last at %s.", n, Stamp(t.Bookings[n-1].Slot))
 }
 
-// state says in a word or two where a notification that has a slot is.
-func state(w *control.Waiter) string {
+// State says in a word or two where a notification that has a slot is.
+func State(w *control.Waiter) string {
 	switch {
 	case w.State == "":
 		return "not known"

@@ -15,7 +15,7 @@ import (
 // Limit names a limit for a person. The period is told of a gap, when it is known.
 func Limit(scope, rule string, period time.Duration) string {
 	if rule == "gap" && period > 0 {
-		rule = "gap of " + span(period)
+		rule = "gap of " + Span(period)
 	}
 	if rule == "" {
 		rule = "those ahead"
@@ -43,8 +43,8 @@ func Printable(name string) string {
 // Stamp writes an instant to the millisecond.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// span writes a duration in two units at most.
-func span(d time.Duration) string {
+// Span writes a duration in two units at most.
+func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	two := func(big time.Duration, a string, small time.Duration, b string) string {
 		if rest := d % big / small; rest > 0 {

@@ -1,0 +1,375 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A userView is what user.html shows.
+type userView struct {
+	User string
+	// App is the one that is shown; "" where there are several to choose from.
+	App                     string
+	Apps, Categories, Spans []link
+	// Hidden is how many categories there is no room for.
+	Hidden int64
+	// Sentence says why the next one waits and until when, and Others how many do.
+	Sentence, Others string
+	// Next is the one that waits next, if any.
+	Next *bookingRow
+	// Unknown says that nothing was sent to the user, and nothing waits.
+	Unknown bool
+
+	Picture       *picture
+	From, Now, To time.Time
+
+	Limits []limitRow
+	Booked []bookingRow
+	Sent   []sentRow
+	// BookingPages and SentPages lead to the rest of the lists.
+	BookingPages, SentPages listPages
+}
+
+// A link leads to another view of the page.
+type link struct {
+	Label, To string
+	Current   bool
+}
+
+// A limitRow is a limit in force, or says why a scope has none.
+type limitRow struct {
+	Category string // "" for the general limits
+	Rule     string // what it limits, or why nothing does
+	Used     string
+	Free     time.Time // zero for now, and where Known is false
+	Known    bool
+	Source   limits.Source
+	Until    time.Time
+	Edit     string // where it is changed
+}
+
+// A bookingRow is one that waits.
+type bookingRow struct {
+	ID, Category string
+	Slot         time.Time
+	In           string
+	Limit, Cause string
+	State        string
+	Critical     bool
+}
+
+// A sentRow is one that was sent.
+type sentRow struct {
+	ID, Category string
+	At           time.Time
+	Ago          string
+	State        push.State // "" when it is not known
+	Critical     bool
+}
+
+// listPages say which rows of a list are shown.
+type listPages struct {
+	First, Last, All int64
+	Before, After    string // "" for none
+}
+
+const (
+	// mostCategories are read for a page, besides the general limits.
+	mostCategories = 20
+	// listedCategories are named there.
+	listedCategories = 100
+	// userRows is how many a list shows at once.
+	userRows = 25
+	// mostRow bounds the number of a row in an address.
+	mostRow = 1_000_000
+)
+
+var (
+	errNoSuchApp  = &fault{http.StatusNotFound, "There is no such app", "The configuration has none of this name."}
+	errNoSuchName = &fault{http.StatusBadRequest, "The address is not well formed", "A name is UTF-8 without control characters, and has 1 to " + strconv.Itoa(push.MaxNameBytes) + " bytes."}
+)
+
+// A userQuery is what an address asks for.
+type userQuery struct {
+	user, app  string
+	categories []string
+	span       string
+	from, sent int // the first rows
+}
+
+// userQuery reads the address.
+func (v *visit) userQuery() (q userQuery, err error) {
+	q = userQuery{user: v.PathValue("user"), app: v.query.Get("app"), span: cmp.Or(v.query.Get("span"), "auto")}
+	for _, c := range v.query["category"] {
+		if c != "" && !slices.Contains(q.categories, c) {
+			q.categories = append(q.categories, c)
+		}
+	}
+	if len(q.categories) > mostCategories {
+		return q, errBadQuery
+	}
+	for _, name := range append([]string{q.user}, q.categories...) {
+		if !push.ValidName(name) {
+			return q, errNoSuchName
+		}
+	}
+	if _, known := q.of(); !known {
+		return q, errBadQuery
+	}
+	for name, row := range map[string]*int{"from": &q.from, "sent": &q.sent} {
+		if !v.query.Has(name) {
+			continue
+		}
+		if *row, err = strconv.Atoi(v.query.Get(name)); err != nil || *row < 0 || *row > mostRow {
+			return q, errBadQuery
+		}
+	}
+	return q, nil
+}
+
+// of returns the span that is asked for, 0 for auto.
+func (q userQuery) of() (d time.Duration, known bool) {
+	for _, s := range spans {
+		if s.Name == q.span {
+			return s.Of, true
+		}
+	}
+	return 0, q.span == "auto"
+}
+
+// path is the address that asks for it.
+func (q userQuery) path() string {
+	query := url.Values{"category": q.categories}
+	if q.app != "" {
+		query.Set("app", q.app)
+	}
+	if q.span != "auto" {
+		query.Set("span", q.span)
+	}
+	for name, row := range map[string]int{"from": q.from, "sent": q.sent} {
+		if row > 0 {
+			query.Set(name, strconv.Itoa(row))
+		}
+	}
+	path := pathOf("users", q.user)
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path
+}
+
+// A userReading is what is read of a user, for all who look at it: it is not changed.
+type userReading struct {
+	timeline *control.Timeline
+	// sent are those that were sent last, by ID.
+	sent map[string]push.Brief
+}
+
+// A userKey says of whom, and of which categories, each on a line; all where there are
+// none.
+type userKey struct{ app, user, categories string }
+
+func (c *Console) readUser(ctx context.Context, k userKey) (userReading, error) {
+	var categories []string
+	if k.categories != "" {
+		categories = strings.Split(k.categories, "\n")
+	}
+	t, err := c.o.Control.Timeline(ctx, k.app, k.user, categories)
+	if err != nil {
+		return userReading{}, err
+	}
+	var ids []string
+	for _, s := range t.Scopes[:min(len(t.Scopes), mostBands)] {
+		for _, a := range s.Admissions[max(0, len(s.Admissions)-mostMarks):] {
+			ids = append(ids, a.ID)
+		}
+	}
+	slices.Sort(ids)
+	sent, err := c.o.Records.Briefs(ctx, slices.Compact(ids))
+	return userReading{t, sent}, err
+}
+
+func (c *Console) userPage(ctx context.Context, v *visit) (page, error) {
+	q, err := v.userQuery()
+	if err != nil {
+		return page{}, err
+	}
+	apps := slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+	if q.app == "" && len(apps) == 1 {
+		q.app = apps[0]
+	}
+	p := page{name: "user", title: "User " + timeline.Printable(q.user)}
+	switch {
+	case q.app == "":
+		p.data = userView{User: q.user, Apps: appLinks(q, apps)}
+		return p, nil
+	case !slices.Contains(apps, q.app):
+		return p, errNoSuchApp
+	}
+	named := c.o.Limits.Categories(q.app, q.user)
+	shown := q.categories
+	if len(shown) == 0 && len(named) > mostCategories {
+		shown = named[:mostCategories]
+	}
+	reading, err := c.users.get(ctx, userKey{q.app, q.user, strings.Join(shown, "\n")})
+	if err != nil {
+		return p, err
+	}
+	view := viewOfUser(reading, q)
+	view.Apps = appLinks(q, apps)
+	view.Categories = categoryLinks(q, named[:min(len(named), listedCategories)])
+	if len(q.categories) == 0 {
+		view.Hidden = int64(max(0, len(named)-mostCategories))
+	}
+	p.live, p.data = true, view
+	return p, nil
+}
+
+// appLinks lead to the user's pages in the apps.
+func appLinks(q userQuery, apps []string) (all []link) {
+	for _, app := range apps {
+		all = append(all, link{app, userQuery{user: q.user, app: app, span: q.span}.path(), app == q.app})
+	}
+	return all
+}
+
+// categoryLinks lead to the page with each category alone, and with all of them.
+func categoryLinks(q userQuery, names []string) []link {
+	of := func(label string, categories ...string) link {
+		return link{label, userQuery{user: q.user, app: q.app, span: q.span, categories: categories}.path(), slices.Equal(categories, q.categories)}
+	}
+	all := []link{of("")}
+	for _, name := range names {
+		all = append(all, of(name, name))
+	}
+	return all
+}
+
+// viewOfUser returns what the page shows of what was read.
+func viewOfUser(r userReading, q userQuery) userView {
+	t := r.timeline
+	span, _ := q.of()
+	if span == 0 {
+		span = autoSpan(t)
+	}
+	v := userView{
+		User: t.User, App: t.App, Sentence: timeline.Answer(t), Others: timeline.Others(t),
+		From: t.Now.Add(-span), Now: t.Now, To: t.Now.Add(span),
+		Picture: drawTimeline(t, span, r.critical),
+	}
+	for _, name := range []string{"auto", "1m", "10m", "1h", "24h", "7d"} {
+		other := q
+		other.span = name
+		v.Spans = append(v.Spans, link{name, other.path(), name == q.span})
+	}
+	if next := timeline.Next(t); next != nil {
+		row := bookingRowOf(t, next)
+		v.Next = &row
+	}
+	for _, s := range t.Scopes {
+		v.Limits = append(v.Limits, limitRows(t, s)...)
+	}
+	waiting, sent := t.Bookings, r.sentRows()
+	v.Unknown = len(waiting) == 0 && len(sent) == 0
+	waiting, v.BookingPages = pageOf(waiting, q, &q.from)
+	for i := range waiting {
+		v.Booked = append(v.Booked, bookingRowOf(t, &waiting[i]))
+	}
+	v.Sent, v.SentPages = pageOf(sent, q, &q.sent)
+	return v
+}
+
+// critical reports whether one that was sent was critical, as far as that is known.
+func (r userReading) critical(id string) bool { return r.sent[id].Queue == push.Critical.Queue() }
+
+// pageOf returns the rows from the query's on, which first is a field of.
+func pageOf[T any](all []T, q userQuery, first *int) (shown []T, p listPages) {
+	from := min(*first, max(0, len(all)-1)/userRows*userRows)
+	to := min(from+userRows, len(all))
+	p = listPages{First: int64(from + 1), Last: int64(to), All: int64(len(all))}
+	if from > 0 {
+		*first = max(0, from-userRows)
+		p.Before = q.path()
+	}
+	if to < len(all) {
+		*first = to
+		p.After = q.path()
+	}
+	return all[from:to], p
+}
+
+func categoryOf(scope string) string {
+	if scope == throttle.General {
+		return ""
+	}
+	return scope
+}
+
+func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
+	edit := url.Values{"app": {t.App}, "user": {t.User}}
+	one := limitRow{Category: categoryOf(s.Scope), Source: s.Source, Until: s.Until}
+	if one.Category != "" {
+		edit.Set("category", one.Category)
+	}
+	one.Edit = Path + "limits/edit?" + edit.Encode()
+	for _, w := range s.Limits {
+		row := one
+		row.Rule, row.Used, row.Known = timeline.Rule(w), used(w), !w.Free.IsZero()
+		if w.Free.After(t.Now) {
+			row.Free = w.Free
+		}
+		all = append(all, row)
+	}
+	if len(all) == 0 {
+		one.Rule = timeline.Unlimited(s)
+		all = append(all, one)
+	}
+	return all
+}
+
+func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
+	row := bookingRow{ID: w.ID, Category: cmp.Or(w.Category, categoryOf(w.Scope)), Slot: w.Slot, In: "due", State: timeline.State(w), Critical: w.Critical}
+	if left := w.Slot.Sub(t.Now); left > 0 {
+		row.In = "in " + timeline.Span(left)
+	} else if left <= -time.Second {
+		row.In = timeline.Span(-left) + " ago"
+	}
+	period := timeline.Period(t, w)
+	row.Limit = timeline.Limit(w.Scope, w.Rule, period)
+	if w.After.ID != "" && period > 0 {
+		row.Cause = causeText(w, period, t.Now)
+	}
+	return row
+}
+
+// sentRows are those that were sent, the last one first: each once, under whichever
+// limits it counts.
+func (r userReading) sentRows() []sentRow {
+	at := map[throttle.Admission]int{}
+	var all []sentRow
+	for _, s := range r.timeline.Scopes {
+		for _, a := range s.Admissions {
+			i, known := at[a]
+			if !known {
+				i = len(all)
+				at[a] = i
+				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: timeline.Span(r.timeline.Now.Sub(a.At)), State: r.sent[a.ID].State, Critical: r.critical(a.ID)})
+			}
+			all[i].Category = cmp.Or(all[i].Category, categoryOf(s.Scope))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sentRow) int { return b.At.Compare(a.At) })
+	return all
+}

@@ -1,0 +1,375 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rivo/uniseg"
+	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+var update = flag.Bool("update", false, "rewrite the pictures in testdata")
+
+// A drawn user has asked a limiter in memory, by a clock of its own.
+type drawn struct {
+	now     time.Time
+	control *control.Control
+	limiter *throttle.Memory
+	limits  *limits.Policies
+	name    string
+	asked   int
+}
+
+func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, categories map[string]throttle.Policy) *drawn {
+	t.Helper()
+	d := &drawn{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), limits: limits.New(general, categories), name: "ada"}
+	d.limiter = throttle.NewMemory(throttle.MemoryOptions{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return d.now }})
+	d.control = control.New(client, push.NewRecords(client, "", 0), d.limiter, d.limits)
+	return d
+}
+
+// ask has the next n notifications ask, one every so often.
+func (d *drawn) ask(t interface{ Fatal(...any) }, n int, category string, every time.Duration) {
+	for range n {
+		d.asked++
+		scopes := d.limits.Scopes("shop", d.name, category)
+		if len(scopes) > 0 {
+			r := throttle.Request{App: "shop", User: d.name, ID: fmt.Sprintf("order-%d", d.asked), Category: category, Scopes: scopes, Horizon: 3000 * time.Hour}
+			if _, err := d.limiter.Acquire(context.Background(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.now = d.now.Add(every)
+	}
+}
+
+func (d *drawn) timeline(t interface{ Fatal(...any) }) *control.Timeline {
+	timeline, err := d.control.Timeline(context.Background(), "shop", d.name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timeline
+}
+
+func noneCritical(string) bool { return false }
+
+func embeddedRedis(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	return redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
+}
+
+func rates(gap time.Duration, rates ...throttle.Rate) throttle.Policy {
+	return throttle.Policy{MinGap: gap, Rates: rates}
+}
+
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	client := embeddedRedis(t)
+	shipped := rates(time.Second, throttle.Rate{Count: 10, Period: time.Minute}, throttle.Rate{Count: 100, Period: 24 * time.Hour})
+	two := map[string]throttle.Policy{"marketing": rates(0, throttle.Rate{Count: 1, Period: 24 * time.Hour}), "code": {Exempt: true}}
+	for name, of := range map[string]func(t *testing.T) (*control.Timeline, time.Duration){
+		"nobody": func(t *testing.T) (*control.Timeline, time.Duration) {
+			return draws(t, client, shipped, two).timeline(t), time.Hour
+		},
+		"unlimited": func(t *testing.T) (*control.Timeline, time.Duration) {
+			timeline := draws(t, client, throttle.Policy{}, two).timeline(t)
+			timeline.Scopes = timeline.Scopes[:2] // which have no clock
+			timeline.Now = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+			return timeline, time.Minute
+		},
+		"rate": func(t *testing.T) (*control.Timeline, time.Duration) {
+			d := draws(t, client, rates(0, throttle.Rate{Count: 10, Period: time.Hour}), nil)
+			d.ask(t, 14, "", 150*time.Second)
+			return d.timeline(t), 0
+		},
+		"categories": func(t *testing.T) (*control.Timeline, time.Duration) {
+			d := draws(t, client, shipped, two)
+			d.ask(t, 2, "marketing", 5*time.Minute)
+			d.ask(t, 13, "", 100*time.Millisecond)
+			timeline := d.timeline(t)
+			timeline.Bookings[1].Critical = true
+			return timeline, 0
+		},
+		"bins": func(t *testing.T) (*control.Timeline, time.Duration) {
+			d := draws(t, client, rates(time.Second, throttle.Rate{Count: 2000, Period: 24 * time.Hour}), nil)
+			d.ask(t, 400, "", time.Second)
+			d.ask(t, 300, "", 0)
+			return d.timeline(t), 10 * time.Minute
+		},
+		"names": func(t *testing.T) (*control.Timeline, time.Duration) {
+			d := draws(t, client, shipped, map[string]throttle.Policy{"Grüße <b>日本</b> \u202e" + strings.Repeat("日", 20): rates(time.Hour)})
+			d.name = "a\u202e</title><script>"
+			d.ask(t, 2, "Grüße <b>日本</b> \u202e"+strings.Repeat("日", 20), 0)
+			return d.timeline(t), 0
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeline, span := of(t)
+			if span == 0 {
+				span = autoSpan(timeline)
+			}
+			var b bytes.Buffer
+			if err := pages["user"].ExecuteTemplate(&b, "picture", drawTimeline(timeline, span, func(id string) bool { return id == "order-3" })); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", "pictures", name+".svg")
+			if *update {
+				if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(file); err != nil || b.String() != string(want) {
+				t.Errorf("%v: got\n%s\nwant\n%s", err, &b, want)
+			}
+			keepsWithin(t, b.String())
+		})
+	}
+}
+
+var number = regexp.MustCompile(`[MmLlHhVvQqZz]|-?\d+`)
+
+// keepsWithin expects every point of a picture's paths, and all of its text, to be within
+// its view box.
+func keepsWithin(t interface{ Errorf(string, ...any) }, svg string) {
+	decoder := xml.NewDecoder(strings.NewReader(svg))
+	decoder.Strict = true
+	var width, height, x, y int
+	inText := false
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Errorf("%v: %s", err, svg)
+			return
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			at := map[string]string{}
+			for _, a := range e.Attr {
+				at[a.Name.Local] = a.Value
+			}
+			switch inText = e.Name.Local == "text"; e.Name.Local {
+			case "svg":
+				_, _ = fmt.Sscanf(at["viewBox"], "0 0 %d %d", &width, &height)
+			case "text":
+				x, _ = strconv.Atoi(at["x"])
+				y, _ = strconv.Atoi(at["y"])
+			case "path":
+				for _, p := range points(at["d"]) {
+					if p[0] < 0 || p[0] > width || p[1] < 0 || p[1] > height {
+						t.Errorf("%v is not within %d × %d: %s", p, width, height, at["d"])
+					}
+				}
+			}
+		case xml.EndElement:
+			inText = false
+		case xml.CharData:
+			if right := x + letter*uniseg.StringWidth(string(e)); inText && (x < 0 || right > width || y < letter || y > height) {
+				t.Errorf("%q at %d, %d is not within %d × %d", e, x, y, width, height)
+			}
+		}
+	}
+}
+
+// points are those that a path goes through.
+func points(path string) (all [][2]int) {
+	var x, y int
+	op := ""
+	var args []int
+	for _, word := range append(number.FindAllString(path, -1), "Z") {
+		n, err := strconv.Atoi(word)
+		if err == nil {
+			args = append(args, n)
+		}
+		relative := op == strings.ToLower(op)
+		done := true
+		switch {
+		case strings.EqualFold(op, "H") && len(args) == 1 && relative:
+			x += args[0]
+		case strings.EqualFold(op, "H") && len(args) == 1:
+			x = args[0]
+		case strings.EqualFold(op, "V") && len(args) == 1 && relative:
+			y += args[0]
+		case strings.EqualFold(op, "V") && len(args) == 1:
+			y = args[0]
+		case strings.Contains("ml", strings.ToLower(op)) && len(args) == 2 && relative:
+			x, y = x+args[0], y+args[1]
+		case strings.Contains("ml", strings.ToLower(op)) && len(args) == 2:
+			x, y = args[0], args[1]
+		case op == "Q" && len(args) == 4: // half way to its middle point at most
+			all = append(all, [2]int{args[0], (y + args[1]) / 2})
+			x, y = args[2], args[3]
+		default:
+			done = false
+		}
+		if done && len(args) > 0 {
+			all, args = append(all, [2]int{x, y}), nil
+		}
+		if err != nil {
+			op, args = word, nil
+		}
+	}
+	return all
+}
+
+// Whatever was asked: all is within the picture, each line begins at an entry that there
+// is, and the picture, the tables and the timeline tell the same entries.
+func TestPictureTellsWhatTheTablesDo(t *testing.T) {
+	t.Parallel()
+	client := embeddedRedis(t)
+	policy := rapid.Custom(func(t *rapid.T) throttle.Policy {
+		p := rates(time.Duration(rapid.IntRange(0, 3000).Draw(t, "gap")) * time.Millisecond)
+		for range rapid.IntRange(0, 2).Draw(t, "rates") {
+			p.Rates = append(p.Rates, throttle.Rate{Count: rapid.IntRange(1, 30).Draw(t, "count"), Period: time.Duration(rapid.IntRange(1, 100_000).Draw(t, "period")) * time.Second})
+		}
+		return p
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		d := draws(t, client, policy.Draw(rt, "general"), map[string]throttle.Policy{"news": policy.Draw(rt, "news"), "digest": policy.Draw(rt, "digest"), "code": {Exempt: true}})
+		for range rapid.IntRange(0, 6).Draw(rt, "bursts") {
+			d.ask(rt, rapid.IntRange(1, 80).Draw(rt, "n"), rapid.SampledFrom([]string{"", "news", "digest", "code"}).Draw(rt, "category"), time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "every"))*time.Millisecond)
+		}
+		timeline := d.timeline(rt)
+		q := userQuery{user: "ada", app: "shop", span: rapid.SampledFrom([]string{"auto", "1m", "10m", "1h", "24h", "7d"}).Draw(rt, "span")}
+		view := viewOfUser(userReading{timeline: timeline}, q)
+		var b bytes.Buffer
+		if err := pages["user"].ExecuteTemplate(&b, "picture", view.Picture); err != nil {
+			rt.Fatal(err)
+		}
+		keepsWithin(rt, b.String())
+		sent, waiting := tableOf(timeline, q)
+		for i, s := range timeline.Scopes {
+			if len(s.Limits) > 0 {
+				judgeBand(rt, view, i, s, sent, waiting)
+			}
+		}
+	})
+}
+
+// tableOf are the rows of all pages of the tables.
+func tableOf(t *control.Timeline, q userQuery) (sent []sentRow, waiting []bookingRow) {
+	for {
+		view := viewOfUser(userReading{timeline: t}, q)
+		sent, waiting = append(sent, view.Sent...), append(waiting, view.Booked...)
+		if view.SentPages.After == "" && view.BookingPages.After == "" {
+			return sent, waiting
+		}
+		if view.SentPages.After == "" {
+			sent = sent[:len(sent)-len(view.Sent)]
+		}
+		if view.BookingPages.After == "" {
+			waiting = waiting[:len(waiting)-len(view.Booked)]
+		}
+		q.from, q.sent = q.from+userRows, q.sent+userRows
+	}
+}
+
+// judgeBand holds a band against the rows of the tables that are within the picture.
+func judgeBand(t *rapid.T, view userView, i int, s control.TimelineScope, sent []sentRow, waiting []bookingRow) {
+	b := view.Picture.Bands[i]
+	inside := func(at time.Time) bool { return !at.Before(view.From) && !at.After(view.To) }
+	var want, got []string
+	entries := map[throttle.Entry]bool{}
+	for _, row := range sent {
+		if s.Scope == throttle.General || row.Category == s.Scope {
+			entries[throttle.Entry{ID: row.ID, At: row.At}] = true
+			if inside(row.At) {
+				want = append(want, row.ID)
+			}
+		}
+	}
+	slots := map[string]time.Time{}
+	for _, row := range waiting {
+		if s.Scope == throttle.General || row.Category == s.Scope {
+			entries[throttle.Entry{ID: row.ID, At: row.Slot}] = true
+			if slots[row.ID] = row.Slot; inside(row.Slot) {
+				want = append(want, row.ID+" waits")
+			}
+		}
+	}
+	counted := 0
+	for _, bar := range b.Bars {
+		counted += bar.Count
+	}
+	for _, m := range b.Marks {
+		text := m.ID
+		if m.Booked {
+			text += " waits"
+		}
+		got = append(got, text)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if b.Bars == nil && !slices.Equal(got, want) || b.Bars != nil && counted != len(want) {
+		t.Fatalf("%s: the picture has %d, %v; the tables %v", s.Scope, counted, got, want)
+	}
+	bound := 0
+	for _, row := range waiting {
+		if inside(row.Slot) && row.Cause != "" && strings.Contains(row.Limit, map[bool]string{true: "general", false: "category " + s.Scope}[s.Scope == throttle.General]) {
+			bound++
+		}
+	}
+	if b.Bars != nil {
+		bound = min(bound, labelled)
+	}
+	if len(b.Causes) != bound {
+		t.Fatalf("%s: %d lines, %d have a cause", s.Scope, len(b.Causes), bound)
+	}
+	for _, c := range b.Causes {
+		if !entries[c.Waiter.After] || !slots[c.Waiter.ID].Equal(c.Waiter.Slot) {
+			t.Fatalf("%+v begins nowhere", c.Waiter)
+		}
+		if inside(c.Waiter.After.At) && b.Bars == nil && !slices.ContainsFunc(b.Marks, func(m mark) bool { return m.ID == c.Waiter.After.ID && m.X == c.From }) {
+			t.Fatalf("%+v begins at no mark", c)
+		}
+		if c.From > c.To {
+			t.Fatalf("%+v leads back", c)
+		}
+	}
+}
+
+// What is added up is true, to the last digit that is shown.
+func TestCauseText(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		after, slot time.Duration
+		period      time.Duration
+		want        string
+	}{
+		{-3413 * time.Second, 187 * time.Second, time.Hour, "14:03:07 = 13:03:07 order-17 + 1h"},
+		{-3413 * time.Second, 187*time.Second + 3*time.Millisecond, time.Hour, "14:03:07 = 13:03:07 order-17 + 1h"},
+		{-3412001 * time.Millisecond, 188001 * time.Millisecond, time.Hour, "14:03:08.001 = 13:03:07.999 order-17 + 1h + 2ms"},
+		{-700 * time.Millisecond, 303 * time.Millisecond, time.Second, "14:00:00.303 = 13:59:59.300 order-17 + 1s + 3ms"},
+		{-time.Hour, 23 * time.Hour, 24 * time.Hour, "Nov 21 13:00:00 = 13:00:00 order-17 + 24h"},
+		{-time.Minute, time.Minute, time.Minute, "14:01:00, behind others, after 13:59:00 order-17 + 1m"},
+		{-time.Minute, time.Second, time.Hour, "14:00:01, to be put off until 13:59:00 order-17 + 1h"},
+	} {
+		w := &control.Waiter{Booking: throttle.Booking{Slot: now.Add(c.slot), After: throttle.Entry{ID: "order-17", At: now.Add(c.after)}}}
+		if got := causeText(w, c.period, now); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
