@@ -3,6 +3,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -29,6 +32,7 @@ func TestConsole(t *testing.T) {
 	t.Run("pages", s.testPages)
 	t.Run("live", s.testLive)
 	t.Run("away", s.testAway)
+	t.Run("pictures", s.testPictures)
 }
 
 // signIn has the bearer of the token signed in, and comes to that page.
@@ -55,15 +59,21 @@ func (s *site) fill(t *testing.T) {
 // samples stand for the names in the paths of routes.
 var samples = map[string]string{"user": "ada", "id": "ada-orders-2"}
 
-// addresses are those of all pages that a viewer may open.
-func addresses() (all []string) {
+// queries have pages show more than without.
+var queries = map[string]string{
+	"/console/users/{user}": "?app=demo",
+	"/console/find":         "?q=ada",
+}
+
+// addresses are those of all pages that the bearer may open.
+func addresses(who access.Bearer) (all []string) {
 	for _, r := range routes {
-		if r.method != http.MethodGet || r.roles == nil {
+		if r.method != http.MethodGet || !who.May(r.roles) {
 			continue
 		}
 		path := strings.TrimSuffix(r.path, "{$}")
 		path = regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(name string) string { return url.PathEscape(samples[strings.Trim(name, "{}")]) })
-		all = append(all, path)
+		all = append(all, path+queries[r.path])
 	}
 	return all
 }
@@ -71,16 +81,18 @@ func addresses() (all []string) {
 // Every page is as accessible as WCAG 2.2 AA asks, and none is wider than a phone.
 func (s *site) testPages(t *testing.T) {
 	t.Parallel()
-	for l, token := range map[look]string{
-		{width: 360, scripted: true}:              operatorToken,
-		{width: 1440, scripted: true, dark: true}: operatorToken,
-		{width: 1440, scripted: true}:             viewerToken,
+	operator, viewer := access.Bearer{Role: config.Operator}, access.Bearer{Role: config.Viewer}
+	for l, who := range map[look]access.Bearer{
+		{width: 360, scripted: true}:              operator,
+		{width: 1440, scripted: true, dark: true}: operator,
+		{width: 1440, scripted: true}:             viewer,
 	} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			b := s.tab(t, l)
-			b.signIn(token, Path)
-			for _, path := range addresses() {
+			b.signIn(map[config.Role]string{config.Operator: operatorToken, config.Viewer: viewerToken}[who.Role], Path)
+			b.until("header .chip", string(who.Role))
+			for _, path := range addresses(who) {
 				b.open(http.StatusOK, path)
 				b.judge(path)
 			}
@@ -113,21 +125,26 @@ func (b *tab) judge(name string) {
 	b.shoot(name)
 }
 
-// shoot keeps a picture of the page where PUSHPACE_SCREENSHOTS says.
+// shoot takes a picture of the page for whoever looks at all of them, into the folder
+// that PUSHPACE_SCREENSHOTS names.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
-	folder := os.Getenv("PUSHPACE_SCREENSHOTS")
-	if folder == "" {
-		return
-	}
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err == nil {
+	if folder := os.Getenv("PUSHPACE_SCREENSHOTS"); folder != "" {
 		file := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-"), "-")
-		err = os.WriteFile(fmt.Sprintf("%s/%s %s.png", folder, file, b.look), picture, 0o600)
+		b.picture(fmt.Sprintf("%s/%s %s.png", folder, file, b.look))
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+}
+
+// picture writes a picture of the whole page.
+func (b *tab) picture(file string) {
+	b.t.Helper()
+	b.call(func(ctx context.Context) error {
+		picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(file, picture, 0o600)
+	})
 }
 
 // An open page keeps itself up to date while nobody reads in it, and says so.
@@ -193,7 +210,7 @@ func (s *site) testAway(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
 	away := &site{browser: s.browser, binary: s.binary, dir: t.TempDir()}
-	away.url = away.serve(t, redis, "") // open to this machine
+	away.url = away.serve(t, redis, configured, "") // open to this machine
 	open, failed := away.tab(t, look{width: 1440, scripted: true}), away.tab(t, look{width: 360, scripted: true})
 	open.open(http.StatusOK, Path)
 	open.later()

@@ -44,30 +44,28 @@ func newSite(t *testing.T) *site {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	s.redis = redistest.Start(t)
-	s.url = s.serve(t, s.redis, tokens)
+	s.url = s.serve(t, s.redis, configured, guarded)
 	return s
 }
 
-// tokens are those of a configuration.
-var tokens = fmt.Sprintf(`
-  tokens:
-    - {name: ada, role: operator, sha256: %x}
-    - {name: vic, role: viewer, sha256: %x}
-`, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(viewerToken)))
-
-// serve runs stand-ins and workers with the console on that Redis until the test
-// ends, and returns the console's address.
-func (s *site) serve(t *testing.T, redis *redistest.Server, tokens string) string {
-	t.Helper()
-	configuration := filepath.Join(t.TempDir(), "config.yaml")
-	text := fmt.Sprintf(`redis: {address: %q}
+// configured is a site's configuration but for its Redis and its tokens.
+const configured = `
 limits:
   default: {min_gap: 1ms, rates: [100/24h]}
   categories: {orders: {rates: [1/1h]}, security: {exempt: true}}
 apps: {demo: {simulated: true}, shop: {simulated: true}}
-http:
-  listen: 127.0.0.1:0%s
-`, redis.Addr(), tokens)
+`
+
+// guarded are the tokens of an operator and a viewer.
+var guarded = fmt.Sprintf("{name: ada, role: operator, sha256: %x}, {name: vic, role: viewer, sha256: %x}",
+	sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(viewerToken)))
+
+// serve runs stand-ins and workers with the console on that Redis until the test
+// ends, and returns the console's address.
+func (s *site) serve(t *testing.T, redis *redistest.Server, configured, tokens string) string {
+	t.Helper()
+	configuration := filepath.Join(t.TempDir(), "config.yaml")
+	text := fmt.Sprintf("redis: {address: %q}\nhttp: {listen: 127.0.0.1:0, tokens: [%s]}\n%s", redis.Addr(), tokens, configured)
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
