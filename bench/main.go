@@ -5,6 +5,7 @@
 //	go -C bench run . throttle -redis 127.0.0.1:6379 -json
 //	go -C bench run . send -json
 //	go -C bench run . backlog -redis 127.0.0.1:6379 -json
+//	go -C bench run . console -redis 127.0.0.1:6379 -json
 //	go -C bench run . dispatch -redis 127.0.0.1:6379 -json
 //	go -C bench run . latency -redis 127.0.0.1:6379 -json
 //	go -C bench run . limiters -redis 127.0.0.1:6379 -json
@@ -33,7 +34,7 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {

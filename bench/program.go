@@ -24,8 +24,8 @@ type program struct {
 }
 
 // buildProgram builds it into the folder, with a configuration of defaults but for
-// where things are and the limits of these categories.
-func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, categories any) (program, error) {
+// where things are, the limits of these categories, and where the API listens; "" for nowhere.
+func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, categories any, listen string) (program, error) {
 	p := program{filepath.Join(dir, "pushpace"), filepath.Join(dir, "config.json")}
 	found, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", modulePath).Output()
 	if err != nil {
@@ -43,7 +43,8 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 			"topic": apns.Topic, "key_file": apns.KeyFile, "key_id": apns.KeyID, "team_id": apns.TeamID,
 			"endpoint": apns.Endpoint, "root_ca_file": apns.RootCAFile,
 		}}},
-		"log": map[string]any{"level": "error"},
+		"log":  map[string]any{"level": "error"},
+		"http": map[string]any{"listen": listen},
 	})
 	if err != nil {
 		return p, err
@@ -52,9 +53,9 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 }
 
 // serve runs it until stop is called, which waits for its end.
-func (p program) serve(ctx context.Context) (stop func() error, err error) {
+func (p program) serve(ctx context.Context, args ...string) (stop func() error, err error) {
 	ctx, kill := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, p.path, "serve", "--config", p.config)
+	cmd := exec.CommandContext(ctx, p.path, append([]string{"serve", "--config", p.config}, args...)...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		kill()
