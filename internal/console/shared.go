@@ -9,8 +9,9 @@ import (
 )
 
 // fresh is for how long what was read is shown to others: however many pages are
-// open, Redis is asked once.
-const fresh = time.Second
+// open, Redis is asked once. It is a little less than the script's time between two
+// looks, so that many pages, each at its own instant, ask no more often than one.
+const fresh = 1800 * time.Millisecond
 
 // A shared value is read for all who look at it. The zero value needs read.
 type shared[T any] struct {
@@ -22,7 +23,7 @@ type shared[T any] struct {
 	err   error
 }
 
-// get returns the value, at most a second old. Who comes while it is read gets what
+// get returns the value, at most as old as fresh says. Who comes while it is read gets what
 // is read.
 func (s *shared[T]) get(ctx context.Context) (T, error) {
 	s.mu.Lock()
