@@ -131,19 +131,19 @@ func (b *tab) shoot(name string) {
 	b.t.Helper()
 	if folder := os.Getenv("PUSHPACE_SCREENSHOTS"); folder != "" {
 		file := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-"), "-")
-		b.picture(fmt.Sprintf("%s/%s %s.png", folder, file, b.look))
+		b.picture(fmt.Sprintf("%s/%s %s.png", folder, file, b.look), chromedp.FullScreenshot(100))
 	}
 }
 
-// picture writes a picture of the whole page.
-func (b *tab) picture(file string) {
+// picture writes a picture of the page.
+func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 	b.t.Helper()
 	b.call(func(ctx context.Context) error {
-		picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+		picture, err := chromedp.Run(ctx, take)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(file, picture, 0o600)
+		return os.WriteFile(file, picture, 0o644)
 	})
 }
 

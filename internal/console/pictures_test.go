@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -33,14 +35,14 @@ apps: {demo: {simulated: true}}
 		look look
 		path string
 	}{
-		{"console-user.png", look{width: 1100, scripted: true}, "/console/users/ada?app=demo"},
-		{"console-overview.png", look{width: 1100, scripted: true, dark: true}, Path},
+		{"console-user.png", look{width: 1000, scripted: true}, "/console/users/ada?app=demo"},
+		{"console-overview.png", look{width: 1000, scripted: true, dark: true}, Path},
 		{"console-phone.png", look{width: 360, scripted: true}, "/console/notifications/ada-chat-13"},
 	} {
 		b := shown.tab(t, p.look)
 		b.signIn(operatorToken, p.path)
 		b.until("#state", "Updating")
-		b.picture(folder + "/" + p.file)
+		b.picture(folder+"/"+p.file, chromedp.CaptureScreenshot())
 	}
 }
 

@@ -20,6 +20,7 @@
     }
   };
   local(document);
+  for (const e of document.querySelectorAll(".wide:has(svg)")) e.scrollLeft = (e.scrollWidth - e.clientWidth) / 2; // where now is
   document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
   if (!document.querySelector("main.live")) return;
