@@ -26,9 +26,9 @@ const (
 	// consoleAdmitted how many went before.
 	consoleBookings, consoleAdmitted = 1000, 60
 	// consoleSamples is how often each page is timed.
-	consoleSamples = 25
-	// consoleApart is the time between two samples of the overview: longer than what was
-	// read for one tab is shown to another.
+	consoleSamples = 20
+	// consoleApart is the time between two samples: longer than what was read for one tab
+	// is shown to another.
 	consoleApart = 2 * time.Second
 	// tabsFor is how long the commands are counted that tabs cost, and tabEvery how often
 	// the console's script has each look.
@@ -154,12 +154,12 @@ func (b *pageBench) pages(ctx context.Context, figures map[string]any) (err erro
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	overview, ms, err := b.sample(ctx, "/console/", consoleApart)
+	overview, ms, err := b.sample(ctx, "/console/")
 	if err != nil {
 		return err
 	}
 	figures["overview_ms"] = ms
-	user, ms, err := b.sample(ctx, "/console/users/"+consoleUser+"?"+url.Values{"app": {app}, "category": {"paced"}}.Encode(), 0)
+	user, ms, err := b.sample(ctx, "/console/users/"+consoleUser+"?"+url.Values{"app": {app}, "category": {"paced"}}.Encode())
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (b *pageBench) wait(ctx context.Context) error {
 }
 
 // sample returns the page, and the median of the ms until its first byte.
-func (b *pageBench) sample(ctx context.Context, path string, apart time.Duration) (text []byte, ms float64, err error) {
+func (b *pageBench) sample(ctx context.Context, path string) (text []byte, ms float64, err error) {
 	var samples []float64
 	for range consoleSamples + 1 {
 		var took time.Duration
@@ -226,7 +226,7 @@ func (b *pageBench) sample(ctx context.Context, path string, apart time.Duration
 		}
 		samples = append(samples, float64(took.Microseconds())/1000)
 		select {
-		case <-time.After(apart):
+		case <-time.After(consoleApart):
 		case <-ctx.Done():
 			return nil, 0, context.Cause(ctx)
 		}
