@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/watch"
@@ -33,16 +34,17 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	s.add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
 	control := control.New(s.queue, s.records, s.limiter, s.limits)
+	foretell := &preview.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names(), MaxWait: cfg.Worker.MaxWait}
 	producer := s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
+		Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})}
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
-		pages := s.newConsole(cfg, producer, control, log)
+		pages := s.newConsole(cfg, producer, control, foretell, log)
 		s.add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)
 	}
@@ -60,13 +62,13 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 }
 
 // newConsole returns the console over what the API works with.
-func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control *control.Control, log *slog.Logger) *console.Console {
+func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control *control.Control, foretell *preview.Previewer, log *slog.Logger) *console.Console {
 	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
 	s.add(func() error { watcher.Close(); return nil })
 	return console.New(console.Options{
 		Config: cfg, Tokens: &s.tokens, Redis: s.client, Producer: producer, Records: s.records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
+		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -51,6 +52,9 @@ type backend interface {
 	Quotas(ctx context.Context) ([]quotas.Status, error)
 	// Categories are those that the configuration has.
 	Categories(ctx context.Context) ([]string, error)
+	// Preview answers what the override would do, or for nil the removal of the one there;
+	// nil if there is none.
+	Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error)
 	UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error)
 	Overrides(ctx context.Context, f func(limits.Override) bool) error
 	Import(ctx context.Context, all []limits.Override) error

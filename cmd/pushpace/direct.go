@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/several"
@@ -80,8 +81,18 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 }
 
 // timelines answers a control that has the limits in force and their timelines
-// too. It connects to their Redis when that is another one.
+// too.
 func (d *direct) timelines(ctx context.Context) (*control.Control, error) {
+	limiter, err := d.limiter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return control.New(d.queue.Client, d.records, limiter, d.limits), nil
+}
+
+// limiter answers the limiter, with the limits in force known. It connects to their Redis
+// when that is another one.
+func (d *direct) limiter(ctx context.Context) (*throttle.Redis, error) {
 	if _, err := d.overrides.Refresh(ctx, d.limits); err != nil {
 		return nil, err
 	}
@@ -96,7 +107,7 @@ func (d *direct) timelines(ctx context.Context) (*control.Control, error) {
 	}
 	limiter := throttle.NewRedis(conn.Client, throttle.Options{Prefix: prefix, Horizon: d.cfg.Limits.Horizon})
 	d.add(limiter.Close)
-	return control.New(d.queue.Client, d.records, limiter, d.limits), nil
+	return limiter, nil
 }
 
 // Batch has each notification in a call of its own: their round trips are shared
@@ -309,6 +320,29 @@ func (d *direct) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 		return o, warnings, err
 	}
 	return *stands, warnings, nil
+}
+
+func (d *direct) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error) {
+	var rates []throttle.Rate
+	if o != nil {
+		rates = o.Policy.Rates
+	}
+	if err := d.known(&at, rates...); err != nil {
+		return nil, misused(err)
+	}
+	limiter, err := d.limiter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		if there, err := d.overrides.Get(ctx, at); err != nil || there == nil {
+			return nil, err
+		}
+	} else if !o.Until.IsZero() && !o.Until.After(d.limits.Now()) {
+		return nil, misused(limits.ErrPast)
+	}
+	foretell := &preview.Previewer{Limits: d.limits, Lines: limiter, Apps: d.apps.Names(), MaxWait: d.cfg.Worker.MaxWait}
+	return foretell.Of(ctx, at, o)
 }
 
 func (d *direct) Categories(context.Context) ([]string, error) { return d.limits.Configured(), nil }

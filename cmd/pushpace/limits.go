@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -165,12 +166,17 @@ func newLimitsSet() *cobra.Command {
 		Short: "Override the limits of an app, of a user, of a category or of these together, or a quota's rate",
 		Long: `set replaces the whole policy at its level: what is not given is not limited any
 more. It is in force within a second, and ends by --until or --for, if at all. A
-quota has one rate, for all workers together; what is used of it stays used.`,
+quota has one rate, for all workers together; what is used of it stays used.
+
+With --dry-run nothing is set: it says who of those that wait would leave sooner or
+later, and how many at once; without --app, --user and --category, by another
+limits.default.`,
 		Example: `  pushpace limits set --user ada --min-gap 500ms --rate 30/1m --for 2h
   pushpace limits set --category marketing --rate 2/24h
   pushpace limits set --app shop --user ada --rate 5/1h
   pushpace limits set --user ada --category security --exempt
-  pushpace limits set --quota europe --rate 300000/1m --for 2h`,
+  pushpace limits set --quota europe --rate 300000/1m --for 2h
+  pushpace limits set --category marketing --rate 10/24h --dry-run`,
 		Args: cobra.NoArgs,
 	}
 	level, by := levelFlags(cmd), byFlag(cmd)
@@ -178,6 +184,7 @@ quota has one rate, for all workers together; what is used of it stays used.`,
 	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
+	dry := dryFlag(cmd)
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		override := limits.Override{Level: level.Level, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
@@ -196,8 +203,15 @@ quota has one rate, for all workers together; what is used of it stays used.`,
 		if err != nil {
 			return err
 		}
-		if err := override.Validate(horizon); err != nil {
+		validate := override.Validate
+		if *dry {
+			validate = func(horizon time.Duration) error { return preview.Validate(override, horizon) }
+		}
+		if err := validate(horizon); err != nil {
 			return misused(err)
+		}
+		if *dry {
+			return foretell(ctx, b, level, &override, *asJSON, out)
 		}
 		stands, warnings, err := b.SetOverride(ctx, override)
 		for _, w := range warnings {
@@ -229,9 +243,13 @@ func newLimitsUnset() *cobra.Command {
 	}
 	level, by, asJSON := levelFlags(cmd), byFlag(cmd), jsonFlag(cmd)
 	quotaFlag(cmd, level)
+	dry := dryFlag(cmd)
 	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
 		if level.Level == (limits.Level{}) {
 			return misusedf("limits unset: want --app, --user, --category or several, or --quota")
+		}
+		if *dry {
+			return foretell(ctx, b, level, nil, *asJSON, out)
 		}
 		there, err := b.UnsetOverride(ctx, level.Level, *by)
 		if err == nil && !there {

@@ -109,6 +109,14 @@ func TestTheAPISaysTheSame(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	same("status", "bad-1")
+	dry := []string{"limits", "set", "--user", "ada", "--category", "marketing", "--rate", "1/23h", "--dry-run"}
+	if got := same(dry...); got.status != exitDone || got.stderr != "Nothing was changed.\n" || !strings.Contains(got.stdout, "2 of 2 that wait would leave sooner; none later.") ||
+		!strings.Contains(got.stdout, "then  1/23h  from the override of the user and category") || strings.Count(got.stdout, "  marketing  20") != 2 {
+		t.Errorf("%+v", got)
+	}
+	same("limits", "set", "--app", "demo", "--rate", "1/23h", "--dry-run")
+	same("limits", "set", "--rate", "1/23h", "--dry-run")
+	same("limits", "unset", "--user", "ada", "--dry-run")
 	same("audit")
 	same("audit", "--json")
 	same("dead", "show", "bad-1")

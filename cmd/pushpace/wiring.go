@@ -35,8 +35,8 @@ type system struct {
 	limits  *limits.Policies
 	// overrides are above limits, which a worker keeps in step with them.
 	overrides *limits.Overrides
-	// waiting tells of the users who wait for a scope's limits.
-	waiting func(ctx context.Context, scope string, f func(app, user string) error) error
+	// lines tell of those who wait for limits.
+	lines   *throttle.Redis
 	records *push.Records
 	senders senders
 	quotas  liveQuotas
@@ -131,7 +131,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.health = health.New(s.checks()...)
 	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
 	s.add(limiter.Close)
-	s.clockOffset, s.waiting = limiter.ClockOffset, limiter.Waiting
+	s.clockOffset, s.lines = limiter.ClockOffset, limiter
 	s.limiter = throttle.WithOutage(limiter, cfg.Limits.OnOutage, throttle.OutageOptions{Log: s.redisLog})
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 	w := cfg.Worker
 	o := worker.Options{
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
-		Overrides: s.overrides, Waiting: s.waiting,
+		Overrides: s.overrides, Waiting: s.lines.Waiting,
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),

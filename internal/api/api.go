@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -34,6 +35,8 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
+	// Preview tells what an override would do.
+	Preview *preview.Previewer
 	// Meter counts what tokens with a rate ask for, and what Quotas are of. Optional
 	// where there is neither.
 	Meter meter.Meter

@@ -101,6 +101,10 @@ func (a *API) knownLevel(c *call) (l limits.Level, q quotas.Quota, err error) {
 	if l, err = a.ownLevel(c); err != nil {
 		return l, q, err
 	}
+	return a.configured(l)
+}
+
+func (a *API) configured(l limits.Level) (_ limits.Level, q quotas.Quota, err error) {
 	if l.App != "" && a.o.Apps.Fault(l.App) != "" {
 		return l, q, badApp(l.App, a.o.Apps)
 	}
@@ -162,10 +166,8 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if err := readOverride(c.body, &o, a.o.Overrides.Horizon()); err != nil {
 		return reply{}, err
 	}
-	if at.Quota != "" {
-		if err := quota.Check(o.Policy.Rates[0]); err != nil {
-			return reply{}, invalid([]fault{{"/rates", err.Error()}})
-		}
+	if err := checkQuota(quota, o); err != nil {
+		return reply{}, err
 	}
 	_, before, _, err := a.o.Overrides.InForce(ctx, a.o.Limits, at)
 	if err != nil {
@@ -190,12 +192,28 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusOK, setting{o, names.OverrideWarnings(o, before.Policy, a.o.Limits.Configured())}}, nil
 }
 
+// checkQuota reports what the quota does not take as its rate.
+func checkQuota(q quotas.Quota, o limits.Override) error {
+	if o.Quota == "" {
+		return nil
+	}
+	if err := q.Check(o.Policy.Rates[0]); err != nil {
+		return invalid([]fault{{"/rates", err.Error()}})
+	}
+	return nil
+}
+
 // readOverride reads the body into o, and validates it.
 func readOverride(body []byte, o *limits.Override, horizon time.Duration) error {
 	var w wanted
 	if err := push.ParseStrictly(body, &w); err != nil {
 		return err
 	}
+	return w.override(o, func() error { return o.Validate(horizon) })
+}
+
+// override has o be what is wanted, as far as that is valid.
+func (w *wanted) override(o *limits.Override, validate func() error) error {
 	o.Policy, o.Until = throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}, w.Until
 	var faults []fault
 	for i, text := range w.Rates {
@@ -208,7 +226,7 @@ func readOverride(body []byte, o *limits.Override, horizon time.Duration) error 
 	if len(faults) > 0 {
 		return invalid(faults)
 	}
-	for _, err := range each(o.Validate(horizon)) {
+	for _, err := range each(validate()) {
 		faults = append(faults, fault{pointerOf(err.Error()), err.Error()})
 	}
 	if len(faults) > 0 {
@@ -245,6 +263,8 @@ func each(err error) []error {
 	return all
 }
 
+var errNoOverride = &problem{Status: http.StatusNotFound, Detail: "There is no override here."}
+
 // unsetLimit removes an override.
 func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
 	at, err := a.ownLevel(c) // an app or a quota may have left the configuration
@@ -259,7 +279,7 @@ func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	if !there {
-		return reply{}, &problem{Status: http.StatusNotFound, Detail: "There is no override here."}
+		return reply{}, errNoOverride
 	}
 	a.log.Info("an override of a limit is removed", "by", c.who.Name, "remote", c.RemoteAddr)
 	return reply{status: http.StatusNoContent}, nil

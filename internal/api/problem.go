@@ -17,6 +17,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -99,6 +100,8 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
 	case errors.Is(err, push.ErrStillThere):
 		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: comeAgain}
+	case errors.Is(err, preview.ErrBusy):
+		return &problem{Status: http.StatusServiceUnavailable, Detail: "Another preview looks at all who wait: ask again in a moment.", retryAfter: preview.Budget}
 	case errors.Is(err, context.Canceled):
 		return &problem{Status: statusGone, cause: err}
 	case isJSON(err):

@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -84,7 +85,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	r.options = Options{
 		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
+		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &preview.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
 	}
 	for _, f := range change {

@@ -49,6 +49,7 @@ var routes = []route{
 
 	{method: "GET", path: "/v1/limits", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).limits},
 	{method: "GET", path: "/v1/limits/log", roles: viewers, query: []string{"before", "limit"}, handle: (*API).limitsLog},
+	{method: "POST", path: "/v1/limits/preview", roles: viewers, takes: true, handle: (*API).previewLimit},
 	{method: "GET", path: "/v1/limits/apps/{app}", roles: viewers, handle: (*API).limit},
 	{method: "PUT", path: "/v1/limits/apps/{app}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/apps/{app}", roles: operators, handle: (*API).unsetLimit},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -99,21 +100,46 @@ func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(answer.Categories)), err
 }
 
+// wanted is a policy as the API takes it.
+type wanted struct {
+	MinGap push.Duration   `json:"min_gap,omitzero"`
+	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Exempt bool            `json:"exempt,omitempty"`
+	Until  time.Time       `json:"until,omitzero"`
+}
+
+func wantedOf(o limits.Override) wanted {
+	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
+}
+
+// Preview answers what the override would do at the level, or for nil the removal of the
+// one there; nil if there is none.
+func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error) {
+	body := struct {
+		limits.Level
+		wanted
+		Remove bool `json:"remove,omitempty"`
+	}{Level: at, Remove: o == nil}
+	if o != nil {
+		body.wanted = wantedOf(*o)
+	}
+	told := new(preview.Preview)
+	err := c.call(ctx, http.MethodPost, limitsPath+"/preview", body, told)
+	if o == nil && is(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	return told, err
+}
+
 // SetOverride puts the override in force, and answers the one that stands, and
 // what is odd about it. By is not used: who sets it is the token's name. Its error may be
 // limits.ErrTooManyOverrides.
 func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
-	body := struct {
-		MinGap push.Duration   `json:"min_gap,omitzero"`
-		Rates  []throttle.Rate `json:"rates,omitempty"`
-		Exempt bool            `json:"exempt,omitempty"`
-		Until  time.Time       `json:"until,omitzero"`
-	}{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
 	var answer struct {
 		Override limits.Override `json:"override"`
 		Warnings []string        `json:"warnings"`
 	}
-	err := c.call(ctx, http.MethodPut, level(o.Level), body, &answer)
+	err := c.call(ctx, http.MethodPut, level(o.Level), wantedOf(o), &answer)
 	if is(err, http.StatusConflict) {
 		err = limits.ErrTooManyOverrides
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -48,7 +49,9 @@ type Options struct {
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
-	Meter     meter.Meter
+	// Preview tells what an override would do.
+	Preview *preview.Previewer
+	Meter   meter.Meter
 	// Quotas returns what all workers together may do, as it is configured.
 	Quotas func() quotas.Quotas
 	Apps   names.Apps

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -71,7 +72,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 	r := &rig{t: t, client: client, producer: producer, limiter: limiter, options: Options{
 		Config: cfg, Tokens: new(access.Tokens), Redis: client, Producer: producer, Records: records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Watcher:  watcher, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Meter: meter.NewRedis(shared, ""),
+		Watcher:  watcher, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &preview.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
 		Quotas: func() quotas.Quotas { return nil },
 		Apps:   names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
 	}}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -109,6 +110,8 @@ type Preview struct {
 	MostAfter  int       `json:"most_in_a_second_after"`
 	// Moves are those of one user, by their slots.
 	Moves []Move `json:"moves,omitempty"`
+	// Warnings are what is odd about the override.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // A Move is when a notification leaves, and when it would.
@@ -130,6 +133,9 @@ func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Ov
 		preview: &Preview{Level: at, Before: policyOf(p.Limits.InForce(at))},
 	}
 	m.preview.After = policyOf(m.inForce(at))
+	if override != nil {
+		m.preview.Warnings = names.OverrideWarnings(*override, m.preview.Before.Limits(), p.Limits.Configured())
+	}
 	if at.Quota != "" {
 		return m.preview, nil
 	}
@@ -144,6 +150,15 @@ func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Ov
 	}
 	m.preview.MostBefore, m.preview.MostAfter = mostInASecond(m.before), mostInASecond(m.after)
 	return m.preview, nil
+}
+
+// Validate reports all that is wrong with an override, or with what is to stand for
+// limits.default.
+func Validate(o limits.Override, horizon time.Duration) error {
+	if o.Level == (limits.Level{}) {
+		o.App = "default" // for an app the same is valid
+	}
+	return o.Validate(horizon)
 }
 
 // making is a preview in the making.

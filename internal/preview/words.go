@@ -1,0 +1,61 @@
+package preview
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Says returns what would become of those that were looked at, in a sentence.
+func (p *Preview) Says() string {
+	if p.Notifications.At == 0 {
+		return "Nobody waits for these limits."
+	}
+	if p.Sooner+p.Later == 0 {
+		return fmt.Sprintf("None of the %s that wait would leave sooner or later.", grouped(p.Notifications.At))
+	}
+	at := ""
+	if p.AtOnce > 0 {
+		at = fmt.Sprintf(", %s of them at once", grouped(p.AtOnce))
+	}
+	return fmt.Sprintf("%s of %s that wait would leave sooner%s; %s later.", orNone(p.Sooner, "None"), grouped(p.Notifications.At), at, orNone(p.Later, "none"))
+}
+
+// Covers returns what was looked at, in a sentence; "" where it is one user and all that
+// is theirs.
+func (p *Preview) Covers() string {
+	if p.User != "" {
+		if p.Notifications.All() {
+			return ""
+		}
+		return fmt.Sprintf("The nearest %s of %s were looked at.", grouped(p.Notifications.At), grouped(p.Notifications.Of))
+	}
+	of := grouped(p.Users.Of)
+	if p.Users.More {
+		of += " and perhaps more"
+	}
+	return fmt.Sprintf("%s of %s users looked at.", grouped(p.Users.At), of)
+}
+
+// Peak returns how many leave together, in a sentence; "" when nobody waits.
+func (p *Preview) Peak() string {
+	if p.Notifications.At == 0 {
+		return ""
+	}
+	return fmt.Sprintf("At most %s would leave in one second; now it is %s.", grouped(p.MostAfter), grouped(p.MostBefore))
+}
+
+func orNone(n int, none string) string {
+	if n == 0 {
+		return none
+	}
+	return grouped(n)
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
