@@ -66,7 +66,7 @@ type bookingRow struct {
 	Slot         time.Time
 	In           string
 	Limit, Cause string
-	State        string
+	State        string // "" for one that is not looked up
 	Critical     bool
 }
 
@@ -270,9 +270,7 @@ func viewOfUser(r userReading, q userQuery) userView {
 		Picture: drawTimeline(t, span, r.critical),
 	}
 	for _, name := range []string{"auto", "1m", "10m", "1h", "24h", "7d"} {
-		other := q
-		other.span = name
-		v.Spans = append(v.Spans, link{name, other.path(), name == q.span})
+		v.Spans = append(v.Spans, link{name, userQuery{user: q.user, app: q.app, categories: q.categories, span: name}.path(), name == q.span})
 	}
 	if next := timeline.Next(t); next != nil {
 		row := bookingRowOf(t, next)
@@ -283,29 +281,34 @@ func viewOfUser(r userReading, q userQuery) userView {
 	}
 	waiting, sent := t.Bookings, r.sentRows()
 	v.Unknown = len(waiting) == 0 && len(sent) == 0
-	waiting, v.BookingPages = pageOf(waiting, q, &q.from)
+	from := func(row int) string { other := q; other.from = row; return other.path() }
+	waiting, v.BookingPages = pageOf(waiting, q.from, from)
 	for i := range waiting {
-		v.Booked = append(v.Booked, bookingRowOf(t, &waiting[i]))
+		row := bookingRowOf(t, &waiting[i])
+		if int(v.BookingPages.First)+i > control.TimelineStates {
+			row.State = ""
+		}
+		v.Booked = append(v.Booked, row)
 	}
-	v.Sent, v.SentPages = pageOf(sent, q, &q.sent)
+	from = func(row int) string { other := q; other.sent = row; return other.path() }
+	v.Sent, v.SentPages = pageOf(sent, q.sent, from)
 	return v
 }
 
 // critical reports whether one that was sent was critical, as far as that is known.
 func (r userReading) critical(id string) bool { return r.sent[id].Queue == push.Critical.Queue() }
 
-// pageOf returns the rows from the query's on, which first is a field of.
-func pageOf[T any](all []T, q userQuery, first *int) (shown []T, p listPages) {
-	from := min(*first, max(0, len(all)-1)/userRows*userRows)
+// pageOf returns the rows from that one on, and the pages beside, whose addresses at
+// tells by their first rows.
+func pageOf[T any](all []T, from int, at func(from int) string) (shown []T, p listPages) {
+	from = min(from, max(0, len(all)-1)/userRows*userRows)
 	to := min(from+userRows, len(all))
 	p = listPages{First: int64(from + 1), Last: int64(to), All: int64(len(all))}
 	if from > 0 {
-		*first = max(0, from-userRows)
-		p.Before = q.path()
+		p.Before = at(max(0, from-userRows))
 	}
 	if to < len(all) {
-		*first = to
-		p.After = q.path()
+		p.After = at(to)
 	}
 	return all[from:to], p
 }

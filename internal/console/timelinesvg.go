@@ -104,7 +104,7 @@ const (
 	// labelled is how many causes of a band are told in words.
 	labelled = 3
 	// nameColumns is how much of a name is shown.
-	nameColumns = 28
+	nameColumns = 36
 
 	axisHeight   = 44
 	headHeight   = 22
@@ -219,8 +219,11 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 		}
 	}
 	b.Note.Text = fmt.Sprintf("%s sent, %s booked", group(sent), group(len(b.Marks)-sent))
-	if earlier+later > 0 {
-		b.Note.Text += fmt.Sprintf("; %s earlier and %s later are beyond the picture", group(earlier), group(later))
+	if earlier > 0 {
+		b.Note.Text += "; " + group(earlier) + " earlier than the picture"
+	}
+	if later > 0 {
+		b.Note.Text += "; " + group(later) + " later"
 	}
 	switch {
 	case len(b.Marks) > mostMarks:
@@ -401,7 +404,7 @@ func autoSpan(t *control.Timeline) time.Duration {
 		}
 	}
 	for _, step := range steps {
-		if reach < step {
+		if reach < step*9/10 { // not at the very edge
 			return step
 		}
 	}

@@ -70,8 +70,6 @@ func (d *drawn) timeline(t interface{ Fatal(...any) }) *control.Timeline {
 	return timeline
 }
 
-func noneCritical(string) bool { return false }
-
 func embeddedRedis(t *testing.T) redis.UniversalClient {
 	t.Helper()
 	return redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()})
