@@ -3,6 +3,7 @@ package console
 import (
 	"html/template"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ var functions = template.FuncMap{
 	"group":  group[int64],
 	"name":   timeline.Printable,
 	"path":   pathOf,
+	"pieces": pieces,
 	"static": staticURL,
 	"utc":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -35,4 +37,26 @@ func pathOf(parts ...string) string {
 		parts[i] = url.PathEscape(p)
 	}
 	return Path + strings.Join(parts, "/")
+}
+
+// A piece is a part of a sentence. One that reads from right to left stands apart, so
+// that it does not carry what is beside it, a number say, to its other side.
+type piece struct {
+	Text  string
+	Apart bool
+}
+
+// fromRight are letters that read from right to left, and what is between them.
+var fromRight = regexp.MustCompile(`[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}](?:\PL*[\p{Hebrew}\p{Arabic}\p{Syriac}\p{Thaana}\p{Nko}\p{Adlam}])*`)
+
+// pieces returns the parts of a sentence in which there are names.
+func pieces(sentence string) []piece {
+	sentence = visible(sentence)
+	var all []piece
+	from := 0
+	for _, at := range fromRight.FindAllStringIndex(sentence, -1) {
+		all = append(all, piece{sentence[from:at[0]], false}, piece{sentence[at[0]:at[1]], true})
+		from = at[1]
+	}
+	return append(all, piece{sentence[from:], false})
 }

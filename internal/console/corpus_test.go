@@ -1,0 +1,560 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"golang.org/x/net/html"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	workerroute "github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// corpus are names that somebody gives who means harm, or only has an odd one. Where a
+// page took one for markup it would have an element, or an attribute, that is called
+// hostile.
+var corpus = map[string]string{
+	"script":          `<script hostile>alert(1)</script>`,
+	"image":           `"><hostile src=x onerror=alert(1)>`,
+	"attribute":       `' hostile='1' onmouseover='alert(1)`,
+	"quoted":          `" hostile="1" autofocus onfocus="alert(1)`,
+	"bare":            ` hostile=1 onclick=alert(1) `,
+	"closing":         `</title></script></style></textarea></pre></svg><hostile>`,
+	"svg":             `<svg/onload=alert(1)><hostile/></svg>`,
+	"comment":         `--><hostile><!--`,
+	"entities":        `&lt;hostile&gt;&#60;hostile&#62;&quot; hostile=1`,
+	"template":        `{{.Operator}}{{template "hostile"}}${7*7}<%= 1 %>`,
+	"javascript":      `javascript:alert('hostile')//`,
+	"data":            `data:text/html,<hostile>`,
+	"network path":    `//hostile.example/%2e%2e/`,
+	"climbing":        `../../v1/audit?hostile=1#x`,
+	"escaped":         `%3Chostile%3E%00%0d%0aSet-Cookie:hostile=1`,
+	"query":           `a&app=hostile&confirmed=yes;b=c`,
+	"backslash":       `\u003chostile\u003e\"\'\x3chostile`,
+	"formula":         `=HYPERLINK("https://hostile.example","x")`,
+	"unicode":         "ẞ日本語 e\u0301 \U0001f469\u200d\U0001f4bb",
+	"right to left":   "שלום 123 abc",
+	"overridden":      "\u202egpj.hostile\u202c",
+	"isolated":        "a\u2066b\u2067c\u2069\u200e\u200f\u061c",
+	"lines":           "a\nb\r\nc\u2028d\u2029e\u0085f",
+	"control":         "\x1b[31mhostile\x1b]0;x\x07\x00\x7f\u009b",
+	"unseen":          "a\u200bb\ufeffc\u00add\u2060e",
+	"no UTF-8":        "a\xffb\xc3\x28",
+	"long":            strings.Repeat("W", 128),
+	"long and hebrew": strings.Repeat("ש", 64),
+	"blank":           "   ",
+	"dots":            "...",
+}
+
+// unseen reports whether a rune changes how others are shown, or is not shown.
+func unseen(r rune) bool {
+	return r != '\n' && r != '\t' && r != '\u200d' && r != '\u200c' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+}
+
+// TestHostileNames has every text that a producer, a provider or an operator chooses be
+// one of the corpus, and looks at each page, where its links lead and what its forms
+// answer, as an operator and as a viewer.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	known := vocabularyOf(t)
+	for name, text := range corpus {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log bytes.Buffer
+			r := newRig(t, withLog(&log), func(o *Options) { hostileOptions(o, text) })
+			operator, viewer := r.as(operatorToken), r.as(viewerToken)
+			r.plant(text)
+			shown := map[string]bool{}
+			for who, browser := range map[string]*rig{"viewer": viewer, "operator": operator} {
+				c := &crawl{rig: browser, t: t, who: who, name: text, known: known, log: &log, shown: shown, seen: map[string]bool{}, told: map[string]bool{}}
+				c.all()
+			}
+			if len(shown) < len(shows) {
+				for pattern := range shows {
+					if !shown[pattern] {
+						t.Errorf("%s does not show the name", pattern)
+					}
+				}
+			}
+		})
+	}
+}
+
+// shows are the routes whose pages have such names.
+var shows = map[string]bool{"/console/notifications/{id}": true, "/console/users/{user}": true, "/console/live": true}
+
+// hostileOptions has all that the configuration names be called so.
+func hostileOptions(o *Options, text string) {
+	fill(reflect.ValueOf(&o.Config.Apps), text, 0)
+	tokens := testTokens()
+	for i := range tokens {
+		tokens[i].Name = fmt.Sprintf("%.120q", text)[1:] + tokens[i].Name
+	}
+	tokens[0].Name, tokens[1].Name = text, text+"!"
+	o.Tokens.Set(tokens)
+	o.Apps = names.Apps{"shop": {push.APNs, push.FCM}, text: {push.FCM}}
+	hour := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
+	o.Limits.SetBase(hour, map[string]throttle.Policy{text: hour})
+	o.Quotas = func() quotas.Quotas {
+		return quotas.Quotas{{Key: "quota/" + text, Name: text, Apps: []string{text, "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 100, Period: time.Minute}}}}
+	}
+}
+
+// fill has every text in the value be this one, in lists and maps of one each.
+func fill(v reflect.Value, text string, depth int) {
+	if depth > 8 || v.Type() == reflect.TypeFor[time.Time]() {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() && v.CanSet() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		fill(v.Elem(), text, depth+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), text, depth+1)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes([]byte(text))
+			return
+		}
+		one := reflect.New(v.Type().Elem()).Elem()
+		fill(one, text, depth+1)
+		v.Set(reflect.Append(reflect.Zero(v.Type()), one))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, text, depth+1)
+		fill(value, text, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() { // the others are closed sets
+			v.SetString(text)
+		}
+	}
+}
+
+// filledWith returns a value whose texts are all this one.
+func filledWith[T any](text string) T {
+	var v T
+	fill(reflect.ValueOf(&v), text, 0)
+	return v
+}
+
+// plant leaves the text in Redis wherever it can be, past what refuses it.
+func (r *rig) plant(text string) {
+	r.t.Helper()
+	ctx, o := r.t.Context(), r.options
+	for i, app := range []string{"shop", text} { // what producers choose, where that is taken
+		n := toUser(fmt.Sprintf("waits-%d", i), text, text)
+		n.App, n.Title, n.Body, n.Thread, n.Channel, n.CollapseKey, n.Sound = app, text, text, text, text, text, text
+		n.Data = map[string]string{text: text}
+		for _, n.ID = range []string{n.ID, n.ID + "-more", n.ID + "-most"} {
+			copied := *n
+			if result := r.producer.EnqueueAll(ctx, []*push.Notification{&copied}); result[0].Err != nil {
+				copied = *toUser(n.ID, "ada", "news")
+				copied.Title = strings.ToValidUTF8(text, "?")
+			}
+			r.visitLimits(&copied)
+		}
+	}
+	if push.ValidID(text) {
+		r.visitLimits(toUser(text, "ada", "news"), toUser(text[1:], "ada", "news"))
+	}
+	for i := range 4 { // a timeline, whatever its names
+		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: fmt.Sprintf("%d%.100s", i, text), Category: text, Scopes: o.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
+		must(r.t, err)
+	}
+	word := strings.Map(func(r rune) rune { // as of a token, or of a provider
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, text)
+	outcomes := []push.TargetOutcome{filledWith[push.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
+	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
+	_, err := o.Records.Attempt(ctx, "tried", 1, 1, outcomes, text)
+	must(r.t, err)
+	_, err = o.Records.Settle(ctx, "ended", &push.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	must(r.t, err)
+	r.bury(toUser("buried", "ada", "news"), text, time.Now())
+
+	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
+		letter := filledWith[push.Letter](text)
+		letter.ID, letter.State, letter.Job, letter.At = id, push.Malformed, []byte(job), time.Now()
+		must(r.t, o.Records.SetAside(ctx, &letter))
+	}
+
+	pauses := pause.NewStore(r.client, "")
+	for _, p := range []pause.Pause{{App: text, Category: text, By: text, Reason: text}, {App: "shop", By: text, Reason: text}, {By: "ada", Reason: text}} {
+		_ = pauses.Begin(ctx, p) // which takes no control characters
+	}
+	provider := filledWith[pause.Pause](text)
+	provider.Kind, provider.App, provider.Platform = pause.Provider, "shop", push.APNs
+	_, err = pauses.Share(ctx, provider)
+	must(r.t, err)
+
+	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 3, Period: time.Hour}}}
+	for _, level := range []limits.Level{{App: text}, {User: text}, {App: "shop", User: text}, {Category: text}, {App: text, User: text, Category: text}, {User: "ada"}, {Quota: "quota/" + text}} {
+		override := limits.Override{Level: level, Policy: rate, By: text}
+		if o.Overrides.Set(ctx, override) == nil { // which takes no control characters
+			_ = o.Overrides.Set(ctx, override)
+			_, _ = o.Overrides.Unset(ctx, limits.Level{User: "ada"}, text)
+		}
+	}
+
+	snapshot := filledWith[control.Snapshot](text)
+	snapshot.At, snapshot.Started = time.Now(), time.Now()
+	for i := range snapshot.Routes {
+		snapshot.Routes[i].App = "shop"
+	}
+	snapshot.Routes = append(snapshot.Routes, filledWith[workerroute.Status](text))
+	must(r.t, control.LeaveSnapshot(ctx, r.client, "", &snapshot))
+	r.client.Persist(ctx, "pushpace:{workers}:"+text)
+}
+
+// happens has workers tell of something to who watches.
+func (r *rig) happens(text string) {
+	feed := watch.NewFeed()
+	for _, state := range []push.State{push.Delivered, push.Waiting, push.Rejected} {
+		e := filledWith[watch.Event](text)
+		e.At, e.State = time.Now(), state
+		feed.Tell(e)
+	}
+	_, err := pause.NewStore(r.client, "").Tell(r.t.Context(), feed.Take())
+	must(r.t, err)
+}
+
+// A vocabulary is which attributes the templates give to which elements.
+type vocabulary map[string]map[string]bool
+
+// actions are the templates' own words; what stands between them stays.
+var actions = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+
+func vocabularyOf(t *testing.T) vocabulary {
+	t.Helper()
+	known := vocabulary{}
+	err := fs.WalkDir(templates, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := templates.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for z := html.NewTokenizer(bytes.NewReader(actions.ReplaceAll(text, []byte(" ")))); z.Next() != html.ErrorToken; {
+			token := z.Token()
+			if token.Type != html.StartTagToken && token.Type != html.SelfClosingTagToken {
+				continue
+			}
+			if known[token.Data] == nil {
+				known[token.Data] = map[string]bool{}
+			}
+			for _, a := range token.Attr {
+				known[token.Data][a.Key] = true
+			}
+		}
+		return nil
+	})
+	if err != nil || len(known) < 20 {
+		t.Fatalf("the templates have %d elements, %v", len(known), err)
+	}
+	return known
+}
+
+// A crawl is one browser's way through the console.
+type crawl struct {
+	*rig
+	t     *testing.T
+	who   string
+	name  string // of the corpus
+	known vocabulary
+	log   *bytes.Buffer
+	shown map[string]bool // by the routes' paths
+	seen  map[string]bool // by address
+	told  map[string]bool // by what is wrong, and the route
+	at    string          // the route's path
+	path  string          // of the page
+	next  []string
+	forms []form
+}
+
+// A form is what a page has a browser send.
+type form struct {
+	to     string
+	fields url.Values
+}
+
+// mostPages bounds a crawl.
+const mostPages = 250
+
+func (c *crawl) all() {
+	values := []string{c.name, "buried", "waits-0-most", "tried", "ended", "torn", "alien", "none"}
+	for _, r := range routes {
+		if r.method != http.MethodGet || r.handle == nil || r.path == "/console" {
+			continue
+		}
+		for _, value := range values {
+			at := strings.ReplaceAll(parameter.ReplaceAllLiteralString(r.path, url.PathEscape(value)), "{$}", "")
+			c.look(at)
+			all := url.Values{"app": {"shop"}}
+			for _, name := range r.query {
+				c.look(at + "?" + url.Values{name: {c.name}}.Encode())
+				if name != "app" && name != "done" && name != "n" && name != "cursor" {
+					all.Set(name, c.name)
+				}
+			}
+			if slices.Contains(r.query, "app") {
+				c.look(at + "?" + url.Values{"app": {"shop"}}.Encode())
+				c.look(at + "?" + all.Encode())
+			}
+			if at == r.path {
+				break
+			}
+		}
+	}
+	for i := 0; i < len(c.next) && i < mostPages; i++ {
+		c.look(c.next[i])
+	}
+	for _, f := range c.forms {
+		c.submit(f)
+	}
+}
+
+// fault tells of what is wrong with a route's pages, once.
+func (c *crawl) fault(what, format string, args ...any) {
+	c.t.Helper()
+	if key := c.at + format; !c.told[key] {
+		c.told[key] = true
+		c.t.Errorf(what+": "+format, args...)
+	}
+}
+
+// look reads the page at the address, once.
+func (c *crawl) look(at string) {
+	c.t.Helper()
+	if c.seen[at] {
+		return
+	}
+	c.seen[at] = true
+	if strings.HasPrefix(at, "/console/live") {
+		c.happens(c.name)
+	}
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, at, nil)
+	if err != nil { // a browser would not send it either
+		return
+	}
+	c.answer(httptest.NewRequest(req.Method, req.URL.String(), nil))
+}
+
+// submit sends the form, and what its answer asks to be confirmed.
+func (c *crawl) submit(f form) {
+	c.t.Helper()
+	before := len(c.forms)
+	req := httptest.NewRequest(http.MethodPost, f.to, strings.NewReader(f.fields.Encode()))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	c.answer(req)
+	c.forms = c.forms[:before]
+}
+
+// answer has the request answered, and judges the page.
+func (c *crawl) answer(req *http.Request) {
+	c.t.Helper()
+	what := strings.ReplaceAll(fmt.Sprintf("%s %s %.200s", c.who, req.Method, req.URL), "%", "%%")
+	c.path = req.URL.EscapedPath()
+	told := strings.Count(c.log.String(), "\n")
+	browser := *c.rig // whose cookie stays
+	answer := browser.send(req)
+	c.at = strings.TrimPrefix(req.Pattern, "GET ")
+	if lines := strings.Count(c.log.String(), "\n") - told; lines > 1 {
+		c.fault(what, "%d, and %d lines in the log:\n%s", answer.StatusCode, lines, c.log.String()[len(c.log.String())-1000:])
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, values := range answer.Header {
+		if strings.Contains(strings.ToLower(name), "hostile") || strings.ContainsFunc(strings.Join(values, ""), unseen) {
+			c.fault(what, "the header has %s: %q", name, values)
+		}
+	}
+	if to := answer.Header.Get("Location"); to != "" {
+		if u, err := url.Parse(to); err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(to, Path) {
+			c.fault(what, "leads to %q", to)
+		} else if !strings.HasPrefix(to, signInPath) {
+			c.next = append(c.next, to)
+		}
+		return
+	}
+	if answer.StatusCode >= 500 {
+		c.fault(what, "%d: %s", answer.StatusCode, text[bytes.Index(text, []byte("<h1>")):])
+	}
+	root, err := html.Parse(bytes.NewReader(text))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if z := bytes.IndexFunc(text, unseen); z >= 0 && !bytes.Contains(text, []byte(`value="`)) {
+		c.fault(what, "%q is in the page", text[max(0, z-40):min(len(text), z+40)])
+	}
+	var read strings.Builder
+	for n := range root.Descendants() {
+		if c.judge(what, n); n.Type == html.TextNode && n.Parent.Data != "option" {
+			read.WriteString(n.Data)
+		}
+	}
+	quoted := strconv.Quote(c.name)
+	for _, form := range []string{visible(c.name), quoted[1 : len(quoted)-1]} {
+		if answer.StatusCode == http.StatusOK && strings.Contains(read.String(), form) {
+			c.shown[c.at] = true
+		}
+	}
+}
+
+// followed are the attributes that browsers follow, or load.
+var followed = map[string]bool{"href": true, "src": true, "action": true, "formaction": true, "xlink:href": true}
+
+func (c *crawl) judge(what string, n *html.Node) {
+	c.t.Helper()
+	switch n.Type {
+	case html.CommentNode:
+		c.fault(what, "a comment: %q", n.Data)
+	case html.TextNode:
+		if strings.ContainsFunc(n.Data, unseen) {
+			c.fault(what, "a text in %s: %q", n.Parent.Data, n.Data)
+		}
+		if strings.ContainsRune(n.Data, 'ש') && !isolated(n) {
+			c.fault(what, "a name in %s changes the direction of what is around it: %q", n.Parent.Data, n.Data)
+		}
+	case html.ElementNode:
+		c.element(what, n)
+	}
+}
+
+// isolated reports whether a text does not mix with others': it is in a bdi, or in what
+// a browser shows by itself, with no more than a word before it.
+func isolated(n *html.Node) bool {
+	for n := n.Parent; n != nil; n = n.Parent {
+		if slices.Contains([]string{"bdi", "title", "option", "textarea", "pre", "desc", "text", "h1"}, n.Data) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *crawl) element(what string, n *html.Node) {
+	c.t.Helper()
+	may, is := c.known[n.Data]
+	if !is && n.Data != "tbody" {
+		c.fault(what, "an element that no template has: %s", n.Data)
+	}
+	if n.Data == "script" && (n.FirstChild != nil || !strings.HasPrefix(attribute(n, "src"), Path+"static/")) || n.Data == "style" {
+		c.fault(what, "a script or a style of its own")
+	}
+	for _, a := range n.Attr {
+		key := a.Key
+		if a.Namespace != "" {
+			key = a.Namespace + ":" + a.Key
+		}
+		lower := strings.ToLower(key)
+		switch {
+		case !may[lower] || strings.HasPrefix(lower, "on") || lower == "style" || lower == "srcdoc":
+			c.fault(what, "an attribute that no template has: %s of %s: %q", key, n.Data, a.Val)
+		case key != "value" && strings.ContainsFunc(a.Val, unseen):
+			c.fault(what, "%s of %s: %q", key, n.Data, a.Val)
+		}
+		if followed[lower] {
+			c.follow(what, n, a.Val)
+		}
+	}
+	if n.Data == "form" && attribute(n, "method") == "post" && attribute(n, "action") != signOutPath {
+		f := c.read(n)
+		if key := "POST " + f.to + "?" + f.fields.Encode(); !c.seen[key] {
+			c.seen[key] = true
+			c.forms = append(c.forms, f)
+		}
+	}
+}
+
+// follow judges an address, and goes there later.
+func (c *crawl) follow(what string, n *html.Node, to string) {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || to != "" && !strings.HasPrefix(to, Path) && !strings.HasPrefix(to, "#") && !strings.HasPrefix(to, "?") {
+		c.fault(what, "%s leads to %q", n.Data, to)
+		return
+	}
+	if n.Data == "a" && strings.HasPrefix(to, Path) {
+		u.Fragment = ""
+		c.next = append(c.next, u.String())
+	}
+}
+
+// read returns what a browser would send of the form, with the name in all that can be
+// written into.
+func (c *crawl) read(n *html.Node) form {
+	f := form{cmp.Or(attribute(n, "action"), c.path), url.Values{}}
+	for field := range n.Descendants() {
+		name := attribute(field, "name")
+		if field.Type != html.ElementNode || name == "" {
+			continue
+		}
+		switch kind := attribute(field, "type"); {
+		case field.Data == "input" && (kind == "hidden" || kind == "checkbox" || kind == "radio" || kind == "number"), field.Data == "button":
+			f.fields.Add(name, attribute(field, "value"))
+		case field.Data == "input", field.Data == "textarea":
+			f.fields.Set(name, c.name)
+		case field.Data == "select":
+			f.fields.Set(name, c.name)
+		}
+	}
+	return f
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// Every route that shows names is one of the table.
+func TestCorpusLooksAtTheTable(t *testing.T) {
+	t.Parallel()
+	paths := map[string]bool{}
+	for _, r := range routes {
+		paths[r.path] = true
+	}
+	for path := range maps.Keys(shows) {
+		if !paths[path] {
+			t.Errorf("there is no %s", path)
+		}
+	}
+}
