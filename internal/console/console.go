@@ -28,6 +28,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/watch"
 )
 
@@ -70,6 +71,7 @@ type Console struct {
 	requests chan struct{} // holds one entry for each that is being answered
 	overview shared[*overview.Overview]
 	users    *sharedBy[userKey, userReading]
+	pauses   shared[[]pause.Pause]
 }
 
 // requestShare is what of http.max_requests is the console's.
@@ -89,6 +91,7 @@ func New(o Options) *Console {
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
 	c.overview.read = o.Overview.Read
 	c.users = newSharedBy(c.readUser)
+	c.pauses.read = o.Control.Pauses
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}

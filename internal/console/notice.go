@@ -9,8 +9,15 @@ import (
 // notices say what a form has done, by the address that it leads to: a closed set,
 // so that no link puts words into the console's mouth. %s is the number n.
 var notices = map[string]string{
-	"cancelled":  "%s cancelled.",
-	"signed-out": "You have signed out.",
+	"cancelled":         "%s cancelled.",
+	"cancelled-in-part": "%s cancelled. The others had ended, are in a worker's hands, or their turn did not come: look again.",
+	"requeued":          "%s requeued.",
+	"requeued-in-part":  "%s requeued. The others were gone, or their turn did not come: look again.",
+	"purged":            "%s purged.",
+	"purged-in-part":    "%s purged. The others were gone, or their turn did not come: look again.",
+	"paused":            "Paused. The workers keep to it within a second.",
+	"resumed":           "%s ended. What was kept comes back within seconds.",
+	"signed-out":        "You have signed out.",
 }
 
 // notice is what the address says has been done; "" for nothing.

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
@@ -32,6 +33,9 @@ var (
 	operators = []config.Role{config.Operator}
 )
 
+// with are the names, and some more.
+func with(names []string, more ...string) []string { return append(slices.Clone(names), more...) }
+
 // routes are all that the console answers.
 var routes = []route{
 	{method: "GET", path: "/console/{$}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).overviewPage},
@@ -45,8 +49,21 @@ var routes = []route{
 	{method: "POST", path: signInPath, form: []string{"next", "token"}, handle: (*Console).signIn},
 	{method: "POST", path: signOutPath, handle: (*Console).signOut},
 
+	{method: "GET", path: "/console/find", roles: viewers, query: []string{"q"}, handle: (*Console).findPage},
 	{method: "GET", path: "/console/notifications/{id}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).notificationPage},
 	{method: "POST", path: "/console/notifications/{id}", roles: operators, form: confirmFields, within: actWithin, handle: (*Console).cancelNotification},
+
+	{method: "GET", path: "/console/waiting", roles: viewers, query: with(waitingFilter, "cursor", "done", "n"), handle: (*Console).waitingPage},
+	{method: "POST", path: "/console/waiting", roles: operators, form: with(waitingFilter, "id", "all", "confirmed", "expect"), within: actWithin, handle: (*Console).cancelWaiting},
+
+	{method: "GET", path: "/console/dead-letters", roles: viewers, query: with(letterFilter, "cursor", "skip", "done", "n"), handle: (*Console).lettersPage},
+	{method: "POST", path: "/console/dead-letters", roles: operators, form: with(letterFilter, "id", "all", "do", "confirmed", "expect"), within: actWithin, handle: (*Console).actOnLetters},
+	{method: "GET", path: "/console/dead-letters/{id}", roles: viewers, handle: (*Console).letterPage},
+	{method: "POST", path: "/console/dead-letters/{id}", roles: operators, form: with(confirmFields, "do"), within: actWithin, handle: (*Console).actOnLetter},
+
+	{method: "GET", path: "/console/pauses", roles: viewers, query: []string{"done", "n"}, handle: (*Console).pausesPage},
+	{method: "POST", path: "/console/pauses", roles: operators, form: with(pauseFields, "reason", "for", "until", "confirmed", "expect"), within: actWithin, handle: (*Console).beginPause},
+	{method: "POST", path: "/console/pauses/end", roles: operators, form: with(pauseFields, "confirmed", "expect"), within: actWithin, handle: (*Console).endPause},
 
 	{method: "GET", path: "/console/static/{file}", serve: (*Console).static},
 }

@@ -65,3 +65,10 @@ func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
 	}
 	return one.get(ctx)
 }
+
+// forget has it read again by who comes next: this process has changed it.
+func (s *shared[T]) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = time.Time{}
+}

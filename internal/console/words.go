@@ -14,6 +14,7 @@ import (
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"group":  group[int64],
+	"label":  func(name string) string { return labels[name] },
 	"name":   timeline.Printable,
 	"path":   pathOf,
 	"pieces": pieces,

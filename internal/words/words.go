@@ -123,3 +123,22 @@ func Times(n int) string {
 func Job(state string) string { return cmp.Or(jobs[state], state) }
 
 var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker's hands", "scheduled": "for later", "retry": "put off"}
+
+// Cause says what many wait for, as the end of "for …".
+func Cause(c control.Cause) string { return cmp.Or(causes[c], string(c)) }
+
+var causes = map[control.Cause]string{
+	control.ForWorker:   "a worker: it is due",
+	control.InHand:      "nothing: a worker has it in hand",
+	control.ForSchedule: "the instant that its producer has set",
+	control.ForLimit:    "a limit of its user",
+	control.ForQuota:    "what all workers may send together",
+	control.ForAttempt:  "another attempt",
+	control.ForPause:    "the end of an operator's pause",
+	control.ForProvider: "a provider",
+	control.ForLimiter:  "the limits' Redis, which is away",
+	control.ForTimeline: "its user's timeline, which cannot be used",
+	control.ForRedis:    "the queue's Redis, which refuses to write",
+	control.ForMachine:  "its worker's machine, which is too busy",
+	control.ForRecovery: "another visit, after a crash",
+}

@@ -27,13 +27,10 @@ func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, err
 	var ended []pause.Pause
 	var routes []string
 	for _, s := range list {
-		switch {
-		case s.Kind == pause.Operator:
-			if s.App == p.App && s.Platform == p.Platform && s.Category == p.Category {
-				ended = append(ended, s)
-			}
-		case p.Category == "" && (p.App == "" || p.App == s.App) && (p.Platform == "" || p.Platform == s.Platform):
-			ended = append(ended, s)
+		if !Resumes(p, s) {
+			continue
+		}
+		if ended = append(ended, s); s.Kind != pause.Operator {
 			routes = append(routes, s.Route())
 		}
 	}
@@ -48,6 +45,14 @@ func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, err
 		return ended, nil
 	}
 	return ended, c.pauses.TryAgain(ctx, p.By, routes)
+}
+
+// Resumes reports whether Resume with p ends s.
+func Resumes(p, s pause.Pause) bool {
+	if s.Kind == pause.Operator {
+		return s.App == p.App && s.Platform == p.Platform && s.Category == p.Category
+	}
+	return p.Category == "" && (p.App == "" || p.App == s.App) && (p.Platform == "" || p.Platform == s.Platform)
 }
 
 // Pauses returns the pauses in force, the operators' first, then the providers',

@@ -1,0 +1,53 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+)
+
+// An ID leads to its page, a user to theirs; where several apps know the user there is a
+// choice, and where nobody does it says so, with what could be meant.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slow, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r.line("ada", 2)
+	r.bury(toUser("dead one", "cleo", ""), "payload", time.Now())
+	mail := toUser("mail-1", "bob", "")
+	mail.App = "mail"
+	r.enqueue(mail, toUser("shop-1", "bob", ""))
+	find := func(q string) string { return "/console/find?q=" + url.QueryEscape(q) }
+	for q, want := range map[string]string{
+		"ada-1": "/console/notifications/ada-1", " ada-1\t": "/console/notifications/ada-1", "dead one": "/console/notifications/dead%20one", "ada": "/console/users/ada?app=shop",
+	} {
+		if to := r.get(http.StatusSeeOther, find(q)); to != want {
+			t.Errorf("%q leads to %s", q, to)
+		}
+	}
+	contains(t, r.get(http.StatusOK, find("bob")), "Several apps know", `href="/console/users/bob?app=mail"`, `href="/console/users/bob?app=shop"`)
+	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", "could be meant", `href="/console/users/ada?app=shop"`)
+	contains(t, r.get(http.StatusOK, find("MAIL")), "Nothing is known", `href="/console/notifications/mail-1"`)
+	contains(t, r.get(http.StatusOK, "/console/find"), "Give the ID")
+	for _, name := range append(hostile, "\x00", "\xff", "\u202eabc") {
+		lacks(t, r.get(http.StatusOK, find(name)), "<script>alert", "<img", "\u202e", "\x00")
+	}
+	for _, bad := range []string{"?q=a&q=b", "?x=1", "?q=" + url.QueryEscape(string(make([]byte, 300)))} {
+		r.get(http.StatusBadRequest, "/console/find"+bad)
+	}
+}
+
+// Of another app's nothing is found, and nothing meant.
+func TestFindOfSomeApps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slow, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r.line("ada", 2)
+	for _, q := range []string{"ada-1", "ada", "adda"} {
+		status, text := r.ofApps([]string{"mail"}, http.MethodGet, "/console/find?q="+q, nil)
+		contains(t, text, "Nothing is known")
+		lacks(t, text, "shop", "could be meant")
+		if status != http.StatusOK {
+			t.Errorf("%s: %d", q, status)
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+)
+
+const (
+	// lettersMost is how many dead letters a page looks at, so many at once.
+	lettersMost = 5000
+	lettersStep = 100
+	// longestID is that of a letter that has a page, and can be selected. One of a job
+	// that was no notification is whatever it was put on the queue by.
+	longestID = 256
+)
+
+// letterFilter are the parameters that select dead letters.
+var letterFilter = []string{"app", "category", "reason", "since"}
+
+// ages are what since may be, and what letters are counted by.
+var ages = []struct {
+	Since, Text string
+	within      time.Duration
+}{{"1h", "within an hour", time.Hour}, {"24h", "within a day", 24 * time.Hour}, {"168h", "within a week", 7 * 24 * time.Hour}}
+
+// A letterSelection selects dead letters. Each field matches any when it is zero.
+type letterSelection struct {
+	app, category, reason string
+	since                 time.Duration
+	sees                  func(app string) bool
+}
+
+func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
+	return s.sees(l.App) && (s.app == "" || s.app == l.App) && (s.category == "" || s.category == l.Category) && (s.reason == "" || s.reason == l.Reason) &&
+		(s.since == 0 || now.Sub(l.At) <= s.since)
+}
+
+// A lettersView is what letters.html shows.
+type lettersView struct {
+	Filter    []field
+	App       string
+	Apps      []string
+	Answer    string
+	Reasons   []letterSum
+	ByApp     []letterSum
+	Ages      []letterSum
+	Rows      []letterRow
+	Next      string
+	Begin     string
+	Beginning bool
+}
+
+// A letterSum is how many letters have the same, and the address of those.
+type letterSum struct {
+	Text   string
+	Count  int64
+	Narrow string
+}
+
+type letterRow struct {
+	*push.Letter
+	Platforms string
+	// Known says that it has a page.
+	Known bool
+}
+
+// letterSelected reads what the values select of what the visitor may see.
+func letterSelected(v *visit, values url.Values) (letterSelection, []field, error) {
+	s := letterSelection{sees: v.who.Sees}
+	var since string
+	var filter []field
+	for i, to := range []*string{&s.app, &s.category, &s.reason, &since} {
+		value, err := one(values, letterFilter[i], push.MaxNameBytes)
+		if err != nil {
+			return s, nil, err
+		}
+		*to = value
+		filter = append(filter, field{letterFilter[i], value})
+	}
+	if since != "" {
+		age, err := time.ParseDuration(since)
+		if err != nil || age <= 0 {
+			return s, nil, errBadQuery
+		}
+		s.since = age
+	}
+	if s.app != "" {
+		return s, filter, v.who.Own(s.app)
+	}
+	return s, filter, nil
+}
+
+// lookLetters returns the selected ones of the dead letters from a cursor on, without
+// their jobs, how many were looked at, and where the rest begins; "" when there is none.
+func (c *Console) lookLetters(ctx context.Context, s letterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
+	now := time.Now()
+	seen := map[string]bool{}
+	for next = cursor; ; {
+		var some []*push.Letter
+		if some, next, err = c.o.Records.LettersFrom(ctx, next, lettersStep); err != nil {
+			return nil, 0, "", err
+		}
+		for _, l := range some {
+			looked++
+			if l.Job = nil; !seen[l.ID] && s.matches(l, now) {
+				seen[l.ID] = true
+				found = append(found, l)
+			}
+		}
+		if next == "" || looked >= most || time.Since(now) > within {
+			slices.SortFunc(found, func(a, b *push.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+			return found, looked, next, nil
+		}
+	}
+}
+
+func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
+	s, filter, err := letterSelected(v, v.query)
+	if err != nil {
+		return page{}, err
+	}
+	cursor, err := one(v.query, "cursor", 64)
+	if err != nil {
+		return page{}, err
+	}
+	skip := 0
+	if text := v.query.Get("skip"); text != "" {
+		if skip, err = strconv.Atoi(text); err != nil || skip < 0 || skip > 2*lettersMost {
+			return page{}, errBadQuery
+		}
+	}
+	found, looked, next, err := c.lookLetters(ctx, s, cursor, lettersMost, lookTime)
+	if err != nil {
+		return page{}, err
+	}
+	total := int64(-1)
+	if v.who.Apps == nil {
+		counts, err := c.o.Records.Counts(ctx)
+		if err != nil {
+			return page{}, err
+		}
+		total = counts.Letters
+	}
+	view := viewOfLetters(found, looked, filter, cursor, next, skip, total, time.Now())
+	view.Apps = c.appsOf(v)
+	return page{name: "letters", title: "Dead letters", data: view}, nil
+}
+
+// viewOfLetters makes the page of those that were found, the newest first.
+func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
+	here := address(Path+"dead-letters", filter...)
+	v := lettersView{Filter: filter, App: filter[0].Value, Begin: here, Beginning: cursor == "" && skip == 0}
+	v.Answer = counted(len(found), "dead letter", "dead letters") + "."
+	switch {
+	case len(found) == 0 && next == "" && cursor == "":
+		v.Answer = "No dead letters."
+	case next != "" || cursor != "":
+		v.Answer = counted(len(found), "dead letter", "dead letters") + " of " + group(looked) + " that were looked at, which are not all."
+		if total >= 0 {
+			v.Answer += " " + group(total) + " are kept."
+		}
+	}
+	v.Reasons = sumsOf(found, here, "reason", func(l *push.Letter) string { return l.Reason })
+	v.ByApp = sumsOf(found, here, "app", func(l *push.Letter) string { return l.App })
+	for _, age := range ages {
+		n := 0
+		for _, l := range found {
+			if now.Sub(l.At) <= age.within {
+				n++
+			}
+		}
+		v.Ages = append(v.Ages, letterSum{age.Text, int64(n), address(here, field{"since", age.Since})})
+	}
+	from := min(skip, len(found))
+	to := min(len(found), from+rowsShown)
+	for _, l := range found[from:to] {
+		v.Rows = append(v.Rows, letterRow{l, platformsOf(l), hasPage(l.ID)})
+	}
+	switch {
+	case to < len(found):
+		v.Next = address(here, field{"cursor", cursor}, field{"skip", strconv.Itoa(to)})
+	case next != "":
+		v.Next = address(here, field{"cursor", next})
+	}
+	return v
+}
+
+// hasPage reports whether a letter of that ID can be named by an address.
+func hasPage(id string) bool { return id != "" && len(id) <= longestID && id != "." && id != ".." }
+
+// sumsOf counts the letters by what they have of a name, the most first.
+func sumsOf(found []*push.Letter, here, name string, of func(*push.Letter) string) []letterSum {
+	by := map[string]int64{}
+	for _, l := range found {
+		by[of(l)]++
+	}
+	var all []letterSum
+	for text, n := range by {
+		all = append(all, letterSum{text, n, address(here, field{name, text})})
+	}
+	slices.SortFunc(all, func(a, b letterSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
+	return all[:min(len(all), topShown)]
+}
+
+// platformsOf are those of the letter's targets.
+func platformsOf(l *push.Letter) string {
+	var all []string
+	for _, o := range l.Outcomes {
+		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
+			all = append(all, platform)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// A letterView is what letter.html shows.
+type letterView struct {
+	*push.Letter
+	Targets []targetView
+	Payload payload
+}
+
+func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
+	l, err := c.letterOf(ctx, v)
+	if err != nil {
+		return page{}, err
+	}
+	return page{name: "letter", title: "Dead letter " + timeline.Printable(l.ID), data: viewOfLetter(l)}, nil
+}
+
+func (c *Console) letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
+	id := v.PathValue("id")
+	if !hasPage(id) {
+		return nil, push.ErrNoLetter
+	}
+	return v.who.Letter(ctx, c.o.Records, id)
+}
+
+func viewOfLetter(l *push.Letter) letterView {
+	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
+	if job, err := push.Decode(l.Job); err == nil {
+		l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
+	}
+	for i, o := range l.Outcomes {
+		v.Targets = append(v.Targets, targetView{o, int64(i + 1), words.Outcome(o), toneOfOutcome(o)})
+	}
+	return v
+}
+
+// A letterAct is what can be done with dead letters.
+type letterAct struct {
+	done, logged, logsOne string
+	button, sentence      string
+	do                    func(c *Console, ctx context.Context, id string) error
+}
+
+var letterActs = map[string]letterAct{
+	"requeue": {"requeued", "dead letters are requeued", "a dead letter is requeued", "Requeue", "put back on the queue, with a new budget of attempts.",
+		func(c *Console, ctx context.Context, id string) error { return c.o.Producer.Requeue(ctx, id) }},
+	"purge": {"purged", "dead letters are purged", "a dead letter is purged", "Purge", "deleted for good. What became of the notification stays counted.",
+		func(c *Console, ctx context.Context, id string) error {
+			there, err := c.o.Records.Purge(ctx, id)
+			if err == nil && !there {
+				err = push.ErrNoLetter
+			}
+			return err
+		}},
+}
+
+// actOf returns what the form has done.
+func actOf(v *visit) (letterAct, error) {
+	act, known := letterActs[v.form.Get("do")]
+	if !known || len(v.form["do"]) > 1 {
+		return act, errBadForm
+	}
+	return act, nil
+}
+
+// actOnLetters requeues or purges those that are selected, or all that match, once
+// their number is confirmed.
+func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
+	s, filter, err := letterSelected(v, v.form)
+	if err != nil {
+		return page{}, err
+	}
+	act, err := actOf(v)
+	if err != nil {
+		return page{}, err
+	}
+	ids, err := selectedIDs(v.form)
+	if err != nil {
+		return page{}, err
+	}
+	all := v.form.Get("all") == "yes"
+	if all {
+		found, _, next, err := c.lookLetters(ctx, s, "", countMost, countTime)
+		switch {
+		case err != nil:
+			return page{}, err
+		case next != "":
+			return page{}, errNotCounted
+		}
+		ids = ids[:0]
+		for _, l := range found {
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return page{}, errNoneSelected
+	}
+	back := address(Path+"dead-letters", filter...)
+	if !v.expects(len(ids)) {
+		asked := confirmation{
+			Sentences: []string{counted(len(ids), "dead letter is ", "dead letters are ") + act.sentence},
+			Things:    ids, Expect: len(ids), Button: act.button + " " + group(len(ids)), Back: back,
+		}
+		if all {
+			asked.Things, asked.Facts = nil, underLabels(filter)
+			asked.Sentences = append(asked.Sentences, allThat(filter, v))
+		}
+		return confirm(v, act.button+" dead letters", asked), nil
+	}
+	return c.bulk(ctx, v, ids, act.logged, act.done, back, func(ctx context.Context, id string) error {
+		if _, err := v.who.Letter(ctx, c.o.Records, id); err != nil {
+			return err
+		}
+		return act.do(c, ctx, id)
+	})
+}
+
+// actOnLetter requeues or purges one, once that is confirmed.
+func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
+	act, err := actOf(v)
+	if err != nil {
+		return page{}, err
+	}
+	l, err := c.letterOf(ctx, v)
+	if err != nil {
+		return page{}, err
+	}
+	if !v.confirmed() {
+		shown := viewOfLetter(l)
+		return confirm(v, act.button+" a dead letter", confirmation{
+			Sentences: []string{"1 dead letter is " + act.sentence},
+			Facts:     []field{{"ID", l.ID}, {"App", shown.App}, {"User", shown.User}, {"Category", shown.Category}, {"Reason", l.Reason}},
+			Button:    act.button + " it", Back: pathOf("dead-letters", l.ID),
+		}), nil
+	}
+	if err := act.do(c, ctx, l.ID); err != nil {
+		return page{}, err
+	}
+	c.log.Info(act.logsOne, "by", v.who.Name, "remote", v.RemoteAddr)
+	to := Path + "dead-letters"
+	if act.done == "requeued" && l.State != push.Malformed {
+		to = pathOf("notifications", l.ID)
+	}
+	return page{to: fmt.Sprintf("%s?done=%s&n=1", to, act.done)}, nil
+}

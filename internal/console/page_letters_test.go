@@ -1,0 +1,178 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// letters expects so many dead letters, and these alone.
+func (r *rig) letters(want ...string) {
+	r.t.Helper()
+	var got []string
+	must(r.t, r.options.Records.Letters(r.t.Context(), func(l *push.Letter) bool { got = append(got, l.ID); return true }))
+	if len(got) != len(want) {
+		r.t.Errorf("there are %q, want %q", got, want)
+	}
+	for _, id := range want {
+		if _, err := r.options.Records.Letter(r.t.Context(), id); err != nil {
+			r.t.Errorf("%s: %v", id, err)
+		}
+	}
+}
+
+// Dead letters are told by reason, app and age, the newest first.
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	contains(t, r.get(http.StatusOK, "/console/dead-letters"), "No dead letters.")
+	now := time.Now()
+	r.bury(toUser("old", "ada", "news"), "unknown_app", now.Add(-48*time.Hour))
+	r.bury(toUser("new", "ada", "news"), "payload", now.Add(-time.Minute))
+	r.bury(toUser("middle", "bob", "orders"), "payload", now.Add(-3*time.Hour))
+	text := r.get(http.StatusOK, "/console/dead-letters")
+	contains(t, text, "3 dead letters.", `href="/console/dead-letters?reason=payload"`, `href="/console/dead-letters?app=shop"`, `href="/console/dead-letters?since=24h"`)
+	if a, b, c := strings.Index(text, `value="new"`), strings.Index(text, `value="middle"`), strings.Index(text, `value="old"`); a < 0 || a > b || b > c {
+		t.Errorf("not the newest first: %d %d %d", a, b, c)
+	}
+	for query, want := range map[string]string{
+		"reason=payload": "2 dead letters.", "reason=payload&category=news": "1 dead letter.", "since=1h": "1 dead letter.", "since=24h": "2 dead letters.", "app=mail": "No dead letters.",
+		"reason=" + url.QueryEscape(hostile[0]): "No dead letters.",
+	} {
+		contains(t, r.get(http.StatusOK, "/console/dead-letters?"+query), want)
+	}
+	for _, bad := range []string{"x=1", "since=never", "since=-1h", "skip=x", "skip=-1", "skip=99999999", "cursor=x", "cursor=99-0", "app=a&app=b"} {
+		r.get(http.StatusBadRequest, "/console/dead-letters?"+bad)
+	}
+}
+
+// The pages of the list show each once.
+func TestLettersPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 2*rowsShown + 3
+	for i := range n {
+		r.bury(toUser(fmt.Sprintf("n-%03d", i), "ada", ""), "payload", time.Now().Add(-time.Duration(i)*time.Minute))
+	}
+	for page, at := range []string{"/console/dead-letters", "/console/dead-letters?skip=50", "/console/dead-letters?skip=100"} {
+		text := r.get(http.StatusOK, at)
+		for i := range n {
+			if there := strings.Contains(text, fmt.Sprintf(`value="n-%03d"`, i)); there != (i/rowsShown == page) {
+				t.Errorf("page %d: letter %d: %t", page, i, there)
+			}
+		}
+		if more := strings.Contains(text, `rel="next"`); more != (page < 2) || len(text) > 60_000 {
+			t.Errorf("page %d: more %t, %d bytes", page, more, len(text))
+		}
+	}
+}
+
+// A letter shows why it died and what it held, without tokens, and hurts nobody.
+func TestLetter(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	n := toUser("one", "ada", "news")
+	n.Title = hostile[0]
+	r.bury(n, "payload", time.Now())
+	text := r.get(http.StatusOK, "/console/dead-letters/one")
+	contains(t, text, "it is payload", "<details>", "…a1b2c3", "10000000000000001", "chip fault", `href="/console/notifications/one"`)
+	lacks(t, text, secret[:20], "<script>alert")
+	for i, job := range []string{hostile[0] + `"token":"` + secret + `"`, "\x00\xff\u202e", ""} {
+		id := fmt.Sprintf("bad/%d?<b>", i)
+		must(t, r.options.Records.SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, Reason: "not_json", Error: hostile[1], At: time.Now(), Queue: push.Default.Queue(), Job: []byte(job)}))
+		text := r.get(http.StatusOK, pathOf("dead-letters", id))
+		contains(t, text, "malformed", "not_json")
+		lacks(t, text, "<script>alert", "<img", "<b>", secret[:20], "\u202e", "\x00")
+	}
+	lacks(t, r.get(http.StatusOK, "/console/dead-letters"), "<b>", "<img")
+	for _, id := range []string{"none", strings.Repeat("x", 300), "%00"} {
+		r.get(http.StatusNotFound, "/console/dead-letters/"+id)
+		r.post(http.StatusNotFound, "/console/dead-letters/"+id, url.Values{"do": {"purge"}, "confirmed": {"yes"}})
+	}
+}
+
+// One is requeued or purged once that is confirmed.
+func TestActOnLetter(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"again", "gone"} {
+		r.bury(toUser(id, "ada", "news"), "payload", time.Now())
+	}
+	for _, bad := range []url.Values{{}, {"do": {"x"}}, {"do": {"purge", "requeue"}}, {"do": {"purge"}, "confirmed": {"yes"}, "x": {"y"}}} {
+		r.post(http.StatusBadRequest, "/console/dead-letters/gone", bad)
+	}
+	asked := r.post(http.StatusOK, "/console/dead-letters/again", url.Values{"do": {"requeue"}})
+	contains(t, asked, "1 dead letter is put back on the queue", "again")
+	r.letters("again", "gone")
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/dead-letters/again", hidden(t, asked))), "1 requeued.", "Notification again")
+	r.letters("gone")
+	asked = r.post(http.StatusOK, "/console/dead-letters/gone", url.Values{"do": {"purge"}})
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, "/console/dead-letters/gone", hidden(t, asked))), "1 purged.", "No dead letters.")
+	r.letters()
+	r.states(map[push.State]int64{push.Waiting: 1, push.Rejected: 1})
+}
+
+// Those that are selected, or all that match, are acted on: these very ones, or as many
+// as were shown.
+func TestActOnLetters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 3 {
+		r.bury(toUser(fmt.Sprintf("news-%d", i), "ada", "news"), "payload", time.Now())
+		r.bury(toUser(fmt.Sprintf("order-%d", i), "ada", "orders"), "unknown_app", time.Now())
+	}
+	const at = "/console/dead-letters"
+	asked := r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "id": {"news-0", "order-1"}})
+	contains(t, asked, "2 dead letters are deleted for good", "news-0", "order-1")
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "2 purged.")
+	r.letters("news-1", "news-2", "order-0", "order-2")
+
+	asked = r.post(http.StatusOK, at, url.Values{"do": {"requeue"}, "all": {"yes"}, "reason": {"unknown_app"}})
+	contains(t, asked, "2 dead letters are put back", "<dt>Reason</dt>")
+	r.bury(toUser("order-9", "ada", "orders"), "unknown_app", time.Now())
+	asked = r.post(http.StatusOK, at, hidden(t, asked))
+	contains(t, asked, "nothing was done", "3 dead letters are put back")
+	r.letters("news-1", "news-2", "order-0", "order-2", "order-9")
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "3 requeued.")
+	r.letters("news-1", "news-2")
+	r.states(map[push.State]int64{push.Waiting: 3, push.Rejected: 4})
+
+	asked = r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "id": {"news-1", "never"}})
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "1 purged. The others")
+	r.post(http.StatusConflict, at, url.Values{"do": {"purge"}})
+	r.post(http.StatusBadRequest, at, url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"1"}})
+	r.letters("news-2")
+}
+
+// A bearer of some apps sees and acts on theirs alone; what could not be read is nobody's.
+func TestLettersOfSomeApps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r.bury(toUser("shop-1", "ada", ""), "payload", time.Now())
+	mail := toUser("mail-1", "bob", "")
+	mail.App = "mail"
+	r.bury(mail, "payload", time.Now())
+	must(t, r.options.Records.SetAside(t.Context(), &push.Letter{ID: "bad", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}))
+	some := []string{"mail"}
+	_, text := r.ofApps(some, http.MethodGet, "/console/dead-letters", nil)
+	contains(t, text, "1 dead letter.", "mail-1")
+	lacks(t, text, "shop-1", "ada", ">bad<")
+	for _, id := range []string{"shop-1", "bad"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if status, text := r.ofApps(some, method, "/console/dead-letters/"+id, url.Values{"do": {"purge"}, "confirmed": {"yes"}}); status != http.StatusNotFound || strings.Contains(text, "ada") {
+				t.Errorf("%s %s: %d", method, id, status)
+			}
+		}
+		r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "id": {id}, "confirmed": {"yes"}, "expect": {"1"}})
+	}
+	r.letters("shop-1", "mail-1", "bad")
+	if status, text := r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "all": {"yes"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {
+		t.Errorf("%d %s", status, text)
+	}
+	r.letters("shop-1", "bad")
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// inForce are the pauses in force.
+func (r *rig) inForce() []pause.Pause {
+	r.t.Helper()
+	all, err := r.options.Control.Pauses(r.t.Context())
+	must(r.t, err)
+	return all
+}
+
+// A pause is begun with what was confirmed: what, until when, why; the form says how many
+// it keeps. The same again changes it, and it is ended by the same way.
+func TestPauseAndEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const at = "/console/pauses"
+	contains(t, r.get(http.StatusOK, at), "Nothing is paused.")
+	r.enqueue(toUser("one", "ada", "news"), toUser("two", "ada", "news"), toUser("three", "ada", "orders"))
+	asked := r.post(http.StatusOK, at, url.Values{"app": {"shop"}, "category": {"news"}, "for": {"2h"}, "reason": {"the fair"}})
+	contains(t, asked, "2 notifications wait now that match.", "no category of that name", "the fair")
+	form := hidden(t, asked)
+	until, err := time.Parse(time.RFC3339, form.Get("until"))
+	if left := time.Until(until); err != nil || left > 2*time.Hour || left < 2*time.Hour-time.Minute {
+		t.Errorf("until %q, %v", form.Get("until"), err)
+	}
+	if len(r.inForce()) > 0 {
+		t.Error("it is paused before that is confirmed")
+	}
+	text := r.get(http.StatusOK, r.post(http.StatusSeeOther, at, form))
+	contains(t, text, "1 pause of an operator&#39;s", "the fair", ">local<", "Paused.")
+	all := r.inForce()
+	if len(all) != 1 || all[0].App != "shop" || all[0].Category != "news" || all[0].Reason != "the fair" || all[0].By != "local" || !all[0].Until.Equal(until) {
+		t.Fatalf("%+v", all)
+	}
+	asked = r.post(http.StatusOK, at, url.Values{"app": {"shop"}, "category": {"news"}, "until": {"2099-01-01T00:00:00Z"}})
+	contains(t, asked, "The same is paused already")
+	r.post(http.StatusSeeOther, at, hidden(t, asked))
+	if all = r.inForce(); len(all) != 1 || all[0].Until.Year() != 2099 || all[0].Reason != "" {
+		t.Fatalf("%+v", all)
+	}
+
+	for _, id := range []string{"one", "two"} {
+		r.returned(id, "the provider is paused", time.Now().Add(time.Hour))
+	}
+	end := url.Values{"app": {"shop"}, "category": {"news"}}
+	asked = r.post(http.StatusOK, at+"/end", end)
+	contains(t, asked, "1 pause ends", "2 notifications wait for the end of an operator&#39;s pause")
+	if len(r.inForce()) != 1 {
+		t.Error("it is ended before that is confirmed")
+	}
+	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at+"/end", hidden(t, asked))), "1 ended.", "Nothing is paused.")
+	if all = r.inForce(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+	r.post(http.StatusNotFound, at+"/end", end)
+}
+
+// Ending what covers a provider ends its pause too, and is asked about again when there is
+// more to end than was shown.
+func TestEndProviders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	store := pause.NewStore(r.client, "")
+	ctx := t.Context()
+	must(t, store.Begin(ctx, pause.Pause{App: "shop"}))
+	asked := r.post(http.StatusOK, "/console/pauses/end", url.Values{"app": {"shop"}})
+	if _, err := store.Share(ctx, pause.Pause{App: "shop", Platform: push.APNs, Reason: "throttled", Error: "APNs answered <429>", Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	text := r.get(http.StatusOK, "/console/pauses")
+	contains(t, text, "throttled: APNs answered &lt;429&gt;", "1 of providers")
+	asked = r.post(http.StatusOK, "/console/pauses/end", hidden(t, asked))
+	contains(t, asked, "nothing was done", "2 pauses end")
+	if len(r.inForce()) != 2 {
+		t.Error("some are ended")
+	}
+	r.post(http.StatusSeeOther, "/console/pauses/end", hidden(t, asked))
+	if all := r.inForce(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// What is wrong with a form is said, and nothing begins.
+func TestBadPauses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	long := strings.Repeat("x", 600)
+	for _, form := range []url.Values{
+		{}, {"all": {"yes"}, "app": {"shop"}}, {"all": {"no"}}, {"app": {"none"}}, {"app": {"shop"}, "platform": {"x"}}, {"app": {"shop"}, "reason": {long}}, {"app": {"shop"}, "reason": {"a\x00"}},
+		{"app": {"shop"}, "for": {"3m"}}, {"app": {"shop"}, "for": {"1h"}, "until": {"2099-01-01T00:00:00Z"}}, {"app": {"shop"}, "until": {"tomorrow"}}, {"app": {"shop", "shop"}}, {"app": {"shop"}, "by": {"x"}},
+		{"category": {long}},
+	} {
+		r.post(http.StatusBadRequest, "/console/pauses", form)
+		form.Set("confirmed", "yes")
+		r.post(http.StatusBadRequest, "/console/pauses", form)
+	}
+	r.post(http.StatusConflict, "/console/pauses", url.Values{"app": {"shop"}, "until": {"2001-01-01T00:00:00Z"}, "confirmed": {"yes"}})
+	for _, form := range []url.Values{{}, {"all": {"yes"}, "app": {"shop"}}, {"app": {"shop"}, "reason": {"x"}}} {
+		r.post(http.StatusBadRequest, "/console/pauses/end", form)
+	}
+	if all := r.inForce(); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+	for _, name := range hostile {
+		lacks(t, r.post(http.StatusOK, "/console/pauses", url.Values{"category": {name}, "reason": {name}}), "<script>alert", "<img")
+		r.post(http.StatusSeeOther, "/console/pauses", url.Values{"category": {name}, "reason": {name}, "confirmed": {"yes"}})
+	}
+	text := r.get(http.StatusOK, "/console/pauses")
+	lacks(t, text, "<script>alert", "<img")
+	if all := r.inForce(); len(all) != len(hostile) {
+		t.Errorf("%d are in force", len(all))
+	}
+}
+
+// A bearer of some apps begins and ends theirs alone, and sees besides what keeps all.
+func TestPausesOfSomeApps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	ctx := t.Context()
+	for _, p := range []pause.Pause{{App: "shop", Reason: "secret of shop"}, {Category: "news", Reason: "for everybody"}, {App: "mail", Reason: "of mail"}} {
+		must(t, r.options.Control.Pause(ctx, p))
+	}
+	some := []string{"mail"}
+	_, text := r.ofApps(some, http.MethodGet, "/console/pauses", nil)
+	contains(t, text, "for everybody", "of mail")
+	lacks(t, text, "shop", "Everything")
+	if n := strings.Count(text, ">End</button>"); n != 1 {
+		t.Errorf("%d can be ended", n)
+	}
+	for _, form := range []url.Values{{"app": {"shop"}}, {"category": {"news"}}, {"all": {"yes"}}, {"platform": {"apns"}}} {
+		form.Set("confirmed", "yes")
+		form.Set("expect", "1")
+		for _, at := range []string{"/console/pauses", "/console/pauses/end"} {
+			if status, _ := r.ofApps(some, http.MethodPost, at, form); status != http.StatusForbidden {
+				t.Errorf("%s %v: %d", at, form, status)
+			}
+		}
+	}
+	if len(r.inForce()) != 3 {
+		t.Errorf("%+v", r.inForce())
+	}
+	r.ofApps(some, http.MethodPost, "/console/pauses/end", url.Values{"app": {"mail"}, "confirmed": {"yes"}, "expect": {"1"}})
+	if len(r.inForce()) != 2 {
+		t.Errorf("%+v", r.inForce())
+	}
+}

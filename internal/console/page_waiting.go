@@ -1,0 +1,375 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+const (
+	// lookPages is how many pages of the queue a page of the console looks at.
+	lookPages = 10
+	// topShown is how many of those who wait most, and longest, are named.
+	topShown = 10
+)
+
+// waitingFilter are the parameters that select what waits.
+var waitingFilter = []string{"app", "user", "category", "collapse_key"}
+
+// A waitingView is what waiting.html shows.
+type waitingView struct {
+	Filter []field
+	Apps   []string
+	App    string
+	// Answer says how much was looked at.
+	Answer string
+	// First says that the list begins here, where the sums are.
+	First         bool
+	Causes        []causeSum
+	Most, Longest []userSum
+	Rows          []waitingRow
+	// Next is the address of the rest, and Begin of the beginning.
+	Next, Begin string
+}
+
+// A causeSum is how many wait for the same.
+type causeSum struct {
+	Text    string
+	Count   int64
+	Oldest  time.Time
+	Soonest time.Time // zero where no instant is known
+}
+
+// A userSum is what waits for a user.
+type userSum struct {
+	App, User string
+	Count     int64
+	Oldest    time.Time
+	Narrow    string // the address of what waits for that user
+}
+
+type waitingRow struct {
+	control.Queued
+	Waits string
+}
+
+// A sight is what a bounded look at the queue has seen.
+type sight struct {
+	rows []control.Queued // each once
+	// pages are those of the queue that were looked at, and next where the rest begins;
+	// "" when there is none.
+	pages []sightPage
+	next  string
+}
+
+// A sightPage is where a page of the queue begins: its cursor, and the first of its rows.
+type sightPage struct {
+	cursor string
+	from   int
+}
+
+// look looks at what is selected from a cursor on until there is enough, or so many pages
+// or for so long were looked at.
+func (c *Console) look(ctx context.Context, s control.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
+	seen, end := map[string]bool{}, time.Now().Add(within)
+	found := &sight{next: cursor}
+	for {
+		found.pages = append(found.pages, sightPage{found.next, len(found.rows)})
+		list, next, err := c.o.Control.Queued(ctx, s, found.next)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range list {
+			if !seen[q.ID] {
+				seen[q.ID] = true
+				found.rows = append(found.rows, q)
+			}
+		}
+		if found.next = next; next == "" || len(found.rows) >= enough || len(found.pages) >= pages || time.Now().After(end) {
+			return found, nil
+		}
+	}
+}
+
+// position says where the row of that number is, as a cursor of the list; "" behind the
+// last one.
+func (s *sight) position(row int) string {
+	if row >= len(s.rows) {
+		if s.next == "" {
+			return ""
+		}
+		return s.next + ".0"
+	}
+	at := s.pages[0]
+	for _, p := range s.pages {
+		if p.from <= row {
+			at = p
+		}
+	}
+	return at.cursor + "." + strconv.Itoa(row-at.from)
+}
+
+// readPosition reads a cursor of the list.
+func readPosition(text string) (cursor string, skip int, err error) {
+	if text == "" {
+		return "", 0, nil
+	}
+	cursor, after, found := strings.Cut(text, ".")
+	skip, err = strconv.Atoi(after)
+	if !found || err != nil || skip < 0 || skip > 100*queue.PageSize {
+		return "", 0, push.ErrCursor
+	}
+	return cursor, skip, nil
+}
+
+// waitingSelection reads what the values select of what the visitor may see.
+func waitingSelection(v *visit, values url.Values) (control.Selection, []field, error) {
+	s := control.Selection{Apps: v.who.Apps}
+	var filter []field
+	for i, to := range []*string{&s.App, &s.User, &s.Category, &s.CollapseKey} {
+		value, err := one(values, waitingFilter[i], push.MaxNameBytes)
+		if err != nil {
+			return s, nil, err
+		}
+		*to = value
+		filter = append(filter, field{waitingFilter[i], value})
+	}
+	if s.App != "" {
+		return s, filter, v.who.Own(s.App)
+	}
+	return s, filter, nil
+}
+
+func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
+	s, filter, err := waitingSelection(v, v.query)
+	if err != nil {
+		return page{}, err
+	}
+	at, err := one(v.query, "cursor", 64)
+	if err != nil {
+		return page{}, err
+	}
+	cursor, skip, err := readPosition(at)
+	if err != nil {
+		return page{}, err
+	}
+	enough := skip + rowsShown + 1
+	if at == "" {
+		enough = math.MaxInt // for the sums
+	}
+	found, err := c.look(ctx, s, cursor, enough, lookPages, lookTime)
+	if err != nil {
+		return page{}, err
+	}
+	total := int64(-1)
+	if v.who.Apps == nil {
+		counts, err := c.o.Records.Counts(ctx)
+		if err != nil {
+			return page{}, err
+		}
+		total = counts.Waiting()
+	}
+	view := viewOfWaiting(found, filter, at == "", skip, total)
+	view.Apps = c.appsOf(v)
+	return page{name: "waiting", title: "Waiting", data: view}, nil
+}
+
+// appsOf are the apps of the configuration that the visitor sees.
+func (c *Console) appsOf(v *visit) []string {
+	return slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+}
+
+// viewOfWaiting makes the page of what was seen, the rows from that one on. In all so many
+// wait; -1 where that is not to be told.
+func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
+	here := address(Path+"waiting", filter...)
+	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here}
+	from = min(from, len(found.rows))
+	to := min(len(found.rows), from+rowsShown)
+	for _, q := range found.rows[from:to] {
+		v.Rows = append(v.Rows, waitingRow{q, waitsFor(q)})
+	}
+	slices.SortStableFunc(v.Rows, func(a, b waitingRow) int {
+		return cmp.Or(a.Until.Compare(b.Until), a.Accepted.Compare(b.Accepted), cmp.Compare(a.ID, b.ID))
+	})
+	if next := found.position(to); next != "" {
+		v.Next = address(here, field{"cursor", next})
+	}
+	if !first {
+		return v
+	}
+	v.Answer = coverage(found, here != Path+"waiting", total)
+	v.Causes = causesOf(found.rows)
+	v.Most, v.Longest = usersOf(found.rows)
+	return v
+}
+
+// coverage says how many were found, and in how much.
+func coverage(found *sight, selected bool, total int64) string {
+	does, do := "waits", "wait"
+	if selected {
+		does, do = "matches", "match"
+	}
+	n := len(found.rows)
+	switch {
+	case found.next == "" && n == 0:
+		return "Nothing " + does + "."
+	case found.next == "":
+		return counted(n, does, do) + ": everything was looked at."
+	case total >= 0:
+		return counted(n, does, do) + " of about " + group(len(found.pages)*queue.PageSize) + " that were looked at; " + group(total) + " wait in all."
+	}
+	return counted(n, does, do) + " of those that were looked at, which are not all."
+}
+
+// waitsFor says what it waits for, with the limit if it is one.
+func waitsFor(q control.Queued) string {
+	if q.For == control.ForLimit && q.Scope != "" {
+		return timeline.Limit(q.Scope, q.Rule, 0)
+	}
+	return words.Cause(q.For)
+}
+
+// causesOf counts what they wait for, the most first.
+func causesOf(rows []control.Queued) []causeSum {
+	by := map[string]*causeSum{}
+	for _, q := range rows {
+		text := waitsFor(q)
+		s := by[text]
+		if s == nil {
+			s = &causeSum{Text: text, Oldest: q.Accepted}
+			by[text] = s
+		}
+		s.Count++
+		s.Oldest, s.Soonest = earlier(s.Oldest, q.Accepted), earlier(s.Soonest, q.Until)
+	}
+	var all []causeSum
+	for _, s := range by {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b causeSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
+	return all[:min(len(all), topShown)]
+}
+
+// usersOf returns the users of whom most waits, and those who have waited longest.
+func usersOf(rows []control.Queued) (most, longest []userSum) {
+	type key struct{ app, user string }
+	by := map[key]*userSum{}
+	for _, q := range rows {
+		if q.User == "" {
+			continue
+		}
+		k := key{q.App, q.User}
+		if by[k] == nil {
+			by[k] = &userSum{App: q.App, User: q.User, Narrow: address(Path+"waiting", field{"app", q.App}, field{"user", q.User})}
+		}
+		by[k].Count++
+		by[k].Oldest = earlier(by[k].Oldest, q.Accepted)
+	}
+	var all []userSum
+	for _, s := range by {
+		all = append(all, *s)
+	}
+	name := func(a, b userSum) int { return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.App, b.App)) }
+	slices.SortFunc(all, func(a, b userSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), name(a, b)) })
+	most = slices.Clone(all[:min(len(all), topShown)])
+	slices.SortFunc(all, func(a, b userSum) int { return cmp.Or(a.Oldest.Compare(b.Oldest), name(a, b)) })
+	return most, all[:min(len(all), topShown)]
+}
+
+// earlier is the earlier one of two instants, of which a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// cancelWaiting ends those that are selected, or all that match, once their number is
+// confirmed.
+func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
+	s, filter, err := waitingSelection(v, v.form)
+	if err != nil {
+		return page{}, err
+	}
+	ids, err := selectedIDs(v.form)
+	if err != nil {
+		return page{}, err
+	}
+	all := v.form.Get("all") == "yes"
+	if all {
+		if ids, err = c.allWaiting(ctx, s); err != nil {
+			return page{}, err
+		}
+	}
+	if len(ids) == 0 {
+		return page{}, errNoneSelected
+	}
+	back := address(Path+"waiting", filter...)
+	if !v.expects(len(ids)) {
+		asked := confirmation{
+			Sentences: []string{counted(len(ids), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
+			Things:    ids, Expect: len(ids), Button: "Cancel " + group(len(ids)), Back: back,
+		}
+		if all {
+			asked.Things, asked.Facts = nil, underLabels(filter)
+			asked.Sentences = append(asked.Sentences, allThat(filter, v))
+		}
+		return confirm(v, "Cancel what waits", asked), nil
+	}
+	return c.bulk(ctx, v, ids, "notifications are cancelled", "cancelled", back, func(ctx context.Context, id string) error {
+		if err := v.who.Notification(ctx, c.o.Records, id); err != nil {
+			return err
+		}
+		return c.o.Control.Cancel(ctx, id)
+	})
+}
+
+// allWaiting returns the IDs of all that is selected, those last that come first: who is
+// cancelled moves nobody up then who is cancelled next.
+func (c *Console) allWaiting(ctx context.Context, s control.Selection) ([]string, error) {
+	found, err := c.look(ctx, s, "", countMost, countMost, countTime)
+	if err != nil {
+		return nil, err
+	}
+	if found.next != "" {
+		return nil, errNotCounted
+	}
+	slices.SortFunc(found.rows, func(a, b control.Queued) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.ID, b.ID)) })
+	ids := make([]string, len(found.rows))
+	for i, q := range found.rows {
+		ids[i] = q.ID
+	}
+	return ids, nil
+}
+
+// allThat says that it is all of a selection.
+func allThat(filter []field, v *visit) string {
+	selected := slices.ContainsFunc(filter, func(f field) bool { return f.Value != "" })
+	switch {
+	case selected:
+		return "These are all that match:"
+	case v.who.Apps != nil:
+		return "These are all of the apps of your token."
+	}
+	return "These are all that there are, of every app."
+}
+
+// counted is a number of things, with the words for one or for several.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return group(n) + " " + several
+}
