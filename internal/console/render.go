@@ -5,6 +5,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
@@ -34,6 +35,8 @@ type frame struct {
 	// Who is "" for somebody who is not signed in.
 	Who      string
 	Operator bool
+	// Apps are those that the reader sees, "" for all.
+	Apps string
 	// Tokens reports whether one signs in.
 	Tokens bool
 	Nav    []place
@@ -70,7 +73,7 @@ func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	if !who.May(viewers) {
 		who = access.Bearer{}
 	}
-	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: who.Name, Operator: who.Role == config.Operator, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
+	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: who.Name, Operator: who.Role == config.Operator, Apps: strings.Join(who.Apps, ", "), Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
 	if err := pages[p.name].Execute(&b, f); err != nil {
 		return err
 	}
