@@ -47,6 +47,8 @@ type liveWhat struct {
 type liveRow struct {
 	watch.Event
 	What, Class, Why string
+	// Urgency is its priority; "" for the usual one.
+	Urgency push.Priority
 }
 
 // liveStates are what an event may tell.
@@ -87,6 +89,9 @@ func viewOfLive(seen watch.Seen, f liveFilter, who access.Bearer, now time.Time)
 
 func rowOf(e watch.Event, now time.Time) liveRow {
 	row := liveRow{Event: e, What: labelOf(e.State), Why: e.Reason}
+	if e.Priority != push.Default {
+		row.Urgency = e.Priority
+	}
 	switch {
 	case e.State == push.Waiting:
 		row.Class = "waits"

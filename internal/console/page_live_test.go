@@ -41,10 +41,10 @@ func TestViewOfLive(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	seen := watch.Seen{Since: now, Left: 7, Events: []watch.Event{
-		{ID: "a", App: "shop", State: push.Delivered, Category: "news"},
+		{ID: "a", App: "shop", State: push.Delivered, Category: "news", Priority: push.Critical},
 		{ID: "b", App: "bank", State: push.Waiting, For: "limit", Reason: "all 10/1h"},
 		{ID: "c", App: "shop", State: push.Rejected, Reason: "BadTopic"},
-		{ID: "d", App: "shop", State: push.Waiting, For: "provider"},
+		{ID: "d", App: "shop", State: push.Waiting, For: "provider", Priority: push.Default},
 	}}
 	all, shop := access.Bearer{}, access.Bearer{Apps: []string{"shop"}}
 	for _, c := range []struct {
@@ -52,17 +52,17 @@ func TestViewOfLive(t *testing.T) {
 		who    access.Bearer
 		want   string
 	}{
-		{liveFilter{}, all, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit: all 10/1h a delivered// left 7"},
+		{liveFilter{}, all, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit: all 10/1h acritical delivered// left 7"},
 		{liveFilter{App: "bank"}, all, "b put off/waits/a limit: all 10/1h left 7"},
-		{liveFilter{Category: "news"}, all, "a delivered// left 7"},
+		{liveFilter{Category: "news"}, all, "acritical delivered// left 7"},
 		{liveFilter{What: push.Rejected}, all, "c rejected/fault/BadTopic left 7"},
-		{liveFilter{}, shop, "d put off/waits/the providers of shop c rejected/fault/BadTopic a delivered// left 0"}, // how much others send is not theirs to know
+		{liveFilter{}, shop, "d put off/waits/the providers of shop c rejected/fault/BadTopic acritical delivered// left 0"}, // how much others send is not theirs to know
 		{liveFilter{App: "bank"}, shop, "left 0"},
 	} {
 		view := viewOfLive(seen, c.filter, c.who, now)
 		got := ""
 		for _, row := range view.Rows {
-			got += fmt.Sprintf("%s %s/%s/%s ", row.ID, row.What, row.Class, row.Why)
+			got += fmt.Sprintf("%s%s %s/%s/%s ", row.ID, row.Urgency, row.What, row.Class, row.Why)
 		}
 		if got += fmt.Sprint("left ", view.Left); got != c.want || !view.Some || int(view.Matching) != len(view.Rows) {
 			t.Errorf("%+v for %v: %s of %d, want %s", c.filter, c.who.Apps, got, view.Matching, c.want)
