@@ -302,6 +302,7 @@ type crawl struct {
 	told  map[string]bool // by what is wrong, and the route
 	at    string          // the route's path
 	path  string          // of the page
+	never string          // is on no page
 	next  []string
 	forms []form
 }
@@ -415,6 +416,9 @@ func (c *crawl) answer(req *http.Request) {
 	}
 	if answer.StatusCode >= 500 {
 		c.fault(what, "%d: %s", answer.StatusCode, text[bytes.Index(text, []byte("<h1>")):])
+	}
+	if c.never != "" && bytes.Contains(text, []byte(c.never)) {
+		c.fault(what, "tells of %s: %s", c.never, text[bytes.Index(text, []byte("<h1>")):])
 	}
 	root, err := html.Parse(bytes.NewReader(text))
 	if err != nil {

@@ -171,6 +171,26 @@ func TestSessionOfChangedToken(t *testing.T) {
 	wall.get(http.StatusOK, Path)
 }
 
+// What a session sees is what its token may see now: the apps that it is for.
+func TestSessionOfSomeApps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	r.enqueue(toUser("one", "ada", "news"))
+	of := func(apps ...string) {
+		token := testToken("ada", config.Operator, operatorToken)
+		token.Apps = apps
+		r.options.Tokens.Set([]config.Token{token})
+	}
+	ada := r.as(operatorToken)
+	for _, c := range []struct {
+		apps []string
+		want int
+	}{{[]string{"mail"}, http.StatusNotFound}, {[]string{"mail", "shop"}, http.StatusOK}, {nil, http.StatusOK}} {
+		of(c.apps...)
+		ada.get(c.want, "/console/notifications/one")
+	}
+}
+
 // A form, or a script, is answered with a page that leads to the sign-in: where it leads
 // by itself, what was written in the form is gone.
 func TestSignInIsLedTo(t *testing.T) {
