@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
 )
 
 // What the browser tests prove, on one program and in one browser.
@@ -53,11 +55,15 @@ func (s *site) fill(t *testing.T) {
 	s.send(t, 2, "O'Brien & <Söhne>", "orders")
 	s.ask(t, "PUT", "/v1/pauses?app=shop&platform=apns", `{"reason":"a new certificate"}`)
 	s.ask(t, "PUT", "/v1/limits/users/bob", `{"min_gap":"5s","rates":["20/1h"]}`)
+	torn := &push.Letter{ID: "torn", State: push.Malformed, Reason: string(push.MalformedJSON), Error: "malformed job: not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte(`{"v":1,"notification":{"user":"ada","title":"Hel`)}
+	if err := push.NewRecords(s.redis.Client(t), "", 0).SetAside(t.Context(), torn); err != nil {
+		t.Fatal(err)
+	}
 	s.untilReceived(t, "ada", 4)
 }
 
-// samples stand for the names in the paths of routes.
-var samples = map[string]string{"user": "ada", "id": "ada-orders-2"}
+// samples stand for the names in the paths of routes, or of one route.
+var samples = map[string]string{"user": "ada", "id": "ada-orders-2", "/console/dead-letters/{id}": "torn"}
 
 // queries have pages show more than without.
 var queries = map[string]string{
@@ -72,7 +78,9 @@ func addresses(who access.Bearer) (all []string) {
 			continue
 		}
 		path := strings.TrimSuffix(r.path, "{$}")
-		path = regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(name string) string { return url.PathEscape(samples[strings.Trim(name, "{}")]) })
+		path = regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(name string) string {
+			return url.PathEscape(cmp.Or(samples[r.path], samples[strings.Trim(name, "{}")]))
+		})
 		all = append(all, path+queries[r.path])
 	}
 	return all

@@ -109,10 +109,12 @@ func viewOfNotification(s *control.Status, line *control.Timeline, letter *push.
 		v.Answer = []string{sentenceOfEnd(s.Record)}
 	} else {
 		for _, what := range words.Waits(s, now) {
-			v.Answer = append(v.Answer, "It waits for "+what+byLimit(s.Waits)+".")
+			v.Answer = append(v.Answer, "It waits for "+what+byLimit(s.Waits))
 		}
-		if !slices.Equal(words.Waits(s, now), words.Pauses(s)) {
-			v.Keeping = words.Pauses(s)
+		if pauses := words.Pauses(s); slices.Equal(words.Waits(s, now), pauses) {
+			v.Until = time.Time{} // each says its own
+		} else {
+			v.Keeping = pauses
 		}
 	}
 	for i, o := range s.Outcomes {
@@ -183,21 +185,21 @@ func byLimit(w *control.Waits) string {
 func sentenceOfEnd(r *push.Record) string {
 	switch r.State {
 	case push.Delivered:
-		return "It was delivered."
+		return "It was delivered"
 	case push.Undeliverable:
-		return "It could not be delivered: the token of each of its targets is dead."
+		return "It could not be delivered: the token of each of its targets is dead"
 	case push.Rejected:
-		return "It was rejected, and can never be taken as it is."
+		return "It was rejected, and can never be taken as it is"
 	case push.Exhausted:
-		return "It was given up: its attempts or its time are used up."
+		return "It was given up: its attempts or its time are used up"
 	case push.Expired:
-		return "It expired before it could be sent."
+		return "It expired before it could be sent"
 	case push.Cancelled:
-		return "It was cancelled."
+		return "It was cancelled"
 	case push.Superseded:
-		return "A newer one with the same collapse key took its place."
+		return "A newer one with the same collapse key took its place"
 	}
-	return "It has ended: " + string(r.State) + "."
+	return "It has ended: " + string(r.State)
 }
 
 // toneOfState is fault for what was to be sent and failed: what expires, is cancelled

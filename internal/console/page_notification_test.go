@@ -44,7 +44,7 @@ func TestNotificationWaits(t *testing.T) {
 	r := newRig(t, slow)
 	ids := r.line("ada", 4)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
-	contains(t, text, "It waits for a limit: the general limit 1/1h.", "2nd of 3", `href="/console/notifications/`+ids[1]+`"`, "Put off once",
+	contains(t, text, "It waits for a limit: the general limit 1/1h</bdi>, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`"`, "Put off once",
 		`href="/console/users/ada?app=shop"`, "<details>", "…a1b2c3", "10000000000000001", "<ol>")
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
@@ -73,7 +73,7 @@ func TestNotificationEnded(t *testing.T) {
 	_, err := r.options.Records.Settle(t.Context(), "good", &push.End{State: push.Delivered, Attempts: 1, Outcomes: []push.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
-	contains(t, text, "It was delivered.", "not kept after its end", "&lt;x&gt;")
+	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")
 	lacks(t, text, "chip fault", ">Cancel it<")
 }
 
@@ -95,7 +95,7 @@ func TestCancelNotification(t *testing.T) {
 		t.Error("it is cancelled without a confirmation")
 	}
 	to := operator.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}})
-	contains(t, operator.get(http.StatusOK, to), "1 cancelled.", "It was cancelled.")
+	contains(t, operator.get(http.StatusOK, to), "1 cancelled.", "It was cancelled")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 1})
 	line, err := r.options.Control.Timeline(t.Context(), "shop", "ada", nil)
 	must(t, err)
