@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,4 +71,33 @@ func TestServeConsole(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	s.stop(t, p)
+}
+
+// A process of the API alone shows what is in force, what waits for a restart and what
+// is refused, and how the workers' providers are, of which it has no credentials.
+func TestConsoleOfAnAPIAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.simulate(t)
+	worker := s.serve(t)
+	p, at := s.serveAPI(t, "--only", "api")
+	shows := func(path string, want ...string) {
+		t.Helper()
+		p.until(t, path+" shows "+strings.Join(want, ", "), func() bool {
+			status, text := ask(t, "", "GET", at+path, "")
+			return status == http.StatusOK && !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(text, w) })
+		})
+	}
+	s.send(t, exitDone, notification("one", "ada", "orders", "apns", "00"))
+	shows("/console/providers", "APNs of <bdi>demo</bdi>", "FCM of <bdi>demo</bdi>")
+	shows("/console/config", "config.yaml", "this process sends nothing, and has no credentials", "worker.lanes")
+	s.configure(t, "lanes: 4  ", "lanes: 2  ")
+	shows("/console/config", "1 key waits for a restart", "<td><bdi>4</bdi></td><td><bdi>2</bdi></td>")
+	s.configure(t, "lanes: 4  ", "lanes: x  ")
+	shows("/console/config", "The file has changed, and is not taken over", "worker.lanes", "1 key waits for a restart")
+	shows("/console/", "Delivered: 1 in 15 minutes")
+	shows("/console/providers", `<bdi>ok</bdi> <span class="num">1</span>`)
+	http.DefaultClient.CloseIdleConnections()
+	s.stop(t, p)
+	s.stop(t, worker)
 }

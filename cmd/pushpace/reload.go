@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/filewatch"
 )
 
@@ -28,16 +29,31 @@ type configured struct {
 	empty      bool // the file was at the start: the environment has it all
 }
 
-// A reloaded is how the last reload went, and when one last was taken over.
+// A reloaded is how the last reload went, and what was taken over last, and when.
 type reloaded struct {
-	ok bool
-	at time.Time
+	refused error // nil when it was taken over
+	at      time.Time
+	config  *config.Config
+	waiting []config.Change // what of it takes effect at the next start
 }
 
 // lastReload answers it for metrics.
 func (c *configured) lastReload() (ok bool, at time.Time) {
 	last := c.last.Load()
-	return last.ok, last.at
+	return last.refused == nil, last.at
+}
+
+// tell says what is in force, without secrets.
+func (c *configured) tell() console.Configuration {
+	last := c.last.Load()
+	told := console.Configuration{
+		File: c.file, Loaded: last.at, Waiting: last.waiting, Settings: effectiveOf(last.config).settings(), Warnings: last.config.Limits.Warnings(),
+		Sends: c.roles.worker,
+	}
+	if last.refused != nil {
+		told.Refused = last.refused.Error()
+	}
+	return told
 }
 
 // newConfigured loads the configuration that the flags of serve ask for.
@@ -47,8 +63,8 @@ func newConfigured(flag, only string) (*configured, error) {
 		return nil, err
 	}
 	c := &configured{file: file, only: only, watch: filewatch.New(file), empty: emptied(file)}
-	c.last.Store(&reloaded{true, time.Now()})
 	c.started, c.roles, err = c.load()
+	c.last.Store(&reloaded{at: time.Now(), config: c.started})
 	return c, err
 }
 
@@ -181,9 +197,11 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 	outcome := listed(waiting)
 	if err != nil {
 		outcome = err.Error()
-		c.last.Store(&reloaded{false, c.last.Load().at})
+		last := *c.last.Load()
+		last.refused = err
+		c.last.Store(&last)
 	} else {
-		c.last.Store(&reloaded{true, time.Now()})
+		c.last.Store(&reloaded{at: time.Now(), config: cfg, waiting: waiting})
 	}
 	if !asked && len(taken) == 0 && outcome == c.outcome {
 		return
@@ -233,11 +251,12 @@ func (c *configured) renew(ctx context.Context, live []*livePart) (cfg *config.C
 		}
 	}
 	for _, part := range live {
-		if part.fits != nil && !part.fits(cfg) {
-			continue
-		}
 		waiting = slices.DeleteFunc(waiting, func(change config.Change) bool { return part.has(change.Key) })
 		mine := slices.DeleteFunc(config.Changes(part.inForce, cfg), func(change config.Change) bool { return !part.has(change.Key) })
+		if part.fits != nil && !part.fits(cfg) {
+			waiting = append(waiting, mine...)
+			continue
+		}
 		if len(mine) > 0 {
 			part.take(cfg)
 			part.inForce = cfg

@@ -103,7 +103,7 @@ func serve(ctx context.Context, c *configured) error {
 		}
 		return err
 	}
-	s.apps, s.lastReload = apps, c.lastReload
+	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
 	if !r.worker {
 		if s.quotas, err = newLiveQuotas(c.started); err != nil {
 			log.Warn("quotas are not listed here, nor overridden", "error", err)

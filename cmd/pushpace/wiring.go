@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/names"
@@ -55,6 +56,8 @@ type system struct {
 	health   *health.Health
 	// lastReload answers how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
+	// configuration answers what is in force of it.
+	configuration func() console.Configuration
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
 	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,

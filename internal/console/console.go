@@ -55,8 +55,10 @@ type Options struct {
 	Meter   meter.Meter
 	// Quotas returns what all workers together may do, as it is configured.
 	Quotas func() quotas.Quotas
-	Apps   names.Apps
-	Log    *slog.Logger // nil for slog.Default
+	// Configuration returns what is in force of it, without secrets.
+	Configuration func() Configuration
+	Apps          names.Apps
+	Log           *slog.Logger // nil for slog.Default
 }
 
 // A Console answers what is below Path. It is an http.Handler; Close it.
@@ -72,6 +74,8 @@ type Console struct {
 	overview shared[*overview.Overview]
 	users    *sharedBy[userKey, userReading]
 	pauses   shared[[]pause.Pause]
+	audit    shared[*control.Audit]
+	quotas   shared[[]quotas.Status]
 }
 
 // requestShare is what of http.max_requests is the console's.
@@ -89,9 +93,14 @@ func New(o Options) *Console {
 		}
 	}
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
-	c.overview.read = o.Overview.Read
 	c.users = newSharedBy(c.readUser)
 	c.pauses.read = o.Control.Pauses
+	c.overview.read, c.quotas.read = o.Overview.Read, c.readQuotas
+	c.audit.read = func(ctx context.Context) (*control.Audit, error) {
+		ctx, cancel := context.WithTimeout(ctx, auditWithin)
+		defer cancel()
+		return o.Control.Audit(ctx)
+	}
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}

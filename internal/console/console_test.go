@@ -14,14 +14,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
-func TestOverview(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "0 wait, 0 workers run.") {
-		t.Error(text)
-	}
-}
-
 // What no page takes is refused, by a page.
 func TestRefused(t *testing.T) {
 	t.Parallel()

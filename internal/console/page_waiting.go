@@ -367,7 +367,7 @@ func allThat(filter []field, v *visit) string {
 }
 
 // counted is a number of things, with the words for one or for several.
-func counted(n int, one, several string) string {
+func counted[N int | int64](n N, one, several string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -73,8 +73,9 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 		Config: cfg, Tokens: new(access.Tokens), Redis: client, Producer: producer, Records: records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
 		Watcher:  watcher, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &preview.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
-		Quotas: func() quotas.Quotas { return nil },
-		Apps:   names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
+		Quotas:        func() quotas.Quotas { return nil },
+		Configuration: func() Configuration { return Configuration{File: "config.yaml", Loaded: time.Now()} },
+		Apps:          names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
 	}}
 	for _, f := range change {
 		f(&r.options)

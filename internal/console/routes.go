@@ -39,6 +39,8 @@ func with(names []string, more ...string) []string { return append(slices.Clone(
 // routes are all that the console answers.
 var routes = []route{
 	{method: "GET", path: "/console/{$}", roles: viewers, query: []string{"done", "n"}, handle: (*Console).overviewPage},
+	{method: "GET", path: "/console/providers", roles: viewers, query: []string{"of", "after"}, handle: (*Console).providersPage},
+	{method: "GET", path: "/console/config", roles: viewers, handle: (*Console).configPage},
 
 	{method: "GET", path: "/console/live", roles: viewers, query: []string{"app", "category", "what"}, handle: (*Console).livePage},
 

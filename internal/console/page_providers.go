@@ -1,0 +1,300 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
+	ways "github.com/pushpace/pushpace/worker/route"
+)
+
+// A providersView is what providers.html shows.
+type providersView struct {
+	// Sentence says how they are.
+	Sentence  []phrase
+	Providers []providerRow
+	// Next is where the list goes on; "" at its end.
+	Next string
+	// All says that it is of all providers, and not of one with its workers.
+	All    bool
+	Quotas []quotaRow
+	// More is how many quotas are not shown.
+	More int64
+}
+
+// A providerRow is one app's way to one platform, as all workers together see it.
+type providerRow struct {
+	App      string
+	Platform string
+	// Name is the platform's as the API has it.
+	Name string
+	// State says how it is, and Class how that looks: "" for one that works, "waits" for
+	// one that is held back, "fault" for one that fails.
+	State, Class string
+	Why          []phrase
+	// Pauses are the operators' that keep back what is for it.
+	Pauses           [][]phrase
+	InFlight, Queued int64
+	P50, P99         string
+	Answers          []tally
+	Credential       string // how long the first one is valid
+	CredentialEnds   time.Time
+	CredentialClass  string
+	Workers          []wayRow
+	// More is how many workers are not shown.
+	More int64
+}
+
+// A wayRow is one worker's way to a provider.
+type wayRow struct {
+	Worker, Breaker, Class string
+	InFlight, Queued       int64
+	Share                  string // of what all may have in flight; "" where they are not bounded together
+	P50, P99               string
+	Answers                []tally
+}
+
+// A quotaRow is what all workers together may send of something.
+type quotaRow struct {
+	Key   string
+	Apps  []string
+	Limit string
+	// By and Until are those of the override that it is from.
+	Overridden   bool
+	By           string
+	Until        time.Time
+	Free, AtOnce int64
+	Used         string
+	Waiting      int64
+	Back         time.Time // when there is something again; zero when there is
+	Error        string
+}
+
+const (
+	// A page shows so many providers, of one of them so many workers, and so many quotas.
+	providersPage, mostWays, mostQuotas = 30, 50, 50
+	// credentialSoon is when the end of a credential is near.
+	credentialSoon = 14 * 24 * time.Hour
+)
+
+// readQuotas reads what is in force of the quotas, of so many at most.
+func (c *Console) readQuotas(ctx context.Context) ([]quotas.Status, error) {
+	all := c.o.Quotas()
+	slices.SortFunc(all, func(a, b quotas.Quota) int { return cmp.Compare(a.Key, b.Key) })
+	r := quotas.Reader{Overrides: c.o.Overrides, Policies: c.o.Limits, Meter: c.o.Meter}
+	return r.Read(ctx, all[:min(len(all), mostQuotas)])
+}
+
+func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
+	o, err := c.overview.get(ctx)
+	if err != nil {
+		return page{}, err
+	}
+	inForce, err := c.quotas.get(ctx)
+	if err != nil {
+		return page{}, err
+	}
+	view := viewOfProviders(o.Of(v.who), v.query.Get("of"), v.query.Get("after"))
+	view.Quotas = quotasSeen(v.who, c.o.Quotas(), inForce, o.Quotas)
+	if v.who.Apps == nil {
+		view.More = int64(max(0, len(c.o.Quotas())-mostQuotas))
+	}
+	return page{name: "providers", title: "Providers", live: true, data: view}, nil
+}
+
+// viewOfProviders shows one, as APP/PLATFORM, with its workers, or those that come after
+// one; "" is none.
+func viewOfProviders(o *overview.Overview, of, after string) providersView {
+	view := providersView{Sentence: sentenceOfProviders(o), All: of == ""}
+	for i := range o.Providers {
+		p := &o.Providers[i]
+		switch {
+		case of != "" && of != p.App+"/"+string(p.Platform), after != "" && compareProvider(p, after) <= 0:
+			continue
+		case len(view.Providers) == providersPage:
+			last := view.Providers[providersPage-1]
+			view.Next = last.App + "/" + last.Name
+			return view
+		}
+		row := rowOfProvider(o, p)
+		if of != "" {
+			row.Workers, row.More = waysOf(o, p)
+		}
+		view.Providers = append(view.Providers, row)
+	}
+	return view
+}
+
+// compareProvider says where a provider is in the list, seen from another.
+func compareProvider(p *overview.Provider, other string) int {
+	i := max(0, strings.LastIndexByte(other, '/'))
+	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
+}
+
+func sentenceOfProviders(o *overview.Overview) []phrase {
+	if len(o.Workers) == 0 {
+		return joined([][]phrase{{{Text: "no worker runs, and nothing is known of the providers"}}})
+	}
+	var fail, wait int64
+	for i := range o.Providers {
+		switch rowOfProvider(o, &o.Providers[i]).Class {
+		case "fault":
+			fail++
+		case "waits":
+			wait++
+		}
+	}
+	clauses := [][]phrase{{{Text: fmt.Sprintf("%s, by %s", counted(len(o.Providers), "provider", "providers"), counted(len(o.Workers), "worker", "workers"))}}}
+	if fail > 0 {
+		clauses = append(clauses, []phrase{{Text: counted(fail, "does not work", "do not work")}})
+	}
+	if wait > 0 {
+		clauses = append(clauses, []phrase{{Text: counted(wait, "is held back", "are held back")}})
+	}
+	if fail+wait == 0 {
+		clauses = append(clauses, []phrase{{Text: "all of them work"}})
+	}
+	return joined(clauses)
+}
+
+// asksForLess are the reasons by which a provider asks for less, and nothing is wrong with it.
+var asksForLess = []providers.Reason{apns.TooManyRequests, apns.TooManyProviderTokenUpdates, fcm.QuotaExceeded, fcm.ResourceExhausted}
+
+// classOf is how it looks that a provider is held back for that reason.
+func classOf(reason providers.Reason) string {
+	if slices.Contains(asksForLess, reason) {
+		return "waits"
+	}
+	return "fault"
+}
+
+func classOfPause(p *pause.Pause) string {
+	if p.Kind == pause.Operator {
+		return "waits"
+	}
+	return classOf(providers.Reason(p.Reason))
+}
+
+func rowOfProvider(o *overview.Overview, p *overview.Provider) providerRow {
+	row := providerRow{
+		App: p.App, Platform: cmp.Or(platformNames[p.Platform], string(p.Platform)), Name: string(p.Platform), State: "works",
+		InFlight: int64(p.InFlight), Queued: int64(p.Queued), P50: taken(p.Latency.P50), P99: taken(p.Latency.P99), Answers: answersOf(p.Answers),
+		CredentialEnds: p.CredentialEnds,
+	}
+	for i := range o.Pauses {
+		if q := &o.Pauses[i]; q.Kind == pause.Operator && (q.App == "" || q.App == p.App) && (q.Platform == "" || q.Platform == p.Platform) {
+			row.Pauses = append(row.Pauses, held(q))
+			if q.Category == "" {
+				row.State, row.Class = "paused by an operator", "waits"
+			}
+		}
+	}
+	switch {
+	case p.Pause != "":
+		row.State, row.Class = "paused for "+string(p.Pause), classOf(p.Pause)
+		if !p.Until.IsZero() {
+			row.Why = []phrase{{Text: "until ", At: p.Until}}
+		}
+	case !p.Trouble.Since.IsZero():
+		row.State, row.Class = "in trouble: "+string(p.Trouble.Reason), classOf(p.Trouble.Reason)
+	case p.Troubled > 0 && row.Class == "":
+		row.State, row.Class = "being tried again", "waits"
+	}
+	if t := p.Trouble; !t.Since.IsZero() {
+		row.Why = append(row.Why, phrase{Text: " since ", At: t.Since})
+		if t.Error != "" {
+			row.Why = append(row.Why, phrase{Text: ": ", Name: t.Error})
+		}
+	}
+	if p.Troubled > 0 && p.Troubled < p.Workers {
+		row.Why = append(row.Why, phrase{Text: fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers)})
+	}
+	if p.Shareless > 0 {
+		row.Why = append(row.Why, phrase{Text: fmt.Sprintf(" %d of %d workers have no share of its concurrency.", p.Shareless, p.Workers)})
+	}
+	if left := p.CredentialEnds.Sub(o.At); !p.CredentialEnds.IsZero() {
+		row.Credential = lasting(left)
+		switch {
+		case left <= 0:
+			row.Credential, row.CredentialClass = "has ended", "fault"
+		case left < credentialSoon:
+			row.CredentialClass = "fault"
+		}
+	}
+	return row
+}
+
+// waysOf are those of the workers to a provider, those in trouble first, and how many
+// more there are.
+func waysOf(o *overview.Overview, p *overview.Provider) (rows []wayRow, more int64) {
+	for _, w := range o.Workers {
+		for _, r := range w.Routes {
+			if r.App != p.App || r.Platform != p.Platform {
+				continue
+			}
+			row := wayRow{
+				Worker: w.ID, Breaker: breakers[r.Breaker], InFlight: int64(r.InFlight), Queued: int64(r.Queued),
+				P50: taken(r.Latency.P50), P99: taken(r.Latency.P99), Answers: answersOf(r.Answers),
+			}
+			if r.Breaker != ways.BreakerClosed {
+				row.Class = classOf(cmp.Or(r.Pause, r.Trouble.Reason))
+			}
+			if r.Share != nil {
+				row.Share = group(*r.Share)
+			}
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b wayRow) int { return cmp.Compare(min(1, len(b.Class)), min(1, len(a.Class))) })
+	shown := min(len(rows), mostWays)
+	return rows[:shown], int64(len(rows) - shown)
+}
+
+// breakers say what the states of a breaker mean.
+var breakers = map[ways.BreakerState]string{
+	ways.BreakerClosed: "closed", ways.BreakerHalfOpen: "half open: one is tried", ways.BreakerOpen: "open: nothing is sent",
+}
+
+// answersOf are those by their reasons, the most frequent first.
+func answersOf(all map[providers.Reason]int64) (list []tally) {
+	for reason, n := range all {
+		list = append(list, tally{string(reason), n})
+	}
+	slices.SortFunc(list, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// quotasSeen are the bearer's quotas: what is in force of each, and what the workers
+// that are alive know of it.
+func quotasSeen(who access.Bearer, configured quotas.Quotas, inForce []quotas.Status, known []ways.QuotaStatus) (rows []quotaRow) {
+	for _, s := range inForce {
+		q, err := who.Quotas(configured).Find(s.Quota)
+		if err != nil {
+			continue
+		}
+		row := quotaRow{Key: cmp.Or(q.Name, q.Key), Apps: q.Apps, Limit: s.Limit, Free: int64(s.Free), AtOnce: int64(s.AtOnce)}
+		if s.Source != limits.FromConfiguration {
+			row.Overridden, row.By, row.Until = true, s.By, s.Until
+		}
+		for _, k := range known {
+			if k.Key == s.Quota {
+				row.Used, row.Waiting, row.Back, row.Error = fmt.Sprintf("%.0f %%", 100*k.Used), int64(k.Waiting), k.Until, k.Error
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,213 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	ways "github.com/pushpace/pushpace/worker/route"
+)
+
+// How a provider is, in words, and whether that looks like a failure.
+func TestRowOfProvider(t *testing.T) {
+	t.Parallel()
+	operators := []pause.Pause{
+		{Kind: pause.Operator, App: "shop", By: "ada"}, {Kind: pause.Operator, Platform: push.FCM, Category: "news"},
+		{Kind: pause.Operator, App: "kiosk"}, {Kind: pause.Provider, App: "shop", Platform: push.FCM},
+	}
+	for name, c := range map[string]struct {
+		p            overview.Provider
+		pauses       []pause.Pause
+		state, class string
+		why          string
+	}{
+		"works":           {overview.Provider{Workers: 2}, nil, "works", "", ""},
+		"paused":          {overview.Provider{}, operators, "paused by an operator", "waits", ""},
+		"a category":      {overview.Provider{}, operators[1:2], "works", "", ""},
+		"quota":           {overview.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", "until 12:00 (for 1 of 2 workers)"},
+		"misconfigured":   {overview.Provider{Pause: "BadTopic"}, nil, "paused for BadTopic", "fault", ""},
+		"trouble":         {overview.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", " since 12:00: 503"},
+		"tried again":     {overview.Provider{Troubled: 1, Workers: 1}, nil, "being tried again", "waits", ""},
+		"without a share": {overview.Provider{Workers: 3, Shareless: 1}, nil, "works", "", " 1 of 3 workers have no share of its concurrency."},
+	} {
+		c.p.App, c.p.Platform = "shop", push.FCM
+		got := rowOfProvider(&overview.Overview{At: noon, Pauses: c.pauses}, &c.p)
+		if got.State != c.state || got.Class != c.class || said(got.Why) != c.why || got.Platform != "FCM" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if want := map[string]int{"paused": 2, "a category": 1, "trouble": 2}[name]; len(got.Pauses) != want {
+			t.Errorf("%s: %d pauses", name, len(got.Pauses))
+		}
+	}
+	for want, after := range map[string]time.Duration{"30 days": 30 * 24 * time.Hour, "5 days fault": 5*24*time.Hour + time.Minute, "has ended fault": -time.Hour} {
+		got := rowOfProvider(&overview.Overview{At: noon}, &overview.Provider{CredentialEnds: noon.Add(after)})
+		if strings.TrimSpace(got.Credential+" "+got.CredentialClass) != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+// A long list goes on where the page before has ended, whatever the apps are called.
+func TestProvidersInPages(t *testing.T) {
+	t.Parallel()
+	o := &overview.Overview{At: noon, Workers: []control.Snapshot{{ID: "w"}}}
+	const apps = 2*providersPage + 3
+	for i := range apps {
+		o.Providers = append(o.Providers, overview.Provider{App: fmt.Sprintf("a/%03d", i/2), Platform: []push.Platform{push.APNs, push.FCM}[i%2]})
+	}
+	var seen []string
+	for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+		view := viewOfProviders(o, "", after)
+		for _, p := range view.Providers {
+			seen = append(seen, p.App+"/"+p.Name)
+		}
+		if after = view.Next; pages > 3 {
+			t.Fatal("it does not end")
+		}
+	}
+	for i, p := range o.Providers {
+		if i >= len(seen) || seen[i] != p.App+"/"+string(p.Platform) {
+			t.Fatalf("%d: %q", i, seen)
+		}
+	}
+	if len(seen) != apps {
+		t.Errorf("%d are shown of %d", len(seen), apps)
+	}
+	if got := viewOfProviders(o, "", "no cursor"); len(got.Providers) != providersPage || got.Providers[0].App != "a/000" {
+		t.Errorf("%+v", got)
+	}
+	for of, want := range map[string]int{"a/003/fcm": 1, "a/003": 0} {
+		if got := viewOfProviders(o, of, ""); len(got.Providers) != want || got.All {
+			t.Errorf("%s: %+v", of, got)
+		}
+	}
+}
+
+// Of a provider so many workers are shown, those in trouble first.
+func TestWays(t *testing.T) {
+	t.Parallel()
+	o := &overview.Overview{At: noon}
+	for i := range 100 {
+		s := ways.Status{App: "shop", Platform: push.FCM, Breaker: ways.BreakerClosed, Share: new(i)}
+		if i == 99 {
+			s.Breaker, s.Trouble.Reason = ways.BreakerOpen, "UNAVAILABLE"
+		}
+		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Routes: []ways.Status{{App: "shop", Platform: push.APNs}, s}})
+	}
+	rows, more := waysOf(o, &overview.Provider{App: "shop", Platform: push.FCM})
+	if len(rows) != mostWays || more != 100-mostWays || rows[0].Worker != "w99" || rows[0].Class != "fault" || rows[1].Worker != "w0" || rows[1].Share != "0" {
+		t.Errorf("%d more than %+v", more, rows)
+	}
+}
+
+var testQuotas = quotas.Quotas{
+	{Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 10, Period: time.Second}}},
+	{Key: "quota/eu", Name: "eu", Apps: []string{"kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}}},
+}
+
+// A quota is told with who uses it, of the bearer's apps, and what the workers know.
+func TestQuotasSeen(t *testing.T) {
+	t.Parallel()
+	inForce := []quotas.Status{
+		{Quota: "fcm/p", Limit: "{rate: 10/1s}", Source: limits.FromQuota, By: "ada", Until: noon, Free: 3, AtOnce: 10},
+		{Quota: "quota/eu", Limit: "{rate: 5/1s}", Source: limits.FromConfiguration, AtOnce: 5},
+		{Quota: "gone", Limit: "{rate: 5/1s}"},
+	}
+	known := []ways.QuotaStatus{{Key: "fcm/p", Used: .375, Waiting: 4, Until: noon.Add(time.Second)}}
+	fcm := quotaRow{
+		Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Overridden: true, By: "ada", Until: noon,
+		Free: 3, AtOnce: 10, Used: "38 %", Waiting: 4, Back: noon.Add(time.Second),
+	}
+	eu := quotaRow{Key: "eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", AtOnce: 5}
+	if got := quotasSeen(access.Bearer{}, testQuotas, inForce, known); !reflect.DeepEqual(got, []quotaRow{fcm, eu}) {
+		t.Errorf("%+v", got)
+	}
+	fcm.Apps = []string{"shop"}
+	if got := quotasSeen(access.Bearer{Apps: []string{"shop"}}, testQuotas, inForce, known); !reflect.DeepEqual(got, []quotaRow{fcm}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A process that has no credentials shows how the workers' providers are.
+func TestProvidersPage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Quotas = func() quotas.Quotas { return testQuotas } })
+	if text := r.get(http.StatusOK, "/console/providers"); !strings.Contains(text, "No worker runs, and nothing is known of the providers.") {
+		t.Error(text)
+	}
+	r = newRig(t, func(o *Options) { o.Quotas = func() quotas.Quotas { return testQuotas } })
+	spec := testQuotas[0].Spec().Promise()
+	if a, err := r.options.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
+		t.Fatal(a, err)
+	}
+	r.leave(control.Snapshot{
+		ID: "first", Pulls: true, Quotas: []ways.QuotaStatus{{Key: "fcm/p", Rate: "10/1s", Used: .5, Waiting: 1234, Until: time.Now().Add(time.Second)}},
+		Routes: []ways.Status{
+			{
+				App: "shop", Platform: push.FCM, Breaker: ways.BreakerClosed, InFlight: 5, Queued: 6, Latency: ways.Latency{P50: 21 * time.Millisecond, P99: 2 * time.Second},
+				Answers: map[providers.Reason]int64{providers.OK: 98765, "UNREGISTERED": 4}, CredentialEnds: time.Now().Add(100*24*time.Hour + time.Hour),
+			},
+			{App: "shop", Platform: push.APNs, Breaker: ways.BreakerOpen, Pause: "InvalidProviderToken", Until: time.Now().Add(time.Minute)},
+		},
+	})
+	text := r.get(http.StatusOK, "/console/providers")
+	for _, want := range []string{"2 providers, by 1 worker; 1 does not work.", "FCM of <bdi>shop</bdi>", "21 ms", "2.0 s", "98,765", "UNREGISTERED", "100 days", "50 %", "1,234"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); !strings.Contains(failures, "paused for InvalidProviderToken") || strings.Contains(failures, "1,234") {
+		t.Errorf("failures:\n%s", failures)
+	}
+	if waiting := strings.Join(ofClass(t, text, "waits"), "\n"); !strings.Contains(waiting, "1,234") {
+		t.Errorf("what waits:\n%s", waiting)
+	}
+	if text := r.get(http.StatusOK, "/console/providers?of=shop/apns"); !strings.Contains(text, "open: nothing is sent") || strings.Contains(text, "Quotas") {
+		t.Error(text)
+	}
+}
+
+// However much there is, a page stays small.
+func TestPagesStaySmall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.Quotas = func() (all quotas.Quotas) {
+			for i := range 2 * mostQuotas {
+				all = append(all, quotas.Quota{Key: fmt.Sprint("fcm/", i), Apps: []string{"shop"}, Quota: testQuotas[0].Quota})
+			}
+			return all
+		}
+	})
+	for i := range 2 * mostWays {
+		s := control.Snapshot{ID: fmt.Sprint("host-of-some-length-", i)}
+		for app := range providersPage {
+			for _, platform := range []push.Platform{push.APNs, push.FCM} {
+				s.Routes = append(s.Routes, ways.Status{
+					App: fmt.Sprint("app-", app), Platform: platform, Breaker: ways.BreakerOpen, CredentialEnds: noon, Latency: ways.Latency{P50: time.Second, P99: time.Second},
+					Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: strings.Repeat("e", ways.LongestCause), Since: noon, Failures: 1},
+					Answers: map[providers.Reason]int64{providers.OK: 1 << 40, "UNAVAILABLE": 1 << 40, "UNREGISTERED": 1 << 40, "INTERNAL": 1 << 40},
+				})
+			}
+		}
+		r.leave(s)
+	}
+	for _, path := range []string{Path, "/console/providers", "/console/providers?after=app-1/fcm", "/console/providers?of=app-1/fcm"} {
+		if text := r.get(http.StatusOK, path); len(text) > 60_000 {
+			t.Errorf("%s: %d bytes", path, len(text))
+		}
+	}
+}
