@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/push"
 )
 
 // What the browser tests prove, on one program and in one browser.
@@ -32,6 +30,7 @@ func TestConsole(t *testing.T) {
 	s := newSite(t)
 	s.fill(t)
 	t.Run("pages", s.testPages)
+	t.Run("confirmation", s.testConfirmation)
 	t.Run("live", s.testLive)
 	t.Run("away", s.testAway)
 	t.Run("pictures", s.testPictures)
@@ -55,33 +54,27 @@ func (s *site) fill(t *testing.T) {
 	s.send(t, 2, "O'Brien & <Söhne>", "orders")
 	s.ask(t, "PUT", "/v1/pauses?app=shop&platform=apns", `{"reason":"a new certificate"}`)
 	s.ask(t, "PUT", "/v1/limits/users/bob", `{"min_gap":"5s","rates":["20/1h"]}`)
-	torn := &push.Letter{ID: "torn", State: push.Malformed, Reason: string(push.MalformedJSON), Error: "malformed job: not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte(`{"v":1,"notification":{"user":"ada","title":"Hel`)}
-	if err := push.NewRecords(s.redis.Client(t), "", 0).SetAside(t.Context(), torn); err != nil {
-		t.Fatal(err)
-	}
+	s.ask(t, "POST", "/v1/notifications", `{"id":"lost","app":"demo","user":"eve","title":"Hello","targets":[{"platform":"apns","token":"fade0413"}]}`)
 	s.untilReceived(t, "ada", 4)
+	if !eventually(func() bool { return strings.Contains(s.ask(t, "GET", "/v1/notifications/lost", ""), "rejected") }) {
+		t.Fatal("there is no dead letter")
+	}
 }
 
-// samples stand for the names in the paths of routes, or of one route.
-var samples = map[string]string{"user": "ada", "id": "ada-orders-2", "/console/dead-letters/{id}": "torn"}
-
-// queries have pages show more than without.
-var queries = map[string]string{
-	"/console/users/{user}": "?app=demo",
-	"/console/find":         "?q=ada",
+// samples are addresses of pages that need more than their path to show something.
+var samples = map[string]string{
+	"/console/users/{user}":       "/console/users/ada?app=demo",
+	"/console/notifications/{id}": "/console/notifications/ada-orders-2",
+	"/console/dead-letters/{id}":  "/console/dead-letters/lost",
+	"/console/find":               "/console/find?q=ad",
 }
 
 // addresses are those of all pages that the bearer may open.
 func addresses(who access.Bearer) (all []string) {
 	for _, r := range routes {
-		if r.method != http.MethodGet || !who.May(r.roles) {
-			continue
+		if r.method == http.MethodGet && who.May(r.roles) {
+			all = append(all, cmp.Or(samples[r.path], strings.TrimSuffix(r.path, "{$}")))
 		}
-		path := strings.TrimSuffix(r.path, "{$}")
-		path = regexp.MustCompile(`\{(\w+)\}`).ReplaceAllStringFunc(path, func(name string) string {
-			return url.PathEscape(cmp.Or(samples[r.path], samples[strings.Trim(name, "{}")]))
-		})
-		all = append(all, path+queries[r.path])
 	}
 	return all
 }
