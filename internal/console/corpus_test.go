@@ -104,7 +104,10 @@ func TestHostileNames(t *testing.T) {
 }
 
 // shows are the routes whose pages have such names.
-var shows = map[string]bool{"/console/notifications/{id}": true, "/console/users/{user}": true, "/console/live": true}
+var shows = map[string]bool{
+	"/console/notifications/{id}": true, "/console/users/{user}": true, "/console/live": true, "/console/waiting": true,
+	"/console/dead-letters": true, "/console/dead-letters/{id}": true, "/console/pauses": true, "/console/find": true,
+}
 
 // hostileOptions has all that the configuration names be called so.
 func hostileOptions(o *Options, text string) {
@@ -341,12 +344,24 @@ func (c *crawl) all() {
 			}
 		}
 	}
+	c.goOn()
+	for range 2 { // the forms, and then what they ask to be confirmed
+		forms := c.forms
+		c.forms = nil
+		for _, f := range forms {
+			c.submit(f)
+		}
+	}
+	c.goOn()
+}
+
+// goOn looks where links lead.
+func (c *crawl) goOn() {
+	c.t.Helper()
 	for i := 0; i < len(c.next) && i < mostPages; i++ {
 		c.look(c.next[i])
 	}
-	for _, f := range c.forms {
-		c.submit(f)
-	}
+	c.next = nil
 }
 
 // fault tells of what is wrong with a route's pages, once.
@@ -375,14 +390,12 @@ func (c *crawl) look(at string) {
 	c.answer(httptest.NewRequest(req.Method, req.URL.String(), nil))
 }
 
-// submit sends the form, and what its answer asks to be confirmed.
+// submit sends the form as a browser does.
 func (c *crawl) submit(f form) {
 	c.t.Helper()
-	before := len(c.forms)
 	req := httptest.NewRequest(http.MethodPost, f.to, strings.NewReader(f.fields.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	c.answer(req)
-	c.forms = c.forms[:before]
 }
 
 // answer has the request answered, and judges the page.
@@ -519,6 +532,9 @@ func (c *crawl) follow(what string, n *html.Node, to string) {
 	}
 }
 
+// wellFormed is what stands in fields that take no names, so that the others are taken.
+var wellFormed = url.Values{"for": {"1h"}, "until": {""}}
+
 // read returns what a browser would send of the form, with the name in all that can be
 // written into.
 func (c *crawl) read(n *html.Node) form {
@@ -529,8 +545,12 @@ func (c *crawl) read(n *html.Node) form {
 			continue
 		}
 		switch kind := attribute(field, "type"); {
-		case field.Data == "input" && (kind == "hidden" || kind == "checkbox" || kind == "radio" || kind == "number"), field.Data == "button":
+		case field.Data == "input" && (kind == "hidden" || kind == "checkbox"):
 			f.fields.Add(name, attribute(field, "value"))
+		case field.Data == "button", field.Data == "input" && (kind == "radio" || kind == "number"):
+			f.fields.Set(name, attribute(field, "value"))
+		case wellFormed[name] != nil:
+			f.fields[name] = wellFormed[name]
 		case field.Data == "input", field.Data == "textarea":
 			f.fields.Set(name, c.name)
 		case field.Data == "select":
