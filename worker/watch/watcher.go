@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -21,16 +22,18 @@ const (
 	maxBatch = 1 << 20
 )
 
-// times are how long a watch lasts after somebody has looked, and for how long, and how
-// often, the workers are asked to tell.
-type times struct{ look, life, renew time.Duration }
+// times are how long the workers tell after a look, how old that may be before another
+// look has them go on, how often a subscription is looked at, and for how long after the
+// last look what was seen is kept.
+type times struct{ life, renew, check, keep time.Duration }
 
-// The workers see within half a second that the key is gone: so they are silent at most
-// 10 s after the last one who watches has crashed.
-var usual = times{look: 10 * time.Second, life: 8 * time.Second, renew: 3 * time.Second}
+// The workers see within half a second that nobody looks: so they are silent at most 10 s
+// after the last look. Many pages, each of which looks every two seconds, renew as often
+// as one.
+var usual = times{life: 9 * time.Second, renew: 1800 * time.Millisecond, check: 5 * time.Second, keep: time.Minute}
 
-// A Watcher sees what all workers tell, by one subscription for all who look, which lasts
-// for some seconds after the last look. It is safe for concurrent use.
+// A Watcher sees what all workers tell, by one subscription for all who look, which ends
+// some seconds after the last look. It is safe for concurrent use.
 type Watcher struct {
 	client redis.UniversalClient
 	store  *pause.Store
@@ -40,14 +43,14 @@ type Watcher struct {
 	stopping  context.Context
 	stop      context.CancelFunc
 
-	mu     sync.Mutex
-	on     bool
-	looked time.Time
-	seen   Seen
-	err    error // why the workers may not tell
+	mu              sync.Mutex
+	channel         string // that is followed; "" for none
+	looked, renewed time.Time
+	err             error // of the last renewal
+	seen            Seen
 }
 
-// Seen is what was told since a watch began.
+// Seen is what was told since somebody began to look, while somebody did.
 type Seen struct {
 	Since time.Time
 	// Events are the last ones, in the order in which they were told.
@@ -72,82 +75,77 @@ func (w *Watcher) Close() {
 	w.following.Wait()
 }
 
-// Look returns what was seen since somebody began to look, and has the watch go on: who
-// looks first sees nothing yet.
+// Look returns what was seen, and has the watch go on for some seconds: who looks first
+// sees nothing yet.
 func (w *Watcher) Look(ctx context.Context) (Seen, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked = time.Now()
-	if !w.on && w.stopping.Err() == nil {
-		channel, err := w.renew(ctx, "asynq:watch:"+rand.Text())
-		if err != nil {
-			return Seen{}, err
-		}
-		w.on, w.err, w.seen = true, nil, Seen{Since: w.looked}
-		w.following.Go(func() { w.follow(channel) })
+	if time.Since(w.renewed) >= w.times.renew && w.stopping.Err() == nil {
+		w.err = w.renew(ctx)
+		w.renewed = time.Now()
 	}
+	w.looked = time.Now()
 	seen := w.seen
 	seen.Events = slices.Clone(seen.Events)
 	return seen, w.err
 }
 
-func (w *Watcher) renew(ctx context.Context, channel string) (string, error) {
-	now, err := w.store.Watch(ctx, channel, w.times.life)
+// renew has the workers tell, and what they tell followed.
+func (w *Watcher) renew(ctx context.Context) error {
+	channel, err := w.store.Watch(ctx, cmp.Or(w.channel, "asynq:watch:"+rand.Text()), w.times.life)
 	if err != nil {
-		return channel, fmt.Errorf("have the workers tell what happens: %w", err)
+		return fmt.Errorf("have the workers tell what happens: %w", err)
 	}
-	return now, nil
+	if w.channel == "" {
+		if time.Since(w.looked) > w.times.keep {
+			w.seen = Seen{Since: time.Now()}
+		}
+		w.following.Go(func() { w.follow(channel) })
+	}
+	w.channel = channel
+	return nil
 }
 
 // follow takes what the workers tell until nobody looks.
 func (w *Watcher) follow(channel string) {
-	for ok := true; ok; {
-		channel, ok = w.hear(channel)
+	for channel != "" {
+		channel = w.hear(channel)
 	}
 }
 
-// hear takes it by one subscription, and returns where to listen next, if anybody still
-// looks. A subscription on which not even a renewal is heard is dead: a connection to a
-// server that is gone looks like one on which nothing is said.
-func (w *Watcher) hear(channel string) (next string, ok bool) {
+// hear takes it by one subscription, and returns where to listen next, "" for nowhere. A
+// subscription on which not even renewals are heard may be dead: a connection to a server
+// that is gone looks like one on which nothing is said.
+func (w *Watcher) hear(channel string) (next string) {
 	told := w.client.Subscribe(w.stopping, channel)
 	defer func() { _ = told.Close() }()
 	messages := told.Channel()
-	renew := time.NewTicker(w.times.renew)
-	defer renew.Stop()
-	for silent := false; ; silent = true {
-		for due := false; !due; {
-			select {
-			case m := <-messages:
-				silent = false
-				w.take(m.Payload)
-			case <-renew.C:
-				due = true
-			case <-w.stopping.Done():
-				return "", false
+	check := time.NewTicker(w.times.check)
+	defer check.Stop()
+	for silent := true; ; {
+		select {
+		case m := <-messages:
+			silent = false
+			w.take(m.Payload)
+		case <-check.C:
+			if next := w.followed(); silent || next != channel {
+				return next
 			}
-		}
-		if w.over() {
-			return "", false
-		}
-		ctx, cancel := context.WithTimeout(w.stopping, w.times.renew)
-		now, err := w.renew(ctx, channel)
-		cancel()
-		w.mu.Lock()
-		w.err = err
-		w.mu.Unlock()
-		if silent || now != channel { // all had gone, and another one has begun
-			return now, true
+			silent = true
+		case <-w.stopping.Done():
+			return ""
 		}
 	}
 }
 
-// over reports whether nobody has looked for a while: then the watch ends.
-func (w *Watcher) over() bool {
+// followed is the channel to listen to, which is none when nobody has looked for a while.
+func (w *Watcher) followed() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.on = time.Since(w.looked) < w.times.look
-	return !w.on
+	if time.Since(w.looked) > w.times.life {
+		w.channel = ""
+	}
+	return w.channel
 }
 
 // take adds what a worker tells.
