@@ -76,6 +76,8 @@ type Console struct {
 	pauses   shared[[]pause.Pause]
 	audit    shared[*control.Audit]
 	quotas   shared[[]quotas.Status]
+
+	notifications *sharedBy[string, notificationReading]
 }
 
 // requestShare is what of http.max_requests is the console's.
@@ -101,6 +103,7 @@ func New(o Options) *Console {
 		defer cancel()
 		return o.Control.Audit(ctx)
 	}
+	c.notifications = newSharedBy(c.readNotification)
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}

@@ -359,6 +359,7 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 	if err := act.do(c, ctx, l.ID); err != nil {
 		return page{}, err
 	}
+	c.notifications.forget(l.ID)
 	c.log.Info(act.logsOne, "by", v.who.Name, "remote", v.RemoteAddr)
 	to := Path + "dead-letters"
 	if act.done == "requeued" && l.State != push.Malformed {

@@ -65,27 +65,46 @@ const (
 	toneFault = "fault"
 )
 
+// A notificationReading is what Redis tells of a notification: its status, its user's
+// line while it stands in it, and its dead letter; nil for none.
+type notificationReading struct {
+	status *control.Status
+	line   *control.Timeline
+	letter *push.Letter
+}
+
+func (c *Console) readNotification(ctx context.Context, id string) (known notificationReading, err error) {
+	if known.status, err = c.o.Control.Status(ctx, id); err != nil {
+		return known, err
+	}
+	if s := known.status; s.Waits != nil && s.Waits.For == control.ForLimit {
+		if known.line, err = c.o.Control.Timeline(ctx, s.App, s.User, []string{s.Category}); err != nil {
+			known.line = nil // the rest is told all the same
+		}
+	}
+	known.letter, err = c.o.Records.Letter(ctx, id)
+	if errors.Is(err, push.ErrNoLetter) {
+		err = nil
+	}
+	return known, err
+}
+
 func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) {
 	id, err := c.notificationOf(ctx, v)
 	if err != nil {
 		return page{}, err
 	}
-	status, err := c.o.Control.Status(ctx, id)
+	known, err := c.notifications.get(ctx, id)
 	if err != nil {
 		return page{}, err
 	}
-	var line *control.Timeline
-	if status.Waits != nil && status.Waits.For == control.ForLimit {
-		line, err = c.o.Control.Timeline(ctx, status.App, status.User, []string{status.Category})
-		if err != nil {
-			line = nil // the rest is told all the same
+	letter := known.letter
+	if letter != nil && v.who.Apps != nil {
+		if letter, err = v.who.Letter(ctx, c.o.Records, id); err != nil && !errors.Is(err, push.ErrNoLetter) {
+			return page{}, err
 		}
 	}
-	letter, err := v.who.Letter(ctx, c.o.Records, id)
-	if err != nil && !errors.Is(err, push.ErrNoLetter) {
-		return page{}, err
-	}
-	view := viewOfNotification(status, line, letter, time.Now())
+	view := viewOfNotification(known.status, known.line, letter, time.Now())
 	return page{name: "notification", title: "Notification " + timeline.Printable(id), live: true, data: view}, nil
 }
 
@@ -277,6 +296,7 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 	if err := c.o.Control.Cancel(ctx, id); err != nil {
 		return page{}, err
 	}
+	c.notifications.forget(id)
 	c.log.Info("a notification is cancelled", "by", v.who.Name, "remote", v.RemoteAddr)
 	return page{to: back + "?done=cancelled&n=1"}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/names"
@@ -67,9 +68,17 @@ func viewOfPauses(all []pause.Pause, own func(app string) error) pausesView {
 		}
 		v.Rows = append(v.Rows, pauseRow{p, why, own(p.App) == nil})
 	}
-	if len(all) > 0 {
-		v.Answer = counted(count[pause.Operator], "pause of an operator's, ", "pauses of operators, ") + group(count[pause.Provider]) + " of providers, " +
-			counted(count[pause.Trouble], "provider in trouble.", "providers in trouble.")
+	var parts []string
+	for _, part := range []struct {
+		kind         pause.Kind
+		one, several string
+	}{{pause.Operator, "pause by an operator", "pauses by operators"}, {pause.Provider, "pause by a provider", "pauses by providers"}, {pause.Trouble, "provider in trouble", "providers in trouble"}} {
+		if n := count[part.kind]; n > 0 {
+			parts = append(parts, counted(n, part.one, part.several))
+		}
+	}
+	if len(parts) > 0 {
+		v.Answer = strings.Join(parts, ", ") + "."
 	}
 	return v
 }

@@ -38,7 +38,7 @@ func TestPauseAndEnd(t *testing.T) {
 		t.Error("it is paused before that is confirmed")
 	}
 	text := r.get(http.StatusOK, r.post(http.StatusSeeOther, at, form))
-	contains(t, text, "1 pause of an operator&#39;s", "the fair", ">local<", "Paused.")
+	contains(t, text, "1 pause by an operator.", "the fair", ">local<", "Paused.")
 	all := r.inForce()
 	if len(all) != 1 || all[0].App != "shop" || all[0].Category != "news" || all[0].Reason != "the fair" || all[0].By != "local" || !all[0].Until.Equal(until) {
 		t.Fatalf("%+v", all)
@@ -79,7 +79,7 @@ func TestEndProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := r.get(http.StatusOK, "/console/pauses")
-	contains(t, text, "throttled: APNs answered &lt;429&gt;", "1 of providers")
+	contains(t, text, "throttled: APNs answered &lt;429&gt;", "1 pause by a provider")
 	asked = r.post(http.StatusOK, "/console/pauses/end", hidden(t, asked))
 	contains(t, asked, "nothing was done", "2 pauses end")
 	if len(r.inForce()) != 2 {

@@ -249,6 +249,10 @@ func TestWaitingOfMany(t *testing.T) {
 			t.Errorf("%q: %d bytes", query, len(text))
 		}
 	}
+	counted.n.Store(0)
+	if r.get(http.StatusOK, "/console/find?q=nobody"); counted.n.Load() > 2000 {
+		t.Errorf("to find nobody takes %d commands", counted.n.Load())
+	}
 	if text := r.post(http.StatusConflict, "/console/waiting", url.Values{"all": {"yes"}}); !strings.Contains(text, "pushpace cancel --all") {
 		t.Error(text)
 	}

@@ -72,3 +72,10 @@ func (s *shared[T]) forget() {
 	defer s.mu.Unlock()
 	s.at = time.Time{}
 }
+
+// forget has the key's value read again by who comes next.
+func (s *sharedBy[K, T]) forget(key K) {
+	if one, known := s.recent.Peek(key); known {
+		one.forget()
+	}
+}
