@@ -150,3 +150,26 @@ func TestOrdinal(t *testing.T) {
 		}
 	}
 }
+
+// However long the line is that it stands in, and however many look at it, the work is
+// bounded, and done once.
+func TestNotificationOfALongLine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, slow)
+	ids := r.line("ada", 3)
+	r.stretch("shop", "ada", "news", 100_000)
+	var count counter
+	r.client.AddHook(&count)
+	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
+	contains(t, text, "2nd of at least 1,000")
+	if n := count.commands.Load(); n == 0 || n > 600 || len(text) > 60_000 {
+		t.Errorf("%d commands, %d bytes", n, len(text))
+	}
+	for range 3 {
+		began, before := time.Now(), count.trips.Load()
+		r.get(http.StatusOK, "/console/notifications/"+ids[2])
+		if count.trips.Load() > before && time.Since(began) < fresh/2 {
+			t.Error("another tab is read for")
+		}
+	}
+}
