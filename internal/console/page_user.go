@@ -65,7 +65,8 @@ type bookingRow struct {
 	ID, Category string
 	Slot         time.Time
 	In           string
-	Limit, Cause string
+	Limit        string
+	Cause        legend
 	State        string // "" for one that is not looked up
 	Critical     bool
 }

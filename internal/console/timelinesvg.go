@@ -17,8 +17,8 @@ import (
 )
 
 // A picture is a user's timeline around now: a band for each scope, with what was sent
-// and what waits, which entry each slot counts from, and each limit's window. Its units
-// are the template's, and its times UTC's.
+// and what waits, which entry each slot counts from, and each limit's window, in units
+// of its own.
 type picture struct {
 	Width, Height int
 	// Title and Desc are for who does not see it.
@@ -36,10 +36,32 @@ type tick struct {
 	Text, Clock label
 }
 
-// A label is text that begins there, at a height that the template knows or Y says.
+// A label is words that begin there.
 type label struct {
-	X, Y int
+	X, Y  int
+	Words legend
+}
+
+// A legend is a text in which instants, which the script writes in the reader's zone, and
+// names, which may read from right to left, are told apart.
+type legend []word
+
+// A word is an instant, a name, or any other part of a text.
+type word struct {
 	Text string
+	At   time.Time // zero for no instant
+	Name bool
+}
+
+func plain(text string) legend { return legend{{Text: text}} }
+
+// String returns the text.
+func (w legend) String() string {
+	var b strings.Builder
+	for _, one := range w {
+		b.WriteString(one.Text)
+	}
+	return b.String()
 }
 
 // A band is a scope.
@@ -134,9 +156,9 @@ func (a timeAxis) x(at time.Time) (x int, inside bool) {
 func widthOf(text string) int { return letter * (uniseg.StringWidth(text) + 1) }
 
 // beside returns the label around the column, as far as there is room.
-func beside(x, y int, text string) label {
-	width := widthOf(text)
-	return label{max(0, min(x-width/2, pictureWidth-width)), y, text}
+func beside(x, y int, w legend) label {
+	width := widthOf(w.String())
+	return label{max(0, min(x-width/2, pictureWidth-width)), y, w}
 }
 
 // short is a name, cut where it is long.
@@ -178,7 +200,7 @@ func (a timeAxis) tick(d time.Duration) tick {
 	if d != 0 {
 		text = map[bool]string{true: "+", false: "-"}[d > 0] + spanText(d.Abs())
 	}
-	return tick{x, beside(x, 14, text), beside(x, 30, clock(at, a.now, false))}
+	return tick{x, beside(x, 14, plain(text)), beside(x, 30, legend{clock(at, a.now, false)})}
 }
 
 // band draws a scope from that height on, and returns where it ends.
@@ -187,9 +209,10 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 	if s.Scope != throttle.General {
 		name = short(s.Scope)
 	}
-	b.Name = label{0, y + 15, name}
-	b.Note = label{widthOf(name) + letter, y + 15, timeline.Unlimited(s)}
+	b.Name = label{0, y + 15, legend{{Text: name, Name: true}}}
+	b.Note = label{X: widthOf(name) + letter, Y: y + 15}
 	if y += headHeight; len(s.Limits) == 0 {
+		b.Note.Words = plain(timeline.Unlimited(s))
 		return b, y
 	}
 	earlier, later := 0, 0
@@ -218,23 +241,24 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 			bound = append(bound, w)
 		}
 	}
-	b.Note.Text = fmt.Sprintf("%s sent, %s booked", group(sent), group(len(b.Marks)-sent))
+	note := fmt.Sprintf("%s sent, %s booked", group(sent), group(len(b.Marks)-sent))
 	if earlier > 0 {
-		b.Note.Text += "; " + group(earlier) + " earlier than the picture"
+		note += "; " + group(earlier) + " earlier than the picture"
 	}
 	if later > 0 {
-		b.Note.Text += "; " + group(later) + " later"
+		note += "; " + group(later) + " later"
 	}
 	switch {
 	case len(b.Marks) > mostMarks:
 		b.Y = y + barsHeight
 		b.Bars, b.Marks = barsOf(b.Marks), nil
-		b.Note.Text += fmt.Sprintf("; of each %s, %s at most", timeline.Span(2*a.span/columns), group(mostOf(b.Bars)))
+		note += fmt.Sprintf("; of each %s, %s at most", timeline.Span(2*a.span/columns), group(mostOf(b.Bars)))
 	case len(bound) > labelled:
 		b.Y = y + arcHeight + marksHeight/2
 	default:
 		b.Y = y + marksHeight/2
 	}
+	b.Note.Words = plain(note)
 	y = b.Y + marksHeight/2
 	for i, w := range bound {
 		c := cause{Waiter: w}
@@ -261,11 +285,11 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 
 // label returns the text above the line, or before it where that is short: there, no
 // other line crosses it.
-func (c cause) label(text string) label {
-	if width := widthOf(text); c.To-c.From < width && width < c.From {
-		return label{c.From - width, c.Y + 4, text}
+func (c cause) label(w legend) label {
+	if width := widthOf(w.String()); c.To-c.From < width && width < c.From {
+		return label{c.From - width, c.Y + 4, w}
 	}
-	return beside((c.From+c.To)/2, c.Y-5, text)
+	return beside((c.From+c.To)/2, c.Y-5, w)
 }
 
 // counts reports whether who waits counts under the scope's limits.
@@ -310,17 +334,16 @@ func (a timeAxis) limit(w control.Window, y int) limitBar {
 	b.To, _ = a.x(a.now)
 	b.Open = !inside
 	text := timeline.Rule(w) + ": " + used(w) + ", "
+	said := plain(text + "free now")
 	switch {
 	case w.Free.IsZero():
-		text += "when the next is free is not known"
+		said = plain(text + "when the next is free is not known")
 	case w.Free.After(a.now):
 		b.Free, inside = a.x(w.Free)
 		b.Beyond = !inside
-		text += "next free in " + timeline.Span(w.Free.Sub(a.now)) + ", at " + clock(w.Free, a.now, time.Duration(w.Period) < time.Minute)
-	default:
-		text += "free now"
+		said = legend{{Text: text + "next free in " + timeline.Span(w.Free.Sub(a.now)) + ", at "}, clock(w.Free, a.now, time.Duration(w.Period) < time.Minute)}
 	}
-	b.Label = label{min(b.From, pictureWidth-widthOf(text)), y + 13, text}
+	b.Label = label{min(b.From, pictureWidth-widthOf(said.String())), y + 13, said}
 	return b
 }
 
@@ -335,24 +358,27 @@ func used(w control.Window) string {
 
 // causeText says why a slot is when it is, as 14:03:07 = 13:03:07 order-17 + 1h. What is
 // added exactly is told to the millisecond where seconds would not add up.
-func causeText(w *control.Waiter, period time.Duration, now time.Time) string {
+func causeText(w *control.Waiter, period time.Duration, now time.Time) legend {
 	after, slot := w.After.At, w.Slot
-	id, added := short(w.After.ID), spanText(period)
+	added := " + " + spanText(period)
+	say := func(relation string, milliseconds bool) legend {
+		return legend{clock(slot, now, milliseconds), {Text: relation}, clock(after, now, milliseconds), {Text: " "}, {Text: short(w.After.ID), Name: true}, {Text: added}}
+	}
 	switch late := slot.Truncate(time.Millisecond).Sub(after.Truncate(time.Millisecond)) - period; {
 	case !timeline.Exact(w, period) && late > 0:
-		return clock(slot, now, false) + ", behind others, after " + clock(after, now, false) + " " + id + " + " + added
+		return say(", behind others, after ", false)
 	case !timeline.Exact(w, period):
-		return clock(slot, now, false) + ", to be put off until " + clock(after, now, false) + " " + id + " + " + added
+		return say(", to be put off until ", false)
 	case period >= time.Minute && slot.Truncate(time.Second).Sub(after.Truncate(time.Second)) == period:
-		return clock(slot, now, false) + " = " + clock(after, now, false) + " " + id + " + " + added
+		return say(" = ", false)
 	case late >= time.Millisecond:
 		added += " + " + late.String()
 	}
-	return clock(slot, now, true) + " = " + clock(after, now, true) + " " + id + " + " + added
+	return say(" = ", true)
 }
 
 // clock is the time of day, of another one with its date.
-func clock(t, now time.Time, milliseconds bool) string {
+func clock(t, now time.Time, milliseconds bool) word {
 	layout := "15:04:05"
 	if milliseconds {
 		layout = "15:04:05.000"
@@ -360,7 +386,7 @@ func clock(t, now time.Time, milliseconds bool) string {
 	if t.UTC().Format(time.DateOnly) != now.UTC().Format(time.DateOnly) {
 		layout = "Jan 2 " + layout
 	}
-	return t.UTC().Format(layout)
+	return word{Text: t.UTC().Format(layout), At: t}
 }
 
 // spanText writes a period in full, as a rate does.

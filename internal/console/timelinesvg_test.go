@@ -168,7 +168,7 @@ func keepsWithin(t interface{ Errorf(string, ...any) }, svg string) {
 			for _, a := range e.Attr {
 				at[a.Name.Local] = a.Value
 			}
-			switch inText = e.Name.Local == "text"; e.Name.Local {
+			switch inText = inText || e.Name.Local == "text"; e.Name.Local {
 			case "svg":
 				_, _ = fmt.Sscanf(at["viewBox"], "0 0 %d %d", &width, &height)
 			case "text":
@@ -182,10 +182,11 @@ func keepsWithin(t interface{ Errorf(string, ...any) }, svg string) {
 				}
 			}
 		case xml.EndElement:
-			inText = false
+			inText = inText && e.Name.Local == "tspan"
 		case xml.CharData:
-			if right := x + letter*uniseg.StringWidth(string(e)); inText && (x < 0 || right > width || y < letter || y > height) {
-				t.Errorf("%q at %d, %d is not within %d × %d", e, x, y, width, height)
+			begins := x
+			if x += letter * uniseg.StringWidth(string(e)); inText && (begins < 0 || x > width || y < letter || y > height) {
+				t.Errorf("%q at %d, %d is not within %d × %d", e, begins, y, width, height)
 			}
 		}
 	}
@@ -325,7 +326,7 @@ func judgeBand(t *rapid.T, view userView, i int, s control.TimelineScope, sent [
 	}
 	bound := 0
 	for _, row := range waiting {
-		if inside(row.Slot) && row.Cause != "" && strings.Contains(row.Limit, map[bool]string{true: "general", false: "category " + s.Scope}[s.Scope == throttle.General]) {
+		if inside(row.Slot) && row.Cause != nil && strings.Contains(row.Limit, map[bool]string{true: "general", false: "category " + s.Scope}[s.Scope == throttle.General]) {
 			bound++
 		}
 	}
@@ -366,7 +367,7 @@ func TestCauseText(t *testing.T) {
 		{-time.Minute, time.Second, time.Hour, "14:00:01, to be put off until 13:59:00 order-17 + 1h"},
 	} {
 		w := &control.Waiter{Booking: throttle.Booking{Slot: now.Add(c.slot), After: throttle.Entry{ID: "order-17", At: now.Add(c.after)}}}
-		if got := causeText(w, c.period, now); got != c.want {
+		if got := causeText(w, c.period, now).String(); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}

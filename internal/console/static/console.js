@@ -18,6 +18,11 @@
       e.title = e.textContent;
       e.textContent = day(t) === today ? clock(t) : `${day(t)} ${clock(t)}`;
     }
+    for (const e of root.querySelectorAll("tspan[data-at]")) { // a picture's, where there is less room
+      const t = new Date(e.dataset.at);
+      const [fraction] = e.textContent.match(/\.\d+$/) ?? [""];
+      e.textContent = (day(t) === today ? "" : `${day(t).slice(5)} `) + clock(t) + fraction;
+    }
   };
   local(document);
   for (const e of document.querySelectorAll(".wide:has(svg)")) e.scrollLeft = (e.scrollWidth - e.clientWidth) / 2; // where now is
