@@ -137,11 +137,18 @@ func (b Bearer) Notification(ctx context.Context, records *push.Records, id stri
 	if b.Apps == nil {
 		return nil
 	}
+	_, err := b.Record(ctx, records, id)
+	return err
+}
+
+// Record returns the record of the notification with that ID, and push.ErrUnknownID for
+// one that it does not see.
+func (b Bearer) Record(ctx context.Context, records *push.Records, id string) (*push.Record, error) {
 	record, err := records.Lookup(ctx, id)
 	if err == nil && !b.Sees(record.App) {
-		err = push.ErrUnknownID
+		return nil, push.ErrUnknownID
 	}
-	return err
+	return record, err
 }
 
 // Letter returns the dead letter with that ID, and push.ErrNoLetter for one that it does

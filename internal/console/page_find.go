@@ -45,10 +45,7 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 	}
 	q = strings.TrimSpace(q)
 	if push.ValidID(q) && hasPage(q) {
-		_, err := c.o.Records.Lookup(ctx, q)
-		if err == nil {
-			err = v.who.Notification(ctx, c.o.Records, q)
-		}
+		_, err := v.who.Record(ctx, c.o.Records, q)
 		if err == nil {
 			return page{to: pathOf("notifications", q)}, nil
 		}

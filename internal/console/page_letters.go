@@ -165,7 +165,11 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 	case len(found) == 0 && next == "" && cursor == "":
 		v.Answer = "No dead letters."
 	case next != "" || cursor != "":
-		v.Answer = counted(len(found), "dead letter", "dead letters") + " of " + group(looked) + " that were looked at, which are not all."
+		of := "those" // of whichever app
+		if total >= 0 {
+			of = group(looked)
+		}
+		v.Answer = counted(len(found), "dead letter", "dead letters") + " of " + of + " that were looked at, which are not all."
 		if total >= 0 {
 			v.Answer += " " + group(total) + " are kept."
 		}
