@@ -251,7 +251,7 @@ func TestOthersChangeNoPage(t *testing.T) {
 				for _, query := range queries {
 					address := strings.NewReplacer("%7Bx%7D-app", "shop", "%7Bx%7D", "own").Replace(path + "?" + query.Encode())
 					answer := browser.send(httptest.NewRequest(route.method, address, nil))
-					shown[address] = plain(t, answer)
+					shown[address] = timeless(t, answer)
 				}
 			}
 		}
@@ -266,8 +266,8 @@ func TestOthersChangeNoPage(t *testing.T) {
 	}
 }
 
-// plain is an answer without what passes with the time.
-func plain(t *testing.T, answer *http.Response) string {
+// timeless is an answer without what passes with the time.
+func timeless(t *testing.T, answer *http.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(answer.Body)
 	must(t, err)
@@ -316,7 +316,7 @@ func try(t *testing.T, b *rig, role config.Role, route route, path string, query
 		req.Header.Set("Sec-Fetch-Site", "same-origin")
 		browser := *b
 		answer := browser.send(req)
-		answers[i] = plain(t, answer)
+		answers[i] = timeless(t, answer)
 		if answer.StatusCode >= http.StatusInternalServerError {
 			t.Errorf("%s %s %s: %s", role, route.method, asked, answers[i])
 		}
