@@ -18,6 +18,9 @@ var notices = map[string]string{
 	"paused":            "Paused. The workers keep to it within a second.",
 	"resumed":           "%s ended. What was kept comes back within seconds.",
 	"signed-out":        "You have signed out.",
+	"limit-set":         "It is in force on every worker within a second.",
+	"limit-undone":      "The change is undone.",
+	"limit-unset":       "The override is removed.",
 }
 
 // notice is what the address says has been done; "" for nothing.

@@ -67,5 +67,12 @@ var routes = []route{
 	{method: "POST", path: "/console/pauses", roles: operators, form: with(pauseFields, "reason", "for", "until", "confirmed", "expect"), within: actWithin, handle: (*Console).beginPause},
 	{method: "POST", path: "/console/pauses/end", roles: operators, form: with(pauseFields, "confirmed", "expect"), within: actWithin, handle: (*Console).endPause},
 
+	{method: "GET", path: limitsPath, roles: viewers, query: []string{"cursor", "done", "n"}, handle: (*Console).limitsPage},
+	{method: "GET", path: editPath, roles: viewers, query: with(levelFields, "done", "n"), handle: (*Console).editLimitsPage},
+	{method: "GET", path: previewPath, roles: viewers, query: with(levelFields, policyFields...), within: previewWithin, handle: (*Console).previewLimitsPage},
+	{method: "POST", path: editPath, roles: operators, form: with(slices.Concat(levelFields, policyFields, confirmFields), "do"), handle: (*Console).changeLimits},
+	{method: "GET", path: limitsLogPath, roles: viewers, query: []string{"before", "done", "n"}, handle: (*Console).limitsLogPage},
+	{method: "POST", path: limitsLogPath, roles: operators, form: with(confirmFields, "version"), handle: (*Console).undoChange},
+
 	{method: "GET", path: "/console/static/{file}", serve: (*Console).static},
 }

@@ -86,8 +86,8 @@ type Looked struct {
 // All reports whether none was left out.
 func (l Looked) All() bool { return l.At == l.Of && !l.More }
 
-// A Preview is what a change at a level would do. For a quota it has the rates alone:
-// who waits for one has no slot.
+// A Preview is what a change at a level would do. For a quota it has the rates alone, and
+// none where that is the configuration's: who waits for a quota has no slot.
 type Preview struct {
 	limits.Level
 	// Before is in force at the level, and After would be.
@@ -133,6 +133,13 @@ func (p *Previewer) Of(ctx context.Context, at limits.Level, override *limits.Ov
 		preview: &Preview{Level: at, Before: policyOf(p.Limits.InForce(at))},
 	}
 	m.preview.After = policyOf(m.inForce(at))
+	if at.Quota != "" { // of which the policies have overrides alone
+		for _, p := range []*Policy{&m.preview.Before, &m.preview.After} {
+			if p.Source != limits.FromQuota {
+				*p = Policy{Source: limits.FromConfiguration}
+			}
+		}
+	}
 	if override != nil {
 		m.preview.Warnings = names.OverrideWarnings(*override, m.preview.Before.Limits(), p.Limits.Configured())
 	}

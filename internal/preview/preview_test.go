@@ -364,7 +364,7 @@ func TestOneOfManyAtATime(t *testing.T) {
 	close(goes)
 	first.Wait()
 	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 5, Period: time.Second}}}
-	if told, err := p.Of(t.Context(), limits.Level{Quota: "q"}, &limits.Override{Policy: rate}); err != nil || len(told.After.Rates) != 1 || told.Users.Of != 0 || told.After.Source != limits.FromQuota {
+	if told, err := p.Of(t.Context(), limits.Level{Quota: "q"}, &limits.Override{Policy: rate}); err != nil || len(told.After.Rates) != 1 || told.Users.Of != 0 || told.After.Source != limits.FromQuota || told.Before.MinGap != 0 {
 		t.Errorf("a quota: %+v, %v", told, err)
 	}
 }

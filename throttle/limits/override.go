@@ -28,9 +28,11 @@ type Override struct {
 	Policy throttle.Policy
 	// Until is when it ends, in whole milliseconds; zero when it has no end.
 	Until time.Time
-	// By is who set it, and At when, on Redis's clock.
-	By string
-	At time.Time
+	// By is who set it, and At when, on Redis's clock. Version is that of the change in
+	// the log; 0 for what is not set.
+	By      string
+	At      time.Time
+	Version int64
 }
 
 // Validate reports all that is wrong with o, as strictly as the configuration is

@@ -57,6 +57,8 @@ func (o *Overrides) Horizon() time.Duration { return o.horizon }
 var (
 	// ErrPast means that an override would end before it begins.
 	ErrPast = errors.New("until has passed")
+	// ErrOvertaken means that another override stands there than a change was made over.
+	ErrOvertaken = errors.New("the override there has changed since")
 	// ErrTooManyOverrides means that there are MaxOverrides already.
 	ErrTooManyOverrides = fmt.Errorf("there are %d overrides already: remove some, or change the configuration", MaxOverrides)
 )
@@ -79,6 +81,16 @@ func (o *Overrides) run(ctx context.Context, op string, args ...any) *redis.Cmd 
 // of the one of its level. At is not used. One that stands there
 // already changes nothing, and leaves no entry in the log.
 func (o *Overrides) Set(ctx context.Context, override Override) error {
+	return o.set(ctx, override)
+}
+
+// SetOver is Set if the override there is of that version, 0 for none, else it returns
+// ErrOvertaken.
+func (o *Overrides) SetOver(ctx context.Context, override Override, version int64) error {
+	return o.set(ctx, override, version)
+}
+
+func (o *Overrides) set(ctx context.Context, override Override, over ...any) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
 	}
@@ -86,7 +98,7 @@ func (o *Overrides) Set(ctx context.Context, override Override) error {
 	if err != nil {
 		return err
 	}
-	return setAnswer(o.run(ctx, "set", args...))
+	return setAnswer(o.run(ctx, "set", append(args, over...)...))
 }
 
 // args are those of the script's set.
@@ -110,6 +122,8 @@ func setAnswer(cmd *redis.Cmd) error {
 		return ErrPast
 	case n == -2:
 		return ErrTooManyOverrides
+	case n == -3:
+		return ErrOvertaken
 	}
 	return nil
 }
@@ -164,12 +178,26 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 // Unset removes the override of exactly that level, on behalf of by, and returns
 // whether there was one.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string) (bool, error) {
+	return o.unset(ctx, level, by)
+}
+
+// UnsetOver is Unset if the override there is of that version, else it returns
+// ErrOvertaken.
+func (o *Overrides) UnsetOver(ctx context.Context, level Level, by string, version int64) error {
+	_, err := o.unset(ctx, level, by, version)
+	return err
+}
+
+func (o *Overrides) unset(ctx context.Context, level Level, by string, over ...any) (bool, error) {
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
 		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
 	}
-	n, err := o.run(ctx, "unset", level.Key(), throttle.Escape(by)).Int()
-	if err != nil {
+	n, err := o.run(ctx, "unset", append([]any{level.Key(), throttle.Escape(by)}, over...)...).Int()
+	switch {
+	case err != nil:
 		return false, fmt.Errorf("remove an override: %w", err)
+	case n == -3:
+		return false, ErrOvertaken
 	}
 	return n == 1, nil
 }
@@ -349,7 +377,7 @@ func readOverride(name, value string) (*Override, error) {
 	if len(parts) != 3 {
 		return nil, errForeign
 	}
-	if _, o.At, err = readEntryID(parts[0]); err != nil {
+	if o.Version, o.At, err = readEntryID(parts[0]); err != nil {
 		return nil, err
 	}
 	if o.By, err = url.PathUnescape(parts[1]); err != nil {

@@ -2,8 +2,9 @@
 -- KEYS  hash:   level, as app=shop&user=u1 -> "ENTRY BY SETTING", ENTRY of the log
 --       zset:   the fields of those that end, by when, in Unix ms
 --       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
--- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most
---       unset, entries to keep, field, by
+-- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most, VERSION
+--       unset, entries to keep, field, by, VERSION
+--       VERSION is of the entry that the change is made over, 0 for none; left out: over any
 --       changes, entries to keep, last entry that is known, entries to return at most
 local hash, ends, log = KEYS[1], KEYS[2], KEYS[3]
 local op, keep = ARGV[1], ARGV[2]
@@ -22,10 +23,13 @@ local function note(field, why, by, from, setting)
   return id, to, type(answer) == 'table' and answer.err and answer
 end
 
+local function overtaken(old, version) return version and (old and string.match(old, '^%d+') or '0') ~= version end
+
 if op == 'set' then
   local field, by, setting, over = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
   if over > 0 and over <= now then return -1 end
   local old = redis.call('HGET', hash, field)
+  if overtaken(old, ARGV[8]) then return -3 end
   if old and string.match(old, '^%S+ %S+ (.*)$') == setting then return 0 end
   if not old and redis.call('HLEN', hash) >= tonumber(ARGV[7]) then return -2 end
   local _, value, failed = note(field, 'set', by, old or '', setting)
@@ -38,6 +42,7 @@ end
 if op == 'unset' then
   local field, by = ARGV[3], ARGV[4]
   local old = redis.call('HGET', hash, field)
+  if overtaken(old, ARGV[5]) then return -3 end
   if not old then return 0 end
   local _, _, failed = note(field, 'unset', by, old)
   if failed then return failed end

@@ -51,7 +51,7 @@ func TestOverrides(t *testing.T) {
 			if got == nil || time.Since(got.At) > time.Minute || time.Since(got.At) < -time.Minute {
 				t.Fatalf("got %+v", got)
 			}
-			got.At = time.Time{}
+			got.At, got.Version = time.Time{}, 0
 			if !reflect.DeepEqual(*got, want) {
 				t.Errorf("got %+v, want %+v", *got, want)
 			}
@@ -413,4 +413,37 @@ func TestTooManyOverrides(t *testing.T) {
 		t.Error("they are not in force")
 	}
 	t.Logf("%d are read within %s", limits.MaxOverrides, time.Since(began))
+}
+
+// A change that was made over another override than the one there changes nothing.
+func TestOvertakenChanges(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		ctx, level := t.Context(), limits.Level{User: "u"}
+		o := limits.NewOverrides(client, prefix, 0)
+		to := func(n int) limits.Override {
+			return limits.Override{Level: level, Policy: rate(n, time.Minute), By: "ann"}
+		}
+		overtaken := func(err error) {
+			t.Helper()
+			if !errors.Is(err, limits.ErrOvertaken) {
+				t.Errorf("overtaken: %v", err)
+			}
+		}
+		overtaken(o.SetOver(ctx, to(1), 7))
+		overtaken(o.UnsetOver(ctx, level, "ann", 7))
+		ok(t, o.SetOver(ctx, to(1), 0))
+		overtaken(o.SetOver(ctx, to(2), 0))
+		overtaken(o.SetOver(ctx, to(1), 0)) // as it is, and made over none
+		there, err := o.Get(ctx, level)
+		ok(t, err)
+		if there.Version != 1 || there.Policy.Rates[0].Count != 1 {
+			t.Errorf("%+v", there)
+		}
+		ok(t, o.SetOver(ctx, to(3), there.Version))
+		overtaken(o.UnsetOver(ctx, level, "ann", there.Version))
+		ok(t, o.UnsetOver(ctx, level, "ann", 2))
+		if log, err := o.Log(ctx, 10); err != nil || len(log) != 3 || log[0].From.Version != 2 || log[0].To != nil {
+			t.Errorf("%+v, %v", log, err)
+		}
+	})
 }

@@ -1,0 +1,315 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+func (r *rig) override(o limits.Override) {
+	r.t.Helper()
+	o.By = "ann"
+	if err := r.options.Overrides.Set(r.t.Context(), o); err != nil {
+		r.t.Fatal(err)
+	}
+	r.refresh()
+}
+
+func (r *rig) refresh() {
+	r.t.Helper()
+	if _, err := r.options.Overrides.Refresh(r.t.Context(), r.options.Limits); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func hourly(n int) throttle.Policy {
+	return throttle.Policy{Rates: []throttle.Rate{{Count: n, Period: time.Hour}}}
+}
+
+func (r *rig) there(l limits.Level) *limits.Override {
+	r.t.Helper()
+	o, err := r.options.Overrides.Get(r.t.Context(), l)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return o
+}
+
+var hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// hiddenOf are the hidden fields of the page's forms.
+func hiddenOf(text string) url.Values {
+	values := url.Values{}
+	_, text, _ = strings.Cut(text, "<main")
+	for _, m := range hiddenField.FindAllStringSubmatch(text, -1) {
+		values.Set(m[1], unescaped(m[2]))
+	}
+	return values
+}
+
+func TestLimitsPage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	operator, viewer := r.as(operatorToken), r.as(viewerToken)
+	contains(t, operator.get(http.StatusOK, limitsPath), "default", "1s apart", "security", "exempt", "There are no overrides.", `action="/console/limits/edit"`)
+	r.override(limits.Override{Level: limits.Level{User: "zoe"}, Policy: hourly(1)})
+	r.override(limits.Override{Level: limits.Level{App: "shop", User: "ada"}, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
+	r.override(limits.Override{Level: limits.Level{App: "shop", Category: "news", User: "ada"}, Policy: hourly(3)})
+	r.override(limits.Override{Level: limits.Level{App: "shop"}, Policy: hourly(4)})
+	text := viewer.get(http.StatusOK, limitsPath)
+	contains(t, text, "/console/limits/edit?app=shop&amp;category=news&amp;user=ada", "ann")
+	lacks(t, text, `action="/console/limits`, ">change<")
+	last := -1
+	for _, want := range []string{"1/1h", "4/1h", "2/1h", "3/1h"} {
+		if at := strings.Index(text, want); at < last {
+			t.Errorf("%s is not in its place", want)
+		} else {
+			last = at
+		}
+	}
+	viewer.get(http.StatusBadRequest, limitsPath+"?x=1")
+	viewer.get(http.StatusBadRequest, limitsPath+"?cursor=x")
+}
+
+// All overrides are on pages of bounded length.
+func TestLimitsPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const overrides = 700
+	all := make([]limits.Override, overrides)
+	for i := range all {
+		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d.", i)}, By: "ann", Policy: hourly(1)}
+	}
+	if err := r.options.Overrides.Import(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	seen := ""
+	next := regexp.MustCompile(`href="(/console/limits\?cursor=[^"]*)">More`)
+	for path := limitsPath; path != ""; {
+		text := r.get(http.StatusOK, path)
+		if len(text) > 100<<10 {
+			t.Errorf("a page has %d bytes", len(text))
+		}
+		seen, path = seen+text, ""
+		if m := next.FindStringSubmatch(text); m != nil {
+			path = m[1]
+		}
+	}
+	for _, o := range all {
+		if !strings.Contains(seen, "<bdi>"+o.User+"</bdi>") {
+			t.Fatalf("%s is on no page", o.User)
+		}
+	}
+}
+
+// Somebody looks at a limit, previews another, applies it, and removes it again.
+func TestEditLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	operator, viewer := r.as(operatorToken), r.as(viewerToken)
+	r.options.Limits.SetBase(hourly(1), nil)
+	for i := range 4 {
+		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.options.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	level := limits.Level{App: "shop", User: "ada"}
+	text := operator.get(http.StatusOK, editOf(level))
+	contains(t, text, "Limits of user ada, app shop", "1/1h, from the configuration", "<dt>Override here</dt><dd>none", `name="until" value="2h"`, `name="rates" value="1/1h"`, ">Preview<", ">Apply<")
+	lacks(t, text, ">Remove<")
+	text2 := viewer.get(http.StatusOK, editOf(level))
+	lacks(t, text2, `action="/console/limits`, ">Apply<")
+
+	form := hiddenOf(text)
+	for name, value := range map[string]string{"min_gap": "", "rates": "1/1m", "until": "2h"} {
+		form.Set(name, value)
+	}
+	for _, who := range []*rig{operator, viewer} {
+		contains(t, who.get(http.StatusOK, previewPath+"?"+form.Encode()), "3 of 3 that wait would leave sooner", "order-3", "The last would leave", "1/1m, until")
+	}
+	if r.there(level) != nil {
+		t.Fatal("a preview sets")
+	}
+	contains(t, operator.get(http.StatusOK, previewPath+"?"+form.Encode()), `name="rates" value="1/1m"`)
+	form.Set("do", "apply")
+	viewer.post(http.StatusForbidden, editPath, form)
+	if to := operator.post(http.StatusSeeOther, editPath, form); to != editOf(level)+"&done=limit-set" {
+		t.Errorf("leads to %s", to)
+	}
+	o := r.there(level)
+	if o == nil || o.By != "ada" || o.Policy.Rates[0].Period != time.Minute || time.Until(o.Until) > 2*time.Hour || time.Until(o.Until) < time.Hour {
+		t.Fatalf("%+v", o)
+	}
+	r.refresh()
+
+	// the same form again was made over none
+	contains(t, operator.post(http.StatusConflict, editPath, form), "has changed since the form was made", "1/1m", `name="over" value="1"`)
+	text = operator.get(http.StatusOK, editOf(level)+"&done=limit-set")
+	contains(t, text, "in force on every worker", "set by <bdi>ada</bdi>", ">Remove<", "the override of the app and user")
+	form = hiddenOf(text)
+	form.Set("do", "remove")
+	asked := operator.post(http.StatusOK, editPath, form)
+	contains(t, asked, "The override is removed", "1/1m until", "1/1h, from the configuration")
+	if r.there(level) == nil {
+		t.Fatal("it is removed before that is confirmed")
+	}
+	if to := operator.post(http.StatusSeeOther, editPath, hidden(t, asked)); !strings.HasSuffix(to, "done=limit-unset") || r.there(level) != nil {
+		t.Errorf("leads to %s", to)
+	}
+	contains(t, operator.post(http.StatusConflict, editPath, hidden(t, asked)), "Now there is none.")
+	log, err := r.options.Overrides.Log(t.Context(), 10)
+	if err != nil || len(log) != 2 || log[0].By != "ada" {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
+
+// What is wrong with a form stands beside its fields, and changes nothing.
+func TestBadLimitForms(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		o.Quotas = func() quotas.Quotas {
+			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}
+		}
+	})
+	for _, c := range []struct{ form, want string }{
+		{"user=u", "min_gap and rates are missing"},
+		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
+		{"user=u&min_gap=48h", `<div id="min_gap-hint"><p class="fault">min_gap 48h is longer`},
+		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
+		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">rate 1000000/1s allows`},
+		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">want a duration such as 2h`},
+		{"user=u&rates=1/1m&until=-1h", `<div id="until-hint"><p class="fault">until has passed`},
+		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">until has passed`},
+		{"user=u&exempt=yes", "exempt is for a category"},
+		{"category=all&rates=1/1m", "category all is the name"},
+		{"app=shpo&rates=1/1m", "app is not one of the configuration&#39;s apps: shop; did you mean shop?"},
+		{"quota=none&rates=1/1m", "none of the configuration"},
+		{"quota=eu&rates=1/1m 2/1h", "rate: want one for a quota"},
+	} {
+		values, err := url.ParseQuery(c.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values.Set("over", "0")
+		contains(t, r.get(http.StatusBadRequest, previewPath+"?"+values.Encode()), c.want)
+		values.Set("do", "apply")
+		contains(t, r.post(http.StatusBadRequest, editPath, values), c.want)
+	}
+	for _, form := range []string{"rates=1/1m&over=0&do=apply", "user=u&rates=1/1m&do=apply", "user=u&rates=1/1m&over=0", "user=%00&over=0&do=apply", "user=u&quota=q&over=0&do=apply", "user=u&over=0&do=delete"} {
+		values, _ := url.ParseQuery(form)
+		r.post(http.StatusBadRequest, editPath, values)
+	}
+	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "is not known", "300/1m")
+	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
+		t.Errorf("leads to %s", to)
+	}
+	if log, err := r.options.Overrides.Log(t.Context(), 1); err != nil || len(log) > 0 {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
+
+// A change is undone once, by what was there before, if nothing has changed since.
+func TestUndoLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	operator, viewer := r.as(operatorToken), r.as(viewerToken)
+	level, other := limits.Level{User: "ada"}, limits.Level{Category: "news"}
+	r.override(limits.Override{Level: level, Policy: hourly(1)})
+	r.override(limits.Override{Level: other, Policy: hourly(9)})
+	r.override(limits.Override{Level: level, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
+	text := operator.get(http.StatusOK, limitsLogPath)
+	contains(t, text, `name="version" value="3"`, `name="version" value="2"`, "2/1h until", ">none<")
+	lacks(t, text, `name="version" value="1"`)
+	lacks(t, viewer.get(http.StatusOK, limitsLogPath), `action="/console/limits`, "Undo")
+	undo := func(version string) url.Values { return url.Values{"version": {version}} }
+	viewer.post(http.StatusForbidden, limitsLogPath, undo("3"))
+	contains(t, operator.post(http.StatusConflict, limitsLogPath, undo("1")), "It has changed since")
+	asked := operator.post(http.StatusOK, limitsLogPath, undo("3"))
+	contains(t, asked, "is put back", "user ada", "2/1h until", "<dt>Then</dt><dd><bdi>1/1h</bdi>", "ann")
+	if operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked)) != limitsLogPath+"?done=limit-undone" {
+		t.Error("it leads elsewhere")
+	}
+	if o := r.there(level); o == nil || o.Policy.Rates[0].Count != 1 || !o.Until.IsZero() || o.By != "ada" {
+		t.Errorf("%+v", o)
+	}
+	contains(t, operator.post(http.StatusConflict, limitsLogPath, hidden(t, asked)), "It has changed since")
+	asked = operator.post(http.StatusOK, limitsLogPath, undo("2"))
+	contains(t, asked, "There was no override before the change: it is removed.")
+	operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked))
+	if r.there(other) != nil {
+		t.Error("it is there still")
+	}
+	asked = operator.post(http.StatusOK, limitsLogPath, undo("5")) // the removal
+	operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked))
+	if o := r.there(other); o == nil || o.Policy.Rates[0].Count != 9 {
+		t.Errorf("%+v", o)
+	}
+	operator.post(http.StatusNotFound, limitsLogPath, undo("99"))
+	operator.post(http.StatusBadRequest, limitsLogPath, undo("x"))
+	operator.get(http.StatusBadRequest, limitsLogPath+"?before=0")
+	contains(t, operator.get(http.StatusOK, limitsLogPath+"?before=2"), `aria-label="Undo change 1"`)
+}
+
+// What was there before and has ended is not put back.
+func TestUndoing(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	gone, stays := &limits.Override{Until: now}, &limits.Override{Until: now.Add(time.Second)}
+	for name, c := range map[string]struct {
+		from, to, want *limits.Override
+		any            bool
+	}{
+		"set": {nil, stays, nil, true}, "changed": {stays, stays, stays, true}, "removed": {stays, nil, stays, true},
+		"changed, and has ended": {gone, stays, nil, true}, "removed, and has ended": {gone, nil, nil, false}, "ended": {gone, nil, nil, false},
+	} {
+		if to, any := undoing(limits.Change{From: c.from, To: c.to}, now); to != c.want || any != c.any {
+			t.Errorf("%s: %+v, %t", name, to, any)
+		}
+	}
+}
+
+// A visitor for some apps sees and changes the limits of these alone.
+func TestLimitsOfSomeApps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) {
+		token := testToken("kim", config.Operator, "kiosk-token")
+		token.Apps = []string{"kiosk"}
+		o.Tokens.Set([]config.Token{token})
+		o.Apps = names.Apps{"shop": nil, "kiosk": nil}
+	})
+	kim := r.as("kiosk-token")
+	r.override(limits.Override{Level: limits.Level{App: "kiosk", User: "bob"}, Policy: hourly(1)})
+	r.override(limits.Override{Level: limits.Level{App: "shop", User: "secret"}, Policy: hourly(2)})
+	r.override(limits.Override{Level: limits.Level{User: "secret"}, Policy: hourly(3)})
+	for _, path := range []string{limitsPath, limitsLogPath} {
+		text := kim.get(http.StatusOK, path)
+		contains(t, text, "bob")
+		lacks(t, text, "secret", "all apps</option>", `"shop"`)
+	}
+	kim.get(http.StatusOK, editOf(limits.Level{App: "kiosk", User: "bob"}))
+	for _, level := range []limits.Level{{App: "shop", User: "secret"}, {User: "secret"}, {Category: "news"}} {
+		kim.get(http.StatusForbidden, editOf(level))
+		kim.get(http.StatusForbidden, previewPath+"?"+level.Key()+"&min_gap=1s&over=0")
+		values, _ := url.ParseQuery(level.Key() + "&min_gap=1s&over=0&do=apply")
+		kim.post(http.StatusForbidden, editPath, values)
+	}
+	for _, version := range []string{"2", "3"} {
+		kim.post(http.StatusForbidden, limitsLogPath, url.Values{"version": {version}})
+	}
+	values, _ := url.ParseQuery("app=kiosk&rates=5/1h&over=0&do=apply")
+	kim.post(http.StatusSeeOther, editPath, values)
+	if o := r.there(limits.Level{App: "kiosk"}); o == nil || o.By != "kim" {
+		t.Errorf("%+v", o)
+	}
+}
