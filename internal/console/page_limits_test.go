@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-func (r *rig) override(o limits.Override) {
+func (r *rig) set(o limits.Override) {
 	r.t.Helper()
 	o.By = "ann"
 	if err := r.options.Overrides.Set(r.t.Context(), o); err != nil {
@@ -62,10 +62,10 @@ func TestLimitsPage(t *testing.T) {
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
 	contains(t, operator.get(http.StatusOK, limitsPath), "default", "1s apart", "security", "exempt", "There are no overrides.", `action="/console/limits/edit"`)
-	r.override(limits.Override{Level: limits.Level{User: "zoe"}, Policy: hourly(1)})
-	r.override(limits.Override{Level: limits.Level{App: "shop", User: "ada"}, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
-	r.override(limits.Override{Level: limits.Level{App: "shop", Category: "news", User: "ada"}, Policy: hourly(3)})
-	r.override(limits.Override{Level: limits.Level{App: "shop"}, Policy: hourly(4)})
+	r.set(limits.Override{Level: limits.Level{User: "zoe"}, Policy: hourly(1)})
+	r.set(limits.Override{Level: limits.Level{App: "shop", User: "ada"}, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
+	r.set(limits.Override{Level: limits.Level{App: "shop", Category: "news", User: "ada"}, Policy: hourly(3)})
+	r.set(limits.Override{Level: limits.Level{App: "shop"}, Policy: hourly(4)})
 	text := viewer.get(http.StatusOK, limitsPath)
 	contains(t, text, "/console/limits/edit?app=shop&amp;category=news&amp;user=ada", "ann")
 	lacks(t, text, `action="/console/limits`, ">change<")
@@ -225,9 +225,9 @@ func TestUndoLimits(t *testing.T) {
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
 	level, other := limits.Level{User: "ada"}, limits.Level{Category: "news"}
-	r.override(limits.Override{Level: level, Policy: hourly(1)})
-	r.override(limits.Override{Level: other, Policy: hourly(9)})
-	r.override(limits.Override{Level: level, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
+	r.set(limits.Override{Level: level, Policy: hourly(1)})
+	r.set(limits.Override{Level: other, Policy: hourly(9)})
+	r.set(limits.Override{Level: level, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
 	text := operator.get(http.StatusOK, limitsLogPath)
 	contains(t, text, `name="version" value="3"`, `name="version" value="2"`, "2/1h until", ">none<")
 	lacks(t, text, `name="version" value="1"`)
@@ -289,9 +289,9 @@ func TestLimitsOfSomeApps(t *testing.T) {
 		o.Apps = names.Apps{"shop": nil, "kiosk": nil}
 	})
 	kim := r.as("kiosk-token")
-	r.override(limits.Override{Level: limits.Level{App: "kiosk", User: "bob"}, Policy: hourly(1)})
-	r.override(limits.Override{Level: limits.Level{App: "shop", User: "secret"}, Policy: hourly(2)})
-	r.override(limits.Override{Level: limits.Level{User: "secret"}, Policy: hourly(3)})
+	r.set(limits.Override{Level: limits.Level{App: "kiosk", User: "bob"}, Policy: hourly(1)})
+	r.set(limits.Override{Level: limits.Level{App: "shop", User: "secret"}, Policy: hourly(2)})
+	r.set(limits.Override{Level: limits.Level{User: "secret"}, Policy: hourly(3)})
 	for _, path := range []string{limitsPath, limitsLogPath} {
 		text := kim.get(http.StatusOK, path)
 		contains(t, text, "bob")
