@@ -187,7 +187,15 @@ func sentenceOf(o *overview.Overview, audit *control.Audit) []phrase {
 	case 0:
 		clauses = append(clauses, []phrase{{Text: "no worker runs, and nothing is sent"}})
 	default:
-		clauses = append(clauses, []phrase{{Text: counted(n, "worker runs", "workers run")}})
+		text := counted(n, "worker runs", "workers run")
+		if o.Apps == nil {
+			delivered := int64(0)
+			for _, m := range o.Minutes {
+				delivered += m.Ended[push.Delivered]
+			}
+			text += ", and delivered " + group(delivered) + " in the last 15 minutes"
+		}
+		clauses = append(clauses, []phrase{{Text: text}})
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), heldInSentence)] {
 		clauses = append(clauses, held(&o.Pauses[i]))

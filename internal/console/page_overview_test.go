@@ -47,10 +47,10 @@ func TestSentenceOfOverview(t *testing.T) {
 		want  string
 	}{
 		"nothing": {overview.Overview{}, nil, "Nothing waits; no worker runs, and nothing is sent."},
-		"one":     {overview.Overview{Waiting: 1, Workers: worker}, nil, "1 waits; 1 worker runs."},
+		"one":     {overview.Overview{Waiting: 1, Workers: worker, Minutes: []control.Minute{{Ended: map[push.State]int64{push.Delivered: 1000}}, {Ended: map[push.State]int64{push.Delivered: 234}}}}, nil, "1 waits; 1 worker runs, and delivered 1,234 in the last 15 minutes."},
 		"a pause": {
 			overview.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}}, &control.Audit{},
-			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run; APNs of shop is paused since 12:04 by ada.",
+			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes; APNs of shop is paused since 12:04 by ada.",
 		},
 		"of some apps": {
 			overview.Overview{At: noon, Apps: []string{"shop"}, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
@@ -59,7 +59,7 @@ func TestSentenceOfOverview(t *testing.T) {
 		},
 		"the accounts": {
 			overview.Overview{Workers: worker}, &control.Audit{Difference: 1000},
-			"Nothing waits; 1 worker runs; the accounts differ: 1,000 wait, and are on no queue.",
+			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the accounts differ: 1,000 wait, and are on no queue.",
 		},
 	} {
 		if got := said(sentenceOf(&c.o, c.audit)); got != c.want {

@@ -12,8 +12,6 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 	ways "github.com/pushpace/pushpace/worker/route"
@@ -168,8 +166,8 @@ func sentenceOfProviders(o *overview.Overview) []phrase {
 	return joined(clauses)
 }
 
-// asksForLess are the reasons by which a provider asks for less, and nothing is wrong with it.
-var asksForLess = []providers.Reason{apns.TooManyRequests, apns.TooManyProviderTokenUpdates, fcm.QuotaExceeded, fcm.ResourceExhausted}
+// asksForLess are APNs' and FCM's reasons by which they ask for less: nothing is wrong.
+var asksForLess = []providers.Reason{"TooManyRequests", "TooManyProviderTokenUpdates", "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED"}
 
 // classOf is how it looks that a provider is held back for that reason.
 func classOf(reason providers.Reason) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -57,6 +60,16 @@ func TestRowOfProvider(t *testing.T) {
 		got := rowOfProvider(&overview.Overview{At: noon}, &overview.Provider{CredentialEnds: noon.Add(after)})
 		if strings.TrimSpace(got.Credential+" "+got.CredentialClass) != want {
 			t.Errorf("%+v, want %s", got, want)
+		}
+	}
+}
+
+func TestReasonsToAskForLess(t *testing.T) {
+	t.Parallel()
+	known := append(apns.Reasons(), fcm.Reasons()...)
+	for _, reason := range asksForLess {
+		if !slices.Contains(known, reason) || classOf(reason) != "waits" {
+			t.Errorf("%s is no reason", reason)
 		}
 	}
 }
