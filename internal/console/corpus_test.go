@@ -110,7 +110,7 @@ func TestHostileNames(t *testing.T) {
 var shows = map[string]bool{
 	"/console/{$}": false, "/console/providers": true, "/console/config": true, "/console/live": false, "/console/users/{user}": false,
 	"/console/notifications/{id}": true, "/console/waiting": false, "/console/dead-letters": false,
-	"/console/dead-letters/{id}": true, "/console/pauses": false,
+	"/console/dead-letters/{id}": true, "/console/pauses": false, "/console/limits": false, "/console/limits/edit": false, "/console/limits/log": false,
 }
 
 // hostileOptions has all that the configuration names be called so.
@@ -548,7 +548,7 @@ func (c *crawl) follow(what string, n *html.Node, to string) {
 }
 
 // wellFormed is what stands in fields that take no names, so that the others are taken.
-var wellFormed = url.Values{"for": {"1h"}, "until": {""}}
+var wellFormed = url.Values{"for": {"1h"}, "until": {""}, "min_gap": {""}, "rates": {"7/1h"}, "exempt": {""}}
 
 // read returns what a browser would send of the form, with the name in all that can be
 // written into.
