@@ -313,3 +313,28 @@ func TestLimitsOfSomeApps(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// Names that a browser could take for something else are text on every page of limits.
+func TestHostileLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, name := range hostile {
+		level := limits.Level{User: name, Category: name}
+		r.set(limits.Override{Level: level, Policy: hourly(1)})
+		for _, path := range []string{limitsPath, limitsLogPath, editOf(level), previewPath + "?" + level.Key() + "&rates=2/1h&over=0", previewPath + "?" + url.Values{"user": {"u"}, "min_gap": {name}, "rates": {name}, "until": {name}, "over": {name}}.Encode()} {
+			status := http.StatusOK
+			if strings.Contains(path, "min_gap") {
+				status = http.StatusBadRequest
+			}
+			lacks(t, r.get(status, path), "<script>alert", "<img")
+		}
+		form := hiddenOf(r.get(http.StatusOK, editOf(level)))
+		if form.Get("user") != name || form.Get("category") != name {
+			t.Errorf("the form is for %v", form)
+		}
+		form.Set("do", "remove")
+		if asked := r.post(http.StatusOK, editPath, form); hidden(t, asked).Get("user") != name {
+			t.Errorf("it asks for %s", asked)
+		}
+	}
+}
