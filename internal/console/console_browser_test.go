@@ -32,6 +32,7 @@ func TestConsole(t *testing.T) {
 	t.Run("pages", s.testPages)
 	t.Run("confirmation", s.testConfirmation)
 	t.Run("live", s.testLive)
+	t.Run("watch", s.testWatch)
 	t.Run("away", s.testAway)
 	t.Run("pictures", s.testPictures)
 }
