@@ -181,8 +181,8 @@ func took(d time.Duration) string {
 // headline says in one sentence how it is.
 func headline(o *overview.Overview) string {
 	waits, about := "nothing waits", ""
-	if o.Apps != nil && slices.ContainsFunc(o.Waits, func(s control.Share) bool { return s.Sampled }) {
-		about = "about "
+	if o.Sampled {
+		waits, about = "nothing waits that was looked at", "about "
 	}
 	switch {
 	case o.Waiting == 1:

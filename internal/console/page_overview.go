@@ -19,6 +19,9 @@ import (
 type overviewView struct {
 	// Sentence says how everything is.
 	Sentence []phrase
+	// Some says that it is of some apps: what workers do for all together is left out, and
+	// Sampled that what waits is an estimate.
+	Some, Sampled bool
 	// Rates are what was done in each of the last minutes, an outcome each, and Minutes
 	// the same by the minute; empty for a bearer of some apps.
 	Rates   []rate
@@ -126,7 +129,7 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 
 func viewOfOverview(o *overview.Overview, audit *control.Audit) overviewView {
 	view := overviewView{
-		Sentence: sentenceOf(o, audit), Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
+		Sentence: sentenceOf(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
 		States: []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}, Accounts: accountsOf(audit),
 	}
 	if o.Apps == nil {
@@ -168,13 +171,14 @@ func viewOfOverview(o *overview.Overview, audit *control.Audit) overviewView {
 // sentenceOf says how everything is, what matters most first.
 func sentenceOf(o *overview.Overview, audit *control.Audit) []phrase {
 	about := ""
-	for _, s := range o.Waits {
-		if o.Apps != nil && s.Sampled {
-			about = "about "
-		}
+	if o.Sampled {
+		about = "about "
 	}
 	waits := about + counted(o.Waiting, "waits", "wait")
-	if o.Waiting == 0 {
+	switch {
+	case o.Waiting == 0 && o.Sampled:
+		waits = "nothing waits that was looked at"
+	case o.Waiting == 0:
 		waits = "nothing waits"
 	}
 	clauses := [][]phrase{{{Text: waits}}}

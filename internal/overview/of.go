@@ -16,10 +16,11 @@ func (o *Overview) Of(who access.Bearer) *Overview {
 		return o
 	}
 	its := &Overview{
-		At: o.At, Apps: who.Apps, Workers: WorkersOf(o.Workers, who), Waits: control.SharesOf(o.Waits, who.Sees),
+		At: o.At, Apps: who.Apps, Workers: WorkersOf(o.Workers, who),
 		Queues: []Queue{}, Minutes: []control.Minute{}, Pauses: who.Pauses(o.Pauses), Letters: o.Letters.of(who), Redis: []redisconn.Node{},
 	}
 	its.Providers = providersOf(its.Workers)
+	its.Waits, its.Sampled = control.SharesOf(o.Waits, who.Sees)
 	for _, s := range its.Waits {
 		its.Waiting += s.Count
 	}

@@ -24,6 +24,9 @@ type Overview struct {
 	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
 	// what is told by no app is left out: Queues, Minutes, Quotas and what Redis says.
 	Apps []string `json:"apps,omitempty"`
+	// Sampled says that Waiting is an estimate: of jobs that were not looked at nobody
+	// knows whose they are.
+	Sampled bool `json:"sampled,omitempty"`
 	// Workers are those that are alive. None takes what waits where there are none.
 	Workers []control.Snapshot `json:"workers"`
 	// Waiting is how many were accepted and have not ended, and Waits what for.

@@ -30,12 +30,13 @@ func (s *Share) add(count float64, oldest time.Time, sampled bool) {
 }
 
 // SharesOf returns what the apps have of the shares, by the notifications that were
-// looked at, without the causes of none.
-func SharesOf(all []Share, sees func(app string) bool) []Share {
-	list := []Share{}
+// looked at, without the causes of none, and whether not all were.
+func SharesOf(all []Share, sees func(app string) bool) (list []Share, sampled bool) {
+	list = []Share{}
 	for _, s := range all {
 		its := Share{For: s.For}
 		for app, part := range s.by {
+			sampled = sampled || part.Sampled
 			if sees(app) {
 				its.add(part.count, part.Oldest, part.Sampled)
 			}
@@ -44,7 +45,7 @@ func SharesOf(all []Share, sees func(app string) bool) []Share {
 			list = append(list, its)
 		}
 	}
-	return list
+	return list, sampled
 }
 
 // Waits returns what notifications wait for, in the order of Causes, without the
