@@ -321,7 +321,6 @@ type crawl struct {
 	told  map[string]bool // by what is wrong, and the route
 	at    string          // the route's path
 	path  string          // of the page
-	never string          // is on no page
 	next  []string
 	forms []form
 }
