@@ -95,7 +95,7 @@ func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if len(found) == 0 || found[0].Version != version {
+	if len(found) == 0 || found[0].Version != version || !v.who.SeesLevel(found[0].Level, c.o.Quotas()) {
 		return page{}, errNoChange
 	}
 	change := found[0]
