@@ -282,6 +282,7 @@ func viewOfUser(r userReading, q userQuery) userView {
 	}
 	waiting, sent := t.Bookings, r.sentRows()
 	v.Unknown = len(waiting) == 0 && len(sent) == 0
+	q.from, q.sent = firstRow(q.from, len(waiting)), firstRow(q.sent, len(sent))
 	from := func(row int) string { other := q; other.from = row; return other.path() }
 	waiting, v.BookingPages = pageOf(waiting, q.from, from)
 	for i := range waiting {
@@ -299,10 +300,12 @@ func viewOfUser(r userReading, q userQuery) userView {
 // critical reports whether one that was sent was critical, as far as that is known.
 func (r userReading) critical(id string) bool { return r.sent[id].Queue == push.Critical.Queue() }
 
+// firstRow is the row that a page of so many begins with, where from is asked for.
+func firstRow(from, of int) int { return min(from, max(0, of-1)/userRows*userRows) }
+
 // pageOf returns the rows from that one on, and the pages beside, whose addresses at
 // tells by their first rows.
 func pageOf[T any](all []T, from int, at func(from int) string) (shown []T, p listPages) {
-	from = min(from, max(0, len(all)-1)/userRows*userRows)
 	to := min(from+userRows, len(all))
 	p = listPages{First: int64(from + 1), Last: int64(to), All: int64(len(all))}
 	if from > 0 {
