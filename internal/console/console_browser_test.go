@@ -31,6 +31,7 @@ func TestConsole(t *testing.T) {
 	s.fill(t)
 	t.Run("pages", s.testPages)
 	t.Run("confirmation", s.testConfirmation)
+	t.Run("story", s.testStory)
 	t.Run("live", s.testLive)
 	t.Run("watch", s.testWatch)
 	t.Run("away", s.testAway)

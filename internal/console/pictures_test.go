@@ -14,7 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// testPictures takes the pictures of the README, of what goes on for a minute, into
+// testPictures takes the pictures of the README, of what goes on for half a minute, into
 // the folder that PUSHPACE_PICTURES names.
 func (s *site) testPictures(t *testing.T) {
 	t.Parallel()
@@ -46,14 +46,14 @@ apps: {demo: {simulated: true}}
 	}
 }
 
-// goOn has something go on: a message a second to others, and to ada what her limits
+// goOn has something go on: ten messages a second to others, and to ada what her limits
 // hold back.
 func (s *site) goOn(t *testing.T) {
 	t.Helper()
 	users := []string{"ben", "cleo", "dan", "eva", "finn", "gita", "hugo", "ida"}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for i := range 600 {
+	for i := range 350 {
 		user := users[i*i%len(users)]
 		category := []string{"orders", "chat", "orders", "marketing", "security"}[i%5]
 		s.ask(t, http.MethodPost, "/v1/notifications", fmt.Sprintf(`{"id":"%s-%s-%d","app":"demo","user":%q,"category":%q,"title":"Hello","targets":[{"platform":"fcm","token":"%s-pixel"}]}`, user, category, i, user, category, user))
@@ -62,9 +62,9 @@ func (s *site) goOn(t *testing.T) {
 			s.send(t, 2, "ada", "marketing")
 		case 100:
 			s.send(t, 3, "ada", "orders")
-		case 400:
+		case 250:
 			s.send(t, 14, "ada", "chat")
-		case 500:
+		case 300:
 			s.send(t, 1, "ada", "security")
 		}
 		<-tick.C
