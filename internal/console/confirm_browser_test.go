@@ -18,8 +18,9 @@ import (
 func (s *site) testConfirmation(t *testing.T) {
 	t.Parallel()
 	const user = "quin"
-	s.send(t, 3, user, "orders") // of which two wait
+	s.send(t, 1, user, "orders") // alone, so that the others are who waits
 	s.untilReceived(t, user, 1)
+	s.send(t, 3, user, "orders") // of which two are new
 	b := s.tab(t, look{width: 1440, scripted: true})
 	b.signIn(operatorToken, "/console/waiting?user="+user)
 	b.until("main", "quin-orders-1", "quin-orders-2")

@@ -69,6 +69,8 @@ var samples = map[string]string{
 	"/console/notifications/{id}": "/console/notifications/ada-orders-2",
 	"/console/dead-letters/{id}":  "/console/dead-letters/lost",
 	"/console/find":               "/console/find?q=ad",
+	"/console/limits/edit":        "/console/limits/edit?app=demo&user=ada&category=orders",
+	"/console/limits/preview":     "/console/limits/preview?app=demo&user=ada&category=orders&rates=100/1h&until=2h",
 }
 
 // addresses are those of all pages that the bearer may open.
