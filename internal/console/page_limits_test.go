@@ -305,7 +305,7 @@ func TestLimitsOfSomeApps(t *testing.T) {
 		kim.post(http.StatusForbidden, editPath, values)
 	}
 	for _, version := range []string{"2", "3"} {
-		kim.post(http.StatusForbidden, limitsLogPath, url.Values{"version": {version}})
+		kim.post(http.StatusNotFound, limitsLogPath, url.Values{"version": {version}})
 	}
 	values, _ := url.ParseQuery("app=kiosk&rates=5/1h&over=0&do=apply")
 	kim.post(http.StatusSeeOther, editPath, values)

@@ -53,7 +53,7 @@ func TestSentenceOfOverview(t *testing.T) {
 			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes; APNs of shop is paused since 12:04 by ada.",
 		},
 		"of some apps": {
-			overview.Overview{At: noon, Apps: []string{"shop"}, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
+			overview.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
 			"About 3,410 wait; 1 worker runs; FCM of kiosk is in trouble since 12:00: UNAVAILABLE, looked at again at 12:01; " +
 				"FCM of kiosk is paused for what its provider answers: QUOTA_EXCEEDED, until 12:01; 2 more are held back.",
 		},

@@ -225,6 +225,8 @@ func (r *rig) stretch(app, user, category string, n int) {
 	if len(last) != 1 {
 		r.t.Fatal("nobody waits")
 	}
+	now, err := r.client.Time(r.t.Context()).Result()
+	must(r.t, err)
 	for from := 0; from < n; from += 10_000 {
 		pipe := r.client.Pipeline()
 		var slots, queue, sent []redis.Z
@@ -232,7 +234,7 @@ func (r *rig) stretch(app, user, category string, n int) {
 			at := last[0].Score + float64(i+1)*1.003e6
 			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s %d", category, 1000+i)})
 			queue = append(queue, redis.Z{Score: at, Member: fmt.Sprintf("019f4b1c-7d2e-7a31-9c55-%012d", i)})
-			sent = append(sent, redis.Z{Score: last[0].Score - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
+			sent = append(sent, redis.Z{Score: float64(now.UnixMicro()) - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
 		}
 		pipe.ZAdd(r.t.Context(), base+"sent", sent...)
 		pipe.ZAdd(r.t.Context(), base+"sent:"+category, sent...)
