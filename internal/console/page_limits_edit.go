@@ -221,7 +221,7 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	}
 	over := view.Form.Over
 	view.Form = formOf(v.query)
-	view.Overtaken = view.Form.Over != over
+	view.Overtaken = v.query.Has("over") && view.Form.Over != over // else nobody's form was
 	view.Form.Over = over
 	o, faults := c.wanted(view, v.who.Name)
 	if len(faults) > 0 {

@@ -211,6 +211,7 @@ func TestBadLimitForms(t *testing.T) {
 		r.post(http.StatusBadRequest, editPath, values)
 	}
 	contains(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m&over=0"), "is not known", "300/1m")
+	lacks(t, r.get(http.StatusOK, previewPath+"?quota=eu&rates=300/1m"), "has changed since")
 	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
 		t.Errorf("leads to %s", to)
 	}
