@@ -52,7 +52,7 @@ func (l *Letters) of(who access.Bearer) Letters {
 		}
 	}
 	its.Count = int64(its.LookedAt)
-	if its.Sampled {
+	if its.Sampled && l.LookedAt > 0 { // those that were counted may be gone
 		its.Count = int64(math.Round(float64(l.Count) * float64(its.LookedAt) / float64(l.LookedAt)))
 	}
 	return its

@@ -94,6 +94,9 @@ func TestOf(t *testing.T) {
 // Of letters of which some were looked at the number is an estimate.
 func TestLettersOf(t *testing.T) {
 	t.Parallel()
+	if got := (&Letters{Count: 7}).of(access.Bearer{Apps: []string{"shop"}}); got.Count != 0 || !got.Sampled {
+		t.Errorf("gone since they were counted: %+v", got)
+	}
 	all := Letters{Count: 1000, LookedAt: 200, by: map[string]map[string]int{"shop": {"a": 20, "b": 5}, "mail": {"a": 170}, "": {"c": 5}}}
 	for name, c := range map[string]struct {
 		apps  []string
