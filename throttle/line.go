@@ -55,7 +55,7 @@ for i = 1, #fields, 2 do
 end
 count = -math.min(count, ARGV[3])
 for i = 1, #slots, 2 do
-  local name = string.match(slots[i], '^%S*')
+  local name = string.match(slots[i], '^[^ ]*')
   of[name] = (of[name] or 0) + 1
 end
 local reply = {clock[1] * 1000000 + clock[2], redis.call('ZCARD', base .. 'booked'), slots, fields, entries('sent', count, -1)}

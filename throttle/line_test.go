@@ -72,3 +72,28 @@ func commands(t *testing.T, client *redis.Client) int {
 	}
 	return sum
 }
+
+// A slot that is not ours is nobody's, and keeps nobody from being looked at.
+func TestALineWithAForeignSlot(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	l := NewRedis(client, Options{Prefix: prefix})
+	t.Cleanup(func() { _ = l.Close() })
+	r := Request{User: "u", Horizon: 24 * time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Hour}}}}
+	for _, id := range []string{"goes", "waits"} {
+		r.ID = id
+		if _, err := l.Acquire(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := client.ZAdd(t.Context(), prefix+":{u}:booked", redis.Z{Score: 1, Member: "none\tof ours"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := l.Line(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moves := line.Moves(line.Now); len(moves) != 1 || moves[0].ID != "waits" {
+		t.Errorf("%+v", moves)
+	}
+}
