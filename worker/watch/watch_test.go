@@ -282,6 +282,19 @@ func TestRedisAway(t *testing.T) {
 	})
 }
 
+// A client that is closed before the watch ends it.
+func TestAClosedClient(t *testing.T) {
+	t.Parallel()
+	client, prefix := redis.NewClient(redistest.Shared(t).Options()), redistest.Prefix()
+	w := newWatcher(t, client, prefix, quick)
+	look(t, w)
+	eventually(t, "it listens", func() bool { _, n := listeners(t, client, prefix); return n == 1 })
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.following.Wait()
+}
+
 // A failover whose old master hangs leaves no watch behind.
 func TestFailover(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,10 @@ func (w *Watcher) hear(channel string) (next string) {
 	defer check.Stop()
 	for silent := true; ; {
 		select {
-		case m := <-messages:
+		case m, open := <-messages:
+			if !open { // the client is closed
+				return ""
+			}
 			silent = false
 			w.take(m.Payload)
 		case <-check.C:
