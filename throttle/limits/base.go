@@ -69,8 +69,9 @@ func firstEnd(end int64, o *Override) int64 {
 // inForce returns the policy in force at the level, the general one or a category's
 // own, where there are these overrides, the first before the others; a nil one is none.
 func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
+	there = append(there, b.overrides)
 	for _, level := range at.precedence() {
-		for _, overrides := range append(there, b.overrides) {
+		for _, overrides := range there {
 			o, known := overrides[level]
 			if o != nil {
 				return EffectivePolicy{o.Policy, level.source(), o.Until}
