@@ -65,6 +65,9 @@ func loadReachable(flag string) (*config.Config, error) {
 
 // appsOf are the configuration's apps.
 func appsOf(cfg *config.Config) names.Apps {
+	if len(cfg.Apps) == 0 {
+		return nil
+	}
 	apps := names.Apps{}
 	for name, app := range cfg.Apps {
 		apps[name] = app.Platforms()

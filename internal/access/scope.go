@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -70,6 +71,21 @@ func (b Bearer) ofLevel(l limits.Level, all quotas.Quotas, enough func(apps []st
 	}
 	q, err := all.Find(l.Quota)
 	return err == nil && enough(q.Apps, b.Sees)
+}
+
+// Configured returns those of the configuration's apps that it sees, by which an app of
+// its own is looked for: one that waits for a restart is not there, and no other is named.
+func (b Bearer) Configured(all names.Apps) names.Apps {
+	if b.Apps == nil || all == nil {
+		return all
+	}
+	its := names.Apps{}
+	for _, app := range b.Apps {
+		if platforms, there := all[app]; there {
+			its[app] = platforms
+		}
+	}
+	return its
 }
 
 // Quotas returns what it sees of these: those that an app of its own uses, with the apps

@@ -101,12 +101,12 @@ func (a *API) knownLevel(c *call) (l limits.Level, q quotas.Quota, err error) {
 	if l, err = a.ownLevel(c); err != nil {
 		return l, q, err
 	}
-	return a.configured(l)
+	return a.configured(c, l)
 }
 
-func (a *API) configured(l limits.Level) (_ limits.Level, q quotas.Quota, err error) {
-	if l.App != "" && a.o.Apps.Fault(l.App) != "" {
-		return l, q, badApp(l.App, a.o.Apps)
+func (a *API) configured(c *call, l limits.Level) (_ limits.Level, q quotas.Quota, err error) {
+	if apps := c.who.Configured(a.o.Apps); l.App != "" && apps.Fault(l.App) != "" {
+		return l, q, badApp(l.App, apps)
 	}
 	if l.Quota != "" {
 		if q, err = a.o.Quotas().Find(l.Quota); err != nil {

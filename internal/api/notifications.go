@@ -56,7 +56,7 @@ func (a *API) taken(c *call, n *push.Notification) error {
 			return err
 		}
 	}
-	return names.Faults(n, a.o.Apps, a.o.Limits)
+	return names.Faults(n, c.who.Configured(a.o.Apps), a.o.Limits)
 }
 
 // status says where a notification is.

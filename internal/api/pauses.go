@@ -52,8 +52,8 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if h.App != "" && a.o.Apps.Fault(h.App) != "" {
-		return reply{}, badApp(h.App, a.o.Apps)
+	if apps := c.who.Configured(a.o.Apps); h.App != "" && apps.Fault(h.App) != "" {
+		return reply{}, badApp(h.App, apps)
 	}
 	var w wantedPause
 	if err := push.ParseStrictly(c.body, &w); err != nil {

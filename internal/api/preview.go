@@ -55,7 +55,7 @@ func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 	if err := c.who.OwnsLevel(at, a.o.Quotas()); err != nil {
 		return reply{}, err
 	}
-	at, quota, err := a.configured(at)
+	at, quota, err := a.configured(c, at)
 	if err != nil {
 		return reply{}, err
 	}

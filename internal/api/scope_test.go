@@ -317,6 +317,29 @@ func TestScopedOwn(t *testing.T) {
 	}
 }
 
+// An app of its own that waits for a restart is refused in words that name no other.
+func TestScopedAppThatWaits(t *testing.T) {
+	t.Parallel()
+	for _, own := range [][]string{{"new"}, {"new", "shop"}} {
+		r := newRig(t, func(o *Options) {
+			o.HTTP.Tokens = append(o.HTTP.Tokens, config.Token{Name: shopOperator, Role: config.Operator, Apps: own, SHA256: config.Hash(sha256.Sum256([]byte(shopOperator)))})
+			o.Apps = names.Apps{"shop": both, "secret-app": both}
+		})
+		for _, a := range []struct{ method, path, body string }{
+			{"POST", "/v1/notifications", of("new", "n-1")},
+			{"PUT", "/v1/limits/apps/new", anyRate},
+			{"POST", "/v1/limits/preview", `{"app":"new","min_gap":"1s"}`},
+			{"PUT", "/v1/pauses?app=new", `{}`},
+			{"GET", "/v1/users/ada/timeline?app=new", ""},
+		} {
+			answer := r.do(http.StatusBadRequest, shopOperator, a.method, a.path, a.body)
+			if !strings.Contains(answer.text, "is not one of the configuration's apps") || strings.Contains(answer.text, "secret") {
+				t.Errorf("%s %s: %s", a.method, a.path, answer.text)
+			}
+		}
+	}
+}
+
 // The log is read on to what is one's own, however much of it is others'.
 func TestScopedLog(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	if _, known := a.o.Apps[app]; !known {
-		return reply{}, badApp(app, a.o.Apps)
+		return reply{}, badApp(app, c.who.Configured(a.o.Apps))
 	}
 	if len(c.query["category"]) > maxCategories {
 		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")

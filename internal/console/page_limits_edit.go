@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -223,7 +224,7 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	view.Form = formOf(v.query)
 	view.Overtaken = v.query.Has("over") && view.Form.Over != over // else nobody's form was
 	view.Form.Over = over
-	o, faults := c.wanted(view, v.who.Name)
+	o, faults := c.wanted(view, v.who)
 	if len(faults) > 0 {
 		view.Faults = faults
 		return view.page(http.StatusBadRequest), nil
@@ -240,9 +241,9 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 }
 
 // wanted is the override that the view's form is for, and what is wrong with it.
-func (c *Console) wanted(view *editView, by string) (limits.Override, map[string][]string) {
-	o, faults := view.Form.override(view.Level, by, c.o.Limits.Now(), c.o.Overrides.Horizon())
-	if fault := c.o.Apps.Fault(view.App); view.App != "" && fault != "" {
+func (c *Console) wanted(view *editView, who access.Bearer) (limits.Override, map[string][]string) {
+	o, faults := view.Form.override(view.Level, who.Name, c.o.Limits.Now(), c.o.Overrides.Horizon())
+	if fault := who.Configured(c.o.Apps).Fault(view.App); view.App != "" && fault != "" {
 		faults["policy"] = append(faults["policy"], "app "+fault)
 	}
 	if view.Quota != "" && len(faults) == 0 {
@@ -275,7 +276,7 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	}
 	now := view.Form.Over
 	view.Form = formOf(v.form)
-	o, faults := c.wanted(view, v.who.Name)
+	o, faults := c.wanted(view, v.who)
 	if len(faults) > 0 {
 		view.Faults = faults
 		return view.page(http.StatusBadRequest), nil

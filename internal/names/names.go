@@ -15,7 +15,7 @@ import (
 )
 
 // Apps are those that the configuration has, with the platforms that each sends
-// to. Where there are none, none is looked for.
+// to. Where they are nil, none is looked for.
 type Apps map[string][]push.Platform
 
 // Names answers the apps' names, sorted.
@@ -24,10 +24,14 @@ func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
 // Fault is what is wrong with an app's name, as the end of a sentence; "" when
 // nothing is.
 func (a Apps) Fault(name string) string {
-	if _, known := a[name]; known || len(a) == 0 {
+	if _, known := a[name]; known || a == nil {
 		return ""
 	}
-	return "is not one of the configuration's apps: " + listed(a.Names()) + near.Hint(name, a.Names())
+	fault := "is not one of the configuration's apps"
+	if len(a) > 0 {
+		fault += ": " + listed(a.Names()) + near.Hint(name, a.Names())
+	}
+	return fault
 }
 
 // listed names the first of many.
