@@ -111,6 +111,9 @@ func (c *Control) WakeOver(ctx context.Context, key string) error {
 					ids = append(ids, job.ID)
 				}
 			}
+			if len(ids) == 0 {
+				continue
+			}
 			if _, err := c.inspector.WakeAll(ctx, spot.Queue, ids); err != nil {
 				return err
 			}
