@@ -72,7 +72,11 @@ func printPreview(out io.Writer, of *overrideLevel, told *preview.Preview) error
 	if told.Notifications.At == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "The last would leave at %s; now it is %s.\n", timeline.Stamp(told.LastAfter), timeline.Stamp(told.LastBefore))
+	last := "The last"
+	if !told.All() {
+		last += " of these"
+	}
+	fmt.Fprintf(out, "%s would leave at %s; now it is %s.\n", last, timeline.Stamp(told.LastAfter), timeline.Stamp(told.LastBefore))
 	if len(told.Moves) == 0 {
 		return nil
 	}

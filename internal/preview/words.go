@@ -5,19 +5,29 @@ import (
 	"strconv"
 )
 
+// All reports whether everything that waits for these limits was looked at. If not, what
+// is told is of a part, and says so.
+func (p *Preview) All() bool { return p.Users.All() && p.Notifications.All() }
+
 // Says returns what would become of those that were looked at, in a sentence.
 func (p *Preview) Says() string {
-	if p.Notifications.At == 0 {
-		return "Nobody waits for these limits."
+	those := "that wait"
+	if !p.All() {
+		those = "looked at"
 	}
-	if p.Sooner+p.Later == 0 {
-		return fmt.Sprintf("None of the %s that wait would leave sooner or later.", grouped(p.Notifications.At))
+	switch {
+	case p.Notifications.At == 0 && p.All():
+		return "Nobody waits for these limits."
+	case p.Notifications.At == 0:
+		return "It is not known what would happen: of those looked at, nobody waits for these limits."
+	case p.Sooner+p.Later == 0:
+		return fmt.Sprintf("None of the %s %s would leave sooner or later.", grouped(p.Notifications.At), those)
 	}
 	at := ""
 	if p.AtOnce > 0 {
 		at = fmt.Sprintf(", %s of them at once", grouped(p.AtOnce))
 	}
-	return fmt.Sprintf("%s of %s that wait would leave sooner%s; %s later.", orNone(p.Sooner, "None"), grouped(p.Notifications.At), at, orNone(p.Later, "none"))
+	return fmt.Sprintf("%s of %s %s would leave sooner%s; %s later.", orNone(p.Sooner, "None"), grouped(p.Notifications.At), those, at, orNone(p.Later, "none"))
 }
 
 // Covers returns what was looked at, in a sentence; "" where it is one user and all that
@@ -40,6 +50,9 @@ func (p *Preview) Covers() string {
 func (p *Preview) Peak() string {
 	if p.Notifications.At == 0 {
 		return ""
+	}
+	if !p.All() {
+		return fmt.Sprintf("Of these alone, %s would leave in one second; now it is %s. With the others it may be many more.", grouped(p.MostAfter), grouped(p.MostBefore))
 	}
 	return fmt.Sprintf("At most %s would leave in one second; now it is %s.", grouped(p.MostAfter), grouped(p.MostBefore))
 }
