@@ -46,6 +46,13 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	f, cause := faultOf(err)
 	c.tell(v, "a page failed", f.status, v.who.Name, cause)
 	view := faultView{Detail: f.detail}
+	switch {
+	case v.Method != http.MethodPost || f.status < http.StatusInternalServerError || v.URL.Path == signInPath:
+	case f == errBusy || v.form == nil && f != errPanicked: // it was not begun
+		view.Done = "Nothing was changed."
+	default:
+		view.Done = "Whether it was done is not known: look before you do it again."
+	}
 	if f == errSignIn || f == errNoConsole {
 		view.SignIn = signInAddress(v.Request)
 	}
@@ -83,6 +90,7 @@ func passes(v *visit, f *fault) bool {
 // A faultView is what fault.html shows.
 type faultView struct {
 	Detail string
+	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
 	SignIn string // where the sign-in is that is needed; "" for none
 }
 

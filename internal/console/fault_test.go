@@ -2,7 +2,10 @@ package console
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -29,5 +32,36 @@ func TestWhatFailsIsLogged(t *testing.T) {
 	r.console.Close()
 	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 100 || !strings.Contains(log.String(), "more requests failed like those before") {
 		t.Errorf("%d lines: %s", lines, log.String())
+	}
+}
+
+// A form that met trouble says whether it may have been done.
+func TestWhetherAFormWasDone(t *testing.T) {
+	t.Parallel()
+	c := newRig(t).console
+	const unknown, nothing = "Whether it was done is not known", "Nothing was changed."
+	for _, form := range []struct {
+		method string
+		begun  bool
+		err    error
+		want   string
+	}{
+		{http.MethodPost, true, errors.New("away"), unknown},
+		{http.MethodPost, false, errors.New("away"), nothing},
+		{http.MethodPost, true, errBusy, nothing},
+		{http.MethodPost, false, errPanicked, unknown},
+		{http.MethodGet, false, errors.New("away"), ""},
+	} {
+		v := &visit{Request: httptest.NewRequest(form.method, Path+"pauses", nil)}
+		if form.begun {
+			v.form = url.Values{}
+		}
+		recorder := httptest.NewRecorder()
+		c.fail(recorder, v, form.err)
+		for _, sentence := range []string{unknown, nothing} {
+			if got := strings.Contains(recorder.Body.String(), sentence); got != (sentence == form.want) {
+				t.Errorf("%+v: %q is there: %t", form, sentence, got)
+			}
+		}
 	}
 }
