@@ -215,7 +215,10 @@ func (c *Console) countWaiting(ctx context.Context, p pause.Pause, counts func(c
 		return "", err
 	}
 	n := len(slices.DeleteFunc(found.rows, func(q control.Queued) bool { return !counts(q) }))
-	if found.next != "" {
+	switch {
+	case found.next != "" && n == 0:
+		return "It is not known how many notifications wait", nil
+	case found.next != "":
 		return "At least " + counted(n, "notification waits", "notifications wait"), nil
 	}
 	return counted(n, "notification waits", "notifications wait"), nil

@@ -228,7 +228,7 @@ func coverage(found *sight, selected bool, total int64) string {
 	case found.next == "":
 		return counted(n, does, do) + ": everything was looked at."
 	case total >= 0:
-		return counted(n, does, do) + " of about " + group(len(found.pages)*queue.PageSize) + " that were looked at; " + group(total) + " wait in all."
+		return counted(n, does, do) + " of about " + group(max(n, len(found.pages)*queue.PageSize)) + " that were looked at; " + group(total) + " wait in all."
 	}
 	return counted(n, does, do) + " of those that were looked at, which are not all."
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // hostile are names that a browser could take for something else.
@@ -240,4 +242,13 @@ func TestWaitingOfMany(t *testing.T) {
 		t.Error(text)
 	}
 	r.states(map[push.State]int64{push.Waiting: n})
+}
+
+// No more are found than were looked at.
+func TestCoverage(t *testing.T) {
+	t.Parallel()
+	found := &sight{rows: make([]control.Queued, queue.PageSize+1), pages: make([]sightPage, 1), next: "6-0"}
+	if got, want := coverage(found, false, 5000), "201 wait of about 201 that were looked at; 5,000 wait in all."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
