@@ -146,6 +146,8 @@ func (f *limitForm) override(at limits.Level, by string, now time.Time, horizon 
 
 var errNoLevel = &fault{http.StatusBadRequest, "Whose limits?", "Name a user, a category, an app or several of these, or a quota."}
 
+var errNoSuchQuota = &fault{http.StatusNotFound, "There is no such quota", "The configuration has none of this name."}
+
 // levelOf is whose limits the values are about: of what the visitor may set.
 func (c *Console) levelOf(v *visit, values url.Values) (limits.Level, error) {
 	l := limits.Level{App: values.Get("app"), User: values.Get("user"), Category: values.Get("category"), Quota: values.Get("quota")}
@@ -203,6 +205,14 @@ func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
 	view, err := c.editing(ctx, at)
 	if err != nil {
 		return page{}, err
+	}
+	if view.There == nil { // one of what the configuration has no more can be removed
+		if at.App != "" && c.o.Apps.Fault(at.App) != "" {
+			return page{}, errNoSuchApp
+		}
+		if _, err := c.o.Quotas().Find(at.Quota); at.Quota != "" && err != nil {
+			return page{}, errNoSuchQuota
+		}
 	}
 	return view.page(http.StatusOK), nil
 }

@@ -339,3 +339,17 @@ func TestHostileLimits(t *testing.T) {
 		}
 	}
 }
+
+// What the configuration does not have has no limits to change, unless an override of it
+// is left to be removed.
+func TestLimitsOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, level := range []limits.Level{{Quota: "none"}, {App: "none", User: "ada"}} {
+		contains(t, r.get(http.StatusNotFound, editOf(level)), "There is no such")
+		if err := r.options.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
+			t.Fatal(err)
+		}
+		r.get(http.StatusOK, editOf(level))
+	}
+}
