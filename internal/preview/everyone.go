@@ -21,8 +21,12 @@ func (m *making) everyone(ctx context.Context) error {
 		return ErrBusy
 	}
 	defer m.many.Unlock()
-	over := time.Now().Add(Budget)
-	people, more, err := m.people(ctx)
+	budget := Budget
+	if ends, some := ctx.Deadline(); some { // by which there is to be an answer
+		budget = min(budget, time.Until(ends)*2/3)
+	}
+	over := time.Now().Add(budget)
+	people, more, err := m.people(ctx, budget/2)
 	if err != nil {
 		return err
 	}
@@ -40,8 +44,8 @@ func (m *making) everyone(ctx context.Context) error {
 
 // people returns who waits for the level's limits, of whom it may not know all, and
 // whether there may be more.
-func (m *making) people(ctx context.Context) (all []person, more bool, err error) {
-	scanning, cancel := context.WithTimeout(ctx, Budget/2)
+func (m *making) people(ctx context.Context, within time.Duration) (all []person, more bool, err error) {
+	scanning, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	known := map[person]bool{}
 	errEnough := errors.New("enough")

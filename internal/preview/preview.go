@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// Budget is for how long it looks at users.
+	// Budget is for how long it looks at users, less where its deadline comes before.
 	Budget = 2 * time.Second
 	// maxUsers bounds the users that it knows of.
 	maxUsers = 100_000

@@ -2,6 +2,7 @@ package preview_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/reschedule"
 )
@@ -379,4 +382,37 @@ func (h *held) Waiting(ctx context.Context, scope string, f func(app, user strin
 	close(h.waits)
 	<-h.goes
 	return h.Redis.Waiting(ctx, scope, f)
+}
+
+// Whoever asks with a deadline has an answer before that, of as many as there was time for.
+func TestWithinADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := &preview.Previewer{Limits: limits.New(throttle.Policy{}, nil), Lines: slow{}, Apps: []string{"shop"}}
+		told, err := p.Of(ctx, limits.Level{App: "shop"}, &limits.Override{Policy: throttle.Policy{MinGap: time.Second}})
+		if err != nil || ctx.Err() != nil || told.Users.Of != 1000 {
+			t.Errorf("%+v, %v, %v", told, err, ctx.Err())
+		}
+	})
+}
+
+// slow is lines of many users, each of which takes long, and cannot be read.
+type slow struct{}
+
+func (slow) Line(ctx context.Context, _ throttle.Request) (*throttle.Line, error) {
+	if err := clock.Sleep(ctx, 100*time.Millisecond); err != nil {
+		return nil, err
+	}
+	return nil, errors.New("foreign")
+}
+
+func (slow) Waiting(_ context.Context, _ string, f func(app, user string) error) error {
+	for i := range 1000 {
+		if err := f("shop", fmt.Sprint(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
