@@ -1,5 +1,6 @@
-// Package watch shows what happens in all workers while somebody looks, and costs
-// nothing while nobody does: no command, and one look at a flag for each notification.
+// Package watch shows what happens in all workers while somebody looks, and costs next to
+// nothing while nobody does: a GET in what workers ask anyway, and one look at a flag for
+// each notification.
 //
 // Who looks keeps a key alive. The workers see it when they look at the pauses, and tell
 // then what has happened since they last did, in the same step.

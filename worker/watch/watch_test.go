@@ -100,7 +100,7 @@ func TestFeedIsBounded(t *testing.T) {
 	}
 }
 
-// Nothing is said on the channel, nor anything else done in Redis, while nobody watches.
+// Nothing is said on the channel while nobody watches, nor while nothing happens.
 func TestNothingIsToldUnwatched(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
