@@ -34,10 +34,12 @@ func (m *making) everyone(ctx context.Context) error {
 	looking, ctx := errgroup.WithContext(ctx)
 	looking.SetLimit(readers)
 	for _, one := range people {
-		if ctx.Err() != nil || !time.Now().Before(over) {
-			break
-		}
-		looking.Go(func() error { return m.glance(ctx, one) })
+		looking.Go(func() error {
+			if ctx.Err() != nil || !time.Now().Before(over) { // it has waited for a reader
+				return nil
+			}
+			return m.glance(ctx, one)
+		})
 	}
 	return looking.Wait()
 }
