@@ -52,7 +52,7 @@ type backend interface {
 	Quotas(ctx context.Context) ([]quotas.Status, error)
 	// Categories are those that the configuration has.
 	Categories(ctx context.Context) ([]string, error)
-	// Preview answers what the override would do, or for nil the removal of the one there;
+	// Preview returns what the override would do, or for nil the removal of the one there;
 	// nil if there is none.
 	Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error)
 	UnsetOverride(ctx context.Context, at limits.Level, by string) (bool, error)

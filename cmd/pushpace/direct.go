@@ -90,7 +90,7 @@ func (d *direct) timelines(ctx context.Context) (*control.Control, error) {
 	return control.New(d.queue.Client, d.records, limiter, d.limits), nil
 }
 
-// limiter answers the limiter, with the limits in force known. It connects to their Redis
+// limiter returns the limiter, with the limits in force known. It connects to their Redis
 // when that is another one.
 func (d *direct) limiter(ctx context.Context) (*throttle.Redis, error) {
 	if _, err := d.overrides.Refresh(ctx, d.limits); err != nil {

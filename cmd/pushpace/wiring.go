@@ -56,7 +56,7 @@ type system struct {
 	health   *health.Health
 	// lastReload answers how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
-	// configuration answers what is in force of it.
+	// configuration returns what is in force of it.
 	configuration func() console.Configuration
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]

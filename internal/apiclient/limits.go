@@ -112,7 +112,7 @@ func wantedOf(o limits.Override) wanted {
 	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
 }
 
-// Preview answers what the override would do at the level, or for nil the removal of the
+// Preview returns what the override would do at the level, or for nil the removal of the
 // one there; nil if there is none.
 func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error) {
 	body := struct {
