@@ -201,6 +201,10 @@ func sentenceOf(o *overview.Overview, audit *control.Audit) []phrase {
 		}
 		clauses = append(clauses, []phrase{{Text: text}})
 	}
+	if slices.ContainsFunc(o.LimitsRedis, func(n redisconn.Node) bool { return n.Error != "" }) ||
+		slices.ContainsFunc(o.Workers, func(s control.Snapshot) bool { return !s.Limits.Since.IsZero() }) {
+		clauses = append(clauses, []phrase{{Text: "the limits' Redis does not answer"}})
+	}
 	for i := range o.Pauses[:min(len(o.Pauses), heldInSentence)] {
 		clauses = append(clauses, held(&o.Pauses[i]))
 	}

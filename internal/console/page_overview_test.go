@@ -52,6 +52,14 @@ func TestSentenceOfOverview(t *testing.T) {
 			overview.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}}, &control.Audit{},
 			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes; APNs of shop is paused since 12:04 by ada.",
 		},
+		"the limits' Redis, without a worker": {
+			overview.Overview{LimitsRedis: []redisconn.Node{{Error: "EOF"}}}, nil,
+			"Nothing waits; no worker runs, and nothing is sent; the limits' Redis does not answer.",
+		},
+		"the limits' Redis, as workers see it": {
+			overview.Overview{Workers: []control.Snapshot{{Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{}}}, nil,
+			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the limits' Redis does not answer.",
+		},
 		"of some apps": {
 			overview.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
 			"About 3,410 wait; 1 worker runs; FCM of kiosk is in trouble since 12:00: UNAVAILABLE, looked at again at 12:01; " +
