@@ -325,6 +325,9 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)
 			asked.Sentences = append(asked.Sentences, allThat(filter, v))
+			if v.confirmed() {
+				asked.Sentences = append(asked.Sentences, "Where the number does not stay the same, pause these first.")
+			}
 		}
 		return confirm(v, "Cancel what waits", asked), nil
 	}

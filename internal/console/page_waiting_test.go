@@ -162,6 +162,9 @@ func TestForgedCancellations(t *testing.T) {
 			operator.post(status, "/console/waiting", form)
 		}
 	}
+	const pauseFirst = "pause these first"
+	lacks(t, operator.post(http.StatusOK, "/console/waiting", url.Values{"all": {"yes"}}), pauseFirst)
+	contains(t, operator.post(http.StatusOK, "/console/waiting", url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"2"}}), "nothing was done", pauseFirst)
 	viewer.post(http.StatusForbidden, "/console/waiting", url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"3"}})
 	r.states(map[push.State]int64{push.Waiting: 3})
 	lacks(t, viewer.get(http.StatusOK, "/console/waiting"), "Cancel", `name="id"`)
