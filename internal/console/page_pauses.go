@@ -191,7 +191,7 @@ func (c *Console) askPause(ctx context.Context, v *visit, p pause.Pause) (page, 
 		asked.Sentences = append(asked.Sentences, n+" now that match.")
 	}
 	if slices.ContainsFunc(list, func(s pause.Pause) bool { return s.Kind == pause.Operator && control.Resumes(p, s) }) {
-		asked.Sentences = append(asked.Sentences, "The same is paused already: the end and the reason of that pause change.")
+		asked.Sentences = append(asked.Sentences, "The same is paused already: this takes the place of that pause, and the time since when it is paused, its end and its reason are those of this one.")
 	}
 	if p.Category != "" && names.CategoryWarning(p.Category, c.o.Limits.Configured()) != "" {
 		asked.Sentences = append(asked.Sentences, "The configuration has no category of that name.")
