@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // notices say what a form has done, by the address that it leads to: a closed set,
@@ -33,5 +35,5 @@ func notice(query url.Values) string {
 	if err != nil {
 		n = 0
 	}
-	return strings.ReplaceAll(text, "%s", group(n))
+	return strings.ReplaceAll(text, "%s", words.Grouped(n))
 }

@@ -167,11 +167,11 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 	case next != "" || cursor != "":
 		of := "those" // of whichever app
 		if total >= 0 {
-			of = group(looked)
+			of = words.Grouped(looked)
 		}
 		v.Answer = counted(len(found), "dead letter", "dead letters") + " of " + of + " that were looked at, which are not all."
 		if total >= 0 {
-			v.Answer += " " + group(total) + " are kept."
+			v.Answer += " " + words.Grouped(total) + " are kept."
 		}
 	}
 	v.Reasons = sumsOf(found, here, "reason", func(l *push.Letter) string { return l.Reason })
@@ -326,7 +326,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "dead letter is ", "dead letters are ") + act.sentence},
-			Things:    ids, Expect: len(ids), Button: act.button + " " + group(len(ids)), Back: back,
+			Things:    ids, Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)

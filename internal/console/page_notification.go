@@ -246,7 +246,7 @@ func turnOf(id string, line *control.Timeline) *turn {
 	if at < 0 {
 		return nil
 	}
-	t := &turn{Nth: ordinal(at + 1), Of: group(len(line.Bookings))}
+	t := &turn{Nth: ordinal(at + 1), Of: words.Grouped(len(line.Bookings))}
 	if len(line.Bookings) >= throttle.TimelineEntries {
 		t.Of = "at least " + t.Of
 	}
@@ -269,7 +269,7 @@ func ordinal(n int) string {
 			ending = "rd"
 		}
 	}
-	return group(n) + ending
+	return words.Grouped(n) + ending
 }
 
 // cancelNotification ends the notification, once that is confirmed.

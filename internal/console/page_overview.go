@@ -10,6 +10,7 @@ import (
 	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -197,7 +198,7 @@ func sentenceOf(o *overview.Overview, audit *control.Audit) []phrase {
 			for _, m := range o.Minutes {
 				delivered += m.Ended[push.Delivered]
 			}
-			text += ", and delivered " + group(delivered) + " in the last 15 minutes"
+			text += ", and delivered " + words.Grouped(delivered) + " in the last 15 minutes"
 		}
 		clauses = append(clauses, []phrase{{Text: text}})
 	}
@@ -310,14 +311,14 @@ func rowOfWorker(s *control.Snapshot, now time.Time) workerRow {
 }
 
 func rowOfRedis(name string, n redisconn.Node) redisRow {
-	row := redisRow{Name: name, Address: n.Address, Version: n.Version, State: group(n.UsedMemory>>20) + " MiB"}
+	row := redisRow{Name: name, Address: n.Address, Version: n.Version, State: words.Grouped(n.UsedMemory>>20) + " MiB"}
 	switch {
 	case n.Error != "":
 		row.State, row.Class = "does not answer: "+n.Error, "fault"
 	case n.Failing != "":
 		row.State, row.Class = n.Failing, "fault"
 	case n.MaxMemory > 0:
-		row.State += " of " + group(n.MaxMemory>>20) + " MiB"
+		row.State += " of " + words.Grouped(n.MaxMemory>>20) + " MiB"
 	}
 	return row
 }

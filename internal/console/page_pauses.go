@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -247,14 +248,14 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 	}
 	c.pauses.forget()
 	c.log.Info("pauses are ended", "by", v.who.Name, "remote", v.RemoteAddr, "pauses", len(ended))
-	return page{to: address(Path+"pauses", field{"done", "resumed"}, field{"n", group(len(ended))})}, nil
+	return page{to: address(Path+"pauses", field{"done", "resumed"}, field{"n", words.Grouped(len(ended))})}, nil
 }
 
 // askEnd says which pauses will end, and what they keep.
 func (c *Console) askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (page, error) {
 	asked := confirmation{
 		Sentences: []string{counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
-		Expect:    len(list), Button: "End " + group(len(list)), Back: Path + "pauses",
+		Expect:    len(list), Button: "End " + words.Grouped(len(list)), Back: Path + "pauses",
 	}
 	kept, operators := 0, false
 	for _, s := range list {

@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -249,7 +250,7 @@ func waysOf(o *overview.Overview, p *overview.Provider) (rows []wayRow, more int
 				row.Class = classOf(cmp.Or(r.Pause, r.Trouble.Reason))
 			}
 			if r.Share != nil {
-				row.Share = group(*r.Share)
+				row.Share = words.Grouped(*r.Share)
 			}
 			rows = append(rows, row)
 		}

@@ -228,7 +228,7 @@ func coverage(found *sight, selected bool, total int64) string {
 	case found.next == "":
 		return counted(n, does, do) + ": everything was looked at."
 	case total >= 0:
-		return counted(n, does, do) + " of about " + group(max(n, len(found.pages)*queue.PageSize)) + " that were looked at; " + group(total) + " wait in all."
+		return counted(n, does, do) + " of about " + words.Grouped(max(n, len(found.pages)*queue.PageSize)) + " that were looked at; " + words.Grouped(total) + " wait in all."
 	}
 	return counted(n, does, do) + " of those that were looked at, which are not all."
 }
@@ -320,7 +320,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
-			Things:    ids, Expect: len(ids), Button: "Cancel " + group(len(ids)), Back: back,
+			Things:    ids, Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)
@@ -374,5 +374,5 @@ func counted[N int | int64](n N, one, several string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return group(n) + " " + several
+	return words.Grouped(n) + " " + several
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rivo/uniseg"
 
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -241,18 +242,18 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 			bound = append(bound, w)
 		}
 	}
-	note := fmt.Sprintf("%s sent, %s booked", group(sent), group(len(b.Marks)-sent))
+	note := fmt.Sprintf("%s sent, %s booked", words.Grouped(sent), words.Grouped(len(b.Marks)-sent))
 	if earlier > 0 {
-		note += "; " + group(earlier) + " earlier than the picture"
+		note += "; " + words.Grouped(earlier) + " earlier than the picture"
 	}
 	if later > 0 {
-		note += "; " + group(later) + " later"
+		note += "; " + words.Grouped(later) + " later"
 	}
 	switch {
 	case len(b.Marks) > mostMarks:
 		b.Y = y + barsHeight
 		b.Bars, b.Marks = barsOf(b.Marks), nil
-		note += fmt.Sprintf("; of each %s, %s at most", timeline.Span(2*a.span/columns), group(mostOf(b.Bars)))
+		note += fmt.Sprintf("; of each %s, %s at most", timeline.Span(2*a.span/columns), words.Grouped(mostOf(b.Bars)))
 	case len(bound) > labelled:
 		b.Y = y + arcHeight + marksHeight/2
 	default:
@@ -353,7 +354,7 @@ func used(w control.Window) string {
 	if w.AtLeast {
 		more = " or more"
 	}
-	return group(w.Used) + more + " of " + group(w.Count)
+	return words.Grouped(w.Used) + more + " of " + words.Grouped(w.Count)
 }
 
 // causeText says why a slot is when it is, as 14:03:07 = 13:03:07 order-17 + 1h. What is

@@ -4,16 +4,16 @@ import (
 	"html/template"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"group":  group[int64],
+	"group":  words.Grouped[int64],
 	"label":  func(name string) string { return labels[name] },
 	"name":   timeline.Printable,
 	"path":   pathOf,
@@ -21,15 +21,6 @@ var functions = template.FuncMap{
 	"static": staticURL,
 	"utc":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-}
-
-// group writes a number with its thousands apart.
-func group[N int | int64 | uint64](n N) string {
-	text := strconv.FormatInt(int64(n), 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // pathOf is the address of a page below the console's, whose parts are names.

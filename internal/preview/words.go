@@ -2,7 +2,8 @@ package preview
 
 import (
 	"fmt"
-	"strconv"
+
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // All reports whether everything that waits for these limits was looked at. If not, what
@@ -21,13 +22,13 @@ func (p *Preview) Says() string {
 	case p.Notifications.At == 0:
 		return "It is not known what would happen: of those looked at, nobody waits for these limits."
 	case p.Sooner+p.Later == 0:
-		return fmt.Sprintf("None of the %s %s would leave sooner or later.", grouped(p.Notifications.At), those)
+		return fmt.Sprintf("None of the %s %s would leave sooner or later.", words.Grouped(p.Notifications.At), those)
 	}
 	at := ""
 	if p.AtOnce > 0 {
-		at = fmt.Sprintf(", %s of them at once", grouped(p.AtOnce))
+		at = fmt.Sprintf(", %s of them at once", words.Grouped(p.AtOnce))
 	}
-	return fmt.Sprintf("%s of %s %s would leave sooner%s; %s later.", orNone(p.Sooner, "None"), grouped(p.Notifications.At), those, at, orNone(p.Later, "none"))
+	return fmt.Sprintf("%s of %s %s would leave sooner%s; %s later.", orNone(p.Sooner, "None"), words.Grouped(p.Notifications.At), those, at, orNone(p.Later, "none"))
 }
 
 // Covers returns what was looked at, in a sentence; "" where it is one user and all that
@@ -37,13 +38,13 @@ func (p *Preview) Covers() string {
 		if p.Notifications.All() {
 			return ""
 		}
-		return fmt.Sprintf("The nearest %s of %s were looked at.", grouped(p.Notifications.At), grouped(p.Notifications.Of))
+		return fmt.Sprintf("The nearest %s of %s were looked at.", words.Grouped(p.Notifications.At), words.Grouped(p.Notifications.Of))
 	}
-	of := grouped(p.Users.Of)
+	of := words.Grouped(p.Users.Of)
 	if p.Users.More {
 		of += " and perhaps more"
 	}
-	return fmt.Sprintf("%s of %s users looked at.", grouped(p.Users.At), of)
+	return fmt.Sprintf("%s of %s users looked at.", words.Grouped(p.Users.At), of)
 }
 
 // Peak returns how many leave together, in a sentence; "" when nobody waits.
@@ -52,23 +53,14 @@ func (p *Preview) Peak() string {
 		return ""
 	}
 	if !p.All() {
-		return fmt.Sprintf("Of these alone, %s would leave in one second; now it is %s. With the others it may be many more.", grouped(p.MostAfter), grouped(p.MostBefore))
+		return fmt.Sprintf("Of these alone, %s would leave in one second; now it is %s. With the others it may be many more.", words.Grouped(p.MostAfter), words.Grouped(p.MostBefore))
 	}
-	return fmt.Sprintf("At most %s would leave in one second; now it is %s.", grouped(p.MostAfter), grouped(p.MostBefore))
+	return fmt.Sprintf("At most %s would leave in one second; now it is %s.", words.Grouped(p.MostAfter), words.Grouped(p.MostBefore))
 }
 
 func orNone(n int, none string) string {
 	if n == 0 {
 		return none
 	}
-	return grouped(n)
-}
-
-// grouped writes a number with its thousands apart.
-func grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return words.Grouped(n)
 }
