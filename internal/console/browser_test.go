@@ -17,8 +17,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a tab waits for what it expects.
-const patience = 20 * time.Second
+// patience is how long a browser takes to start at most, and a tab waits for what it
+// expects.
+const patience = 2 * time.Minute
 
 // chromium returns the browser's path. Without one the test is skipped, or fails when
 // PUSHPACE_REQUIRE_CHROMIUM is 1.
@@ -39,7 +40,7 @@ func chromium(t *testing.T) string {
 // startBrowser runs a browser until the test ends, for tabs of all its subtests.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WSURLReadTimeout(patience))
 	if os.Geteuid() == 0 { // whom chromium refuses its sandbox
 		options = append(options, chromedp.NoSandbox)
 	}
