@@ -78,7 +78,7 @@ func TestHostileNames(t *testing.T) {
 	for name, text := range corpus {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log bytes.Buffer
+			var log logged
 			r := newRig(t, withLog(&log), func(o *Options) { hostileOptions(o, text) })
 			operator, viewer := r.as(operatorToken), r.as(viewerToken)
 			r.plant(text)

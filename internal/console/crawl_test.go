@@ -23,7 +23,7 @@ type crawl struct {
 	who   string
 	name  string // of the corpus
 	known vocabulary
-	log   *bytes.Buffer
+	log   *logged
 	shown map[string]bool // by the routes' paths
 	seen  map[string]bool // by address
 	told  map[string]bool // by what is wrong, and the route
@@ -118,16 +118,22 @@ func (c *crawl) submit(f form) {
 	c.answer(req)
 }
 
+// lines are those that the log has, without sums, which come when their time is over.
+func (c *crawl) lines() int {
+	log := c.log.String()
+	return strings.Count(log, "\n") - strings.Count(log, `msg="more requests failed`)
+}
+
 // answer has the request answered, and judges the page.
 func (c *crawl) answer(req *http.Request) {
 	c.t.Helper()
 	what := strings.ReplaceAll(fmt.Sprintf("%s %s %.200s", c.who, req.Method, req.URL), "%", "%%")
 	c.path = req.URL.EscapedPath()
-	told := strings.Count(c.log.String(), "\n")
+	told := c.lines()
 	browser := *c.rig // whose cookie stays
 	answer := browser.send(req)
 	c.at = strings.TrimPrefix(req.Pattern, "GET ")
-	if lines := strings.Count(c.log.String(), "\n") - told; lines > 1 {
+	if lines := c.lines() - told; lines > 1 {
 		c.fault(what, "%d, and %d lines in the log:\n%s", answer.StatusCode, lines, c.log.String()[len(c.log.String())-1000:])
 	}
 	text, err := io.ReadAll(answer.Body)

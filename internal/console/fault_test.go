@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +13,7 @@ import (
 // again.
 func TestWhatFailsIsLogged(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log logged
 	r := newRig(t, withTokens, withLog(&log)).as(viewerToken)
 	if err := r.client.Set(t.Context(), r.sessionKey(), `{"name":"hunter2`, 0).Err(); err != nil {
 		t.Fatal(err)

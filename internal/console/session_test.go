@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,8 +36,32 @@ func testTokens() []config.Token {
 func withTokens(o *Options) { o.Tokens.Set(testTokens()) }
 
 // withLog has the log be read.
-func withLog(log *bytes.Buffer) func(*Options) {
+func withLog(log *logged) func(*Options) {
 	return func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
+}
+
+// logged is what was logged, from any goroutine.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logged) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
 }
 
 // sessionKey is the key of the one session that there is.
@@ -53,7 +78,7 @@ func (r *rig) sessionKey() string {
 // and Redis hold neither the token nor what the cookie does.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log logged
 	r := newRig(t, withTokens, withLog(&log))
 	to := r.get(http.StatusSeeOther, "/console/?done=signed-out")
 	if to != "/console/signin?next=%2Fconsole%2F%3Fdone%3Dsigned-out" {
@@ -386,7 +411,7 @@ func TestInside(t *testing.T) {
 // them. Those of others count for themselves.
 func TestWrongTokens(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var log logged
 	r := newRig(t, withTokens, withLog(&log))
 	for range 2 * attempts.AtOnce() { // which do not count
 		r.as(viewerToken)
