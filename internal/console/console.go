@@ -71,6 +71,7 @@ type Console struct {
 	sessions sessions
 	failures api.Failures
 	requests chan struct{} // holds one entry for each that is being answered
+	within   time.Duration // how long reading for a page may take
 	overview shared[*overview.Overview]
 	users    *sharedBy[userKey, userReading]
 	pauses   shared[[]pause.Pause]
@@ -84,8 +85,10 @@ type Console struct {
 const requestShare = 4
 
 // New returns a console.
-func New(o Options) *Console {
-	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection()}
+func New(o Options) *Console { return newConsole(o, pageWithin) }
+
+func newConsole(o Options, within time.Duration) *Console {
+	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), within: within}
 	c.log = cmp.Or(c.log, slog.Default())
 	c.failures = api.Failures{Log: c.log}
 	c.sessions = newSessions(o.Redis, o.Config.Redis.Prefix)
@@ -95,7 +98,7 @@ func New(o Options) *Console {
 		}
 	}
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
-	c.users = newSharedBy(c.readUser)
+	c.users = newSharedBy(c.readUser, within)
 	c.pauses.read = o.Control.Pauses
 	c.overview.read, c.quotas.read = o.Overview.Read, c.readQuotas
 	c.audit.read = func(ctx context.Context) (*control.Audit, error) {
@@ -103,7 +106,8 @@ func New(o Options) *Console {
 		defer cancel()
 		return o.Control.Audit(ctx)
 	}
-	c.notifications = newSharedBy(c.readNotification)
+	c.notifications = newSharedBy(c.readNotification, within)
+	c.pauses.within, c.overview.within, c.quotas.within, c.audit.within = within, within, within, within
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}
@@ -166,9 +170,9 @@ const (
 	// maxForm bounds a form, in bytes, and maxStrangersForm one of who has not signed in.
 	maxForm          = 64 << 10
 	maxStrangersForm = 8 << 10
-	// within is how long reading for a page may take: a second later a Redis that is
-	// away is told of.
-	within = 900 * time.Millisecond
+	// pageWithin is how long reading for a page may take: a Redis that is away is told of
+	// within a second.
+	pageWithin = 900 * time.Millisecond
 )
 
 // handler has r answered.
@@ -192,7 +196,7 @@ func (c *Console) answer(w http.ResponseWriter, v *visit, r route) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(v.Context(), cmp.Or(r.within, within)-v.spent)
+	ctx, cancel := context.WithTimeout(v.Context(), cmp.Or(r.within, c.within)-v.spent)
 	defer cancel()
 	page, err := r.handle(c, ctx, v)
 	if err != nil {

@@ -239,7 +239,7 @@ func TestOthersChangeNoPage(t *testing.T) {
 	r.fillOwn()
 	browser := r.as(shopOperator)
 	look := func() map[string]string {
-		browser.console = New(r.options) // which has not looked yet
+		browser.console = newConsole(r.options, time.Minute) // which has not looked yet
 		defer browser.console.Close()
 		shown := map[string]string{}
 		for _, route := range routes {

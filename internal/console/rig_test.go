@@ -57,7 +57,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 
 func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Options)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Second})
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 5 * time.Second})
 	t.Cleanup(stop)
 	records := push.NewRecords(shared, "", 0)
 	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
@@ -80,7 +80,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 	for _, f := range change {
 		f(&r.options)
 	}
-	r.console = New(r.options)
+	r.console = newConsole(r.options, time.Minute) // on a machine that is busy, too
 	t.Cleanup(r.console.Close)
 	return r
 }

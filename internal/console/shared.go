@@ -13,9 +13,11 @@ import (
 // looks, so that many pages, each at its own instant, ask no more often than one.
 const fresh = 1800 * time.Millisecond
 
-// A shared value is read for all who look at it. The zero value needs read.
+// A shared value is read for all who look at it. The zero value needs read, which may
+// take so long.
 type shared[T any] struct {
-	read func(context.Context) (T, error)
+	read   func(context.Context) (T, error)
+	within time.Duration
 
 	mu    sync.Mutex
 	at    time.Time
@@ -31,7 +33,7 @@ func (s *shared[T]) get(ctx context.Context) (T, error) {
 	if time.Since(s.at) < fresh {
 		return s.value, s.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within) // for the others, whoever began it
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.within) // for the others, whoever began it
 	defer cancel()
 	s.value, s.err = s.read(ctx)
 	s.at = time.Now()
@@ -44,21 +46,22 @@ const mostShared = 16
 // A sharedBy has a shared value for each key that is asked for, of the last few.
 type sharedBy[K comparable, T any] struct {
 	read   func(context.Context, K) (T, error)
+	within time.Duration
 	recent *lru.Cache[K, *shared[T]]
 }
 
-func newSharedBy[K comparable, T any](read func(context.Context, K) (T, error)) *sharedBy[K, T] {
+func newSharedBy[K comparable, T any](read func(context.Context, K) (T, error), within time.Duration) *sharedBy[K, T] {
 	recent, err := lru.New[K, *shared[T]](mostShared)
 	if err != nil {
 		panic(err)
 	}
-	return &sharedBy[K, T]{read, recent}
+	return &sharedBy[K, T]{read, within, recent}
 }
 
 func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
 	one, known := s.recent.Get(key)
 	if !known {
-		one = &shared[T]{read: func(ctx context.Context) (T, error) { return s.read(ctx, key) }}
+		one = &shared[T]{read: func(ctx context.Context) (T, error) { return s.read(ctx, key) }, within: s.within}
 		if first, there, _ := s.recent.PeekOrAdd(key, one); there {
 			one = first
 		}

@@ -69,7 +69,7 @@ func (c *Console) whose(req *http.Request) (access.Bearer, error) {
 		return access.Bearer{}, err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(req.Context(), within)
+	ctx, cancel := context.WithTimeout(req.Context(), c.within)
 	defer cancel()
 	return c.identify(ctx, req)
 }

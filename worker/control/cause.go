@@ -81,14 +81,15 @@ func ReturnedFor(now time.Time, why string, n *push.Notification, pauses []pause
 }
 
 // overQuota says which quota it is that something is parked for, which was never in a
-// worker's hands; "" when its provider is busy.
+// worker's hands; "" when its provider is busy. A quota may have a unit to spare for a
+// moment: what is parked then was for it too, unless others wait for a place.
 func overQuota(n *push.Notification, workers []Snapshot) string {
 	if n == nil {
 		return ""
 	}
 	for _, w := range workers {
 		for _, r := range w.Routes {
-			if r.App == n.App && r.Platform == n.Targets[0].Platform && r.Quota.Binds() {
+			if r.App == n.App && r.Platform == n.Targets[0].Platform && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
 				return WhyOver(r.Quota)
 			}
 		}
