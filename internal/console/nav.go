@@ -1,6 +1,9 @@
 package console
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A place is a page that every page leads to.
 type place struct {
@@ -24,7 +27,7 @@ var places = []place{
 
 // navigation returns the places, seen from that path.
 func navigation(path string) []place {
-	seen := append([]place(nil), places...)
+	seen := slices.Clone(places)
 	nearest := -1
 	for i, p := range seen {
 		switch {

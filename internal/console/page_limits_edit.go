@@ -194,23 +194,28 @@ func (view *editView) page(status int) page {
 	return page{name: "limits-edit", title: "Limits of " + view.Name, status: status, data: view}
 }
 
-func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
+// edited is editing, of the level that the address names.
+func (c *Console) edited(ctx context.Context, v *visit) (*editView, error) {
 	at, err := c.levelOf(v, v.query)
+	if err != nil {
+		return nil, err
+	}
+	return c.editing(ctx, at)
+}
+
+func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
+	view, err := c.edited(ctx, v)
 	if err == errNoLevel {
 		return page{to: limitsPath}, nil
 	}
 	if err != nil {
 		return page{}, err
 	}
-	view, err := c.editing(ctx, at)
-	if err != nil {
-		return page{}, err
-	}
 	if view.There == nil { // one of what the configuration has no more can be removed
-		if at.App != "" && c.o.Apps.Fault(at.App) != "" {
+		if view.App != "" && c.o.Apps.Fault(view.App) != "" {
 			return page{}, errNoSuchApp
 		}
-		if _, err := c.o.Quotas().Find(at.Quota); at.Quota != "" && err != nil {
+		if _, err := c.o.Quotas().Find(view.Quota); view.Quota != "" && err != nil {
 			return page{}, errNoSuchQuota
 		}
 	}
@@ -219,14 +224,10 @@ func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
 
 // previewLimitsPage shows what the form in the address would do, and keeps it.
 func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error) {
-	at, err := c.levelOf(v, v.query)
+	view, err := c.edited(ctx, v)
 	if err == errNoLevel {
 		return page{to: limitsPath}, nil
 	}
-	if err != nil {
-		return page{}, err
-	}
-	view, err := c.editing(ctx, at)
 	if err != nil {
 		return page{}, err
 	}
@@ -239,7 +240,7 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 		view.Faults = faults
 		return view.page(http.StatusBadRequest), nil
 	}
-	if view.Told, err = c.o.Preview.Of(ctx, at, &o); err != nil {
+	if view.Told, err = c.o.Preview.Of(ctx, view.Level, &o); err != nil {
 		return page{}, err
 	}
 	before := view.Told.Before
