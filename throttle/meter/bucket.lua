@@ -1,8 +1,10 @@
--- A take of a bucket. bucket.go is the same arithmetic, and says why.
+-- Takes of buckets, alike in all but the key. bucket.go is the same arithmetic, and says why.
 --
--- KEYS  the bucket: a string, DEBT AT WARM SLOWED DRAIN BURST
--- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most
--- Returns the units, what is left in µs, and 1 where it denies. Instants are in µs of this server's clock.
+-- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM SLOWED
+-- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most; then how often to
+--       take from each bucket
+-- Returns of each take the units, what is left in µs, and 1 where it denies; in the place of
+-- the units what is wrong with the key. Instants are in µs of this server's clock.
 
 local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
@@ -12,16 +14,23 @@ local slowedfor = 1000000
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local debt, warm, slowed, changed = 0, 0, 0, false
+local debt, warm, slowed, known, changed -- of the bucket at hand
+local usual = string.format(' %d %d 0 0', drain, burst) -- how most buckets end
 
-local known = redis.pcall('GET', KEYS[1])
-if known then
-  local owed, at, warmed, last, drained, covered
-  if type(known) == 'string' then
-    owed, at, warmed, last, drained, covered = string.match(known, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+-- read returns what is wrong with the key.
+local function read(key)
+  debt, warm, slowed, changed = 0, 0, 0, false
+  known = redis.pcall('GET', key)
+  if not known then return end
+  local owed, at, rest
+  if type(known) == 'string' then owed, at, rest = string.match(known, '^(%d+) (%d+)( .*)$') end
+  local drained, covered = drain, burst
+  if rest ~= usual then
+    drained, covered, warm, slowed = string.match(rest or '', '^ (%d+) (%d+) (%d+) (%d+)$')
+    if not drained then return 'WRONGTYPE it holds no bucket: delete it' end
+    drained, covered, warm, slowed = drained + 0, covered + 0, warm + 0, slowed + 0
   end
-  if not owed then return redis.error_reply('WRONGTYPE it holds no bucket: delete it') end
-  debt, warm, slowed, drained, covered = owed + 0, warmed + 0, last + 0, drained + 0, covered + 0
+  debt = owed + 0
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -32,34 +41,52 @@ if known then
   if covered ~= burst or drained ~= drain then debt = min(full, ceil(debt / covered * burst)) end
   warm = min(warm, ramp)
 end
-if slow > 0 and math.abs(now - slowed) >= slowedfor then
-  warm, slowed, changed = math.floor(warm / 2), now, true
-end
 
-local units, left, denies = 0, 0, 0
-if most < 0 then
-  debt, changed = max(0, debt + most * unit), true
-else
+-- take returns the units, what is left and whether it denies.
+local function take()
+  if slow > 0 and math.abs(now - slowed) >= slowedfor then
+    warm, slowed, changed = math.floor(warm / 2), now, true
+  end
+  if most < 0 then
+    debt, changed = max(0, debt + most * unit), true
+    return 0, 0, 0
+  end
   local price = unit
   if ramp > 0 then price = ceil(unit / max(1 / 20, warm / ramp)) end
   local over = debt + min(least * price, limit) - limit
-  if over > 0 then
-    left, denies = over, 1
-  elseif most > 0 then
-    units = max(least, min(most, math.floor((limit - debt) / price)))
-    left = min(debt + units * price, limit) - burst
-    debt, changed = debt + units * price, true
-  end
+  if over > 0 then return 0, ceil(over / drain), 1 end
+  if most == 0 then return 0, 0, 0 end
+  local units = max(least, min(most, math.floor((limit - debt) / price)))
+  local left = min(debt + units * price, limit) - burst
+  debt, changed = debt + units * price, true
+  return units, ceil(max(0, left) / drain), 0
 end
 
-if changed then
-  local busy = ceil(debt / drain)
+-- write returns what is wrong with the key.
+local function write(key)
+  local busy, done = ceil(debt / drain), nil
   local life = max(busy + min(ramp, warm + busy), slowed + slowedfor - now)
   if life > 0 then
-    redis.call('SET', KEYS[1], string.format('%d %d %d %d %d %d', debt, now, warm, slowed, drain, burst),
-      'PXAT', ceil((now + life) / 1000))
+    local rest = usual
+    if warm > 0 or slowed > 0 then rest = string.format(' %d %d %d %d', drain, burst, warm, slowed) end
+    done = redis.pcall('SET', key, string.format('%d %d%s', debt, now, rest), 'PXAT', ceil((now + life) / 1000))
   elseif known then
-    redis.call('DEL', KEYS[1])
+    done = redis.pcall('DEL', key)
+  end
+  return type(done) == 'table' and done.err
+end
+
+local answers, n = {}, 0
+for i, key in ipairs(KEYS) do
+  local first, times = n, ARGV[9 + i] + 0
+  local problem = read(key)
+  for _ = 1, times do
+    if not problem then answers[n + 1], answers[n + 2], answers[n + 3] = take() end
+    n = n + 3
+  end
+  if changed and not problem then problem = write(key) end
+  if problem then
+    for j = first + 1, n, 3 do answers[j], answers[j + 1], answers[j + 2] = problem, 0, 0 end
   end
 end
-return {units, ceil(max(0, left) / drain), denies}
+return answers

@@ -1,10 +1,11 @@
--- A take of cells. cells.go is the same arithmetic, and says why.
+-- Takes of cells, alike in all but the key. cells.go is the same arithmetic, and says why.
 --
--- KEYS  the cells: in JSON, for each rate [LENGTH, NEWEST, COUNT…], the counts of the
---       newest cell and of those before it
--- ARGV  least, most, and for each rate: count without what is kept, length, span
--- Returns the units, what is left in µs, and which rate denies, from 1. Lengths are in µs
--- of this server's clock.
+-- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT SUM COUNT…, with ; between
+--       rates: how many are in the newest cell, in all older ones, and in each of these
+-- ARGV  least, most, and for each rate: count without what is kept, length, span; then how
+--       often to take from each key
+-- Returns of each take the units, what is left in µs, and which rate denies, from 1; in the
+-- place of the units what is wrong with the key. Lengths are in µs of this server's clock.
 
 local least, most = ARGV[1] + 0, ARGV[2] + 0
 local max, min, floor = math.max, math.min, math.floor
@@ -12,75 +13,142 @@ local max, min, floor = math.max, math.min, math.floor
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local known, text = {}, redis.pcall('GET', KEYS[1])
-if text then
-  local ok
-  ok, known = pcall(cjson.decode, text)
-  if not ok or type(known) ~= 'table' then return redis.error_reply('WRONGTYPE it holds no cells: delete it') end
-end
-
--- Each rate's cells as they are now, in the same form.
-local all, units, free, denies, changed = {}, most, now, 0, false
-for i = 3, #ARGV, 3 do
+local rates = {}
+for i = 3, #ARGV - #KEYS, 3 do
   local room, length, span = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
-  local newest, from = floor(now / length), nil
-  for _, k in ipairs(known) do
-    if not from or from[1] ~= length and (k[1] == length or k[1] > from[1]) then from = k end
+  local newest = floor(now / length)
+  local head = string.format('%d %d', length, newest) -- of the cells that are up to date
+  rates[#rates + 1] = {room = room, length = length, span = span, newest = newest, head = head}
+end
+
+-- counts returns how many are in each cell, the newest first.
+local function counts(c)
+  local all = {c.count}
+  for n in string.gmatch(c.older, '%d+') do all[#all + 1] = n + 0 end
+  return all
+end
+
+-- set sets them. Older ones stay text, which most takes need not read.
+local function set(c, all)
+  c.count, c.sum, c.older = all[1], 0, ''
+  for i = 2, #all do c.sum = c.sum + all[i] end
+  if #all > 1 then c.older = ' ' .. table.concat(all, ' ', 2) end
+end
+
+-- aged returns the cells as they are now, of the rate's length.
+local function aged(from, rate)
+  local all = {0}
+  for age, n in ipairs(counts(from)) do
+    local last = min(now, (from.newest - age + 2) * from.length - 1)
+    local place = rate.newest - floor(last / rate.length) + 1
+    if place <= rate.span then
+      for hole = #all + 1, place do all[hole] = 0 end
+      all[place] = all[place] + n
+    end
   end
-  local c = from
-  if not from or from[1] ~= length or from[2] ~= newest or #from > span + 2 then
-    c = {length, newest, 0}
-    for j = 3, from and #from or 0 do
-      local last = min(now, (from[2] - j + 4) * from[1] - 1)
-      local place = newest - floor(last / length) + 3
-      if place < span + 3 then
-        for hole = #c + 1, place do c[hole] = 0 end
-        c[place] = c[place] + from[j]
+  local c = {}
+  set(c, all)
+  return c
+end
+
+-- Of the key at hand: what is written there, and each rate's cells as they are now.
+local text, all, changed
+
+-- read returns what is wrong with the key.
+local function read(key)
+  local known = {}
+  all, changed, text = {}, false, redis.pcall('GET', key)
+  if text then
+    for head, count, sum, older in string.gmatch(type(text) == 'string' and text or '', '(%d+ %d+) (%d+) (%d+)([ %d]*);') do
+      known[#known + 1] = {head = head, count = count + 0, sum = sum + 0, older = older}
+    end
+    if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
+  end
+  for i, rate in ipairs(rates) do
+    local from
+    for _, k in ipairs(known) do
+      if k.head == rate.head then from = k end
+    end
+    if not from then -- of the same length, else of the greatest
+      for _, k in ipairs(known) do
+        local length, newest = string.match(k.head, '(%d+) (%d+)')
+        k.length, k.newest = length + 0, newest + 0
+        if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
       end
+      changed = changed or from and (from.length ~= rate.length or from.newest > rate.newest)
+      from = from and aged(from, rate) or {count = 0, sum = 0, older = ''}
     end
-    changed = changed or from and (from[1] ~= length or from[2] > newest or #from > span + 2)
-  end
-  all[#all + 1] = c
-  for place = 3, #c do room = room - c[place] end
-  units = min(units, room)
-  if room < least then
-    local place, short = #c + 1, least - room
-    while short > 0 do
-      place = place - 1
-      short = short - c[place]
-    end
-    local at = (newest - place + 3 + span) * length
-    if at > free then free, denies = at, #all end
+    all[i] = from
   end
 end
 
-if most < 0 then
-  for _, c in ipairs(all) do
-    local left = -most
-    for place = 3, #c do
-      c[place], left = max(0, c[place] - left), max(0, left - c[place])
+-- take returns the units, what is left and which rate denies.
+local function take()
+  if most < 0 then
+    for _, c in ipairs(all) do
+      local left, of = -most, counts(c)
+      for age, n in ipairs(of) do
+        of[age], left = max(0, n - left), max(0, left - n)
+      end
+      set(c, of)
     end
+    changed = true
+    return 0, 0, 0
   end
-  units, free, denies, changed = 0, now, 0, true
-elseif free > now or most == 0 then
-  units = 0
-else
-  for _, c in ipairs(all) do c[3] = c[3] + units end
-  changed = true
-end
-
-if changed then
-  local lapses = 0
+  local units, free, denies = most, now, 0
   for i, c in ipairs(all) do
-    local place = 3
-    while c[place] == 0 do place = place + 1 end
-    if c[place] then lapses = max(lapses, (c[2] - place + 3 + ARGV[3 * i + 2]) * c[1]) end
-    all[i] = string.format('[%d' .. string.rep(',%d', #c - 1) .. ']', unpack(c))
+    local room = rates[i].room - c.count - c.sum
+    units = min(units, room)
+    if room < least then
+      local of, short = counts(c), least - room
+      local age = #of
+      short = short - of[age]
+      while short > 0 do
+        age = age - 1
+        short = short - of[age]
+      end
+      local at = (rates[i].newest - age + 1 + rates[i].span) * rates[i].length
+      if at > free then free, denies = at, i end
+    end
+  end
+  if free > now or most == 0 then return 0, free - now, denies end
+  for _, c in ipairs(all) do c.count = c.count + units end
+  changed = true
+  return units, 0, 0
+end
+
+-- write returns what is wrong with the key.
+local function write(key)
+  local lapses, done, parts = 0, nil, {}
+  for i, c in ipairs(all) do
+    local age = 1
+    if c.count == 0 then
+      local of = counts(c)
+      while of[age] == 0 do age = age + 1 end
+      if not of[age] then age = nil end
+    end
+    if age then lapses = max(lapses, (rates[i].newest - age + 1 + rates[i].span) * rates[i].length) end
+    parts[i] = string.format('%s %d %d%s;', rates[i].head, c.count, c.sum, c.older)
   end
   if lapses > 0 then
-    redis.call('SET', KEYS[1], '[' .. table.concat(all, ',') .. ']', 'PXAT', math.ceil(lapses / 1000))
+    done = redis.pcall('SET', key, table.concat(parts), 'PXAT', math.ceil(lapses / 1000))
   elseif text then
-    redis.call('DEL', KEYS[1])
+    done = redis.pcall('DEL', key)
+  end
+  return type(done) == 'table' and done.err
+end
+
+local answers, n = {}, 0
+for i, key in ipairs(KEYS) do
+  local first, times = n, ARGV[#ARGV - #KEYS + i] + 0
+  local problem = read(key)
+  for _ = 1, times do
+    if not problem then answers[n + 1], answers[n + 2], answers[n + 3] = take() end
+    n = n + 3
+  end
+  if changed and not problem then problem = write(key) end
+  if problem then
+    for j = first + 1, n, 3 do answers[j], answers[j + 1], answers[j + 2] = problem, 0, 0 end
   end
 end
-return {units, free - now, denies}
+return answers

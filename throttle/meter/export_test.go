@@ -25,8 +25,10 @@ func NewRedisAt(client redis.UniversalClient, prefix, clock string) *Redis {
 		}
 		return redis.NewScript(strings.Replace(`
 local clock = {0, redis.call('GET', '`+clock+`')}
-local expires = redis.call('PEXPIRETIME', KEYS[1])
-if expires >= 0 and expires * 1000 <= tonumber(clock[2]) then redis.call('DEL', KEYS[1]) end
+for _, key in ipairs(KEYS) do
+  local expires = redis.call('PEXPIRETIME', key)
+  if expires >= 0 and expires * 1000 <= tonumber(clock[2]) then redis.call('DEL', key) end
+end
 `+source, "local clock = "+time, "", 1))
 	}
 	r.bucket, r.cells = on(bucketSource), on(cellsSource)

@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Redis is the Meter that all processes of one Redis share, on its clock. A take is one
-// script on one key, and shares round trips on a client whose commands do:
+// Redis is the Meter that all processes of one Redis share, on its clock. A take is part
+// of a script on one key, and those of about the same time share scripts and round trips
+// on a client whose commands do:
 //
 //	PREFIX:{meter/KEY}:bucket   what is owed: bucket.lua
 //	PREFIX:{meter/KEY}:cells    the counts of windows: cells.lua
@@ -24,7 +25,8 @@ type Redis struct {
 	client        redis.UniversalClient
 	prefix        string
 	bucket, cells *redis.Script
-	timeout       time.Duration
+	batches       *pipeline.Batches[*takes]
+	timeout       time.Duration // 0 where the client's pipeline has one
 }
 
 //go:embed bucket.lua
@@ -39,7 +41,12 @@ const timeout = time.Second
 // NewRedis returns a meter on the client, which needs ContextTimeoutEnabled and stays
 // the caller's, with that prefix of all keys, "pushpace" when it is empty.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
-	return &Redis{client, cmp.Or(prefix, "pushpace"), redis.NewScript(bucketSource), redis.NewScript(cellsSource), timeout}
+	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client, mostTakes),
+		bucket: redis.NewScript(bucketSource), cells: redis.NewScript(cellsSource)}
+	if pipeline.Of(client) == nil {
+		r.timeout = timeout
+	}
+	return r
 }
 
 // Take implements Meter.
@@ -47,44 +54,51 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 	if err := s.check(key, a); err != nil || s.lapse(a) {
 		return Answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	script, name, args := r.bucket, r.prefix+":{meter/"+throttle.Escape(key)+"}:", []any(nil)
-	if s.windowed() {
-		script, name = r.cells, name+"cells"
-		args = cellArgs(s.cells(), a)
-	} else {
-		name += "bucket"
-		args = bucketArgs(s.bucket(), a)
+	if r.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.timeout)
+		defer cancel()
 	}
-	reply, err := script.Run(ctx, r.client, []string{name}, args...).Int64Slice()
+	script, suffix, terms := r.bucket, "bucket", []int64(nil)
+	if s.windowed() {
+		script, suffix, terms = r.cells, "cells", cellArgs(s.cells(), a)
+	} else {
+		terms = bucketArgs(s.bucket(), a)
+	}
+	name := r.prefix + throttle.Escape(key) + "}:" + suffix
+	var shared *takes
+	var i int
+	err := r.batches.Do(ctx, kind(suffix, terms),
+		func() *takes { return &takes{client: r.client, script: script, terms: terms} },
+		func(t *takes) {
+			i, shared = t.Len(), t
+			t.add(name)
+		})
 	if err != nil {
 		return Answer{}, fmt.Errorf("meter %s: key %s: %w", key, name, throttle.StoreError("take", err))
 	}
-	if len(reply) != 3 || reply[2] < 0 || reply[2] > int64(len(s.Rates)) {
+	answer, denies, err := shared.read(i)
+	if err != nil || denies < 0 || denies > len(s.Rates) {
 		return Answer{}, fmt.Errorf("meter %s: %w", key, errReply)
 	}
-	answer := Answer{Units: int(reply[0]), Left: time.Duration(reply[1]) * time.Microsecond}
-	if denies := reply[2]; denies > 0 {
+	if denies > 0 {
 		answer.Rule = s.Rates[denies-1].String()
 	}
 	return answer, nil
 }
 
-var errReply = errors.New("Redis gave a reply of another shape than asked for")
-
-func bucketArgs(t bucketTerms, a Ask) []any {
-	slow := 0
+func bucketArgs(t bucketTerms, a Ask) []int64 {
+	slow := int64(0)
 	if a.Slow && t.ramp > 0 {
 		slow = 1
 	}
-	return []any{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, slow, max(1, a.Least), a.Most}
+	return []int64{t.unit, t.drain, t.covered(), t.full(), t.limit(a), t.ramp, slow, max(1, int64(a.Least)), int64(a.Most)}
 }
 
-func cellArgs(terms []cellTerms, a Ask) []any {
-	args := []any{max(1, a.Least), a.Most}
-	for _, t := range terms {
-		args = append(args, t.count-a.Keep, t.length, t.span)
+func cellArgs(rates []cellTerms, a Ask) []int64 {
+	args := []int64{max(1, int64(a.Least)), int64(a.Most)}
+	for _, t := range rates {
+		args = append(args, int64(t.count-a.Keep), t.length, int64(t.span))
 	}
 	return args
 }

@@ -127,6 +127,99 @@ func TestFlushedScripts(t *testing.T) {
 	}
 }
 
+// A Redis without memory still denies what is used up. What it cannot note it does not give.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), t.Context()
+	m := meter.NewPatient(client, "p")
+	for name, spec := range both(t) {
+		if _, err := m.Take(ctx, "used", spec, meter.Ask{Most: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := m.Take(ctx, "used", spec, meter.Ask{Most: 1}); err != nil || answer.Units != 0 {
+			t.Errorf("%s: used up: %+v, %v", name, answer, err)
+		}
+		if answer, err := m.Take(ctx, "new", spec, meter.Ask{Most: 1}); !errors.Is(err, throttle.ErrUnavailable) {
+			t.Errorf("%s: new: %+v, %v", name, answer, err)
+		}
+		if err := client.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Takes of about the same time share scripts, and each gets its own answer: those of one
+// key no more than it has, those of a broken key what is wrong with it.
+func TestTakesTogether(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	base := server.Client(t)
+	counter := new(calls)
+	base.AddHook(counter)
+	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
+	defer stop()
+	m, ctx := meter.NewPatient(client, "p"), t.Context()
+	for name, spec := range both(t) {
+		broken := "p:{meter/broken}:" + name
+		if err := base.LPush(ctx, broken, "x").Err(); err != nil {
+			t.Fatal(err)
+		}
+		counter.scripts.Store(0)
+		server.Pause(t) // what comes meanwhile is together
+		var wg sync.WaitGroup
+		taken := map[string]*atomic.Int64{"a": {}, "b": {}, "c": {}}
+		const each = 25
+		for range each {
+			for key, n := range taken {
+				wg.Go(func() {
+					answer, err := m.Take(ctx, key, spec, meter.Ask{Most: 1})
+					if err != nil || answer.Units == 0 && answer.Rule != "10/1h" {
+						t.Errorf("%s: %+v, %v", name, answer, err)
+					}
+					n.Add(int64(answer.Units))
+				})
+			}
+			wg.Go(func() {
+				_, err := m.Take(ctx, "broken", spec, meter.Ask{Most: 1})
+				if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), broken) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // until they have come
+		server.Resume(t)
+		wg.Wait()
+		for key, n := range taken {
+			if n.Load() != 10 {
+				t.Errorf("%s: key %s: %d units of 10", name, key, n.Load())
+			}
+		}
+		if n := counter.scripts.Load(); n >= 4*each {
+			t.Errorf("%s: %d scripts for %d takes", name, n, 4*each)
+		}
+	}
+}
+
+// calls counts the scripts that are sent.
+type calls struct{ scripts atomic.Int64 }
+
+func (*calls) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*calls) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (c *calls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if strings.HasPrefix(cmd.Name(), "eval") {
+				c.scripts.Add(1)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
 // A Redis that accepts and never answers, or is gone, holds nobody for long.
 func TestAway(t *testing.T) {
 	t.Parallel()

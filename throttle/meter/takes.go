@@ -1,0 +1,127 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Takes are asks that differ by nothing but their keys. They share a command, which
+// answers those of one key in the order in which they came.
+type takes struct {
+	client redis.UniversalClient
+	script *redis.Script
+	terms  []int64
+
+	keys    []string
+	asked   []int // how often of each key
+	places  []place
+	answers []any // of the script
+}
+
+// mostTakes bounds how many share a command: it holds Redis up for less than a millisecond.
+const mostTakes = 64
+
+// A place is whose answer it is: of which key, and behind how many of that key.
+type place struct{ key, behind int }
+
+// add adds an ask of the key.
+func (t *takes) add(key string) {
+	k := len(t.keys) - 1
+	for k >= 0 && t.keys[k] != key {
+		k--
+	}
+	if k < 0 {
+		k = len(t.keys)
+		t.keys, t.asked = append(t.keys, key), append(t.asked, 0)
+	}
+	t.places = append(t.places, place{k, t.asked[k]})
+	t.asked[k]++
+}
+
+// Len implements pipeline.Batch.
+func (t *takes) Len() int { return len(t.places) }
+
+// Command implements pipeline.Batch.
+func (t *takes) Command(ctx context.Context) *redis.Cmd {
+	return t.script.EvalSha(ctx, t.client.Pipeline(), t.keys, t.args()...) // of a pipeline that is not sent
+}
+
+func (t *takes) args() []any {
+	args := make([]any, 0, len(t.terms)+len(t.asked))
+	for _, n := range t.terms {
+		args = append(args, n)
+	}
+	for _, n := range t.asked {
+		args = append(args, n)
+	}
+	return args
+}
+
+// Read implements pipeline.Batch.
+func (t *takes) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = t.script.Eval(ctx, t.client, t.keys, t.args()...)
+	}
+	var err error
+	if t.answers, err = cmd.Slice(); err != nil {
+		return nil, err
+	}
+	if len(t.answers) != answerSize*len(t.places) {
+		return nil, errReply
+	}
+	errs, behind := make([]error, len(t.places)), make([]int, len(t.keys))
+	for k := range behind[1:] {
+		behind[k+1] = behind[k] + t.asked[k]
+	}
+	for i, p := range t.places {
+		t.places[i].behind += behind[p.key]
+		if problem, ok := t.answer(i)[0].(string); ok {
+			errs[i] = refusal(problem)
+		}
+	}
+	return errs, nil
+}
+
+// answerSize is of how many words the answer to one is.
+const answerSize = 3
+
+// answer is what the script answers the i-th.
+func (t *takes) answer(i int) []any { return t.answers[answerSize*t.places[i].behind:][:answerSize] }
+
+// read returns what the i-th has taken, and which of the rates denies, from 1.
+func (t *takes) read(i int) (answer Answer, denies int, err error) {
+	var words [answerSize]int64
+	for j, word := range t.answer(i) {
+		n, ok := word.(int64)
+		if !ok {
+			return answer, 0, errReply
+		}
+		words[j] = n
+	}
+	return Answer{Units: int(words[0]), Left: time.Duration(words[1]) * time.Microsecond}, int(words[2]), nil
+}
+
+var errReply = errors.New("Redis gave a reply of another shape than asked for")
+
+// A refusal is what the script says of one key, as Redis does of all of a command.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// RedisError implements redis.Error.
+func (refusal) RedisError() {}
+
+// kind is the same for asks that can share a command.
+func kind(name string, terms []int64) string {
+	text := make([]byte, 0, 128)
+	text = append(text, name...)
+	for _, n := range terms {
+		text = strconv.AppendInt(append(text, ' '), n, 10)
+	}
+	return string(text)
+}
