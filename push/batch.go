@@ -34,8 +34,8 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 		results[i] = Result{Receipt{ID: accepted.ID}, err}
 		switch {
 		case err != nil:
-		case p.oneStep && !accepted.overdue(now):
-			a, err := p.addTo(ctx, &accepted)
+		case p.oneStep != nil && !accepted.overdue(now):
+			a, _, err := p.acceptance(ctx, &Job{Notification: &accepted, AcceptedAt: p.accepted.next()})
 			if err != nil {
 				results[i].Err = err
 			} else {
@@ -64,16 +64,6 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	return results
 }
 
-// addTo prepares the notification for enqueueTogether.
-func (p *Producer) addTo(ctx context.Context, n *Notification) (*acceptance, error) {
-	payload, facts, err := encodeNew(&Job{Notification: n, AcceptedAt: p.accepted.next()})
-	if err != nil {
-		return nil, err
-	}
-	a := &acceptance{queue: n.Priority.Queue(), facts: facts, together: true}
-	return a, p.inOneStep(ctx, n, payload, a)
-}
-
 // enqueueTogether enqueues the notifications in one round trip.
 func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
 	if len(batch) == 0 {
@@ -83,8 +73,16 @@ func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
 		s := open[a.queue]
+		if s == nil {
+			if err := p.oneStep.announce(ctx, a.queue); err != nil {
+				for _, a := range batch {
+					a.err = err
+				}
+				return
+			}
+		}
 		if s == nil || len(s.all) == acceptancesMost {
-			s = &acceptances{client: p.records.client}
+			s = &acceptances{oneStep: p.oneStep}
 			open[a.queue], batches = s, append(batches, s)
 		}
 		s.all = append(s.all, a)

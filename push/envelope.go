@@ -154,11 +154,35 @@ func readableHeader(entry []byte) bool {
 	return true
 }
 
+// encodeMessage is asynq's message around a job, with the options of our Producer's, as
+// asynq's client writes it.
+func encodeMessage(id, queue string, payload []byte, headers map[string]string) []byte {
+	b := make([]byte, 0, len(payload)+len(id)+len(queue)+64)
+	b = appendText(b, typeField, TaskType)
+	b = protowire.AppendBytes(protowire.AppendTag(b, payloadField, protowire.BytesType), payload)
+	b = appendText(b, idField, id)
+	b = appendText(b, queueField, queue)
+	b = appendNumber(b, retryField, MaxRetry)
+	b = appendNumber(b, timeoutField, defaultTimeout)
+	for name, value := range headers {
+		entry := appendText(appendText(nil, 1, name), 2, value)
+		b = protowire.AppendBytes(protowire.AppendTag(b, headersField, protowire.BytesType), entry)
+	}
+	return b
+}
+
+func appendText(b []byte, number protowire.Number, text string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), text)
+}
+
+func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
+}
+
 // FailedOnceMore is what counts a failure when it is put behind the message: of a
 // field that is there twice, the last one counts.
 func (e *Envelope) FailedOnceMore() []byte {
-	more := protowire.AppendTag(nil, retriedField, protowire.VarintType)
-	return protowire.AppendVarint(more, uint64(e.Retried)+1)
+	return appendNumber(nil, retriedField, uint64(e.Retried)+1)
 }
 
 // Foreign reports whether it has options that our Producer does not give.
@@ -173,10 +197,10 @@ func Adopted(message string) string {
 		number protowire.Number
 		value  uint64
 	}{{retryField, MaxRetry}, {timeoutField, defaultTimeout}, {deadlineField, 0}, {retentionField, 0}} {
-		b = protowire.AppendVarint(protowire.AppendTag(b, f.number, protowire.VarintType), f.value)
+		b = appendNumber(b, f.number, f.value)
 	}
 	for _, number := range []protowire.Number{uniqueField, groupField} {
-		b = protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), nil)
+		b = appendText(b, number, "")
 	}
 	return string(b)
 }

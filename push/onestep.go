@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,27 +96,24 @@ wake(KEYS[3])
 return 1
 `)
 
-// An acceptance is one notification on its way through asynq's client.
+// An acceptance is one new notification on its way to the queue.
 type acceptance struct {
-	queue    string
-	facts    []any
-	asked    bool  // asynq has run its script
+	id, queue string
+	message   []byte    // asynq's
+	notBefore time.Time // zero for one that is due
+	facts     []any
+
 	state    State // that its record had
 	conflict bool  // that is of another content
-	err      error // Redis's own, which asynq's would not wrap
+	err      error
 
-	// One of EnqueueAll stays away from Redis: asynq's script is not run for it, and
-	// these are what enqueueScript takes for it.
-	together bool
-	keys     []string
-	args     []any
-	index    int // of the notification
+	index int // of the notification, for EnqueueAll
 }
 
 // acceptances are of one queue, and share a command.
 type acceptances struct {
-	client redis.UniversalClient
-	all    []*acceptance
+	*oneStep
+	all []*acceptance
 }
 
 // acceptancesMost bounds how many: it holds Redis up for about a millisecond.
@@ -132,11 +130,18 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
-	queue := s.all[0].queue
+	queue, now := s.all[0].queue, time.Now()
 	keys = append(make([]string, 0, 3+3*len(s.all)), QueueKey(queue, "pending"), QueueKey(queue, "scheduled"), IdleKey(queue))
-	args = append(make([]any, 0, 1+9*len(s.all)), queue)
+	args = append(make([]any, 0, 1+7*len(s.all)), queue)
+	task, instant := QueueKey(queue, "t:"), any(now.UnixNano())
 	for _, a := range s.all {
-		keys, args = append(keys, a.keys...), append(args, a.args...)
+		due := int64(0)
+		if a.notBefore.After(now) {
+			due = a.notBefore.Unix()
+		}
+		tag := s.records.tag(shardOf(a.id))
+		keys = append(keys, task+a.id, tag+"id:"+a.id, tag+"counts")
+		args = append(append(args, a.message, a.id, instant, due, len(a.facts)), a.facts...)
 	}
 	return keys, args
 }
@@ -164,7 +169,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	pipe := s.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(s.all))
 	for i, a := range s.all {
-		cmds[i] = (&acceptances{s.client, []*acceptance{a}}).Command(ctx)
+		cmds[i] = (&acceptances{s.oneStep, []*acceptance{a}}).Command(ctx)
 		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
@@ -195,71 +200,70 @@ func (a *acceptance) read(reply any) error {
 	return nil
 }
 
-type acceptanceKey struct{}
-
-// An enqueuer is the client of a Producer's asynq client.
-type enqueuer struct {
-	redis.UniversalClient
-	records *Records
-	batches *pipeline.Batches[*acceptances]
+// oneStep makes a notification's record and its job in one step, which is on one Redis.
+type oneStep struct {
+	client    redis.UniversalClient
+	records   *Records
+	batches   *pipeline.Batches[*acceptances]
+	announced sync.Map // the queues that asynq knows of
 }
 
-// EvalSha runs enqueueScript in the place of asynq's own for what a Producer accepts
-// in one step, enqueueAlone for what else is due, and passes everything else on.
-// Another script of asynq's would put a job on the queue that has no record.
+func newOneStep(client redis.UniversalClient, records *Records) *oneStep {
+	return &oneStep{client: client, records: records, batches: pipeline.NewBatches[*acceptances](client, acceptancesMost)}
+}
+
+// announce tells asynq of a queue, as its client does: servers and inspectors look there.
+func (o *oneStep) announce(ctx context.Context, queue string) error {
+	if _, known := o.announced.Load(queue); known {
+		return nil
+	}
+	if err := o.client.SAdd(ctx, QueuesKey, queue).Err(); err != nil {
+		return err
+	}
+	o.announced.Store(queue, true)
+	return nil
+}
+
+// enqueue enqueues a new notification. It then has the state of the record that stood
+// there, if any; accepting is for the other way to go on from.
+func (o *oneStep) enqueue(ctx context.Context, a *acceptance) error {
+	if err := o.announce(ctx, a.queue); err != nil {
+		return err
+	}
+	return o.batches.Do(ctx, a.queue,
+		func() *acceptances { return &acceptances{oneStep: o} },
+		func(s *acceptances) { s.all = append(s.all, a) })
+}
+
+// acceptance returns a job's way to the queue, and the job as it travels.
+func (p *Producer) acceptance(ctx context.Context, job *Job) (*acceptance, []byte, error) {
+	payload, facts, err := encodeNew(job)
+	if err != nil {
+		return nil, nil, err
+	}
+	var headers map[string]string
+	if p.headers != nil {
+		headers = p.headers(ctx)
+	}
+	n := job.Notification
+	queue := n.Priority.Queue()
+	return &acceptance{id: n.ID, queue: queue, message: encodeMessage(n.ID, queue, payload, headers), notBefore: n.NotBefore, facts: facts}, payload, nil
+}
+
+// An enqueuer is the client of a Producer's asynq client, for what it enqueues by more
+// steps than one: it runs enqueueAlone for what is due.
+type enqueuer struct{ redis.UniversalClient }
+
+// EvalSha implements redis.Scripter.
 func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	a, ours := ctx.Value(acceptanceKey{}).(*acceptance)
-	if !ours && sha == EnqueueHash {
+	if sha == EnqueueHash {
 		return enqueueAlone.Run(ctx, e.UniversalClient, append(keys, strings.TrimSuffix(keys[1], "pending")+"idle"), args...)
 	}
-	if !ours {
-		return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
-	}
-	a.asked = true
-	var due any = 0
-	switch sha {
-	case EnqueueHash:
-	case ScheduleHash: // its arguments are the message, the instant, the ID
-		args, due = []any{args[0], args[2], time.Now().UnixNano()}, args[1]
-	default:
-		a.err = UnknownScript(sha)
-		return redis.NewCmdResult(nil, a.err)
-	}
-	id, _ := args[1].(string)
-	tag := e.records.tag(shardOf(id))
-	a.keys = []string{keys[0], tag + "id:" + id, tag + "counts"}
-	a.args = append(append(append(make([]any, 0, 11), args...), due, len(a.facts)), a.facts...)
-	if a.together {
-		return redis.NewCmdResult(int64(1), nil)
-	}
-	a.err = e.batches.Do(ctx, a.queue,
-		func() *acceptances { return &acceptances{client: e.UniversalClient} },
-		func(s *acceptances) { s.all = append(s.all, a) })
-	switch {
-	case a.err != nil:
-		return redis.NewCmdResult(nil, a.err)
-	case a.state != "":
-		return redis.NewCmdResult(int64(0), nil)
-	default:
-		return redis.NewCmdResult(int64(1), nil)
-	}
+	return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
 
 // OneRedis reports whether all keys of the client are on one server.
 func OneRedis(client redis.UniversalClient) bool {
 	_, cluster := client.(*redis.ClusterClient)
 	return !cluster
-}
-
-// inOneStep enqueues a new notification. a then has the state of the record that stood
-// there, if any; accepting is for the other way to go on from.
-func (p *Producer) inOneStep(ctx context.Context, n *Notification, payload []byte, a *acceptance) error {
-	_, err := p.put(context.WithValue(ctx, acceptanceKey{}, a), n.ID, a.queue, payload, n.NotBefore)
-	if err == nil && !a.asked {
-		a.err = OtherAsynq("runs neither enqueueCmd nor scheduleCmd")
-	}
-	if a.err != nil {
-		return fmt.Errorf("enqueue: %w", a.err)
-	}
-	return err
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/pipeline"
 )
 
 // A Producer hands notifications over. Once Enqueue has returned without an
@@ -21,7 +19,7 @@ type Producer struct {
 	tasks     *asynq.Client
 	inspector *asynq.Inspector
 	records   *Records
-	oneStep   bool
+	oneStep   *oneStep // nil on a Cluster
 	headers   func(context.Context) map[string]string
 	accepted  *instants
 }
@@ -47,8 +45,11 @@ func (i *instants) next() time.Time {
 // NewProducer returns a producer on the client, which stays the caller's to
 // close. prefix and retention are the workers': see NewRecords.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), oneStep: OneRedis(client), inspector: asynq.NewInspectorFromRedisClient(client)}
-	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client, p.records, pipeline.NewBatches[*acceptances](client, acceptancesMost)})
+	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), inspector: asynq.NewInspectorFromRedisClient(client)}
+	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client})
+	if OneRedis(client) {
+		p.oneStep = newOneStep(client, p.records)
+	}
 	return p
 }
 
@@ -89,22 +90,23 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		return receipt, err
 	}
 	job := &Job{Notification: &accepted, AcceptedAt: now}
-	payload, facts, err := encodeNew(job)
+	a, payload, err := p.acceptance(ctx, job)
 	if err != nil {
 		return receipt, err
 	}
-	if p.oneStep {
-		a := &acceptance{queue: accepted.Priority.Queue(), facts: facts}
-		err := p.inOneStep(ctx, &accepted, payload, a)
+	if p.oneStep != nil {
+		if err := p.oneStep.enqueue(ctx, a); err != nil {
+			return receipt, fmt.Errorf("enqueue: %w", err)
+		}
 		if a.conflict {
 			return receipt, ErrConflict
 		}
-		if err != nil || a.state != accepting {
+		if a.state != accepting {
 			receipt.Known = a.state != ""
-			return receipt, err
+			return receipt, nil
 		}
 	}
-	state, queue, err := p.records.accept(ctx, accepted.ID, accepted.Priority.Queue(), facts)
+	state, queue, err := p.records.accept(ctx, a.id, a.queue, a.facts)
 	if err != nil {
 		return receipt, fmt.Errorf("enqueue: %w", err)
 	}

@@ -32,6 +32,9 @@ func Queues() map[string]int {
 // QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
 func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + name }
 
+// QueuesKey is asynq's set of the names of the queues that there are.
+const QueuesKey = "asynq:queues"
+
 // AsynqVersion is the asynq whose scripts this package and worker/queue take the
 // place of. They recognise a script by the hash of its text, so that another text
 // is never run, or replaced, by mistake.

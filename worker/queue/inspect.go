@@ -12,9 +12,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// queuesKey is asynq's set of the queues' names.
-const queuesKey = "asynq:queues"
-
 // An Inspector looks at the jobs on the queues. It is safe for concurrent use.
 type Inspector struct {
 	client redis.UniversalClient
@@ -44,7 +41,7 @@ type Place struct {
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
 	info, err := i.asynq.GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
-		if err := i.client.SAdd(ctx, queuesKey, queue).Err(); err != nil {
+		if err := i.client.SAdd(ctx, push.QueuesKey, queue).Err(); err != nil {
 			return nil, fmt.Errorf("look for the job: %w", err)
 		}
 		info, err = i.asynq.GetTaskInfo(queue, id)

@@ -27,7 +27,7 @@ func (s *Server) Sweep(ctx context.Context) {
 
 func (c *client) sweep(ctx context.Context, queue string) error {
 	// asynq notes a queue's name once, and after a failover that lost it never again
-	if err := c.SAdd(ctx, queuesKey, queue).Err(); err != nil {
+	if err := c.SAdd(ctx, push.QueuesKey, queue).Err(); err != nil {
 		return err
 	}
 	keys := []string{push.QueueKey(queue, "groups"), push.QueueKey(queue, "pending"), push.IdleKey(queue)}
