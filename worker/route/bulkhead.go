@@ -26,6 +26,7 @@ type Bulkhead struct {
 	passed       int                   // places given since to others than who has waited longest
 	changed      int64                 // when a place was taken or left last, in ns
 	meanHold     int64                 // how long a place is taken, about, in ns; 0 before the first is left
+	stalled      time.Time             // when jobs for it were to stay on the queue last
 }
 
 // A place is one that is waited for.
@@ -161,11 +162,16 @@ func Busy(bulkheads []*Bulkhead, p push.Priority, now time.Time) time.Duration {
 func (b *Bulkhead) busy(rank int, now time.Time) (idle time.Duration, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.stalledFor(rank, now, maxIdle), b.full(rank)
+}
+
+// full reports whether nobody else of the rank may wait.
+func (b *Bulkhead) full(rank int) bool {
 	critical := len(b.waiting[0])
-	if full = critical >= maxCritical; rank > 0 {
-		full = b.queued()-critical >= maxWaiting
+	if rank > 0 {
+		return b.queued()-critical >= maxWaiting
 	}
-	return b.stalledFor(rank, now, maxIdle), full
+	return critical >= maxCritical
 }
 
 // Room reports whether there is a place in each of the bulkheads at once.

@@ -58,6 +58,33 @@ func TestSkippingSpreads(t *testing.T) {
 	}
 }
 
+// Of a provider that a time-out frees of all its pushes at once nothing more is pulled for
+// as long as enough wait for it already.
+func TestATimeoutIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	b, now := newBulkhead(1), time.Now()
+	line := func(n int) { b.waiting[1] = make([]*place, n) }
+	b.enter(1)
+	b.changed = now.Add(-time.Second).UnixNano()
+	line(maxWaiting)
+	if b.skipUntil(now).IsZero() {
+		t.Error("it moves")
+	}
+	b.changed = now.UnixNano() // its place is another's
+	if got := b.skipUntil(now).Sub(now); got != leastSkip {
+		t.Errorf("with a full line what comes stays for %s", got)
+	}
+	line(maxWaiting - 1)
+	if !b.skipUntil(now).IsZero() {
+		t.Error("there is room in the line, and nothing is pulled")
+	}
+	line(maxWaiting)
+	b.changed = now.Add(leastSkip + time.Millisecond).UnixNano()
+	if !b.skipUntil(now.Add(leastSkip + time.Millisecond)).IsZero() {
+		t.Error("it has moved since, and nothing is pulled")
+	}
+}
+
 func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	t.Parallel()
 	b := newBulkhead(4)

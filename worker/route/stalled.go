@@ -10,7 +10,8 @@ import (
 const (
 	// A bulkhead is stalled when it is full, nothing has changed for several times as
 	// long as a place is held on average, within these bounds, and half as many wait
-	// for a place as there are.
+	// for a place as there are. It still is when places are left for others, all at once
+	// as by a time-out, and as many wait as may.
 	leastIdle  = 100 * time.Millisecond
 	idleFactor = 3
 	leastSkip  = 2 * time.Second
@@ -25,8 +26,12 @@ func (b *Bulkhead) skipUntil(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	least := min(maxIdle, max(leastIdle, idleFactor*time.Duration(b.meanHold)))
-	idle := b.stalledFor(rankOf(push.Default), now, least)
-	if idle == 0 || idle < maxIdle && b.queued() < b.places/2 {
+	rank := rankOf(push.Default)
+	idle := b.stalledFor(rank, now, least)
+	switch {
+	case idle >= maxIdle || idle > 0 && b.queued() >= b.places/2:
+		b.stalled = now
+	case now.Sub(b.stalled) > leastSkip || !b.full(rank):
 		return time.Time{}
 	}
 	until := now.Add(max(leastSkip, min(idle, longestBusy)))
