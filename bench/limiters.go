@@ -191,8 +191,8 @@ func (r *run) limiterBytes(ctx context.Context, name string) (int64, error) {
 	return sum, nil
 }
 
-// compareLeases measures what units cost that a process has leased ahead, how a ramp
-// begins, and how long critical ones wait where bulk uses all that there is.
+// compareLeases measures what units cost that a process has leased ahead, beside those of
+// which each is asked for alone, and together with others on the way; how a ramp begins, and how long critical ones wait where bulk uses all that there is.
 func (r *run) compareLeases(ctx context.Context, figures map[string]any) error {
 	const goroutines = 100
 	client := r.client(goroutines)
@@ -204,7 +204,14 @@ func (r *run) compareLeases(ctx context.Context, figures map[string]any) error {
 	pools := meters.NewPools(m)
 	defer pools.Close()
 	pool := pools.Of("leased", func() meters.Spec { return plenty })
-	names := []string{"leased", "unleased"}
+	alone := meters.NewRedis(client, r.prefix)
+	unleased := func(m *meters.Redis) contestant {
+		return func(ctx context.Context, _ string, _ int64) error {
+			answer, err := m.Take(ctx, "unleased", plenty, meters.Ask{Least: 1, Most: 1})
+			return granted(err, answer.Units == 1)
+		}
+	}
+	names := []string{"leased", "together", "unleased"}
 	medians, err := r.interleave(ctx, goroutines, goroutines, names, map[string]contestant{
 		"leased": func(ctx context.Context, _ string, _ int64) error {
 			for ctx.Err() == nil {
@@ -215,10 +222,8 @@ func (r *run) compareLeases(ctx context.Context, figures map[string]any) error {
 			}
 			return ctx.Err()
 		},
-		"unleased": func(ctx context.Context, _ string, _ int64) error {
-			answer, err := m.Take(ctx, "unleased", plenty, meters.Ask{Least: 1, Most: 1})
-			return granted(err, answer.Units == 1)
-		},
+		"together": unleased(m),
+		"unleased": unleased(alone),
 	})
 	if err != nil {
 		return err

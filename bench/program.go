@@ -36,16 +36,19 @@ func buildProgram(ctx context.Context, dir string, s stage, apns apns.Config, ca
 	if said, err := build.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("build pushpace: %w: %s", err, said)
 	}
-	text, err := json.Marshal(map[string]any{ // which is YAML
+	config := map[string]any{
 		"redis":  map[string]any{"address": s.Redis, "db": s.DB, "prefix": s.Prefix},
 		"limits": map[string]any{"categories": categories},
 		"apps": map[string]any{app: map[string]any{"apns": map[string]any{
 			"topic": apns.Topic, "key_file": apns.KeyFile, "key_id": apns.KeyID, "team_id": apns.TeamID,
 			"endpoint": apns.Endpoint, "root_ca_file": apns.RootCAFile,
 		}}},
-		"log":  map[string]any{"level": "error"},
-		"http": map[string]any{"listen": listen},
-	})
+		"log": map[string]any{"level": "error"},
+	}
+	if listen != "" {
+		config["http"] = map[string]any{"listen": listen}
+	}
+	text, err := json.Marshal(config) // which is YAML
 	if err != nil {
 		return p, err
 	}

@@ -65,20 +65,18 @@ local function read(key)
     if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
   end
   for i, rate in ipairs(rates) do
-    local from
-    for _, k in ipairs(known) do
-      if k.head == rate.head then from = k end
-    end
-    if not from then -- of the same length, else of the greatest
+    local c = known[i]
+    if not c or c.head ~= rate.head then
+      local from -- those of the same length, else of the greatest
       for _, k in ipairs(known) do
         local length, newest = string.match(k.head, '(%d+) (%d+)')
         k.length, k.newest = length + 0, newest + 0
         if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
       end
       changed = changed or from and (from.length ~= rate.length or from.newest > rate.newest)
-      from = from and aged(from, rate) or {count = 0, sum = 0, older = ''}
+      c = from and aged(from, rate) or {count = 0, sum = 0, older = ''}
     end
-    all[i] = from
+    all[i] = c
   end
 end
 
@@ -119,7 +117,7 @@ end
 
 -- write returns what is wrong with the key.
 local function write(key)
-  local lapses, done, parts = 0, nil, {}
+  local lapses, done, cells = 0, nil, ''
   for i, c in ipairs(all) do
     local age = 1
     if c.count == 0 then
@@ -128,10 +126,10 @@ local function write(key)
       if not of[age] then age = nil end
     end
     if age then lapses = max(lapses, (rates[i].newest - age + 1 + rates[i].span) * rates[i].length) end
-    parts[i] = string.format('%s %d %d%s;', rates[i].head, c.count, c.sum, c.older)
+    cells = cells .. string.format('%s %d %d%s;', rates[i].head, c.count, c.sum, c.older)
   end
   if lapses > 0 then
-    done = redis.pcall('SET', key, table.concat(parts), 'PXAT', math.ceil(lapses / 1000))
+    done = redis.pcall('SET', key, cells, 'PXAT', math.ceil(lapses / 1000))
   elseif text then
     done = redis.pcall('DEL', key)
   end
