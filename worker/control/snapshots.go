@@ -92,9 +92,9 @@ const (
 	// A snapshot names so many routes and quotas, and so many workers' are read.
 	snapshotRoutes = 256
 	snapshotsMost  = 1000
-	// aliveKept is how long the ID is kept of a worker that was killed, by whatever
+	// aliveSeconds is how long the ID is kept of a worker that was killed, by whatever
 	// clock: it has no snapshot.
-	aliveKept = 24 * time.Hour
+	aliveSeconds = 24 * 60 * 60
 )
 
 // snapshotKeys are where the snapshots of all workers are:
@@ -106,6 +106,18 @@ func snapshotKeys(prefix, id string) (alive, own string) {
 	prefix = cmp.Or(prefix, "pushpace") + ":{workers}:"
 	return prefix + "alive", prefix + id
 }
+
+// leaveScript is one command each second, for all that a snapshot changes.
+// KEYS  own, alive
+// ARGV  snapshot, its life (ms), ID, now, before when who was last there is forgotten, and
+// for how long an ID is kept (s)
+var leaveScript = redis.NewScript(`
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('ZADD', KEYS[2], ARGV[4], ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[5])
+redis.call('EXPIRE', KEYS[2], ARGV[6])
+return 1
+`)
 
 // ReadSnapshots returns what the workers that are alive have left under the
 // prefix, "pushpace" when it is empty: by ID, of 1,000 workers at most. One that
@@ -153,14 +165,8 @@ func LeaveSnapshot(ctx context.Context, client redis.UniversalClient, prefix str
 		return err
 	}
 	alive, own := snapshotKeys(prefix, s.ID)
-	now := time.Now()
-	pipe := client.TxPipeline()
-	pipe.Set(ctx, own, text, snapshotLife)
-	pipe.ZAdd(ctx, alive, redis.Z{Score: float64(now.Unix()), Member: s.ID})
-	pipe.ZRemRangeByScore(ctx, alive, "-inf", fmt.Sprint(now.Add(-aliveKept).Unix()))
-	pipe.Expire(ctx, alive, aliveKept)
-	_, err = pipeline.Exec(ctx, pipe)
-	return err
+	now := time.Now().Unix()
+	return leaveScript.Run(ctx, client, []string{own, alive}, text, snapshotLife.Milliseconds(), s.ID, now, now-aliveSeconds, aliveSeconds).Err()
 }
 
 // DropSnapshot has others forget a worker.
