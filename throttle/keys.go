@@ -3,8 +3,10 @@ package throttle
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
+	"net/url"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // The keys of a user, all under one hash tag so that a Redis Cluster keeps
@@ -46,35 +48,12 @@ func userKeys(prefix string, r *Request) keys {
 	}
 }
 
-const hexDigits = "0123456789ABCDEF"
-
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
 // so that no name can end the hash tag or reach into another's keys.
-func Escape(name string) string {
-	plain := func(c byte) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-			strings.IndexByte("._~@+-", c) >= 0
-	}
-	i := 0
-	for i < len(name) && plain(name[i]) {
-		i++
-	}
-	if i == len(name) {
-		return name
-	}
-	var b strings.Builder
-	b.WriteString(name[:i])
-	for ; i < len(name); i++ {
-		if c := name[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('%')
-			b.WriteByte(hexDigits[c>>4])
-			b.WriteByte(hexDigits[c&15])
-		}
-	}
-	return b.String()
-}
+func Escape(name string) string { return inPaths.Replace(url.PathEscape(name)) }
+
+// inPaths are the other bytes that a URL's path has as they are.
+var inPaths = strings.NewReplacer("$", "%24", "&", "%26", ":", "%3A", "=", "%3D")
 
 const (
 	uuidMark   = '~'
@@ -90,7 +69,7 @@ func member(id string) string {
 	if id == "" {
 		return ""
 	}
-	if raw, ok := parseUUID(id); ok {
+	if raw, err := uuid.Parse(id); err == nil && raw.String() == id { // as it is written canonically
 		return string(uuidMark) + base64.RawURLEncoding.EncodeToString(raw[:])
 	}
 	if len(id) <= longestMember && id[0] != uuidMark && id[0] != digestMark {
@@ -108,31 +87,10 @@ func memberID(m string) string {
 	if len(m) != 23 || m[0] != uuidMark {
 		return m
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(m[1:])
-	if err != nil {
+	raw, err1 := base64.RawURLEncoding.DecodeString(m[1:])
+	id, err2 := uuid.FromBytes(raw)
+	if err1 != nil || err2 != nil {
 		return m
 	}
-	h := hex.EncodeToString(raw)
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-// parseUUID reads a UUID in its canonical form, lower case, with hyphens.
-func parseUUID(s string) (raw [16]byte, ok bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return raw, false
-	}
-	digits := make([]byte, 0, 32)
-	for i := range len(s) {
-		if s[i] != '-' {
-			if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return raw, false
-			}
-			digits = append(digits, s[i])
-		}
-	}
-	if len(digits) != 32 {
-		return raw, false
-	}
-	_, err := hex.Decode(raw[:], digits)
-	return raw, err == nil
+	return id.String()
 }

@@ -3,6 +3,7 @@ package throttle
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -228,22 +229,9 @@ func Raises(from, to Policy) bool {
 	if from.Exempt || to.Exempt {
 		return to.Exempt && !from.Exempt
 	}
-	limits := to.asRates()
-	for _, r := range from.asRates() {
-		if !impliedBy(r, limits) {
-			return true
-		}
-	}
-	return false
-}
-
-func impliedBy(r Rate, by []Rate) bool {
-	for _, b := range by {
-		if b.implies(r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(from.asRates(), func(r Rate) bool {
+		return !slices.ContainsFunc(to.asRates(), func(by Rate) bool { return by.implies(r) })
+	})
 }
 
 // Warnings answers what is odd about a valid policy, each beginning with the
