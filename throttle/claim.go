@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -42,7 +40,7 @@ type claim struct {
 	group  pipeline.Group
 	spares []*command
 	used   int
-	reply  []byte
+	reply  bytes.Buffer // of all the commands, in order
 }
 
 func newClaim() *claim {
@@ -58,28 +56,6 @@ type command struct {
 	refs []any // the array behind cmd's arguments: pointers to args
 }
 
-// Write implements io.Writer: the replies of all the commands, in order.
-func (c *claim) Write(p []byte) (int, error) {
-	c.reply = append(c.reply, p...)
-	return len(p), nil
-}
-
-// ReadFrom implements io.ReaderFrom, for io.Copy to need no buffer of its own.
-func (c *claim) ReadFrom(r io.Reader) (n int64, err error) {
-	for {
-		c.reply = slices.Grow(c.reply, 64)
-		read, err := r.Read(c.reply[len(c.reply):cap(c.reply)])
-		c.reply = c.reply[:len(c.reply)+read]
-		n += int64(read)
-		if err != nil {
-			if err == io.EOF {
-				err = nil
-			}
-			return n, err
-		}
-	}
-}
-
 func (c *claim) add(args ...string) {
 	if c.used == len(c.spares) {
 		c.spares = append(c.spares, nil)
@@ -90,7 +66,7 @@ func (c *claim) add(args ...string) {
 		for i := range spare.refs {
 			spare.refs[i] = &spare.args[i]
 		}
-		spare.cmd = redis.NewRawWriteToCmd(context.Background(), c, spare.refs...)
+		spare.cmd = redis.NewRawWriteToCmd(context.Background(), &c.reply, spare.refs...)
 		c.spares[c.used] = spare
 	}
 	copy(spare.args[:], args)
@@ -105,7 +81,8 @@ func (c *claim) build(before int) {
 	c.sent, c.before = c.clock.elapsed(), before
 	c.stamp, c.used = c.clock.predict(c.sent, before), 0
 	seen := c.clock.seen.Load()
-	c.group.Commands, c.reply = c.group.Commands[:0], c.reply[:0]
+	c.group.Commands = c.group.Commands[:0]
+	c.reply.Reset()
 	c.add("multi")
 	c.add("time")
 	// A claim must not overtake its category, nor take room from who waits nearby.
@@ -121,7 +98,7 @@ func (c *claim) build(before int) {
 	for i := range c.views {
 		set := c.set(i)
 		for _, r := range c.views[i].rules {
-			nth := rank(r.n)
+			nth := strconv.Itoa(-r.n)
 			c.add("zrange", set, nth, nth, "withscores")
 		}
 	}
@@ -147,20 +124,6 @@ func (c *claim) build(before int) {
 // set is the key of the i-th scope's admissions.
 func (c *claim) set(i int) string { return c.keys.timeline(c.scopes[i].Name) }
 
-var ranks = func() (ranks [129]string) {
-	for n := range ranks {
-		ranks[n] = strconv.Itoa(-n)
-	}
-	return ranks
-}()
-
-func rank(n int) string {
-	if n < len(ranks) {
-		return ranks[n]
-	}
-	return strconv.Itoa(-n)
-}
-
 // A claimed is what a claim's transaction answered.
 type claimed struct {
 	now     int64
@@ -178,7 +141,7 @@ var errNotHere = errors.New("the transaction was not executed")
 // parse reads the replies of the claim's commands.
 func (c *claim) parse() (claimed, error) {
 	var got claimed
-	p := resp{buf: c.reply}
+	p := resp{buf: c.reply.Bytes()}
 	if err := p.status(); err != nil { // MULTI
 		return got, err
 	}
@@ -384,30 +347,4 @@ const (
 
 func stampHolds(stamp, now int64) bool {
 	return stamp >= now-stampEarly && stamp <= now+stampLate
-}
-
-// A turn is taken by one at a time. It has room for one.
-type turn chan struct{}
-
-// take reports whether the turn is the caller's now, who has to give it back.
-func (t turn) take() bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (t turn) give() { <-t }
-
-// over waits until whoever has the turn gives it back.
-func (t turn) over(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		<-t
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

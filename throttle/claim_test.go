@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -77,7 +78,7 @@ func TestClaimReads(t *testing.T) {
 			[]string{theTime, nobody, "*2\r\n$1\r\nn\r\n$8\r\n1.70e+15\r\n", nobody, ":1\r\n"},
 			claimed{now: now, entered: true}, [][]entry{{at, none}}},
 	} {
-		tt.claim.reply = answer(tt.claim, tt.replies...)
+		tt.claim.reply = *bytes.NewBuffer(answer(tt.claim, tt.replies...))
 		got, err := tt.claim.parse()
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: parse = %+v, %v; want %+v", tt.name, got, err, tt.want)
@@ -99,13 +100,13 @@ func TestClaimThatWasNotExecuted(t *testing.T) {
 		"readonly": strings.Replace(whole, "*5\r\n", "-EXECABORT Transaction discarded\r\n", 1),
 		"no MULTI": "-READONLY You can't write against a read only replica.\r\n",
 	} {
-		c.reply = []byte(reply)
+		c.reply = *bytes.NewBufferString(reply)
 		if _, err := c.parse(); !errors.Is(err, errNotHere) {
 			t.Errorf("%s: parse gives %v", name, err)
 		}
 	}
 	for cut := range whole { // a reply that breaks off is never an admission
-		c.reply = []byte(whole[:cut])
+		c.reply = *bytes.NewBufferString(whole[:cut])
 		if got, err := c.parse(); err == nil {
 			t.Fatalf("the first %d bytes are read as %+v", cut, got)
 		}
@@ -126,12 +127,12 @@ func FuzzClaimParse(f *testing.F) {
 		for scopes := 1; scopes <= 2; scopes++ {
 			for _, more := range []bool{false, true} {
 				c := claimOf(scopes, more, more)
-				c.reply = reply
+				c.reply = *bytes.NewBuffer(reply)
 				got, err := c.parse()
 				if err == nil && !strings.Contains(string(reply), fmt.Sprintf("*%d\r\n", c.used-2)) {
 					t.Fatalf("%q is read as %+v", reply, got)
 				}
-				c.reply = answer(c, string(reply))
+				c.reply = *bytes.NewBuffer(answer(c, string(reply)))
 				_, _ = c.parse()
 			}
 		}

@@ -5,48 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
-
-func TestATurnIsOneAtATime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		turn := make(turn, 1)
-		if !turn.take() {
-			t.Fatal("a free turn is taken")
-		}
-		const waiters = 3
-		woken := make(chan bool, waiters)
-		for range waiters {
-			if turn.take() {
-				t.Fatal("the turn is taken twice")
-			}
-			go func() { woken <- turn.over(t.Context()) == nil }()
-		}
-		synctest.Wait()
-		if len(woken) > 0 {
-			t.Error("woken before the turn is over")
-		}
-		ended, end := context.WithCancel(t.Context())
-		end()
-		if err := turn.over(ended); err == nil {
-			t.Error("the turn is over for who has no more time")
-		}
-		turn.give()
-		synctest.Wait()
-		if len(woken) != waiters {
-			t.Errorf("%d woken", len(woken))
-		}
-		if !turn.take() {
-			t.Error("the turn is not free again")
-		}
-		turn.give()
-	})
-}
 
 // TestADeniedClaimLeavesNoHole has those who are booked while another process's
 // claim stands there, which is denied, wait no longer than without it.

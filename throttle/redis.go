@@ -9,6 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
 )
@@ -65,8 +66,8 @@ type userState struct {
 	waits, kept atomic.Int64
 	// beside is whether a claim has found somebody waiting further away.
 	beside atomic.Bool
-	// claiming is the user's claim that this process has under way.
-	claiming turn
+	// claiming is held by the user's claim that this process has under way.
+	claiming *semaphore.Weighted
 }
 
 // waitsUntil notes that somebody waits until then at least. Of two notes at once one
@@ -149,17 +150,18 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	if l.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
-	if !user.claiming.take() {
+	if !user.claiming.TryAcquire(1) {
 		// Beside a claim, a call of the script may deny it by coming first, or count
 		// it though it will be denied.
 		ctx, cancel := context.WithTimeout(ctx, l.timeout)
 		defer cancel()
-		if err := user.claiming.over(ctx); err != nil {
+		if err := user.claiming.Acquire(ctx, 1); err != nil {
 			return Decision{}, StoreError(opAcquire, err)
 		}
+		user.claiming.Release(1)
 		return l.wait(ctx, &r, user, denial{})
 	}
-	defer user.claiming.give() // once it is known what the next one has to wait for
+	defer user.claiming.Release(1) // once it is known what the next one has to wait for
 	if l.elapsed() < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
@@ -287,7 +289,7 @@ func (l *Redis) user(r *Request) *userState {
 	if u, ok := l.users.Get(key); ok {
 		return u
 	}
-	u := &userState{keys: userKeys(l.prefix, r), claiming: make(turn, 1)}
+	u := &userState{keys: userKeys(l.prefix, r), claiming: semaphore.NewWeighted(1)}
 	l.users.Add(key, u)
 	return u
 }
@@ -330,7 +332,7 @@ func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
 	} else if err != nil {
 		return claimed{}, StoreError(opAcquire, err)
 	}
-	if len(c.reply) == 0 { // the connection was refused
+	if c.reply.Len() == 0 { // the connection was refused
 		if err := c.group.Commands[0].Err(); err != nil {
 			return claimed{}, StoreError(opAcquire, err)
 		}
