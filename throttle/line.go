@@ -32,13 +32,15 @@ type Move struct {
 	Free bool
 }
 
-// lineSource returns the clock, how many wait, their slots, the hash of limits, the
-// admissions; then of each category its name, its queue and its admissions. Of the
-// admissions those are enough that the longest rule counts.
+// lineSource returns the clock, how many wait, the nearest of their slots, the hash of
+// limits, the general admissions; then of each category that has any of the slots, and of
+// the one that is asked for, its name, its queue and its admissions. Of the admissions
+// those are enough that the longest rule counts.
 //
 // KEYS  limits
 // ARGV  how many of those that wait, how many the request's rules count, how many
-// admissions at most
+// admissions at most; whose slots: booked or booked:CAT; whose admissions: CAT, or * for
+// all
 const lineSource = `
 local base, of = string.sub(KEYS[1], 1, -7), {}
 local clock, fields = redis.call('TIME'), redis.call('HGETALL', KEYS[1])
@@ -47,7 +49,7 @@ local function entries(set, first, last)
   for i = 2, #list, 2 do list[i] = string.format('%.0f', tonumber(list[i])) end
   return list
 end
-local slots = entries('booked', 0, ARGV[1] - 1)
+local slots = entries(ARGV[4], 0, ARGV[1] - 1)
 local count = tonumber(ARGV[2])
 for i = 1, #fields, 2 do
   local rules = string.match(fields[i], '^[gc]') and string.match(fields[i + 1], '^%d+ %d+ (.*)$') or ''
@@ -58,9 +60,11 @@ for i = 1, #slots, 2 do
   local name = string.match(slots[i], '^[^ ]*')
   of[name] = (of[name] or 0) + 1
 end
+if ARGV[5] ~= '*' then of[ARGV[5]] = of[ARGV[5]] or 0 end
 local reply = {clock[1] * 1000000 + clock[2], redis.call('ZCARD', base .. 'booked'), slots, fields, entries('sent', count, -1)}
 for name, n in pairs(of) do
-  reply[#reply + 1] = {name, redis.call('ZRANGE', base .. 'queue:' .. name, 0, n - 1), entries('sent:' .. name, count, -1)}
+  local queue = n > 0 and redis.call('ZRANGE', base .. 'queue:' .. name, 0, n - 1) or {}
+  reply[#reply + 1] = {name, queue, (ARGV[5] == '*' or ARGV[5] == name) and entries('sent:' .. name, count, -1) or {}}
 end
 return reply`
 
@@ -79,12 +83,17 @@ func (l *Redis) Line(ctx context.Context, r Request) (*Line, error) {
 			count = max(count, rate.Count)
 		}
 	}
+	return l.line(ctx, r, count, manyAdmissions, "booked", "*")
+}
+
+// line reads those slots and admissions: see lineSource.
+func (l *Redis) line(ctx context.Context, r Request, count, most int, slots, category string) (*Line, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	l.trips.Add(1)
-	reply, err := lineScript.Run(ctx, l.client, []string{l.user(&r).keys.limits}, TimelineEntries, count, manyAdmissions).Slice()
+	reply, err := lineScript.Run(ctx, l.client, []string{l.user(&r).keys.limits}, TimelineEntries, count, most, slots, category).Slice()
 	if err != nil {
-		return nil, StoreError("line", err)
+		return nil, StoreError("timeline", err)
 	}
 	p := &Line{request: r, keep: l.keep, model: newModel()}
 	return p, p.read(reply)
@@ -158,7 +167,7 @@ func admissions(reply any) (all []admitted, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, admitted{entry[0], at})
+		all = append(all, admitted{memberID(entry[0]), at})
 	}
 	return all, nil
 }

@@ -109,24 +109,9 @@ func (m *Memory) move(ctx context.Context, r *Request, what func(*visit)) (moved
 func (m *Memory) Timeline(ctx context.Context, r Request) (t Timeline, err error) {
 	r.ID = ""
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return newTimeline(&r, time.Time{}, nil, nil), err
+		return newTimeline(&r, time.Time{}, newModel()), err
 	}
-	err = m.visit(ctx, &r, func(v *visit) {
-		admissions := map[string][]Admission{}
-		for _, s := range r.Scopes {
-			sent := v.sent[s.Name]
-			for _, a := range sent[max(0, len(sent)-TimelineEntries):] {
-				admissions[s.Name] = append(admissions[s.Name], Admission{ID: a.id, At: micros(a.at)})
-			}
-		}
-		var all []waiting
-		for name, c := range v.classes {
-			for k, s := range c.slots {
-				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(s)}, name == r.class()})
-			}
-		}
-		t = newTimeline(&r, micros(v.now), admissions, all)
-	})
+	err = m.visit(ctx, &r, func(v *visit) { t = newTimeline(&r, micros(v.now), v.model) })
 	return t, err
 }
 

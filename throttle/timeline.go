@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // A waiting is a booking, and whether it is of the request's category.
@@ -15,18 +13,27 @@ type waiting struct {
 	own bool
 }
 
-// newTimeline is what the request's scopes have: the nearest of those that wait in
-// any of them, with the scope and the rule that let them be no earlier.
-func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, all []waiting) Timeline {
+// newTimeline is what the request's scopes have of the model: the nearest of those that
+// wait in any of them, with the scope and the rule that let them be no earlier.
+func newTimeline(r *Request, now time.Time, u *model) Timeline {
 	t := Timeline{Now: now, Admissions: map[string][]Admission{}, marks: map[string]*view{}}
 	general, own := r.policies()
-	all = slices.DeleteFunc(all, func(w waiting) bool { return general == nil && (own == nil || !w.own) })
+	var all []waiting
+	for name, c := range u.classes {
+		for k, at := range c.slots {
+			if general != nil || own != nil && name == r.class() {
+				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(at)}, name == r.class()})
+			}
+		}
+	}
 	slices.SortFunc(all, func(a, b waiting) int { return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.ID, b.ID)) })
 	all = all[:min(len(all), TimelineEntries)]
 	for _, s := range r.Scopes {
 		v := &view{name: s.Name, policy: s.Policy, rules: s.Policy.appendRules(nil)}
-		for _, a := range admissions[s.Name] {
-			v.marks = append(v.marks, mark{at: a.At.UnixMicro(), id: a.ID})
+		sent, list := u.sent[s.Name], []Admission{}
+		for _, a := range sent[max(0, len(sent)-TimelineEntries):] {
+			v.marks = append(v.marks, mark{at: a.at, id: a.id})
+			list = append(list, Admission{a.id, micros(a.at)})
 		}
 		for _, w := range all {
 			if w.own || s.Name == General {
@@ -34,7 +41,7 @@ func newTimeline(r *Request, now time.Time, admissions map[string][]Admission, a
 			}
 		}
 		slices.SortFunc(v.marks, mark.compare)
-		t.Admissions[s.Name], t.marks[s.Name] = append([]Admission{}, admissions[s.Name]...), v
+		t.Admissions[s.Name], t.marks[s.Name] = list, v
 	}
 	for _, w := range all {
 		var under []*view
@@ -68,80 +75,21 @@ func (t *Timeline) Rule(scope string, at time.Time) (rule string, after Entry) {
 	return rule, after
 }
 
-// waitingSource returns those that wait, the nearest of each category: its name,
-// then ID and slot of each.
-//
-// KEYS  limits
-// ARGV  how many of each; the one category that is asked for, or ""
-const waitingSource = `
-local base, reply = string.sub(KEYS[1], 1, -7), {}
-for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-  local name = string.sub(field, 2)
-  if string.sub(field, 1, 1) == 'c' and (ARGV[2] == '' or ARGV[2] == name) then
-    local slots = redis.call('ZRANGE', base .. 'booked:' .. name, 0, ARGV[1] - 1, 'WITHSCORES')
-    local queue = redis.call('ZRANGE', base .. 'queue:' .. name, 0, ARGV[1] - 1)
-    local one = {name}
-    for k, id in ipairs(queue) do
-      if slots[2 * k] then
-        one[#one + 1] = id
-        one[#one + 1] = string.format('%.0f', tonumber(slots[2 * k]))
-      end
-    end
-    reply[#reply + 1] = one
-  end
-end
-return reply`
-
-var waitingScript = redis.NewScript(waitingSource)
-
 // Timeline implements Limiter.
 func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
+	r.ID = ""
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
-		return newTimeline(&r, time.Time{}, nil, nil), err
+		return newTimeline(&r, time.Time{}, newModel()), err
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	k := &l.user(&r).keys
-	pipe := l.client.Pipeline()
-	clock := pipe.Time(ctx)
-	sent := map[string]*redis.ZSliceCmd{}
-	for _, s := range r.Scopes {
-		sent[s.Name] = pipe.ZRevRangeWithScores(ctx, k.timeline(s.Name), 0, TimelineEntries-1)
+	slots, category := "booked", l.user(&r).keys.category
+	if general, _ := r.policies(); general == nil {
+		slots += ":" + category
 	}
-	category := k.category
-	if general, _ := r.policies(); general != nil {
-		category = ""
-	}
-	l.trips.Add(2)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Timeline{}, StoreError("timeline", err)
-	}
-	reply, err := waitingScript.Run(ctx, l.client, []string{k.limits}, TimelineEntries, category).Slice()
+	p, err := l.line(ctx, r, TimelineEntries, TimelineEntries, slots, category)
 	if err != nil {
-		return Timeline{}, StoreError("timeline", err)
+		return Timeline{}, err
 	}
-	admissions := map[string][]Admission{}
-	for scope, cmd := range sent {
-		for _, e := range slices.Backward(cmd.Val()) {
-			admissions[scope] = append(admissions[scope], Admission{ID: memberID(e.Member.(string)), At: time.UnixMicro(int64(e.Score))})
-		}
-	}
-	var all []waiting
-	for _, class := range reply {
-		fields, _ := class.([]any)
-		if len(fields) == 0 {
-			return Timeline{}, errReply
-		}
-		for i := 1; i+1 < len(fields); i += 2 {
-			id, _ := fields[i].(string)
-			at, err := integer(fields[i+1])
-			if err != nil {
-				return Timeline{}, err
-			}
-			all = append(all, waiting{Booking{ID: id, Slot: micros(at)}, fields[0] == k.category})
-		}
-	}
-	return newTimeline(&r, clock.Val(), admissions, all), nil
+	return newTimeline(&r, p.Now, p.model), nil
 }
 
 // A Window is what one limit of a scope holds: of Count admissions in any

@@ -73,7 +73,7 @@ const TimelineStates = 200
 
 // Timeline returns the timeline of the app's user: the general limits, and
 // those of each of the categories, of all that have limits of their own when
-// none is named. It makes two round trips for each, and two for the states, or three
+// none is named. It makes a round trip for each, and two for the states, or three
 // while some of those who wait end.
 func (c *Control) Timeline(ctx context.Context, app, user string, categories []string) (*Timeline, error) {
 	t := &Timeline{App: app, User: user, Scopes: []TimelineScope{}, Bookings: []Waiter{}}
