@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -27,7 +28,7 @@ import (
 type client struct {
 	redis.UniversalClient
 	config   Config
-	batches  *batches
+	batches  *pipeline.Batches[batch]
 	oneStep  bool
 	failed   atomic.Bool // the last pull
 	stalled  atomic.Bool // something was, at the last pull
@@ -51,7 +52,7 @@ func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
 	return &client{
 		ending: ending, end: end,
-		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: newBatches(c.Client, c.Records), oneStep: push.OneRedis(c.Client),
+		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
 		idle: newIdle(), ready: make(map[string][]pulled),
 	}
 }
@@ -95,7 +96,10 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	}
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
-		if err := c.batches.done(ctx, id, outcomes, c.stalled.Load(), keys, args); err != nil {
+		err := c.batches.Do(ctx, keys[3], // asynq's count of the queue's day
+			func() batch { return batch{c.config.Records.NewDones(keys, args), c.stalled.Load()} },
+			func(open batch) { open.Add(id, keys[2], outcomes) })
+		if err != nil {
 			cmd.SetErr(err)
 		}
 		return cmd

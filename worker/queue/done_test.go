@@ -66,7 +66,7 @@ func TestDoneTogether(t *testing.T) {
 		shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Minute})
 		t.Cleanup(stop)
 		records := push.NewRecords(shared, "", 0)
-		groups := newBatches(shared, records)
+		groups := pipeline.NewBatches[batch](shared, batchMost)
 		var all sync.WaitGroup
 		var joined atomic.Int64
 		done := func(id string, inHand bool) {
