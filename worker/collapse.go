@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
@@ -44,7 +42,7 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
 	case errors.Is(err, push.ErrUnderWay):
-		h.overtaken.add(older, time.Now())
+		h.overtaken.Add(older, time.Now())
 		return nil
 	case err != nil:
 		return err
@@ -61,53 +59,24 @@ func (h *handler) supersede(ctx context.Context, d *delivery, older string) erro
 	return h.free(ctx, taken)
 }
 
-// overtaken are older notifications that some worker had in its hands, beyond its
-// look at the collapse key, when a newer one came. The zero value is ready to use.
-type overtaken struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by ID
-}
-
 const (
-	// overtakenEvery is how often they are looked at, and overtakenFor for how long:
-	// a visit is over by then, and one of a worker that crashed is repeated.
+	// overtakenEvery is how often those are looked at that were overtaken, and
+	// overtakenFor for how long: a visit is over by then, and one of a worker that
+	// crashed is repeated.
 	overtakenEvery = 500 * time.Millisecond
 	overtakenFor   = time.Minute
 	// What is beyond overtakenMost is superseded when it comes back by itself.
 	overtakenMost = 10_000
 )
 
-func (o *overtaken) add(id string, now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.since == nil {
-		o.since = make(map[string]time.Time)
-	}
-	if len(o.since) < overtakenMost {
-		o.since[id] = now
-	}
-}
-
-// all are those that are not dropped yet.
-func (o *overtaken) all() map[string]time.Time {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return maps.Clone(o.since)
-}
-
-func (o *overtaken) drop(id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.since, id)
-}
-
 // supersedeOvertaken supersedes what was overtaken and is back on the queue, so
 // that it does not keep a slot until that slot.
 func (h *handler) supersedeOvertaken(ctx context.Context) {
 	clock.Every(ctx, overtakenEvery, func() {
-		for id, since := range h.overtaken.all() {
+		for _, id := range h.overtaken.Keys() {
+			since, _ := h.overtaken.Peek(id)
 			if h.supersedeBack(ctx, id) || time.Since(since) > overtakenFor {
-				h.overtaken.drop(id)
+				h.overtaken.Remove(id)
 			}
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -31,7 +33,9 @@ type handler struct {
 	feed       *watch.Feed
 	waiting    atomic.Int64 // notifications that wait in the process
 	moved      chan []throttle.Booking
-	overtaken  overtaken
+	// overtaken are older notifications that some worker had in its hands, beyond its
+	// look at the collapse key, when a newer one came, by ID; and when that was.
+	overtaken  *lru.Cache[string, time.Time]
 	unacquired clock.Rarely // that a user's limits cannot be checked
 	unguarded  clock.Rarely // that a device's cannot
 
@@ -52,11 +56,12 @@ func newHandler(o *Options) *handler {
 		InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
+	overtaken, _ := lru.New[string, time.Time](overtakenMost) // which fails for sizes below 1
 	h := &handler{
 		Options: o, routes: routes, pauses: pauses,
 		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
-		unrecorded: newUnrecorded(), feed: watch.NewFeed(),
+		unrecorded: newUnrecorded(), overtaken: overtaken, feed: watch.NewFeed(),
 		moved: make(chan []throttle.Booking, movedKept),
 	}
 	h.queue = queue.NewServer(queue.Config{
