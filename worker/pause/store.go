@@ -163,7 +163,7 @@ type Try struct {
 	By string `json:"by"`
 }
 
-// Read reads everything in one round trip, and another one while routes hold jobs.
+// Read reads everything in one round trip.
 func (s *Store) Read(ctx context.Context) (*InForce, error) { return s.Tell(ctx, "") }
 
 // Watch has every worker tell what happens for so long, and returns the channel on which
@@ -182,7 +182,7 @@ func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	}
 	ms, _ := reply[0].(int64)
 	now := time.UnixMilli(ms)
-	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
+	all := &InForce{Held: map[string]int64{}, Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
 	read(all, reply[1], func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
@@ -198,37 +198,17 @@ func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	})
 	read(all, reply[3], func(route string, t Try) { all.Tried[route] = t })
 	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
-	var routes []string
 	keeping, _ := reply[4].([]any)
-	for _, key := range keeping {
-		if name := fmt.Sprint(key); strings.HasPrefix(name, "[") { // JSON
+	for ; len(keeping) > 1; keeping = keeping[2:] {
+		if name := fmt.Sprint(keeping[0]); strings.HasPrefix(name, "[") { // JSON
 			all.Keeping = append(all.Keeping, name)
 		} else {
-			routes = append(routes, name)
+			all.Held[name], _ = keeping[1].(int64)
 		}
 	}
-	all.Held = s.held(ctx, routes)
 	all.Watched = reply[5] != ""
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
-}
-
-// held counts the jobs of routes; 0 where that fails.
-func (s *Store) held(ctx context.Context, routes []string) map[string]int64 {
-	held := make(map[string]int64, len(routes))
-	if len(routes) == 0 {
-		return held
-	}
-	pipe := s.client.Pipeline()
-	var counts []*redis.IntCmd
-	for _, route := range routes {
-		counts = append(counts, pipe.ZCard(ctx, s.prefix+"held:"+route), pipe.ZCard(ctx, s.prefix+"waking:"+route))
-	}
-	_, _ = pipe.Exec(ctx)
-	for i, route := range routes {
-		held[route] = counts[2*i].Val() + counts[2*i+1].Val()
-	}
-	return held
 }
 
 // aheadBy is by how much another clock is ahead of this machine's, negative when

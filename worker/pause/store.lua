@@ -6,8 +6,8 @@
 --       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
 --       4 set of what keeps jobs: SELECTORs, and APP/PLATFORM for routes
 --       5 sorted set of the jobs of one of them: "QUEUE ID" by priority and acceptance,
---         QUEUE empty when it is not known
---       6 sorted set of those of them that a worker wakes, by until when
+--         QUEUE empty when it is not known; for read, how all of these begin
+--       6 sorted set of those of them that a worker wakes, by until when; likewise
 --       7 channel of those who watch what happens, while somebody does
 -- ARGV  op, then the operation's own
 local providers, operators, tried, keeping, jobs, waking, watched = unpack(KEYS)
@@ -27,7 +27,16 @@ if op == 'read' then -- ARGV what has happened, if anything
   local channel = redis.pcall('GET', watched)
   if type(channel) ~= 'string' then channel = '' end
   if channel ~= '' and ARGV[2] ~= '' then redis.pcall('PUBLISH', channel, ARGV[2]) end
-  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), redis.call('SMEMBERS', keeping), channel}
+  local function count(set)
+    local n = redis.pcall('ZCARD', set)
+    return type(n) == 'number' and n or 0
+  end
+  local kept = {} -- how many jobs each keeps
+  for _, name in ipairs(redis.call('SMEMBERS', keeping)) do
+    kept[#kept + 1] = name
+    kept[#kept + 1] = count(jobs .. name) + count(waking .. name)
+  end
+  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), kept, channel}
 elseif op == 'watch' then -- ARGV channel, for how long; all who watch have the first one's
   local channel = redis.call('GET', watched) or ARGV[2]
   redis.call('SET', watched, channel, 'PX', ARGV[3])
