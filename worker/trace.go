@@ -54,9 +54,6 @@ type producerKey struct{}
 
 // traceDelivery tells the visit's span whose it is.
 func (h *handler) traceDelivery(ctx context.Context, d *delivery) {
-	if h.Tracer == nil {
-		return
-	}
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -120,9 +117,6 @@ func traceOutcome(span trace.Span, r *route.Route, o providers.Outcome) {
 
 // traceEnd tells the visit's span how the notification ends.
 func (h *handler) traceEnd(ctx context.Context, state push.State) {
-	if h.Tracer == nil {
-		return
-	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("pushpace.state", string(state)))
 	}
