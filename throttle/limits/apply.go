@@ -9,7 +9,7 @@ import (
 func (l *Policies) apply(changes []Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	general := false
+	var everyone map[Level]*Override // nil when none of these has changed
 	for _, c := range changes {
 		put := func(overrides map[Level]*Override) {
 			if c.To == nil {
@@ -21,12 +21,14 @@ func (l *Policies) apply(changes []Change) {
 		if c.User != "" {
 			l.change(c.User, put)
 		} else {
-			put(l.overrides)
-			general = true
+			if everyone == nil {
+				everyone = maps.Clone(l.base.Load().overrides)
+			}
+			put(everyone)
 		}
 	}
-	if general {
-		l.renew()
+	if everyone != nil {
+		l.renew(everyone)
 	}
 }
 
@@ -41,9 +43,7 @@ func (l *Policies) replace(all map[Level]*Override) []Change {
 // differences returns what has to change to get to these overrides.
 func (l *Policies) differences(all map[Level]*Override) []Change {
 	var changes []Change
-	l.mu.Lock()
-	current := maps.Clone(l.overrides)
-	l.mu.Unlock()
+	current := maps.Clone(l.base.Load().overrides)
 	for _, p := range l.users.Range {
 		maps.Copy(current, p.(*userPolicy).overrides)
 	}

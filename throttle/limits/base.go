@@ -115,12 +115,13 @@ func (l *Policies) current() *base {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.renew()
+	return l.renew(l.base.Load().overrides)
 }
 
-// renew has what holds for everyone agree with the overrides.
-func (l *Policies) renew() *base {
-	b := newBase(l.general, l.configured, l.overrides, l.now())
+// renew puts these overrides in force for everyone. The caller holds l.mu.
+func (l *Policies) renew(overrides map[Level]*Override) *base {
+	b := l.base.Load()
+	b = newBase(b.general, b.configured, overrides, l.now())
 	l.base.Store(b)
 	return b
 }

@@ -54,11 +54,8 @@ type Policies struct {
 
 	unknown atomic.Pointer[UnknownCategory]
 
-	mu         sync.Mutex // of who changes what follows, base and users
-	general    throttle.Policy
-	configured map[string]throttle.Policy
-	overrides  map[Level]*Override // of no user
-	named      map[string]bool     // unknown categories that were told of
+	mu    sync.Mutex      // of who changes base, users and what follows
+	named map[string]bool // unknown categories that were told of
 
 	following sync.Mutex
 	known     string // the last entry of the overrides' log that is in force; "" before the first
@@ -66,9 +63,9 @@ type Policies struct {
 
 // New returns the configured policies, without overrides.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
-	l := &Policies{began: time.Now(), overrides: map[Level]*Override{}, named: map[string]bool{}}
+	l := &Policies{began: time.Now(), named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
-	l.SetBase(general, categories)
+	l.base.Store(newBase(general, maps.Clone(categories), nil, l.now()))
 	return l
 }
 
@@ -77,15 +74,13 @@ func New(general throttle.Policy, categories map[string]throttle.Policy) *Polici
 func (l *Policies) SetBase(general throttle.Policy, categories map[string]throttle.Policy) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.general, l.configured = general, maps.Clone(categories)
-	l.renew()
+	l.base.Store(newBase(general, maps.Clone(categories), l.base.Load().overrides, l.now()))
 }
 
 // Base returns the configured policies. The caller must not change the map.
 func (l *Policies) Base() (general throttle.Policy, categories map[string]throttle.Policy) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.general, l.configured
+	b := l.base.Load()
+	return b.general, b.configured
 }
 
 // Scopes returns what limits a notification of that app, user and category, for
