@@ -118,22 +118,17 @@ local function view(s, from, law, hidden)
   return v
 end
 
--- older returns the n-th newest entry up to the view's beginning, or nil, and
--- whether it waits. It goes by runs of one set, of which there are few.
+-- older returns the n-th newest entry up to the view's beginning, of which there are
+-- so many, and whether it waits. It goes by runs of one set, of which there are few.
 local function older(v, n)
   local left = {v.past[1], v.past[2] or 0}
   while true do
     local a, b = left[1] > 0 and at(v.sets[1], left[1] - 1), left[2] > 0 and at(v.sets[2], left[2] - 1)
     local i = (a and (not b or a >= b)) and 1 or 2
-    if n == 1 then return i == 1 and a or b or nil, i == 2 end
-    local other = i == 1 and b or i == 2 and a
-    if not (a or b) then return nil end
+    if n == 1 then return i == 1 and a or b, i == 2 end
     local run = n
-    if other then run = max(1, left[i] - count(v.sets[i], '-inf', text(other))) end
-    if n <= run then
-      if n > left[i] then return nil end
-      return at(v.sets[i], left[i] - n), i == 2
-    end
+    if a and b then run = max(1, left[i] - count(v.sets[i], '-inf', text(min(a, b)))) end
+    if n <= run then return at(v.sets[i], left[i] - n), i == 2 end
     n, left[i] = n - run, left[i] - run
   end
 end
@@ -177,8 +172,8 @@ local function entry(v, index)
     if index <= -v.before then return nil end
     local instant, waits = older(v, 1 - index)
     work = work + 10
-    v.score[index], v.waits[index] = instant or false, waits
-    if instant and v.score[index - 1] and v.score[index - 2] then -- one after another
+    v.score[index], v.waits[index] = instant, waits
+    if v.score[index - 1] and v.score[index - 2] then -- one after another
       local following, i = view(v.scope, instant, not v.sets[2]), 1
       for k, set in ipairs(v.sets) do i = i - max(0, v.past[k] - following.past[k]) end
       for i = i, min(i + chunk - 1, 0) do
@@ -186,7 +181,7 @@ local function entry(v, index)
       end
     end
   end
-  return v.score[index] or nil, v.waits[index]
+  return v.score[index], v.waits[index]
 end
 
 -- pass goes past the view's entries up to the instant, which is not before its beginning.
