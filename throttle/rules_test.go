@@ -375,3 +375,43 @@ func TestClaimsKeepATimelineAlive(t *testing.T) {
 	l.limiter.user(new(l.request("", policy))).kept.Store(l.limiter.elapsed()) // as after an admission
 	acquire("n2")
 }
+
+// What waits, and what tells of it, lives as long as the last slot counts, however slots
+// are given; an admission that is kept shortens no timeline's life.
+func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	far, near := Policy{MinGap: 20 * time.Hour}, Policy{MinGap: 10 * time.Hour}
+	ask := func(category, id string, own *Policy) {
+		r := l.in(category, id, Policy{}, own)
+		r.Horizon = 1000 * time.Hour
+		l.ask(r, denial{})
+	}
+	lives := func(after string, last time.Duration, sets ...string) {
+		t.Helper()
+		for _, set := range sets {
+			if ttl, want := l.server.TTL("pushpace:{u}:"+set), last+time.Duration(l.limiter.life())*time.Microsecond; ttl < want {
+				t.Errorf("after %s %s expires in %v, want %v at least", after, set, ttl, want)
+			}
+		}
+	}
+	for i := range 4 {
+		ask("a", fmt.Sprint("a", i), &near)
+	}
+	for i := range 2 {
+		ask("b", fmt.Sprint("b", i), &near)
+	}
+	lives("bookings", 30*time.Hour, "booked", "booked:a", "queue:a", "limits")
+	lives("bookings", 10*time.Hour, "booked:b", "queue:b")
+	if _, err := l.limiter.Reschedule(t.Context(), l.in("a", "", Policy{}, &far)); err != nil {
+		t.Fatal(err)
+	}
+	lives("a reschedule", 60*time.Hour, "booked", "booked:a", "queue:a", "limits")
+	l.advance(5 * time.Hour)
+	used := l.in("a", "a0", Policy{}, &far)
+	used.Used = true
+	if _, err := l.limiter.Cancel(t.Context(), used); err != nil {
+		t.Fatal(err)
+	}
+	lives("one that was kept", 0, "sent", "sent:a")
+}
