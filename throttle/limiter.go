@@ -275,16 +275,10 @@ type Booking struct {
 	Category string `json:"category,omitempty"`
 }
 
-// An Entry is an admission or a slot.
+// An Entry is an admission, a notification that was let through, or a slot.
 type Entry struct {
-	ID string    `json:"id"` // as the one or the other has it
-	At time.Time `json:"at"`
-}
-
-// An Admission is a notification that was let through.
-type Admission struct {
-	// ID of the notification; an ID longer than 26 bytes that is not a UUID
-	// appears as a digest.
+	// ID of the notification; of an admission, an ID longer than 26 bytes that is not a
+	// UUID appears as a digest.
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 }
@@ -292,9 +286,9 @@ type Admission struct {
 // A Timeline is what is known of a user, oldest first, at most
 // TimelineEntries of each kind (the newest admissions, the nearest bookings).
 type Timeline struct {
-	Now        time.Time              `json:"now"`
-	Admissions map[string][]Admission `json:"admissions"` // by scope
-	Bookings   []Booking              `json:"bookings"`
+	Now        time.Time          `json:"now"`
+	Admissions map[string][]Entry `json:"admissions"` // by scope
+	Bookings   []Booking          `json:"bookings"`
 
 	marks map[string]*view // what counts, by scope
 }

@@ -16,7 +16,7 @@ type waiting struct {
 // newTimeline is what the request's scopes have of the model: the nearest of those that
 // wait in any of them, with the scope and the rule that let them be no earlier.
 func newTimeline(r *Request, now time.Time, u *model) Timeline {
-	t := Timeline{Now: now, Admissions: map[string][]Admission{}, marks: map[string]*view{}}
+	t := Timeline{Now: now, Admissions: map[string][]Entry{}, marks: map[string]*view{}}
 	general, own := r.policies()
 	var all []waiting
 	for name, c := range u.classes {
@@ -30,10 +30,10 @@ func newTimeline(r *Request, now time.Time, u *model) Timeline {
 	all = all[:min(len(all), TimelineEntries)]
 	for _, s := range r.Scopes {
 		v := &view{name: s.Name, policy: s.Policy, rules: s.Policy.appendRules(nil)}
-		sent, list := u.sent[s.Name], []Admission{}
+		sent, list := u.sent[s.Name], []Entry{}
 		for _, a := range sent[max(0, len(sent)-TimelineEntries):] {
 			v.marks = append(v.marks, mark{at: a.at, id: a.id})
-			list = append(list, Admission{a.id, micros(a.at)})
+			list = append(list, Entry{a.id, micros(a.at)})
 		}
 		for _, w := range all {
 			if w.own || s.Name == General {
@@ -123,7 +123,7 @@ func (t *Timeline) Windows(s Scope) []Window {
 			continue
 		}
 		w := Window{Rule: s.Policy.ruleName(i), Count: r.n, Period: time.Duration(r.period) * time.Microsecond, Free: t.Now}
-		first, _ := slices.BinarySearchFunc(sent, end.Add(-w.Period), func(a Admission, since time.Time) int {
+		first, _ := slices.BinarySearchFunc(sent, end.Add(-w.Period), func(a Entry, since time.Time) int {
 			if a.At.After(since) {
 				return 1
 			}

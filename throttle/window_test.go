@@ -42,9 +42,9 @@ func TestWindows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			tl := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
+			tl := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Entry{}}
 			for _, d := range c.sent {
-				tl.Admissions["all"] = append(tl.Admissions["all"], throttle.Admission{At: at(d)})
+				tl.Admissions["all"] = append(tl.Admissions["all"], throttle.Entry{At: at(d)})
 			}
 			want := slices.Clone(c.want)
 			for i := range want {

@@ -108,7 +108,7 @@ func TestOrderIsTheSlotsNotTheIDs(t *testing.T) {
 			r.enqueue(one)
 			wait(t, func() bool {
 				timeline := r.timeline(user)
-				return slices.ContainsFunc(timeline.Admissions[throttle.General], func(a throttle.Admission) bool { return a.ID == one.ID }) ||
+				return slices.ContainsFunc(timeline.Admissions[throttle.General], func(a throttle.Entry) bool { return a.ID == one.ID }) ||
 					slices.ContainsFunc(timeline.Bookings, func(b throttle.Booking) bool { return b.ID == one.ID })
 			})
 		}

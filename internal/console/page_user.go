@@ -364,7 +364,7 @@ func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
 // sentRows are those that were sent, the last one first: each once, under whichever
 // limits it counts.
 func (r userReading) sentRows() []sentRow {
-	at := map[throttle.Admission]int{}
+	at := map[throttle.Entry]int{}
 	var all []sentRow
 	for _, s := range r.timeline.Scopes {
 		for _, a := range s.Admissions {

@@ -40,10 +40,10 @@ type user struct {
 // timeline is what Control.Timeline answers of the user.
 func (u user) timeline() *control.Timeline {
 	t := &control.Timeline{App: "shop", User: u.name, Now: now, Bookings: []control.Waiter{}}
-	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Admission{}}
+	known := throttle.Timeline{Now: now, Admissions: map[string][]throttle.Entry{}}
 	for scope, offsets := range u.sent {
 		for i, d := range offsets {
-			known.Admissions[scope] = append(known.Admissions[scope], throttle.Admission{ID: fmt.Sprintf("sent-%d", i+1), At: now.Add(d)})
+			known.Admissions[scope] = append(known.Admissions[scope], throttle.Entry{ID: fmt.Sprintf("sent-%d", i+1), At: now.Add(d)})
 		}
 	}
 	for scope, offsets := range u.booked {

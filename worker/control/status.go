@@ -126,7 +126,7 @@ func (c *Control) slotOf(ctx context.Context, n *push.Notification) *Waiter {
 // for, stand among those of the scope who wait. It returns which they are.
 func ahead(t *throttle.Timeline, scope string) map[string]bool {
 	sent := t.Admissions[scope]
-	first := slices.IndexFunc(sent, func(a throttle.Admission) bool { return a.At.After(t.Now) })
+	first := slices.IndexFunc(sent, func(a throttle.Entry) bool { return a.At.After(t.Now) })
 	if first < 0 {
 		return nil
 	}

@@ -40,7 +40,7 @@ type TimelineScope struct {
 	Until  time.Time     `json:"until,omitzero"`
 	// Admissions are what was sent, oldest first, at most the newest
 	// throttle.TimelineEntries.
-	Admissions []throttle.Admission `json:"admissions"`
+	Admissions []throttle.Entry `json:"admissions"`
 }
 
 // A Window is what one limit holds, as throttle.Window tells it.
@@ -150,7 +150,7 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category
 		name = throttle.General
 	}
 	effective := c.limits.InForce(limits.Level{App: t.App, User: t.User, Category: category})
-	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Admission{}}
+	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Entry{}}
 	scopes := c.limits.Scopes(t.App, t.User, category)
 	own := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
 	if own < 0 {
