@@ -105,6 +105,8 @@ const (
 	// longestTurn is after how long the meter is asked again at the latest: what it
 	// allows may have changed.
 	longestTurn = time.Second
+	// longestAhead is how far ahead units are taken that are covered one after the other.
+	longestAhead = 20 * time.Millisecond
 	// keptShare is what share of a burst is kept for urgent ones.
 	keptShare = 10
 	// Of a key that is short wait at once as many as are served in crowdTime, within these
@@ -451,6 +453,17 @@ func (l leased) each() (most time.Duration) {
 		most = max(most, r.Period/time.Duration(r.Count))
 	}
 	return most
+}
+
+// ahead is how far ahead units are taken of a bucket that holds less than comes in that
+// time, as a leaky one does: one ask serves several, who use theirs a little later than
+// they might. It is short against the life that begins with the ask.
+func (l leased) ahead() time.Duration {
+	ahead := min(longestAhead, l.spec.Life/4)
+	if l.spec.windowed() || time.Duration(l.spec.AtOnce())*l.each() >= ahead {
+		return 0
+	}
+	return ahead
 }
 
 // text is the rates as they are written.

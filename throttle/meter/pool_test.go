@@ -46,6 +46,11 @@ func thousand() meter.Spec {
 	return meter.Spec{Rates: []throttle.Rate{{Count: 6000, Period: 6 * time.Second}}}.Promise()
 }
 
+// even is 5000 a second, one after the other.
+func even() meter.Spec {
+	return meter.Spec{Algorithm: meter.LeakyBucket, Rates: []throttle.Rate{{Count: 30_000, Period: 6 * time.Second}}}.Promise()
+}
+
 // rest sleeps, unless ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	select {
@@ -58,8 +63,12 @@ func rest(ctx context.Context, d time.Duration) {
 // whatever crashes, stalls and is lost.
 func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 	t.Parallel()
-	for _, processes := range []int{1, 3, 8} {
-		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		spec      func() meter.Spec
+	}{{1, thousand}, {3, thousand}, {8, thousand}, {1, even}, {3, even}} {
+		processes, rate := c.processes, c.spec().Rates[0]
+		t.Run(fmt.Sprint(processes, " ", rate), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				const lasts = 20 * time.Second
@@ -92,7 +101,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 										if chance(30) {
 											units = 10
 										}
-										needs := []meter.Need{{Pool: pools.Of("fcm", thousand), Units: units}}
+										needs := []meter.Need{{Pool: pools.Of("fcm", c.spec), Units: units}}
 										until, lacking := pools.Take(alive, needs, meter.Ordinary, 2*time.Second)
 										if lacking != nil {
 											rest(alive, 500*time.Millisecond)
@@ -104,7 +113,7 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 										mu.Lock()
 										now := time.Now()
 										if now.Before(until) && alive.Err() == nil {
-											used = append(used, slices.Repeat([]time.Time{now}, units)...)
+											used = append(used, slices.Repeat([]time.Time{now}, needs[0].Units)...)
 										}
 										mu.Unlock()
 										rest(alive, 20*time.Millisecond)
@@ -118,14 +127,13 @@ func TestProcessesUseNoMoreThanTheRate(t *testing.T) {
 					})
 				}
 				all.Wait()
-				rate := thousand().Rates[0]
 				slices.SortFunc(used, time.Time.Compare)
 				for i := range used {
 					if j := i + rate.Count; j < len(used) && used[j].Sub(used[i]) < rate.Period {
 						t.Fatalf("%d are used within %v", rate.Count+1, used[j].Sub(used[i]))
 					}
 				}
-				share := float64(len(used)) / lasts.Seconds() / 1000
+				share := float64(len(used)) / lasts.Seconds() * rate.Period.Seconds() / float64(rate.Count)
 				t.Logf("%.3f of the rate are used, %.0f asks a second and process", share, float64(m.asks())/lasts.Seconds()/float64(processes))
 				if share < .9 {
 					t.Errorf("%.3f of the rate are used", share)

@@ -7,7 +7,7 @@ import (
 
 // refill asks the meter for what is waited for or about to be used, now or when it may.
 func (p *Pool) refill(now time.Time) {
-	if p.asking || p.all.ctx.Err() != nil {
+	if p.all.ctx.Err() != nil {
 		return
 	}
 	var next time.Time // when there is something to do
@@ -18,6 +18,9 @@ func (p *Pool) refill(now time.Time) {
 		}
 	}
 	for i := range p.asks {
+		if p.asking {
+			break
+		}
 		ask := p.wants(i, now)
 		if ask.Most == 0 && !ask.Slow {
 			continue
@@ -32,7 +35,6 @@ func (p *Pool) refill(now time.Time) {
 		l := p.leased()
 		p.life = l.spec.Life
 		p.all.asks.Go(func() { p.ask(i, l, ask) })
-		break
 	}
 	p.wakeAt(next)
 }
@@ -72,7 +74,7 @@ func (p *Pool) wants(turn int, now time.Time) Ask {
 		return ask
 	}
 	l := p.leased()
-	ask.Keep = turn * l.kept()
+	ask.Keep, ask.Ahead = turn*l.kept(), l.ahead()
 	if ask.Least = max(1, first-held); ask.Least > 1 { // others would always be before one who needs many
 		ask.Most, ask.Ahead = ask.Least, min(2*time.Duration(ask.Least)*l.each(), longestTurn)
 	}
@@ -115,7 +117,10 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	if p.failed++; err == nil {
 		p.failed = 0
 	}
-	covered, until := now.Add(answer.Left), began.Add(answer.Left+l.spec.Life)
+	covered, until := now.Add(answer.Left), began.Add(l.spec.Life)
+	if ask.Least > 1 { // no more than a bucket holds, and so as if all were taken when the last is covered
+		until = until.Add(answer.Left)
+	}
 	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
 	if turn > 0 && answer.Units < ask.Most {
@@ -132,7 +137,7 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 // that failed.
 func after(now time.Time, l leased, ask Ask, answer Answer, failed int) (t turn) {
 	// before half of what a bucket holds has filled up again
-	pause := max(time.Millisecond, min(l.spec.Life/2, time.Duration(l.spec.AtOnce()/2)*l.each()))
+	pause := max(time.Millisecond, min(l.spec.Life/2, max(time.Duration(l.spec.AtOnce()/2)*l.each(), l.ahead()/2)))
 	t.short = failed > 0 || answer.Units < ask.Most
 	switch {
 	case failed > 0:
