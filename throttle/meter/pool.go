@@ -12,7 +12,8 @@ import (
 // Pools hold what a process has taken of a meter's units ahead of their use: they are
 // leased in batches, so that one round trip serves many, and lapse where nobody uses
 // them in time. Of each key one ask is under way at a time. It is as large as what is
-// waited for and is about to be used, so that nothing is asked while nothing is used.
+// waited for and is about to be used, so that nothing is asked while nothing is used. A
+// meter that does not answer is asked whether it does again.
 //
 // A unit is used within Spec.Life of the moment before it was asked for, by this
 // process's monotonic clock: no clocks have to agree, and what a crash, a stall or a

@@ -397,8 +397,17 @@ func TestTheMeterIsAway(t *testing.T) {
 			t.Errorf("%d asks in 10 s", asks)
 		}
 		away = false
-		if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm); !ok || fcm.Stats().Err != nil {
-			t.Errorf("it does not go on: %v", fcm.Stats().Err)
+		time.Sleep(1500 * time.Millisecond)
+		asks := m.asks()
+		if err := fcm.Stats().Err; err != nil {
+			t.Errorf("nobody learns that it answers again: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if more := m.asks() - asks; more > 0 {
+			t.Errorf("%d asks for nothing", more)
+		}
+		if _, ok := take(t, pools, meter.Ordinary, 2*time.Second, fcm); !ok {
+			t.Error("it does not go on")
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (p *Pool) refill(now time.Time) {
 			break
 		}
 		ask := p.wants(i, now)
-		if ask.Most == 0 && !ask.Slow {
+		if ask.Most == 0 && !ask.Slow && (p.failed == 0 || i == 0) { // else it looks whether there is an answer
 			continue
 		}
 		if at := p.asks[i].next; at.After(now) {
@@ -123,6 +123,9 @@ func (p *Pool) ask(turn int, l leased, ask Ask) {
 	}
 	p.taken += int64(answer.Units)
 	p.asks[turn] = after(now, l, ask, answer, p.failed)
+	if err != nil {
+		p.asks[1-turn].next = p.asks[turn].next
+	}
 	if turn > 0 && answer.Units < ask.Most {
 		p.short = now
 	}
