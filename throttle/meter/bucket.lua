@@ -10,7 +10,7 @@ local unit, drain, burst = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
 local full, limit, ramp = ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
 local slow, least, most = ARGV[7] + 0, ARGV[8] + 0, ARGV[9] + 0
 local max, min, ceil = math.max, math.min, math.ceil
-local slowedfor = 1000000
+local slowedfor, exact = 1000000, 2 ^ 53
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -28,9 +28,9 @@ local function read(key)
   if rest ~= usual then
     drained, covered, warm, slowed = string.match(rest or '', '^ (%d+) (%d+) (%d+) (%d+)$')
     if not drained then return 'WRONGTYPE it holds no bucket: delete it' end
-    drained, covered, warm, slowed = drained + 0, covered + 0, warm + 0, slowed + 0
+    drained, covered, warm, slowed = drained + 0, covered + 0, warm + 0, min(slowed + 0, exact)
   end
-  debt = owed + 0
+  debt = min(owed + 0, exact) -- else what is written could not be
   local elapsed = now - at
   if elapsed > 0 then
     local busy = min(elapsed, ceil(debt / drained))
@@ -62,31 +62,28 @@ local function take()
   return units, ceil(max(0, left) / drain), 0
 end
 
--- write returns what is wrong with the key.
+-- write fails where Redis writes nothing, and so for the first key of all.
 local function write(key)
-  local busy, done = ceil(debt / drain), nil
+  local busy = ceil(debt / drain)
   local life = max(busy + min(ramp, warm + busy), slowed + slowedfor - now)
   if life > 0 then
     local rest = usual
     if warm > 0 or slowed > 0 then rest = string.format(' %d %d %d %d', drain, burst, warm, slowed) end
-    done = redis.pcall('SET', key, string.format('%d %d%s', debt, now, rest), 'PXAT', ceil((now + life) / 1000))
+    redis.call('SET', key, string.format('%d %d%s', debt, now, rest), 'PXAT', ceil((now + life) / 1000))
   elseif known then
-    done = redis.pcall('DEL', key)
+    redis.call('DEL', key)
   end
-  return type(done) == 'table' and done.err
 end
 
 local answers, n = {}, 0
 for i, key in ipairs(KEYS) do
-  local first, times = n, ARGV[9 + i] + 0
-  local problem = read(key)
+  local problem, times = read(key), ARGV[9 + i] + 0
   for _ = 1, times do
-    if not problem then answers[n + 1], answers[n + 2], answers[n + 3] = take() end
+    local units, left, denies = problem, 0, 0
+    if not problem then units, left, denies = take() end
+    answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies
     n = n + 3
   end
-  if changed and not problem then problem = write(key) end
-  if problem then
-    for j = first + 1, n, 3 do answers[j], answers[j + 1], answers[j + 2] = problem, 0, 0 end
-  end
+  if changed then write(key) end
 end
 return answers

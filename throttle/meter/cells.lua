@@ -1,6 +1,6 @@
 -- Takes of cells, alike in all but the key. cells.go is the same arithmetic, and says why.
 --
--- KEYS  the cells: strings, for each rate LENGTH NEWEST COUNT SUM COUNT…, with ; between
+-- KEYS  the cells: strings, for each rate LENGTH SPAN NEWEST COUNT SUM COUNT…, with ; between
 --       rates: how many are in the newest cell, in all older ones, and in each of these
 -- ARGV  least, most, and for each rate: count without what is kept, length, span; then how
 --       often to take from each key
@@ -17,7 +17,7 @@ local rates = {}
 for i = 3, #ARGV - #KEYS, 3 do
   local room, length, span = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
   local newest = floor(now / length)
-  local head = string.format('%d %d', length, newest) -- of the cells that are up to date
+  local head = string.format('%d %d %d', length, span, newest) -- of the cells that are up to date
   rates[#rates + 1] = {room = room, length = length, span = span, newest = newest, head = head}
 end
 
@@ -59,7 +59,7 @@ local function read(key)
   local known = {}
   all, changed, text = {}, false, redis.pcall('GET', key)
   if text then
-    for head, count, sum, older in string.gmatch(type(text) == 'string' and text or '', '(%d+ %d+) (%d+) (%d+)([ %d]*);') do
+    for head, count, sum, older in string.gmatch(type(text) == 'string' and text or '', '(%d+ %d+ %d+) (%d+) (%d+)([ %d]*);') do
       known[#known + 1] = {head = head, count = count + 0, sum = sum + 0, older = older}
     end
     if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
@@ -69,7 +69,7 @@ local function read(key)
     if not c or c.head ~= rate.head then
       local from -- those of the same length, else of the greatest
       for _, k in ipairs(known) do
-        local length, newest = string.match(k.head, '(%d+) (%d+)')
+        local length, newest = string.match(k.head, '(%d+) %d+ (%d+)')
         k.length, k.newest = length + 0, newest + 0
         if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
       end
@@ -101,7 +101,7 @@ local function take()
       local of, short = counts(c), least - room
       local age = #of
       short = short - of[age]
-      while short > 0 do
+      while short > 0 and age > 1 do
         age = age - 1
         short = short - of[age]
       end
@@ -115,9 +115,9 @@ local function take()
   return units, 0, 0
 end
 
--- write returns what is wrong with the key.
+-- write fails where Redis writes nothing, and so for the first key of all.
 local function write(key)
-  local lapses, done, cells = 0, nil, ''
+  local lapses, cells = 0, ''
   for i, c in ipairs(all) do
     local age = 1
     if c.count == 0 then
@@ -129,24 +129,21 @@ local function write(key)
     cells = cells .. string.format('%s %d %d%s;', rates[i].head, c.count, c.sum, c.older)
   end
   if lapses > 0 then
-    done = redis.pcall('SET', key, cells, 'PXAT', math.ceil(lapses / 1000))
+    redis.call('SET', key, cells, 'PXAT', math.ceil(lapses / 1000))
   elseif text then
-    done = redis.pcall('DEL', key)
+    redis.call('DEL', key)
   end
-  return type(done) == 'table' and done.err
 end
 
 local answers, n = {}, 0
 for i, key in ipairs(KEYS) do
-  local first, times = n, ARGV[#ARGV - #KEYS + i] + 0
-  local problem = read(key)
+  local problem, times = read(key), ARGV[#ARGV - #KEYS + i] + 0
   for _ = 1, times do
-    if not problem then answers[n + 1], answers[n + 2], answers[n + 3] = take() end
+    local units, left, denies = problem, 0, 0
+    if not problem then units, left, denies = take() end
+    answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies
     n = n + 3
   end
-  if changed and not problem then problem = write(key) end
-  if problem then
-    for j = first + 1, n, 3 do answers[j], answers[j + 1], answers[j + 2] = problem, 0, 0 end
-  end
+  if changed then write(key) end
 end
 return answers

@@ -5,6 +5,7 @@ package meter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,8 +153,39 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
+// What a replica refuses to write is no trouble of one key: the client learns of it, and
+// looks for another server. Nobody gets anything.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	options := server.Options()
+	options.PoolSize, options.MaxRetries = 1, -1
+	client := redistest.Connect(t, options)
+	m, ctx := meter.NewPatient(client, "p"), t.Context()
+	for name, spec := range both(t) {
+		take := func(key string) error {
+			_, err := m.Take(ctx, key, spec, meter.Ask{Most: 1})
+			return err
+		}
+		if err := errors.Join(take("k"), client.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()); err != nil {
+			t.Fatal(err)
+		}
+		connection := client.ClientID(ctx).Val()
+		if err := take("k"); !errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if client.ClientID(ctx).Val() == connection {
+			t.Errorf("%s: it goes on with a server that writes nothing", name)
+		}
+		if err := client.Do(ctx, "REPLICAOF", "NO", "ONE").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Takes of about the same time share scripts, and each gets its own answer: those of one
-// key no more than it has, those of a broken key what is wrong with it.
+// key no more than it has, those of a broken key what is wrong with it. What looks like
+// ours there, and is not, is nobody else's trouble.
 func TestTakesTogether(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -163,9 +195,14 @@ func TestTakesTogether(t *testing.T) {
 	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
 	defer stop()
 	m, ctx := meter.NewPatient(client, "p"), t.Context()
+	large := strings.Repeat("9", 40)
+	odd := map[string]string{
+		"bucket": fmt.Sprintf("%s %s 1 1 0 %s", large, large, large),
+		"cells":  fmt.Sprintf("360000000 11 %d 0 %s;", time.Now().Unix()/360, large), // no cell has them
+	}
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
-		if err := base.LPush(ctx, broken, "x").Err(); err != nil {
+		if err := errors.Join(base.LPush(ctx, broken, "x").Err(), base.Set(ctx, "p:{meter/odd}:"+name, odd[name], 0).Err()); err != nil {
 			t.Fatal(err)
 		}
 		counter.scripts.Store(0)
@@ -184,6 +221,11 @@ func TestTakesTogether(t *testing.T) {
 				})
 			}
 			wg.Go(func() {
+				if _, err := m.Take(ctx, "odd", spec, meter.Ask{Most: 1}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			wg.Go(func() {
 				_, err := m.Take(ctx, "broken", spec, meter.Ask{Most: 1})
 				if err == nil || errors.Is(err, throttle.ErrUnavailable) || !strings.Contains(err.Error(), broken) {
 					t.Errorf("%s: %v", name, err)
@@ -198,8 +240,8 @@ func TestTakesTogether(t *testing.T) {
 				t.Errorf("%s: key %s: %d units of 10", name, key, n.Load())
 			}
 		}
-		if n := counter.scripts.Load(); n >= 4*each {
-			t.Errorf("%s: %d scripts for %d takes", name, n, 4*each)
+		if n := counter.scripts.Load(); n >= 5*each {
+			t.Errorf("%s: %d scripts for %d takes", name, n, 5*each)
 		}
 	}
 }

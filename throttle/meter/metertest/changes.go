@@ -68,6 +68,28 @@ func changesNeitherRefillNorOwe(s *stage) {
 	})
 }
 
+// Of a window that becomes shorter the cells count that are in it still.
+func fewerCells(s *stage) {
+	for _, is := range []meter.Spec{
+		{Algorithm: meter.FixedWindow, Rates: rate(10, 6*time.Second)},
+		{Algorithm: meter.SlidingWindow, Rates: rate(10, 6*time.Second), Cells: 1},
+	} {
+		a := s.actor(nil)
+		was := meter.Spec{Algorithm: meter.SlidingWindow, Rates: rate(100, time.Minute)}
+		for _, n := range []int{8, 8, 3, 4} {
+			a.advance(6 * time.Second)
+			a.take(was, meter.Ask{Least: n, Most: n})
+		}
+		in := 4
+		if is.Algorithm == meter.SlidingWindow {
+			in += 3
+		}
+		if n := a.all(is); n != 10-in {
+			s.Errorf("%+v to %+v: %d units, with %d used in it", was, is, n, in)
+		}
+	}
+}
+
 func windowed(s meter.Spec) bool {
 	return s.Algorithm != meter.TokenBucket && s.Algorithm != meter.LeakyBucket
 }

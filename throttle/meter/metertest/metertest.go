@@ -70,6 +70,7 @@ func Run(t *testing.T, h Harness) {
 		{"no fraction is lost", noFractionIsLost},
 		{"a clock that steps heals", clockHeals},
 		{"another spec neither refills nor owes", changesNeitherRefillNorOwe},
+		{"fewer cells of the same length", fewerCells},
 		{"a ramp begins slowly and reaches the rate", ramps},
 		{"trouble slows a ramp", troubleSlows},
 		{"more than there can be is an error", tooManyIsAnError},
