@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // tuned is a rig whose limits can be overridden, with two workers.
@@ -286,6 +287,66 @@ func TestOverriddenQuota(t *testing.T) {
 	_, err := o.Unset(t.Context(), limits.Level{Quota: key}, "ann")
 	must(t, err)
 	r.settled(n)
+}
+
+// A quota that is raised has its own come back, and leaves alone what is parked for another.
+func TestARaisedQuotaLeavesOthersParked(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	r, o := tuned(t, realRedis(t), throttle.Policy{}, nil)
+	policies := r.options.Limits
+	r.options.Meter = meter.NewRedis(r.client, "pushpace")
+	quota := func(key string) worker.Quota {
+		return worker.Quota{Key: key, Spec: func() meter.Spec {
+			rate, overridden := policies.Quota(key)
+			if !overridden {
+				rate = throttle.Rate{Count: 1, Period: time.Hour}
+			}
+			return meter.Spec{Rates: []throttle.Rate{rate}}.Promise()
+		}}
+	}
+	r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("raised"), push.APNs: quota("other")}}
+	r.start()
+	enqueue := func(from, to int) {
+		for i := from; i < to; i++ {
+			r.enqueueAll(1, fmt.Sprint("raised-", i), func(*push.Notification) {})
+			r.enqueueAll(1, fmt.Sprint("other-", i), func(n *push.Notification) { n.Targets = []push.Target{apple} })
+		}
+		wait(t, func() bool { // one of each may be sent
+			jobs, err := queue.ReadJobs(t.Context(), r.client)
+			must(t, err)
+			of := jobs[push.Default.Queue()]
+			return of[queue.JobPending]+of[queue.JobActive] == 0 && of[queue.JobPutOff] >= int64(2*to-2)
+		})
+	}
+	enqueue(0, 5)
+	enqueue(5, n) // after it is known that there is none
+	// parked are those of the platform that were never in a worker's hands, with when they come back
+	parked := func(name string) map[string]time.Time {
+		all := map[string]time.Time{}
+		for position, more := uint64(0), true; more; more = position > 0 {
+			jobs, next, err := queue.NewInspector(r.client).Page(t.Context(), queue.Spot{Queue: push.Default.Queue(), State: queue.JobPutOff}, position)
+			must(t, err)
+			for _, job := range jobs {
+				if job.Why == "" && strings.HasPrefix(job.ID, name) {
+					all[job.ID] = job.Due
+				}
+			}
+			position = next
+		}
+		return all
+	}
+	before := parked("other")
+	if len(before) == 0 || len(parked("raised")) == 0 {
+		t.Fatalf("%d and %d are parked", len(before), len(parked("raised")))
+	}
+	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: "raised"}, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 6000, Period: time.Minute}}}, By: "ann"}))
+	r.settled(n)
+	for id, at := range parked("other") {
+		if !at.Equal(before[id]) {
+			t.Errorf("%s was to come back at %s, and now at %s", id, before[id], at)
+		}
+	}
 }
 
 // A user does not wait for a look through all who wait, however long it takes.

@@ -196,7 +196,7 @@ func (w *Worker) Start() error {
 	if w.h.Overrides != nil {
 		w.h.side.Go(func() {
 			reschedule.Follow(w.h.stopping, reschedule.Config{
-				Limits: w.h.Limits, Overrides: w.h.Overrides, Limiter: w.h.Limiter, Control: w.h.control, Waiting: w.h.Options.Waiting, Rates: w.h.routes.Rates,
+				Limits: w.h.Limits, Overrides: w.h.Overrides, Limiter: w.h.Limiter, Control: w.h.control, Waiting: w.h.Options.Waiting, Rates: w.h.routes.Rates, Marks: w.h.routes.Marks,
 				Apps: slices.Collect(maps.Keys(w.h.Senders)), MaxWait: w.h.MaxWait, Redis: w.h.Queue, Prefix: w.h.Prefix, RedisLog: w.h.RedisLog,
 			})
 		})

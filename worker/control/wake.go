@@ -94,9 +94,10 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 	return ids, nil
 }
 
-// WakeOver has come back what waits for the quota. What is parked comes too: it does not
-// say for what, and is parked again where nothing has changed for it.
-func (c *Control) WakeOver(ctx context.Context, key string) error {
+// WakeOver has come back what waits for the quota. What is parked does not say for what:
+// it comes too where it has one of the marks, and is parked again if it was for something
+// else of its route's.
+func (c *Control) WakeOver(ctx context.Context, key string, marks []string) error {
 	for _, spot := range queue.Spots {
 		var position uint64
 		for more := spot.State == queue.JobPutOff; more; more = position > 0 {
@@ -107,7 +108,8 @@ func (c *Control) WakeOver(ctx context.Context, key string) error {
 			position = next
 			var ids []string
 			for _, job := range jobs {
-				if job.Why == "" || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
+				marked := func(mark string) bool { return strings.Contains(job.Payload, mark) }
+				if job.Why == "" && slices.ContainsFunc(marks, marked) || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
 					ids = append(ids, job.ID)
 				}
 			}
