@@ -415,3 +415,20 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	}
 	lives("one that was kept", 0, "sent", "sent:a")
 }
+
+// Those of a category that is exempt now wait no longer, though general limits stay.
+func TestWhoIsExemptWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	general := Policy{MinGap: time.Minute}
+	for _, id := range []string{"a0", "a1", "b0"} {
+		l.ask(l.in(id[:1], id, general, &Policy{MinGap: 2 * time.Minute}), denial{})
+	}
+	moved, err := l.limiter.Reschedule(t.Context(), l.in("a", "", general, &Policy{Exempt: true}))
+	if err != nil || len(moved) == 0 || moved[0].ID != "a1" {
+		t.Errorf("moved: %v, %v", moved, err)
+	}
+	if slots := l.slots(); len(slots) != 1 || slots["b0"] == 0 {
+		t.Errorf("there wait %v, want b0", slots)
+	}
+}
