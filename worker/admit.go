@@ -44,18 +44,12 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 			return decision, nil
 		}
 		// with the place kept, if it may go now
-		decision, err = h.acquire(ctx, d, h.MaxWait)
+		decision, err = h.askAgain(ctx, d)
 		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
 			h.paced(decision, 0)
 			return decision, nil
 		}
 		route.Release(d.needs)
-		if err == nil && decision.Status == throttle.Deferred {
-			// while the admission stands, which nothing was sent with, the next one is let
-			// through at its very instant only
-			h.giveBack(ctx, d, false)
-			decision, err = h.acquire(ctx, d, h.MaxWait)
-		}
 	}
 	if err != nil {
 		return decision, err
@@ -154,6 +148,9 @@ func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.
 // ask asks the throttle: what is new in the order of acceptance, and what knows its
 // slot before that.
 func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	if d.admitted {
+		return h.askAgain(ctx, d)
+	}
 	if d.back.IsZero() && len(d.scopes) > 0 && h.asks.enter(ctx, d) {
 		defer h.asks.leave(d)
 	} else if left := time.Until(d.slot) - beforeSlot; left <= h.MaxWait && !h.full() {
@@ -162,6 +159,18 @@ func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, erro
 		}
 	}
 	return h.acquire(ctx, d, h.MaxWait)
+}
+
+// askAgain asks the throttle for what has not left with its admission. When it may not go
+// now it gives that back: while it stands, the next one is let through at its very instant
+// only, and whoever is let through ahead meanwhile goes before it.
+func (h *handler) askAgain(ctx context.Context, d *delivery) (throttle.Decision, error) {
+	decision, err := h.acquire(ctx, d, h.MaxWait)
+	if err == nil && decision.Status == throttle.Deferred {
+		h.giveBack(ctx, d, false)
+		decision, err = h.acquire(ctx, d, h.MaxWait)
+	}
+	return decision, err
 }
 
 // await asks again before a slot that is near: until then whoever was accepted
@@ -198,6 +207,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration)
 	}
 	h.Observer.Checked(time.Since(asked))
 	traceDecision(span, decision, err)
+	d.admitted = err == nil && decision.Status == throttle.Granted
 	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
 		h.giveUnitsBack(d) // until it goes
 	}

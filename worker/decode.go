@@ -37,6 +37,7 @@ type delivery struct {
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	inside   []*route.Bulkhead // those where it has a place
 	scopes   []throttle.Scope  // by which its admission was asked for last
+	admitted bool              // that one was granted, in this visit
 
 	throughput *meter.Pool // of its category; nil for none
 	metered    bool        // a push to one of its targets costs a unit of something

@@ -143,7 +143,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	if h.send(ctx, d); d.missed() {
 		route.Release(d.inside)
 		d.inside = nil
-		return to, false // with its admission, which keeps its place
+		return to, false // with its admission, which may still do
 	}
 	if d.lacks() != nil && !d.sent() {
 		return h.overQuota(d), true
