@@ -387,8 +387,9 @@ func TestARateIsLowered(t *testing.T) {
 // While the meter does not answer, nothing is given out but what is held; then it goes on.
 func TestTheMeterIsAway(t *testing.T) {
 	inPools(t, func(t *testing.T, pools *meter.Pools, m *strained) {
-		away := true
-		m.fails = func() bool { return away }
+		var away atomic.Bool
+		away.Store(true)
+		m.fails = away.Load
 		fcm := pools.Of("fcm", spec(600, time.Minute, 10))
 		if _, ok := take(t, pools, meter.Urgent, 10*time.Second, fcm); ok || fcm.Stats().Err == nil {
 			t.Fatalf("one is given out, the error is %v", fcm.Stats().Err)
@@ -396,7 +397,7 @@ func TestTheMeterIsAway(t *testing.T) {
 		if asks := m.asks(); asks > 20 {
 			t.Errorf("%d asks in 10 s", asks)
 		}
-		away = false
+		away.Store(false)
 		time.Sleep(1500 * time.Millisecond)
 		asks := m.asks()
 		if err := fcm.Stats().Err; err != nil {
