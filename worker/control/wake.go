@@ -94,6 +94,10 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 	return ids, nil
 }
 
+// momentary is why a job that is parked may have returned before: none has it wait for
+// long.
+var momentary = []string{"", WhyBusy, WhyUnwritten, WhyTooLate, WhyUnchecked}
+
 // WakeOver has come back what waits for the quota. What is parked does not say for what:
 // it comes too where it has one of the marks, and is parked again if it was for something
 // else of its route's.
@@ -109,7 +113,7 @@ func (c *Control) WakeOver(ctx context.Context, key string, marks []string) erro
 			var ids []string
 			for _, job := range jobs {
 				marked := func(mark string) bool { return strings.Contains(job.Payload, mark) }
-				if job.Why == "" && slices.ContainsFunc(marks, marked) || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
+				if slices.Contains(momentary, job.Why) && slices.ContainsFunc(marks, marked) || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
 					ids = append(ids, job.ID)
 				}
 			}
