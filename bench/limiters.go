@@ -192,7 +192,8 @@ func (r *run) limiterBytes(ctx context.Context, name string) (int64, error) {
 }
 
 // compareLeases measures what units cost that a process has leased ahead, beside those of
-// which each is asked for alone, and together with others on the way; how a ramp begins, and how long critical ones wait where bulk uses all that there is.
+// which each is asked for alone, and together with others on the way; how a ramp begins,
+// and how long critical ones wait where bulk uses all that there is.
 func (r *run) compareLeases(ctx context.Context, figures map[string]any) error {
 	const goroutines = 100
 	client := r.client(goroutines)

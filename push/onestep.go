@@ -99,7 +99,7 @@ return 1
 // An acceptance is one new notification on its way to the queue.
 type acceptance struct {
 	id, queue string
-	message   []byte    // asynq's
+	message   []byte    // asynq's, for one step
 	notBefore time.Time // zero for one that is due
 	facts     []any
 
@@ -241,13 +241,16 @@ func (p *Producer) acceptance(ctx context.Context, job *Job) (*acceptance, []byt
 	if err != nil {
 		return nil, nil, err
 	}
-	var headers map[string]string
-	if p.headers != nil {
-		headers = p.headers(ctx)
-	}
 	n := job.Notification
-	queue := n.Priority.Queue()
-	return &acceptance{id: n.ID, queue: queue, message: encodeMessage(n.ID, queue, payload, headers), notBefore: n.NotBefore, facts: facts}, payload, nil
+	a := &acceptance{id: n.ID, queue: n.Priority.Queue(), notBefore: n.NotBefore, facts: facts}
+	if p.oneStep != nil { // else asynq writes it
+		var headers map[string]string
+		if p.headers != nil {
+			headers = p.headers(ctx)
+		}
+		a.message = encodeMessage(a.id, a.queue, payload, headers)
+	}
+	return a, payload, nil
 }
 
 // An enqueuer is the client of a Producer's asynq client, for what it enqueues by more

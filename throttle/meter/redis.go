@@ -13,9 +13,9 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// Redis is the Meter that all processes of one Redis share, on its clock. A take is part
-// of a script on one key, and those of about the same time share scripts and round trips
-// on a client whose commands do:
+// Redis is the Meter that all processes of one Redis share, on its clock. A take is one
+// script on one key; on a client whose commands share round trips, those of about the same
+// time share the script too:
 //
 //	PREFIX:{meter/KEY}:bucket   what is owed: bucket.lua
 //	PREFIX:{meter/KEY}:cells    the counts of windows: cells.lua

@@ -22,7 +22,7 @@ type takes struct {
 	answers []any // of the script
 }
 
-// mostTakes bounds how many share a command: it holds Redis up for less than a millisecond.
+// mostTakes bounds how many share a command: each takes Redis some µs.
 const mostTakes = 64
 
 // A place is whose answer it is: of which key, and behind how many of that key.

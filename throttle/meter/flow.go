@@ -1,0 +1,34 @@
+package meter
+
+import "time"
+
+// A flow is how much was used lately. The zero value is nothing.
+type flow struct {
+	begun       time.Time // of this second
+	now, before int       // in this second, and in the one before
+}
+
+func (f *flow) add(now time.Time, units int) {
+	switch passed := now.Sub(f.begun); {
+	case passed >= 2*time.Second:
+		*f = flow{begun: now}
+	case passed >= time.Second:
+		*f = flow{begun: f.begun.Add(time.Second), before: f.now}
+	}
+	f.now += units
+}
+
+// over is about how much is used in so long.
+func (f *flow) over(now time.Time, length time.Duration) int {
+	passed := now.Sub(f.begun)
+	second := float64(f.now)
+	switch {
+	case passed >= 2*time.Second:
+		return 0
+	case passed >= time.Second:
+		second *= (2*time.Second - passed).Seconds()
+	default:
+		second += float64(f.before) * (time.Second - passed).Seconds()
+	}
+	return max(0, int(second*length.Seconds()))
+}
