@@ -1,8 +1,8 @@
 -- Takes of buckets, alike in all but the key. bucket.go is the same arithmetic, and says why.
 --
 -- KEYS  the buckets: strings, DEBT AT DRAIN BURST WARM SLOWED
--- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most; then how often to
---       take from each bucket
+-- ARGV  unit, drain, burst, full, limit, ramp, 1 to slow it, least, most; how often to take
+--       from each bucket, "" for once
 -- Returns of each take the units, what is left in µs, and 1 where it denies; in the place of
 -- the units what is wrong with the key. Instants are in µs of this server's clock.
 
@@ -16,6 +16,8 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local debt, warm, slowed, known, changed -- of the bucket at hand
 local usual = string.format(' %d %d 0 0', drain, burst) -- how most buckets end
+local head = string.format(' %d', now)
+local tail = head .. usual
 
 -- read returns what is wrong with the key.
 local function read(key)
@@ -67,18 +69,19 @@ local function write(key)
   local busy = ceil(debt / drain)
   local life = max(busy + min(ramp, warm + busy), slowed + slowedfor - now)
   if life > 0 then
-    local rest = usual
-    if warm > 0 or slowed > 0 then rest = string.format(' %d %d %d %d', drain, burst, warm, slowed) end
-    redis.call('SET', key, string.format('%d %d%s', debt, now, rest), 'PXAT', ceil((now + life) / 1000))
+    local rest = tail
+    if warm > 0 or slowed > 0 then rest = string.format('%s %d %d %d %d', head, drain, burst, warm, slowed) end
+    redis.call('SET', key, string.format('%d', debt) .. rest, 'PXAT', string.format('%d', ceil((now + life) / 1000)))
   elseif known then
     redis.call('DEL', key)
   end
 end
 
-local answers, n = {}, 0
+local times, answers, n = {}, {}, 0
+for often in string.gmatch(ARGV[#ARGV], '%d+') do times[#times + 1] = often + 0 end
 for i, key in ipairs(KEYS) do
-  local problem, times = read(key), ARGV[9 + i] + 0
-  for _ = 1, times do
+  local problem = read(key)
+  for _ = 1, times[i] or 1 do
     local units, left, denies = problem, 0, 0
     if not problem then units, left, denies = take() end
     answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies

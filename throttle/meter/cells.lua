@@ -2,82 +2,98 @@
 --
 -- KEYS  the cells: strings, for each rate LENGTH SPAN NEWEST COUNT SUM COUNT…, with ; between
 --       rates: how many are in the newest cell, in all older ones, and in each of these
--- ARGV  least, most, and for each rate: count without what is kept, length, span; then how
---       often to take from each key
+-- ARGV  least, most, and for each rate: count without what is kept, length, span; how often
+--       to take from each key, "" for once
 -- Returns of each take the units, what is left in µs, and which rate denies, from 1; in the
 -- place of the units what is wrong with the key. Lengths are in µs of this server's clock.
 
 local least, most = ARGV[1] + 0, ARGV[2] + 0
-local max, min, floor = math.max, math.min, math.floor
+local max, min, floor, ceil = math.max, math.min, math.floor, math.ceil
+local find, format = string.find, string.format
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
-local rates = {}
-for i = 3, #ARGV - #KEYS, 3 do
+-- Of the key at hand: what is written there, each rate's cells as they are now, whether
+-- they have changed, and whether something was in the newest cell of every rate: then the
+-- key expires with the last of these, as this script has set it.
+local text, changed, kept
+local all = {}
+
+local rates, latest = {}, 0 -- and when all newest cells have passed
+for i = 3, #ARGV - 1, 3 do
   local room, length, span = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
   local newest = floor(now / length)
-  local head = string.format('%d %d %d', length, span, newest) -- of the cells that are up to date
-  rates[#rates + 1] = {room = room, length = length, span = span, newest = newest, head = head}
+  local head = format('%d %d %d ', length, span, newest) -- of the cells that are up to date
+  local pattern = '^' .. head .. '(%d+)( (%d+)[ %d]*);'
+  rates[#rates + 1] = {room = room, length = length, span = span, newest = newest, head = head, pattern = pattern}
+  all[#rates] = {}
+  latest = max(latest, (newest + span) * length)
 end
 
 -- counts returns how many are in each cell, the newest first.
 local function counts(c)
-  local all = {c.count}
-  for n in string.gmatch(c.older, '%d+') do all[#all + 1] = n + 0 end
-  return all
+  local of = {c.count}
+  for n in string.gmatch(string.match(c.rest, ' .*', 2) or '', '%d+') do of[#of + 1] = n + 0 end
+  return of
 end
 
 -- set sets them. Older ones stay text, which most takes need not read.
-local function set(c, all)
-  c.count, c.sum, c.older = all[1], 0, ''
-  for i = 2, #all do c.sum = c.sum + all[i] end
-  if #all > 1 then c.older = ' ' .. table.concat(all, ' ', 2) end
+local function set(c, of)
+  c.count, c.sum, c.rest = of[1], 0, ''
+  for i = 2, #of do c.sum, c.rest = c.sum + of[i], c.rest .. format(' %d', of[i]) end
+  c.rest = format(' %d', c.sum) .. c.rest
 end
 
 -- aged returns the cells as they are now, of the rate's length.
 local function aged(from, rate)
-  local all = {0}
+  local of = {0}
   for age, n in ipairs(counts(from)) do
     local last = min(now, (from.newest - age + 2) * from.length - 1)
     local place = rate.newest - floor(last / rate.length) + 1
     if place <= rate.span then
-      for hole = #all + 1, place do all[hole] = 0 end
-      all[place] = all[place] + n
+      for hole = #of + 1, place do of[hole] = 0 end
+      of[place] = of[place] + n
     end
   end
   local c = {}
-  set(c, all)
+  set(c, of)
   return c
 end
 
--- Of the key at hand: what is written there, and each rate's cells as they are now.
-local text, all, changed
+-- reread reads cells that are not all up to date, or none. It returns what is wrong with the key.
+local function reread()
+  local known = {}
+  kept = false
+  for length, newest, count, rest in string.gmatch(text, '(%d+) %d+ (%d+) (%d+)( %d+[ %d]*);') do
+    known[#known + 1] = {length = length + 0, newest = newest + 0, count = count + 0, rest = rest}
+  end
+  if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
+  for i, rate in ipairs(rates) do
+    local from -- those of the same length, else of the greatest
+    for _, k in ipairs(known) do
+      if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
+    end
+    changed = changed or from.length ~= rate.length or from.newest > rate.newest
+    all[i] = aged(from, rate)
+  end
+end
 
 -- read returns what is wrong with the key.
 local function read(key)
-  local known = {}
-  all, changed, text = {}, false, redis.pcall('GET', key)
-  if text then
-    for head, count, sum, older in string.gmatch(type(text) == 'string' and text or '', '(%d+ %d+ %d+) (%d+) (%d+)([ %d]*);') do
-      known[#known + 1] = {head = head, count = count + 0, sum = sum + 0, older = older}
+  changed, kept, text = false, true, redis.pcall('GET', key)
+  if type(text) == 'table' then text = '' end
+  local stop, count, rest, sum = 0, 0, ' 0', 0
+  for i = 1, #rates do
+    if text then
+      stop, count, rest, sum = select(2, find(text, rates[i].pattern, stop + 1))
+      if not stop then return reread() end
     end
-    if #known == 0 then return 'WRONGTYPE it holds no cells: delete it' end
+    local c = all[i]
+    c.count, c.sum, c.rest = count + 0, sum + 0, rest
+    kept = kept and c.count > 0
   end
-  for i, rate in ipairs(rates) do
-    local c = known[i]
-    if not c or c.head ~= rate.head then
-      local from -- those of the same length, else of the greatest
-      for _, k in ipairs(known) do
-        local length, newest = string.match(k.head, '(%d+) %d+ (%d+)')
-        k.length, k.newest = length + 0, newest + 0
-        if not from or from.length ~= rate.length and (k.length == rate.length or k.length > from.length) then from = k end
-      end
-      changed = changed or from and (from.length ~= rate.length or from.newest > rate.newest)
-      c = from and aged(from, rate) or {count = 0, sum = 0, older = ''}
-    end
-    all[i] = c
-  end
+  kept = kept and stop == #text -- else a rate that is gone has set the expiry
 end
 
 -- take returns the units, what is left and which rate denies.
@@ -118,27 +134,30 @@ end
 -- write fails where Redis writes nothing, and so for the first key of all.
 local function write(key)
   local lapses, cells = 0, ''
-  for i, c in ipairs(all) do
-    local age = 1
+  for i = 1, #rates do
+    local c, rate, age = all[i], rates[i], 1
     if c.count == 0 then
       local of = counts(c)
       while of[age] == 0 do age = age + 1 end
-      if not of[age] then age = nil end
+      if not of[age] then age = rate.span + rate.newest + 1 end -- that is long ago
     end
-    if age then lapses = max(lapses, (rates[i].newest - age + 1 + rates[i].span) * rates[i].length) end
-    cells = cells .. string.format('%s %d %d%s;', rates[i].head, c.count, c.sum, c.older)
+    lapses = max(lapses, (rate.newest - age + 1 + rate.span) * rate.length)
+    cells = cells .. rate.head .. format('%d', c.count) .. c.rest .. ';'
   end
-  if lapses > 0 then
-    redis.call('SET', key, cells, 'PXAT', math.ceil(lapses / 1000))
+  if lapses == latest and kept then
+    redis.call('SET', key, cells, 'KEEPTTL')
+  elseif lapses > 0 then
+    redis.call('SET', key, cells, 'PXAT', ceil(lapses / 1000))
   elseif text then
     redis.call('DEL', key)
   end
 end
 
-local answers, n = {}, 0
+local times, answers, n = {}, {}, 0
+for often in string.gmatch(ARGV[#ARGV], '%d+') do times[#times + 1] = often + 0 end
 for i, key in ipairs(KEYS) do
-  local problem, times = read(key), ARGV[#ARGV - #KEYS + i] + 0
-  for _ = 1, times do
+  local problem = read(key)
+  for _ = 1, times[i] or 1 do
     local units, left, denies = problem, 0, 0
     if not problem then units, left, denies = take() end
     answers[n + 1], answers[n + 2], answers[n + 3] = units, left, denies

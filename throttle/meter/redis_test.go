@@ -198,7 +198,7 @@ func TestTakesTogether(t *testing.T) {
 	large := strings.Repeat("9", 40)
 	odd := map[string]string{
 		"bucket": fmt.Sprintf("%s %s 1 1 0 %s", large, large, large),
-		"cells":  fmt.Sprintf("360000000 11 %d 0 %s;", time.Now().Unix()/360, large), // no cell has them
+		"cells":  fmt.Sprintf("360000000 11 %d 0 %s;8640000000 11 %d 0 %s;", time.Now().Unix()/360, large, time.Now().Unix()/8640, large), // no cell has them
 	}
 	for name, spec := range both(t) {
 		broken := "p:{meter/broken}:" + name
@@ -242,6 +242,24 @@ func TestTakesTogether(t *testing.T) {
 		}
 		if n := counter.scripts.Load(); n >= 5*each {
 			t.Errorf("%s: %d scripts for %d takes", name, n, 5*each)
+		}
+	}
+}
+
+// Cells of which a rate is gone live no longer than those of the others say.
+func TestARateIsGone(t *testing.T) {
+	t.Parallel()
+	client, prefix := redistest.Shared(t).Client(t), redistest.Prefix()
+	m, ctx := meter.NewPatient(client, prefix), t.Context()
+	hourly, daily := throttle.Rate{Count: 10, Period: time.Hour}, throttle.Rate{Count: 1000, Period: 24 * time.Hour}
+	for _, rates := range [][]throttle.Rate{{hourly, daily}, {hourly}, {hourly}} {
+		spec := meter.Spec{Algorithm: meter.SlidingWindow, Rates: rates}
+		if answer, err := m.Take(ctx, "k", spec, meter.Ask{Most: 1}); err != nil || answer.Units != 1 {
+			t.Fatalf("%v: %+v, %v", rates, answer, err)
+		}
+		most := 2 * rates[len(rates)-1].Period
+		if ttl := client.PTTL(ctx, prefix+":{meter/k}:cells").Val(); ttl <= 30*time.Minute || ttl > most {
+			t.Errorf("%v: it expires in %s", rates, ttl)
 		}
 	}
 }

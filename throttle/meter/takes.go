@@ -51,14 +51,17 @@ func (t *takes) Command(ctx context.Context) *redis.Cmd {
 }
 
 func (t *takes) args() []any {
-	args := make([]any, 0, len(t.terms)+len(t.asked))
+	args := make([]any, 0, len(t.terms)+1)
 	for _, n := range t.terms {
 		args = append(args, n)
 	}
-	for _, n := range t.asked {
-		args = append(args, n)
+	var times []byte // how often, where some are asked more than once
+	if len(t.keys) < len(t.places) {
+		for _, n := range t.asked {
+			times = strconv.AppendInt(append(times, ' '), int64(n), 10)
+		}
 	}
-	return args
+	return append(args, times)
 }
 
 // Read implements pipeline.Batch.
