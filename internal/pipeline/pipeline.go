@@ -59,6 +59,9 @@ const (
 	batchPrepared = 16
 	// mostPrepared bounds them: what a group holds that is prepared is not known before.
 	mostPrepared = 64
+	// yields is how often a lane lets others run before it sends: who has just had an
+	// answer is about to ask again, and is not always next.
+	yields = 3
 	// waiting bounds the groups that wait for a lane; more block their callers.
 	waiting = 4096
 )
@@ -131,7 +134,9 @@ func (p *Pipeline) run() {
 	var batch []*Group
 	var cmds []redis.Cmder
 	for first := range p.queue {
-		runtime.Gosched() // those who are about to ask share this one
+		for range yields { // those who are about to ask share this one
+			runtime.Gosched()
+		}
 		batch = p.gather(append(batch[:0], first))
 		if err := p.send(batch, &cmds); err != nil {
 			// Those who wait behind would wait in vain, one time-out after another.
