@@ -64,14 +64,7 @@ local function stays(message)
   end
 end
 local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0}
-while #ids < most and answer[1] < 256 do
-  local id = redis.call('RPOP', KEYS[1])
-  if not id then
-    answer[2] = 1
-    redis.pcall('SADD', KEYS[7], ARGV[5])
-    redis.pcall('EXPIRE', KEYS[7], ARGV[6])
-    break
-  end
+local function take(id)
   local key = ARGV[2] .. id
   local message = read(key, longest)
   local at = stays(message)
@@ -80,19 +73,29 @@ while #ids < most and answer[1] < 256 do
     later[#later + 1] = at
     later[#later + 1] = id
     answer[1] = answer[1] + 1
-  else
-    if message ~= -1 then
-      redis.call('HSET', key, 'state', 'active')
-      redis.call('HDEL', key, 'pending_since')
-    end
-    ids[#ids + 1] = id
-    leases[#leases + 1] = ARGV[1]
-    leases[#leases + 1] = id
-    if message then
-      answer[#answer + 1] = id
-      answer[#answer + 1] = message
-    end
+    return
   end
+  if message ~= -1 then
+    redis.call('HSET', key, 'state', 'active')
+    redis.call('HDEL', key, 'pending_since')
+  end
+  ids[#ids + 1] = id
+  leases[#leases + 1] = ARGV[1]
+  leases[#leases + 1] = id
+  if message then
+    answer[#answer + 1] = id
+    answer[#answer + 1] = message
+  end
+end
+while #ids < most and answer[1] < 256 do
+  local popped = redis.call('RPOP', KEYS[1], most - #ids)
+  if not popped then
+    answer[2] = 1
+    redis.pcall('SADD', KEYS[7], ARGV[5])
+    redis.pcall('EXPIRE', KEYS[7], ARGV[6])
+    break
+  end
+  for _, id in ipairs(popped) do take(id) end
 end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))

@@ -90,13 +90,16 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 var forwardScript = redis.NewScript(push.WakeIdle + `
 local moved = 0
 for delayed = 1, 2 do
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)) do
-    redis.call('LPUSH', KEYS[3], id)
-    redis.call('ZREM', KEYS[delayed], id)
-    redis.pcall('HSET', ARGV[2] .. id, 'state', 'pending', 'pending_since', ARGV[3])
-    wake(KEYS[4])
-    moved = moved + 1
+  local ids = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
+  if #ids > 0 then
+    redis.call('LPUSH', KEYS[3], unpack(ids))
+    redis.call('ZREM', KEYS[delayed], unpack(ids))
   end
+  for _, id in ipairs(ids) do redis.pcall('HSET', ARGV[2] .. id, 'state', 'pending', 'pending_since', ARGV[3]) end
+  for _ = 1, #ids do
+    if not wake(KEYS[4]) then break end
+  end
+  moved = moved + #ids
 end
 return moved
 `)
