@@ -40,9 +40,10 @@ end
 
 -- set sets them. Older ones stay text, which most takes need not read.
 local function set(c, of)
-  c.count, c.sum, c.rest = of[1], 0, ''
-  for i = 2, #of do c.sum, c.rest = c.sum + of[i], c.rest .. format(' %d', of[i]) end
-  c.rest = format(' %d', c.sum) .. c.rest
+  c.count, c.sum = of[1], 0
+  for i = 2, #of do c.sum = c.sum + of[i] end
+  of[1] = format(' %d', c.sum)
+  c.rest = table.concat(of, ' ')
 end
 
 -- aged returns the cells as they are now, of the rate's length.
@@ -83,10 +84,10 @@ end
 local function read(key)
   changed, kept, text = false, true, redis.pcall('GET', key)
   if type(text) == 'table' then text = '' end
-  local stop, count, rest, sum = 0, 0, ' 0', 0
+  local _, stop, count, rest, sum = 0, 0, 0, ' 0', 0
   for i = 1, #rates do
     if text then
-      stop, count, rest, sum = select(2, find(text, rates[i].pattern, stop + 1))
+      _, stop, count, rest, sum = find(text, rates[i].pattern, stop + 1)
       if not stop then return reread() end
     end
     local c = all[i]
@@ -110,7 +111,8 @@ local function take()
     return 0, 0, 0
   end
   local units, free, denies = most, now, 0
-  for i, c in ipairs(all) do
+  for i = 1, #rates do
+    local c = all[i]
     local room = rates[i].room - c.count - c.sum
     units = min(units, room)
     if room < least then
@@ -126,7 +128,7 @@ local function take()
     end
   end
   if free > now or most == 0 then return 0, free - now, denies end
-  for _, c in ipairs(all) do c.count = c.count + units end
+  for i = 1, #rates do all[i].count = all[i].count + units end
   changed = true
   return units, 0, 0
 end
