@@ -38,11 +38,11 @@ local function counts(c)
   return of
 end
 
--- set sets them. Older ones stay text, which most takes need not read.
+-- set sets them, and uses the list up. Older ones stay text, which most takes need not read.
 local function set(c, of)
   c.count, c.sum = of[1], 0
   for i = 2, #of do c.sum = c.sum + of[i] end
-  of[1] = format(' %d', c.sum)
+  of[1] = format(' %d', c.sum) -- comes before the older ones
   c.rest = table.concat(of, ' ')
 end
 
