@@ -13,6 +13,26 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
+// What finds no place before a provider asks the throttle when it has one, and not twice.
+func TestWhatWaitsForAPlaceAsksOnce(t *testing.T) {
+	const n = 20
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil))
+		r.options.Concurrency = 1
+		r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})
+		r.start()
+		r.enqueue(to("first"))
+		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+		r.enqueueMany("more", n, apple)
+		r.settled(n + 1)
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		if most := n + n/4; r.seen.checks > most { // some come as the last one leaves
+			t.Errorf("%d ask %d times, want at most %d", n+1, r.seen.checks, most)
+		}
+	})
+}
+
 // What is admitted while there is no connection yet keeps its distance at the
 // provider: it does not leave together with what was admitted later.
 func TestAColdWorkerKeepsItsDistances(t *testing.T) {
