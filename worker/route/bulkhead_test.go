@@ -18,11 +18,11 @@ func TestSkipUntil(t *testing.T) {
 	}{
 		"a place is free":           {3, 0, time.Minute, 0, 0},
 		"it moves":                  {4, 9, 50 * time.Millisecond, 0, 0},
-		"none was ever left":        {4, 2, 100 * time.Millisecond, 0, 2 * time.Second},
+		"none was ever left":        {4, 2, 100 * time.Millisecond, 0, leastSkip},
 		"few stand before it":       {4, 1, 400 * time.Millisecond, 0, 0},
 		"slow, and as usual":        {4, 9, 200 * time.Millisecond, 100 * time.Millisecond, 0},
-		"slow, and longer":          {4, 9, 300 * time.Millisecond, 100 * time.Millisecond, 2 * time.Second},
-		"slower than any should be": {4, 0, 500 * time.Millisecond, time.Minute, 2 * time.Second},
+		"slow, and longer":          {4, 9, 300 * time.Millisecond, 100 * time.Millisecond, leastSkip},
+		"slower than any should be": {4, 0, 500 * time.Millisecond, time.Minute, leastSkip},
 		"for long":                  {4, 0, 5 * time.Second, 0, 5 * time.Second},
 		"for ever":                  {4, 0, time.Hour, 0, longestBusy},
 	} {
@@ -36,9 +36,28 @@ func TestSkipUntil(t *testing.T) {
 		if tt.want > 0 {
 			want = now.Add(tt.want)
 		}
-		if got := b.skipUntil(now); !got.Equal(want) {
+		if got := b.skipUntil(1, now); !got.Equal(want) {
 			t.Errorf("%s: %s, want %s", name, got.Sub(now), tt.want)
 		}
+	}
+}
+
+// What is critical is pulled as long as a place that is kept for it is free.
+func TestCriticalOnesAreNotSkipped(t *testing.T) {
+	t.Parallel()
+	b, now := newBulkhead(2*keptShare), time.Now()
+	for range 2 * keptShare {
+		b.enter(1)
+	}
+	b.changed = now.Add(-time.Second).UnixNano()
+	if b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
+		t.Error("want others skipped, and none that is critical")
+	}
+	b.enter(0)
+	b.enter(0)
+	b.changed = now.Add(-time.Second).UnixNano()
+	if b.skipUntil(0, now).IsZero() {
+		t.Error("the kept places are taken, and critical ones are pulled")
 	}
 }
 
@@ -48,12 +67,12 @@ func TestSkippingSpreads(t *testing.T) {
 	b, now := newBulkhead(1), time.Now()
 	b.enter(1)
 	b.changed = now.Add(-time.Hour).UnixNano()
-	first := b.skipUntil(now)
+	first := b.skipUntil(1, now)
 	b.skippedUntil(first, 100_000)
-	if got := b.skipUntil(now).Sub(first); got != 10*time.Second {
+	if got := b.skipUntil(1, now).Sub(first); got != 10*time.Second {
 		t.Errorf("after 100,000 the next stays for %s longer", got)
 	}
-	if got := b.skipUntil(now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
+	if got := b.skipUntil(1, now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
 		t.Errorf("a minute later it is %s", got)
 	}
 }
@@ -67,20 +86,20 @@ func TestATimeoutIsNoAnswer(t *testing.T) {
 	b.enter(1)
 	b.changed = now.Add(-time.Second).UnixNano()
 	line(maxWaiting)
-	if b.skipUntil(now).IsZero() {
+	if b.skipUntil(1, now).IsZero() {
 		t.Error("it moves")
 	}
 	b.changed = now.UnixNano() // its place is another's
-	if got := b.skipUntil(now).Sub(now); got != leastSkip {
+	if got := b.skipUntil(1, now).Sub(now); got != leastSkip {
 		t.Errorf("with a full line what comes stays for %s", got)
 	}
 	line(maxWaiting - 1)
-	if !b.skipUntil(now).IsZero() {
+	if !b.skipUntil(1, now).IsZero() {
 		t.Error("there is room in the line, and nothing is pulled")
 	}
 	line(maxWaiting)
 	b.changed = now.Add(leastSkip + time.Millisecond).UnixNano()
-	if !b.skipUntil(now.Add(leastSkip + time.Millisecond)).IsZero() {
+	if !b.skipUntil(1, now.Add(leastSkip+time.Millisecond)).IsZero() {
 		t.Error("it has moved since, and nothing is pulled")
 	}
 }

@@ -14,19 +14,18 @@ const (
 	// as by a time-out, and as many wait as may.
 	leastIdle  = 100 * time.Millisecond
 	idleFactor = 3
-	leastSkip  = 2 * time.Second
+	leastSkip  = 3 * time.Second // which the queue takes for 2 to 3: its times are whole seconds
 	// skipGap lies between two jobs that were left on the queue, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
 	skipGap = 100 * time.Microsecond
 )
 
-// skipUntil is until when what is for the bulkhead stays on the queue; zero when it
-// may be pulled.
-func (b *Bulkhead) skipUntil(now time.Time) time.Time {
+// skipUntil is until when what is for the bulkhead and of the rank stays on the queue;
+// zero when it may be pulled.
+func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	least := min(maxIdle, max(leastIdle, idleFactor*time.Duration(b.meanHold)))
-	rank := rankOf(push.Default)
 	idle := b.stalledFor(rank, now, least)
 	switch {
 	case idle >= maxIdle || idle > 0 && b.queued() >= b.places/2:
@@ -47,15 +46,19 @@ func (b *Bulkhead) skippedUntil(until time.Time, n int64) {
 }
 
 // Stalled returns what nothing is to be pulled for from that queue: see queue.Config.
-// Critical ones find what a quota keeps for them.
+// Critical ones find what a quota and a bulkhead keep for them.
 func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
+	rank := rankOf(push.Default)
+	if name == push.Critical.Queue() {
+		rank = rankOf(push.Critical)
+	}
 	for r := range rs.All() {
-		if r.Quota != nil && name != push.Critical.Queue() && r.Quota.Room(QuotaWait) == 0 {
+		if r.Quota != nil && rank > 0 && r.Quota.Room(QuotaWait) == 0 {
 			all = append(all, queue.Stalled{
 				Mark: push.OnlyMark(r.App, r.Platform), Until: now.Add(r.Quota.Back(0)), Skipped: func(n int64) { r.Quota.Back(int(n)) },
 			})
 		}
-		if until := r.Bulkhead.skipUntil(now); !until.IsZero() {
+		if until := r.Bulkhead.skipUntil(rank, now); !until.IsZero() {
 			all = append(all, queue.Stalled{
 				Mark: push.OnlyMark(r.App, r.Platform), Until: until, Skipped: func(n int64) { r.Bulkhead.skippedUntil(until, n) },
 			})
