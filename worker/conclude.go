@@ -134,7 +134,9 @@ func (h *handler) busy(d *delivery) disposition {
 	if !away {
 		to.delay = route.BusyDelay
 	}
-	to.release = slot
+	if d.admitted {
+		to.release = slot
+	}
 	return to
 }
 
