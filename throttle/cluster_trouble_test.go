@@ -122,10 +122,7 @@ func TestAFailoverEndsAnOutage(t *testing.T) {
 	conn := clusterOf(t, nodes)
 	limiter := throttle.NewRedis(conn.Client, throttle.Options{Timeout: 5 * time.Second})
 	defer limiter.Close()
-	var later atomic.Int64
-	o := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{
-		Now: func() time.Time { return time.Now().Add(time.Duration(later.Load())) },
-	})
+	o := throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{})
 	user := ""
 	for i := 0; user == "" || limiter.Node(t.Context(), roomyRequest(user, "")) != nodes[0].Addr(); i++ {
 		user = fmt.Sprint("u", i)
@@ -151,7 +148,7 @@ func TestAFailoverEndsAnOutage(t *testing.T) {
 	if stats := o.Stats(); !stats.Since.IsZero() && stats.Node != nodes[0].Addr() {
 		t.Errorf("just after: %+v", stats)
 	}
-	later.Store(int64(time.Minute))
+	o.Unasked(time.Minute)
 	if err := ask("much later"); err != nil {
 		t.Fatal(err)
 	}

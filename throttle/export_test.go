@@ -1,5 +1,7 @@
 package throttle
 
+import "time"
+
 // Nodes answers how many nodes the limiter knows.
 func (l *Redis) Nodes() int {
 	l.mu.RLock()
@@ -9,3 +11,12 @@ func (l *Redis) Nodes() int {
 
 // Words writes the policy as the script reads it.
 func Words(p Policy) string { return p.words() }
+
+// Unasked has nobody have asked any store in trouble for so much longer.
+func (o *Outage) Unasked(long time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.last {
+		s.asked = s.asked.Add(-long)
+	}
+}

@@ -27,8 +27,6 @@ const (
 type OutageOptions struct {
 	// Log gets a line when an outage begins and one when it ends; nil for none.
 	Log *slog.Logger
-	// Now is the process's clock; nil for time.Now.
-	Now func() time.Time
 }
 
 // Outage is a Limiter that stands before another and decides what becomes of
@@ -51,7 +49,6 @@ type Outage struct {
 	locate  func(context.Context, Request) string // nil for a store in one place
 	mode    OnOutage
 	log     *slog.Logger
-	now     func() time.Time
 
 	mu    sync.Mutex
 	last  map[string]*outageState // those that last, by node
@@ -80,10 +77,7 @@ func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	outage := &Outage{limiter: l, mode: mode, log: o.Log, now: o.Now, last: map[string]*outageState{}}
+	outage := &Outage{limiter: l, mode: mode, log: o.Log, last: map[string]*outageState{}}
 	if located, ok := l.(interface {
 		Node(context.Context, Request) string
 	}); ok {
@@ -145,7 +139,7 @@ func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
 func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, Request) (Decision, error)) (Decision, error) {
 	d, away, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
 	if away && o.mode == Open {
-		return Decision{Status: Granted, At: o.now(), Unchecked: true}, nil
+		return Decision{Status: Granted, At: time.Now(), Unchecked: true}, nil
 	}
 	return d, err
 }
@@ -200,7 +194,7 @@ func (o *Outage) enter(node string, mode OnOutage) (probe bool, err error) {
 	if s == nil {
 		return false, nil
 	}
-	s.asked = o.now()
+	s.asked = time.Now()
 	if s.probing || s.asked.Before(s.next) {
 		o.count(s, mode)
 		return false, s.err
@@ -224,7 +218,7 @@ func (o *Outage) count(s *outageState, mode OnOutage) {
 // when the outage began do not lengthen the pause.
 func (o *Outage) failed(node string, mode OnOutage, probe bool, err error) {
 	o.mu.Lock()
-	now, s := o.now(), o.last[node]
+	now, s := time.Now(), o.last[node]
 	began := s == nil
 	if began {
 		s = &outageState{since: now, asked: now, pause: firstPause, next: now.Add(firstPause)}
@@ -253,7 +247,7 @@ func (o *Outage) answered(node string) {
 // ended logs the end of an outage and how large it was; nil is none.
 func (o *Outage) ended(how, node string, s *outageState) {
 	if s != nil {
-		o.log.Info(how, append(where(node), "lasted", o.now().Sub(s.since), "calls", s.calls, "unchecked", s.unchecked)...)
+		o.log.Info(how, append(where(node), "lasted", time.Since(s.since), "calls", s.calls, "unchecked", s.unchecked)...)
 	}
 }
 
@@ -264,7 +258,7 @@ const leftAfter = 30 * time.Second
 // forgetUnasked ends the outages of nodes that have left. No call can: whoever
 // asked one is served by another. The one server of a limiter cannot leave.
 func (o *Outage) forgetUnasked() {
-	now := o.now()
+	now := time.Now()
 	left := map[string]*outageState{}
 	o.mu.Lock()
 	for node, s := range o.last {
