@@ -212,7 +212,7 @@ func takeOver(ctx context.Context, m *Memory, l *Redis) (fault string) {
 	base := l.prefix + ":{u}:"
 	entries := func(set string) []redis.Z { return l.client.ZRangeWithScores(ctx, base+set, 0, -1).Val() }
 	u := m.user(&Request{User: "u"})
-	u.model = newModel()
+	*u = *newModel()
 	for _, scope := range []string{General, "a", "b"} {
 		set := "sent:" + scope
 		if scope == General {

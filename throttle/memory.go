@@ -1,10 +1,12 @@
 package throttle
 
 import (
-	"container/list"
 	"context"
+	"math"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // MemoryOptions configure a Memory limiter. The zero value is ready for use.
@@ -24,16 +26,10 @@ type Memory struct {
 	now  func() time.Time
 
 	mu    sync.Mutex
-	users map[memoryUser]*list.Element // of *memoryState
-	idle  list.List                    // the user seen longest ago first
+	users *simplelru.LRU[memoryUser, *model] // by when they were seen, however many
 }
 
 type memoryUser struct{ app, user string }
-
-type memoryState struct {
-	user memoryUser
-	*model
-}
 
 // NewMemory returns a limiter without any history.
 func NewMemory(o MemoryOptions) *Memory {
@@ -43,15 +39,16 @@ func NewMemory(o MemoryOptions) *Memory {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Memory{keep: o.Horizon.Microseconds(), now: o.Now, users: map[memoryUser]*list.Element{}}
+	users, _ := simplelru.NewLRU[memoryUser, *model](math.MaxInt, nil) // which fails for sizes below 1
+	return &Memory{keep: o.Horizon.Microseconds(), now: o.Now, users: users}
 }
 
 // Len answers of how many users anything is remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget(m.now().UnixMicro(), len(m.users))
-	return len(m.users)
+	m.forget(m.now().UnixMicro(), m.users.Len())
+	return m.users.Len()
 }
 
 // Acquire implements Limiter.
@@ -136,14 +133,13 @@ func (m *Memory) visit(ctx context.Context, r *Request, do func(*visit)) error {
 }
 
 // user returns the request's user, as seen just now.
-func (m *Memory) user(r *Request) *memoryState {
+func (m *Memory) user(r *Request) *model {
 	key := memoryUser{r.App, r.User}
-	if e, ok := m.users[key]; ok {
-		m.idle.MoveToBack(e)
-		return e.Value.(*memoryState)
+	u, known := m.users.Get(key)
+	if !known {
+		u = newModel()
+		m.users.Add(key, u)
 	}
-	u := &memoryState{key, newModel()}
-	m.users[key] = m.idle.PushBack(u)
 	return u
 }
 
@@ -151,15 +147,13 @@ func (m *Memory) user(r *Request) *memoryState {
 // drops those of whom nothing counts any more. With two looked at on each call
 // there are never many more users than had anything within the horizon.
 func (m *Memory) forget(now int64, users int) {
-	for range min(users, m.idle.Len()) {
-		e := m.idle.Front()
-		u := e.Value.(*memoryState)
+	for range min(users, m.users.Len()) {
+		key, u, _ := m.users.GetOldest()
 		if u.last() > now-m.keep {
-			m.idle.MoveToBack(e)
-			continue
+			m.users.Get(key) // it is looked at last from now on
+		} else {
+			m.users.Remove(key)
 		}
-		m.idle.Remove(e)
-		delete(m.users, u.user)
 	}
 }
 

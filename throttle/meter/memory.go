@@ -1,10 +1,12 @@
 package meter
 
 import (
-	"container/list"
 	"context"
+	"math"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Memory is the Meter of one process. A key that says nothing any more is forgotten.
@@ -12,8 +14,7 @@ type Memory struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	keys map[memoryKey]*list.Element // of *memoryState
-	idle list.List                   // the key asked for longest ago first
+	keys *simplelru.LRU[memoryKey, *memoryState] // by when they were asked for, however many
 }
 
 type memoryKey struct {
@@ -22,7 +23,6 @@ type memoryKey struct {
 }
 
 type memoryState struct {
-	key    memoryKey
 	bucket bucket
 	cells  []cells
 	lapses int64 // when it says nothing any more, in µs
@@ -36,15 +36,16 @@ func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
 		now = time.Now
 	}
-	return &Memory{now: now, keys: map[memoryKey]*list.Element{}}
+	keys, _ := simplelru.NewLRU[memoryKey, *memoryState](math.MaxInt, nil) // which fails for sizes below 1
+	return &Memory{now: now, keys: keys}
 }
 
 // Len returns of how many keys anything is known.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget(m.now().UnixMicro(), len(m.keys))
-	return len(m.keys)
+	m.forget(m.now().UnixMicro(), m.keys.Len())
+	return m.keys.Len()
 }
 
 // Take implements Meter.
@@ -61,7 +62,7 @@ func (m *Memory) Take(ctx context.Context, key string, s Spec, a Ask) (answer An
 	m.forget(now, 2)
 	state := m.state(memoryKey{key, s.windowed()})
 	if state.lapsed(now) {
-		*state = memoryState{key: state.key}
+		*state = memoryState{}
 	}
 	next, changed := *state, false
 	if s.windowed() {
@@ -80,12 +81,11 @@ func (m *Memory) Take(ctx context.Context, key string, s Spec, a Ask) (answer An
 
 // state returns what is known of the key.
 func (m *Memory) state(key memoryKey) *memoryState {
-	if e, ok := m.keys[key]; ok {
-		m.idle.MoveToBack(e)
-		return e.Value.(*memoryState)
+	state, known := m.keys.Get(key)
+	if !known {
+		state = new(memoryState)
+		m.keys.Add(key, state)
 	}
-	state := &memoryState{key: key}
-	m.keys[key] = m.idle.PushBack(state)
 	return state
 }
 
@@ -93,14 +93,12 @@ func (m *Memory) state(key memoryKey) *memoryState {
 // those that say nothing any more. With two looked at on each call there are never many
 // more than count.
 func (m *Memory) forget(now int64, keys int) {
-	for range min(keys, m.idle.Len()) {
-		e := m.idle.Front()
-		state := e.Value.(*memoryState)
-		if !state.lapsed(now) {
-			m.idle.MoveToBack(e)
-			continue
+	for range min(keys, m.keys.Len()) {
+		key, state, _ := m.keys.GetOldest()
+		if state.lapsed(now) {
+			m.keys.Remove(key)
+		} else {
+			m.keys.Get(key) // it is looked at last from now on
 		}
-		m.idle.Remove(e)
-		delete(m.keys, state.key)
 	}
 }
