@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -113,11 +114,14 @@ func (h *handler) rememberBlocked(ctx context.Context, d *delivery, moved []thro
 	return all
 }
 
+// pollEvery lies between two looks at the shared pauses.
+const pollEvery = 500 * time.Millisecond
+
 // followPauses has this worker keep the pauses that others have begun, operators
 // among them, until ctx ends.
 func (h *handler) followPauses(ctx context.Context) {
 	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
-	clock.Every(ctx, h.times.poll, func() { away.Failing(ctx, h.readPauses(ctx)) })
+	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.readPauses(ctx)) })
 }
 
 // readPauses takes over what is in force, and has come back what is not paused any
@@ -134,7 +138,10 @@ func (h *handler) readPauses(ctx context.Context) error {
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)
 	for _, selector := range in.Over() {
-		h.resume(ctx, selector, func() error { return h.control.WakePaused(ctx, selector) })
+		h.resume(ctx, selector, func() error {
+			_, err := h.control.WakeSome(ctx, selector, math.MaxInt, pause.First)
+			return err
+		})
 	}
 	for r := range h.routes.All() {
 		if _, some := in.Held[r.Name()]; some {

@@ -28,10 +28,13 @@ func identify(o *Options) control.Snapshot {
 	}
 }
 
+// snapshotEvery lies between two snapshots.
+const snapshotEvery = time.Second
+
 // leaveSnapshots has others know what only this worker knows, until it stops.
 func (w *Worker) leaveSnapshots(ctx context.Context) {
 	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
-	clock.Every(ctx, w.h.times.snapshot, func() {
+	clock.Every(ctx, snapshotEvery, func() {
 		s := w.Snapshot()
 		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})

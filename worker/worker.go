@@ -118,8 +118,6 @@ func (o *Options) setDefaults() {
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, 1024)
 	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.DefaultMaxBooked)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
-	o.times.poll = cmp.Or(o.times.poll, 500*time.Millisecond)
-	o.times.snapshot = cmp.Or(o.times.snapshot, time.Second)
 	host, _ := os.Hostname()
 	o.host = cmp.Or(o.host, host, "unknown")
 	o.Observer = cmp.Or(o.Observer, Observer(Nobody{}))
@@ -129,10 +127,8 @@ func (o *Options) setDefaults() {
 
 // times are how long things take that tests have no time for.
 type times struct {
-	route    route.Times
-	poll     time.Duration // between two looks at the shared pauses
-	webhook  webhook.Times
-	snapshot time.Duration // between two snapshots
+	route   route.Times
+	webhook webhook.Times
 }
 
 // A Worker works off the queues.
@@ -190,7 +186,7 @@ func (w *Worker) Start() error {
 	w.h.side.Go(func() { w.h.queue.Sweep(w.h.stopping) })
 	w.h.side.Go(func() { w.h.followPauses(w.h.stopping) })
 	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
-	w.h.side.Go(func() { clock.Every(w.h.stopping, w.h.times.poll, func() { w.h.routes.LogTroubles(w.h.stopping) }) })
+	w.h.side.Go(func() { clock.Every(w.h.stopping, pollEvery, func() { w.h.routes.LogTroubles(w.h.stopping) }) })
 	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
 	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
 	if w.h.Overrides != nil {

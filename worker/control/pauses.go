@@ -164,19 +164,8 @@ const (
 	duePauses = 20
 )
 
-// WakePaused has the jobs come back that an operator's pause has kept which is over.
-// What is not on the queue yet, or not woken for an error, is woken later.
-func (c *Control) WakePaused(ctx context.Context, selector string) error {
-	for {
-		some, err := c.WakeSome(ctx, selector, wakeAtOnce, pause.First)
-		if err != nil || !some {
-			return err
-		}
-	}
-}
-
 // WakeSome has so many of the jobs that a selector keeps come back, and reports whether
-// it kept any.
+// it kept any. What is not on the queue yet, or not woken for an error, is woken later.
 func (c *Control) WakeSome(ctx context.Context, selector string, n int, which pause.Which) (some bool, err error) {
 	for n > 0 {
 		jobs, err := c.pauses.PopJobs(ctx, selector, min(n, wakeAtOnce), which)
