@@ -114,9 +114,7 @@ func (s *Share) Keep(ctx context.Context, log *slog.Logger) {
 	if taken, _ := s.route.Bulkhead.load(); taken > 0 {
 		return // it is free when its lease ends
 	}
-	last, cancel := context.WithTimeout(context.Background(), meter.LeaseEvery)
-	defer cancel()
-	_ = s.lease.Release(last)
+	_ = s.lease.Release(context.Background())
 }
 
 // Shared reports whether the route has a share of what all workers may have in flight.
