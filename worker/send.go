@@ -231,7 +231,7 @@ func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
 	if len(needs) == 0 {
 		return true
 	}
-	until, lacking := h.routes.Units().Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
+	until, lacking := h.routes.Units.Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
 	for i := range d.outcomes {
 		if !d.short(i, now) {
 			continue
@@ -241,7 +241,7 @@ func (h *handler) takeUnits(ctx context.Context, d *delivery) bool {
 		}
 	}
 	if lacking == nil {
-		h.routes.Units().Return(needs, until) // what is left where another pool had fewer
+		h.routes.Units.Return(needs, until) // what is left where another pool had fewer
 	}
 	return lacking == nil
 }
@@ -279,7 +279,7 @@ func (h *handler) renewUnits(ctx context.Context, d *delivery, i int) bool {
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
-		o.until, o.lacks = h.routes.Units().Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
+		o.until, o.lacks = h.routes.Units.Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
 		if o.lacks == nil {
 			return true
 		}
@@ -302,7 +302,7 @@ func (h *handler) giveUnitsBack(d *delivery) {
 
 func (h *handler) giveUnitBack(d *delivery, i int) {
 	if o := &d.outcomes[i]; !o.until.IsZero() {
-		h.routes.Units().Return(d.costs(i), o.until)
+		h.routes.Units.Return(d.costs(i), o.until)
 		o.until = time.Time{}
 	}
 }

@@ -27,7 +27,7 @@ func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
 			Quotas:      map[string]map[push.Platform]route.Quota{"shop": {push.FCM: quota("fcm", 600, 10)}},
 			Throughputs: map[string]map[string]route.Quota{"shop": {"news": quota("news", 6, 1)}},
 		})
-		defer routes.Close()
+		defer routes.Units.Close()
 		const targets = 5
 		d := &delivery{
 			Notification: &push.Notification{}, routes: make([]*route.Route, targets), outcomes: make([]outcome, targets),
@@ -47,7 +47,7 @@ func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
 			}
 		}
 		taken := fcm.Quota.Stats().Taken
-		_, lacking := routes.Units().Take(t.Context(), []meter.Need{{Pool: fcm.Quota, Units: targets - 1}}, meter.Ordinary, 0)
+		_, lacking := routes.Units.Take(t.Context(), []meter.Need{{Pool: fcm.Quota, Units: targets - 1}}, meter.Ordinary, 0)
 		if with != 1 || lacking != nil || fcm.Quota.Stats().Taken != taken {
 			t.Errorf("%d have units of both, and of the others' none is left: %v", with, lacking)
 		}

@@ -155,7 +155,7 @@ func New(o Options) (*Worker, error) {
 func (w *Worker) Routes() []route.Status { return w.h.routes.Statuses() }
 
 // Quotas returns what is known of the quotas and throughputs, in no order.
-func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Stats() }
+func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Units.Stats() }
 
 // Waiting is how many notifications wait in the process for their instant.
 func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
@@ -213,7 +213,7 @@ func (w *Worker) Start() error {
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
 // and puts the rest back on the queue.
 func (w *Worker) Shutdown() {
-	defer w.h.routes.Close()
+	defer w.h.routes.Units.Close()
 	defer w.h.side.Wait()
 	defer w.h.stop()
 	w.draining.Store(true)

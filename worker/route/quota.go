@@ -20,20 +20,18 @@ type Quota struct {
 
 // quotas are what the pushes of a worker cost.
 type quotas struct {
-	units       *meter.Pools // nil when nothing is metered
+	// Units are what quotas and throughputs allow.
+	Units       *meter.Pools
 	throughputs map[string]map[string]*meter.Pool
 	unknown     map[string]*clock.Trouble // of the goroutine that calls LogTroubles, by key
 }
 
 func newQuotas(c *Config) quotas {
-	if c.Meter == nil {
-		return quotas{}
-	}
 	q := quotas{meter.NewPools(c.Meter), make(map[string]map[string]*meter.Pool, len(c.Throughputs)), map[string]*clock.Trouble{}}
 	for app, categories := range c.Throughputs {
 		q.throughputs[app] = make(map[string]*meter.Pool, len(categories))
 		for category, quota := range categories {
-			q.throughputs[app][category] = q.units.Of(quota.Key, quota.Spec)
+			q.throughputs[app][category] = q.Units.Of(quota.Key, quota.Spec)
 		}
 	}
 	return q
@@ -41,27 +39,16 @@ func newQuotas(c *Config) quotas {
 
 // pool returns that of the quota; nil where there is none.
 func (q quotas) pool(quota Quota) *meter.Pool {
-	if q.units == nil || quota.Spec == nil {
+	if quota.Spec == nil {
 		return nil
 	}
-	return q.units.Of(quota.Key, quota.Spec)
-}
-
-// Units are what quotas and throughputs allow; nil when they are not limited.
-func (rs *Routes) Units() *meter.Pools { return rs.units }
-
-// Stats returns what is known of all of them, in no order.
-func (rs *Routes) Stats() []meter.Stats {
-	if rs.units == nil {
-		return nil
-	}
-	return rs.units.Stats()
+	return q.Units.Of(quota.Key, quota.Spec)
 }
 
 // Rates returns what is allowed of each, as it is written, by its key.
 func (rs *Routes) Rates() map[string]string {
 	all := map[string]string{}
-	for _, s := range rs.Stats() {
+	for _, s := range rs.Units.Stats() {
 		all[s.Key] = s.Rate
 	}
 	return all
@@ -80,7 +67,7 @@ func (rs *Routes) Marks(key string) (marks []string) {
 
 // logQuotas has the log tell of what nobody knows how much is left.
 func (rs *Routes) logQuotas(ctx context.Context) {
-	for _, s := range rs.Stats() {
+	for _, s := range rs.Units.Stats() {
 		t := rs.unknown[s.Key]
 		if t == nil {
 			t = &clock.Trouble{
@@ -95,13 +82,6 @@ func (rs *Routes) logQuotas(ctx context.Context) {
 
 // Throughput returns what the pushes of a category cost besides; nil for nothing.
 func (rs *Routes) Throughput(app, category string) *meter.Pool { return rs.throughputs[app][category] }
-
-// Close ends what quotas are asked for.
-func (rs *Routes) Close() {
-	if rs.units != nil {
-		rs.units.Close()
-	}
-}
 
 // A QuotaStatus is what a worker knows of a quota. The zero value is that there is none.
 type QuotaStatus struct {
