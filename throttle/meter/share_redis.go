@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -40,5 +41,10 @@ func (s *redisShares) Renew(ctx context.Context, key string, c Claim) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("renew a share: key %s: %w", keys[0], err)
 	}
-	return answered(part)
+	if part < 0 {
+		return 0, errAnswered
+	}
+	return int(part), nil
 }
+
+var errAnswered = errors.New("meter: the claim was answered before, and the answer was lost")
