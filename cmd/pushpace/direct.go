@@ -370,5 +370,5 @@ func (d *direct) Import(ctx context.Context, all []limits.Override) error {
 }
 
 func (d *direct) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
-	return d.overrides.Log(ctx, newest)
+	return d.overrides.Log(ctx, 0, newest)
 }

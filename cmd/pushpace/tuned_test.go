@@ -242,7 +242,7 @@ type ruled struct {
 // which none is in force after one of the log's any longer than late.
 func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *history {
 	t.Helper()
-	changes, err := o.Log(t.Context(), limits.LogKept)
+	changes, err := o.Log(t.Context(), 0, limits.LogKept)
 	if err != nil {
 		t.Fatal(err)
 	}

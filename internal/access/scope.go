@@ -123,11 +123,11 @@ func (b Bearer) Pauses(all []pause.Pause) []pause.Pause {
 // newest first, at most so many.
 func (b Bearer) Log(ctx context.Context, overrides *limits.Overrides, all quotas.Quotas, before int64, newest int) ([]limits.Change, error) {
 	if b.Apps == nil {
-		return overrides.LogBefore(ctx, before, newest)
+		return overrides.Log(ctx, before, newest)
 	}
 	its := []limits.Change{}
 	for {
-		some, err := overrides.LogBefore(ctx, before, logPage)
+		some, err := overrides.Log(ctx, before, logPage)
 		if err != nil {
 			return nil, err
 		}

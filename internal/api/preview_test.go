@@ -65,7 +65,7 @@ func TestPreviewOfLimits(t *testing.T) {
 		r.do(http.StatusForbidden, kioskViewer, "POST", "/v1/limits/preview", body)
 	}
 	r.do(http.StatusOK, kioskViewer, "POST", "/v1/limits/preview", `{"app":"kiosk","min_gap":"1s"}`)
-	if log, err := r.options.Overrides.Log(t.Context(), 1); err != nil || len(log) > 0 {
+	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("it has left %v, %v", log, err)
 	}
 	if err := r.options.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "ada"}, Policy: throttle.Policy{MinGap: 3 * time.Hour}, By: "ada"}); err != nil {

@@ -375,7 +375,7 @@ func TestOthersChangesAreNotUndone(t *testing.T) {
 	r.fillSecret()
 	browser := r.as(shopOperator)
 	before := r.kept()
-	changes, err := r.options.Overrides.Log(t.Context(), 1)
+	changes, err := r.options.Overrides.Log(t.Context(), 0, 1)
 	must(t, err)
 	for _, version := range []int64{changes[0].Version, changes[0].Version + 1} {
 		browser.post(http.StatusNotFound, limitsLogPath, url.Values{"version": {fmt.Sprint(version)}, "confirmed": {"yes"}})

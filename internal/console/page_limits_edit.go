@@ -292,7 +292,7 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 		view.Faults = faults
 		return view.page(http.StatusBadRequest), nil
 	}
-	switch err := c.o.Overrides.SetOver(ctx, o, over); {
+	switch err := c.o.Overrides.Set(ctx, o, over); {
 	case errors.Is(err, limits.ErrOvertaken):
 		view.Overtaken, view.Form.Over = true, now
 		return view.page(http.StatusConflict), nil
@@ -323,7 +323,7 @@ func (c *Console) removeLimits(ctx context.Context, v *visit, view *editView, ov
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil
 	}
-	err := c.o.Overrides.UnsetOver(ctx, view.Level, v.who.Name, over)
+	_, err := c.o.Overrides.Unset(ctx, view.Level, v.who.Name, over)
 	if errors.Is(err, limits.ErrOvertaken) {
 		view.Overtaken = true
 		return view.page(http.StatusConflict), nil

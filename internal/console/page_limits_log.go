@@ -39,7 +39,7 @@ func (c *Console) limitsLogPage(ctx context.Context, v *visit) (page, error) {
 	quotas := c.o.Quotas()
 	more := true
 	for range readsOfLimits {
-		some, err := c.o.Overrides.LogBefore(ctx, before, rowsOfLimits)
+		some, err := c.o.Overrides.Log(ctx, before, rowsOfLimits)
 		if err != nil {
 			return page{}, err
 		}
@@ -91,7 +91,7 @@ func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	if err != nil || version < 1 {
 		return page{}, errBadForm
 	}
-	found, err := c.o.Overrides.LogBefore(ctx, version+1, 1)
+	found, err := c.o.Overrides.Log(ctx, version+1, 1)
 	if err != nil {
 		return page{}, err
 	}
@@ -123,9 +123,9 @@ func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	if to != nil {
 		restored := *to
 		restored.By = v.who.Name
-		err = c.o.Overrides.SetOver(ctx, restored, over)
+		err = c.o.Overrides.Set(ctx, restored, over)
 	} else {
-		err = c.o.Overrides.UnsetOver(ctx, change.Level, v.who.Name, over)
+		_, err = c.o.Overrides.Unset(ctx, change.Level, v.who.Name, over)
 	}
 	if errors.Is(err, limits.ErrOvertaken) {
 		return page{}, errNewer

@@ -168,7 +168,7 @@ func TestEditLimits(t *testing.T) {
 		t.Errorf("leads to %s", to)
 	}
 	contains(t, operator.post(http.StatusConflict, editPath, hidden(t, asked)), "Now there is none.")
-	log, err := r.options.Overrides.Log(t.Context(), 10)
+	log, err := r.options.Overrides.Log(t.Context(), 0, 10)
 	if err != nil || len(log) != 2 || log[0].By != "ada" {
 		t.Errorf("%+v, %v", log, err)
 	}
@@ -215,7 +215,7 @@ func TestBadLimitForms(t *testing.T) {
 	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
 		t.Errorf("leads to %s", to)
 	}
-	if log, err := r.options.Overrides.Log(t.Context(), 1); err != nil || len(log) > 0 {
+	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("%+v, %v", log, err)
 	}
 }

@@ -76,7 +76,7 @@ var errTruncated = fmt.Errorf("the log of the overrides is truncated")
 // that is. The limits learn Redis's clock.
 func (o *Overrides) changesSince(ctx context.Context, l *Policies, last string) ([]Change, string, error) {
 	asked := time.Now()
-	reply, err := o.run(ctx, "changes", last, changesPage).Slice()
+	reply, err := o.run(ctx, "changes", LogKept, last, changesPage).Slice()
 	if err != nil {
 		return nil, "", fmt.Errorf("follow the overrides: %w", err)
 	}

@@ -57,7 +57,7 @@ func TestFollow(t *testing.T) {
 		if got, err := o.Get(ctx, limits.Level{User: "brief"}); got != nil || err != nil {
 			t.Errorf("it is kept: %+v, %v", got, err)
 		}
-		if newest, err := o.Log(ctx, 100); err != nil || len(newest) != 7 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
+		if newest, err := o.Log(ctx, 0, 100); err != nil || len(newest) != 7 || newest[0].Why != "ended" || newest[0].From == nil || newest[0].To != nil {
 			t.Errorf("the log says %+v, %v", newest, err)
 		}
 	})

@@ -71,61 +71,57 @@ var overridesScript = redis.NewScript(overridesSource)
 // commandTimeout bounds each command of the overrides.
 const commandTimeout = 2 * time.Second
 
-func (o *Overrides) run(ctx context.Context, op string, args ...any) *redis.Cmd {
+func (o *Overrides) run(ctx context.Context, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	return overridesScript.Run(ctx, o.client, o.keys, append([]any{op, LogKept}, args...)...)
+	return overridesScript.Run(ctx, o.client, o.keys, args...)
 }
 
 // Set validates the override and puts it in force on all workers, in the place
 // of the one of its level. At is not used. One that stands there
-// already changes nothing, and leaves no entry in the log.
-func (o *Overrides) Set(ctx context.Context, override Override) error {
-	return o.set(ctx, override)
-}
-
-// SetOver is Set if the override there is of that version, 0 for none, else it returns
-// ErrOvertaken.
-func (o *Overrides) SetOver(ctx context.Context, override Override, version int64) error {
-	return o.set(ctx, override, version)
-}
-
-func (o *Overrides) set(ctx context.Context, override Override, over ...any) error {
+// already changes nothing, and leaves no entry in the log. Where a version is given, 0 for
+// none, the one there has to be of that: else it returns ErrOvertaken.
+func (o *Overrides) Set(ctx context.Context, override Override, over ...int64) error {
 	if err := override.Validate(o.horizon); err != nil {
 		return err
 	}
-	args, err := override.args()
-	if err != nil {
-		return err
-	}
-	return setAnswer(o.run(ctx, "set", append(args, over...)...))
+	_, err := changed(o.run(ctx, override.change(over...)...))
+	return err
 }
 
-// args are those of the script's set.
-func (o *Override) args() ([]any, error) {
-	text, err := json.Marshal(o.setting())
-	if err != nil {
-		return nil, err
-	}
+// change are the script's arguments for one that is valid.
+func (o *Override) change(over ...int64) []any {
+	text, _ := json.Marshal(o.setting()) // of texts and a sensible instant, which never fails
 	end := int64(0)
 	if !o.Until.IsZero() {
 		end = o.Until.UnixMilli()
 	}
-	return []any{o.Key(), throttle.Escape(o.By), string(text), end, MaxOverrides}, nil
+	return change(o.Level, o.By, string(text), end, over)
 }
 
-func setAnswer(cmd *redis.Cmd) error {
+// change are the script's arguments for a level where a setting is to be, "" for none.
+func change(at Level, by, setting string, end int64, over []int64) []any {
+	args := []any{"change", LogKept, at.Key(), throttle.Escape(by), setting, end, MaxOverrides}
+	for _, version := range over {
+		args = append(args, version)
+	}
+	return args
+}
+
+// changed reports whether the script has changed anything.
+func changed(cmd *redis.Cmd) (bool, error) {
 	switch n, err := cmd.Int(); {
 	case err != nil:
-		return fmt.Errorf("set an override: %w", err)
+		return false, fmt.Errorf("change an override: %w", err)
 	case n == -1:
-		return ErrPast
+		return false, ErrPast
 	case n == -2:
-		return ErrTooManyOverrides
+		return false, ErrTooManyOverrides
 	case n == -3:
-		return ErrOvertaken
+		return false, ErrOvertaken
+	default:
+		return n == 1, nil
 	}
-	return nil
 }
 
 // importBatch is how many overrides share a round trip of an import.
@@ -155,11 +151,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	pipe := o.client.Pipeline()
 	answers := make([]*redis.Cmd, len(batch))
 	for i := range batch {
-		args, err := batch[i].args()
-		if err != nil {
-			return err
-		}
-		args = append([]any{"set", LogKept}, args...)
+		args := batch[i].change()
 		if i == 0 { // after which the server knows the script
 			answers[i] = pipe.Eval(ctx, overridesSource, o.keys, args...)
 		} else {
@@ -168,7 +160,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 	}
 	_, failed := pipeline.Exec(ctx, pipe)
 	for i, answer := range answers {
-		if err := setAnswer(answer); err != nil {
+		if _, err := changed(answer); err != nil {
 			return fmt.Errorf("%s: %w", batch[i].Key(), err)
 		}
 	}
@@ -176,30 +168,12 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 }
 
 // Unset removes the override of exactly that level, on behalf of by, and returns
-// whether there was one.
-func (o *Overrides) Unset(ctx context.Context, level Level, by string) (bool, error) {
-	return o.unset(ctx, level, by)
-}
-
-// UnsetOver is Unset if the override there is of that version, else it returns
-// ErrOvertaken.
-func (o *Overrides) UnsetOver(ctx context.Context, level Level, by string, version int64) error {
-	_, err := o.unset(ctx, level, by, version)
-	return err
-}
-
-func (o *Overrides) unset(ctx context.Context, level Level, by string, over ...any) (bool, error) {
+// whether there was one. Where a version is given it has to be of that, as for Set.
+func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
 		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
 	}
-	n, err := o.run(ctx, "unset", append([]any{level.Key(), throttle.Escape(by)}, over...)...).Int()
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("remove an override: %w", err)
-	case n == -3:
-		return false, ErrOvertaken
-	}
-	return n == 1, nil
+	return changed(o.run(ctx, change(level, by, "", 0, over)...))
 }
 
 // Get returns the override of exactly that level, or nil. One that has ended may
@@ -333,14 +307,9 @@ type Change struct {
 	To   *Override `json:"to,omitempty"`   // nil: there is none any more
 }
 
-// Log returns the newest changes, the newest first, at most so many.
-func (o *Overrides) Log(ctx context.Context, newest int) ([]Change, error) {
-	return o.LogBefore(ctx, 0, newest)
-}
-
-// LogBefore returns the newest changes before a version, 0 for all, the newest
-// first, at most so many.
-func (o *Overrides) LogBefore(ctx context.Context, version int64, newest int) ([]Change, error) {
+// Log returns the newest changes before a version, 0 for all, the newest first, at
+// most so many.
+func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Change, error) {
 	from := "+"
 	if version > 0 {
 		from = strconv.FormatInt(version-1, 10)

@@ -2,9 +2,9 @@
 -- KEYS  hash:   level, as app=shop&user=u1 -> "ENTRY BY SETTING", ENTRY of the log
 --       zset:   the fields of those that end, by when, in Unix ms
 --       stream: the log; an entry's ID is VERSION-MS, the versions count from 1
--- ARGV  set, entries of the log to keep, field, by, setting, end (ms, 0 for none), overrides at most, VERSION
---       unset, entries to keep, field, by, VERSION
---       VERSION is of the entry that the change is made over, 0 for none; left out: over any
+-- ARGV  change, entries of the log to keep, field, by, setting ('' for none any more), end
+--       (ms, 0 for none), overrides at most, VERSION of the entry that it is made over (0
+--       for none; left out: over any)
 --       changes, entries to keep, last entry that is known, entries to return at most
 local hash, ends, log = KEYS[1], KEYS[2], KEYS[3]
 local op, keep = ARGV[1], ARGV[2]
@@ -12,42 +12,28 @@ local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
 local function text(n) return string.format('%.0f', n) end
 
--- note writes an entry, and returns its ID or an error. It goes before the
+-- note writes an entry, and returns what it changes to, and an error. It goes before the
 -- change itself: a Redis without memory refuses it, and so changes nothing.
 local function note(field, why, by, from, setting)
   local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
   local version = last and tonumber(string.match(last[1], '^%d+')) + 1 or 1
   local id = text(version) .. '-' .. text(now)
-  local to = setting and id .. ' ' .. by .. ' ' .. setting or ''
+  local to = setting ~= '' and id .. ' ' .. by .. ' ' .. setting or ''
   local answer = redis.pcall('XADD', log, 'MAXLEN', '~', keep, id, 'field', field, 'why', why, 'by', by, 'from', from, 'to', to)
-  return id, to, type(answer) == 'table' and answer.err and answer
+  return to, type(answer) == 'table' and answer.err and answer
 end
 
-local function overtaken(old, version) return version and (old and string.match(old, '^%d+') or '0') ~= version end
-
-if op == 'set' then
+if op == 'change' then
   local field, by, setting, over = ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
   if over > 0 and over <= now then return -1 end
   local old = redis.call('HGET', hash, field)
-  if overtaken(old, ARGV[8]) then return -3 end
-  if old and string.match(old, '^%S+ %S+ (.*)$') == setting then return 0 end
+  if ARGV[8] and (old and string.match(old, '^%d+') or '0') ~= ARGV[8] then return -3 end
+  if setting == '' and not old or setting ~= '' and old and string.match(old, '^%S+ %S+ (.*)$') == setting then return 0 end
   if not old and redis.call('HLEN', hash) >= tonumber(ARGV[7]) then return -2 end
-  local _, value, failed = note(field, 'set', by, old or '', setting)
+  local to, failed = note(field, setting == '' and 'unset' or 'set', by, old or '', setting)
   if failed then return failed end
-  redis.call('HSET', hash, field, value)
+  if to == '' then redis.call('HDEL', hash, field) else redis.call('HSET', hash, field, to) end
   if over > 0 then redis.call('ZADD', ends, over, field) else redis.call('ZREM', ends, field) end
-  return 1
-end
-
-if op == 'unset' then
-  local field, by = ARGV[3], ARGV[4]
-  local old = redis.call('HGET', hash, field)
-  if overtaken(old, ARGV[5]) then return -3 end
-  if not old then return 0 end
-  local _, _, failed = note(field, 'unset', by, old)
-  if failed then return failed end
-  redis.call('HDEL', hash, field)
-  redis.call('ZREM', ends, field)
   return 1
 end
 
@@ -55,7 +41,7 @@ end
 for _, field in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now), 'LIMIT', 0, 100)) do
   local old = redis.call('HGET', hash, field)
   if old then
-    local _, _, failed = note(field, 'ended', 'pushpace', old)
+    local _, failed = note(field, 'ended', 'pushpace', old, '')
     if failed then break end -- it has stopped counting anyway
     redis.call('HDEL', hash, field)
   end

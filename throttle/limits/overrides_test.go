@@ -84,7 +84,7 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("one that has ended: %v", err)
 		}
 
-		log, err := o.Log(ctx, 100)
+		log, err := o.Log(ctx, 0, 100)
 		ok(t, err)
 		var entries []string
 		for _, c := range slices.Backward(log) {
@@ -108,7 +108,7 @@ func TestOverrides(t *testing.T) {
 		if !slices.Equal(entries, want) {
 			t.Errorf("the log is\n%s\nwant\n%s", strings.Join(entries, "\n"), strings.Join(want, "\n"))
 		}
-		if newest, err := o.Log(ctx, 1); err != nil || len(newest) != 1 || newest[0].Version != 5 {
+		if newest, err := o.Log(ctx, 0, 1); err != nil || len(newest) != 1 || newest[0].Version != 5 {
 			t.Errorf("the newest entry: %+v, %v", newest, err)
 		}
 	})
@@ -160,7 +160,7 @@ func TestOverridesThatAreRefused(t *testing.T) {
 		if got := store.Import(t.Context(), []limits.Override{good, o}); got == nil || !strings.HasSuffix(got.Error(), err.Error()) {
 			t.Errorf("%s: import answers %v", c.name, got)
 		}
-		if log, err := store.Log(t.Context(), 1); err != nil || len(log) > 0 {
+		if log, err := store.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 			t.Errorf("%s: it has left %v, %v", c.name, log, err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestQuotas(t *testing.T) {
 		for _, f := range all {
 			f.within(t, "everybody hears of all", func() bool { return len(f.why()) == 3 })
 		}
-		log, err := o.Log(ctx, 1)
+		log, err := o.Log(ctx, 0, 1)
 		ok(t, err)
 		if len(log) != 1 || log[0].Why != "ended" || log[0].Quota != key || !slices.Equal(log[0].From.Policy.Rates, []throttle.Rate{slower}) {
 			t.Errorf("the log says %+v", log)
@@ -297,7 +297,7 @@ func TestEntriesOfAnotherVersion(t *testing.T) {
 		if err := o.List(ctx, func(limits.Override) bool { return true }); err == nil || err.Error() != want {
 			t.Errorf("%q: listed: %v", field, err)
 		}
-		if _, err := o.Log(ctx, 10); err == nil || err.Error() != want {
+		if _, err := o.Log(ctx, 0, 10); err == nil || err.Error() != want {
 			t.Errorf("%q: the log: %v", field, err)
 		}
 	}
@@ -423,26 +423,30 @@ func TestOvertakenChanges(t *testing.T) {
 		to := func(n int) limits.Override {
 			return limits.Override{Level: level, Policy: rate(n, time.Minute), By: "ann"}
 		}
+		unset := func(over int64) error {
+			_, err := o.Unset(ctx, level, "ann", over)
+			return err
+		}
 		overtaken := func(err error) {
 			t.Helper()
 			if !errors.Is(err, limits.ErrOvertaken) {
 				t.Errorf("overtaken: %v", err)
 			}
 		}
-		overtaken(o.SetOver(ctx, to(1), 7))
-		overtaken(o.UnsetOver(ctx, level, "ann", 7))
-		ok(t, o.SetOver(ctx, to(1), 0))
-		overtaken(o.SetOver(ctx, to(2), 0))
-		overtaken(o.SetOver(ctx, to(1), 0)) // as it is, and made over none
+		overtaken(o.Set(ctx, to(1), 7))
+		overtaken(unset(7))
+		ok(t, o.Set(ctx, to(1), 0))
+		overtaken(o.Set(ctx, to(2), 0))
+		overtaken(o.Set(ctx, to(1), 0)) // as it is, and made over none
 		there, err := o.Get(ctx, level)
 		ok(t, err)
 		if there.Version != 1 || there.Policy.Rates[0].Count != 1 {
 			t.Errorf("%+v", there)
 		}
-		ok(t, o.SetOver(ctx, to(3), there.Version))
-		overtaken(o.UnsetOver(ctx, level, "ann", there.Version))
-		ok(t, o.UnsetOver(ctx, level, "ann", 2))
-		if log, err := o.Log(ctx, 10); err != nil || len(log) != 3 || log[0].From.Version != 2 || log[0].To != nil {
+		ok(t, o.Set(ctx, to(3), there.Version))
+		overtaken(unset(there.Version))
+		ok(t, unset(2))
+		if log, err := o.Log(ctx, 0, 10); err != nil || len(log) != 3 || log[0].From.Version != 2 || log[0].To != nil {
 			t.Errorf("%+v, %v", log, err)
 		}
 	})
