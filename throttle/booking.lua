@@ -104,7 +104,7 @@ local anybody = any(all.booked)
 -- A view is a scope's entries in order, each read once, when it is asked for.
 -- Entry 1 is the first after the instant that the view begins at, entry 0 the last up
 -- to it. Those that wait are in it but for those from the rank "hidden" on, and not at
--- all in one of the law alone. Of entries at one instant those that wait come first.
+-- all in one of the law alone. Of entries at one instant those that wait come last.
 local work = 0
 local function view(s, from, law, hidden)
   local v = {scope = s, sets = {s.sent, anybody and not law and s.booked or nil}, from = from,
@@ -124,7 +124,7 @@ local function older(v, n)
   local left = {v.past[1], v.past[2] or 0}
   while true do
     local a, b = left[1] > 0 and at(v.sets[1], left[1] - 1), left[2] > 0 and at(v.sets[2], left[2] - 1)
-    local i = (a and (not b or a >= b)) and 1 or 2
+    local i = (a and (not b or a > b)) and 1 or 2
     if n == 1 then return i == 1 and a or b, i == 2 end
     local run = n
     if a and b then run = max(1, left[i] - count(v.sets[i], '-inf', text(min(a, b)))) end
@@ -146,7 +146,7 @@ local function nextof(v)
       if not p.head then p = false end
       v.page[i] = p
     end
-    if p and (not first or p.head <= instant) then first, instant = i, p.head end
+    if p and (not first or p.head < instant) then first, instant = i, p.head end
   end
   if first then
     local p = v.page[first]
@@ -158,12 +158,8 @@ end
 
 local function entry(v, index)
   while index > v.read do
-    if v.over then return nil end
     local instant, waits = nextof(v)
-    if not instant then
-      v.over = true
-      return nil
-    end
+    if not instant then return nil end
     work = work + 1
     v.read = v.read + 1
     v.score[v.read], v.waits[v.read] = instant, waits
@@ -195,10 +191,8 @@ end
 -- enter adds one who waits, after the view's beginning.
 local function enter(v, instant)
   pass(v, instant)
-  local index = v.passed + 1
-  while index > 1 and v.score[index - 1] == instant do index = index - 1 end
-  table.insert(v.score, index, instant)
-  table.insert(v.waits, index, true)
+  table.insert(v.score, v.passed + 1, instant)
+  table.insert(v.waits, v.passed + 1, true)
   v.read = v.read + 1
 end
 
@@ -234,7 +228,7 @@ local function clash(v, instant, margin)
       work = work + 1
       if last - first < ((firstwaits or lastwaits) and span or period) then
         if k == n then first, firstwaits = following, waits[here + 1] end
-        return max(last, first + (firstwaits and span or period))
+        return first + (firstwaits and span or period)
       end
     end
   end
@@ -331,10 +325,10 @@ end
 -- replan gives the slots from that rank on, in the order they have, the first
 -- places after each other, among those sent and those before. Without a change
 -- they all stay. Those that nothing limits any more wait no longer. It tells what
--- comes forward. What is too much for one call is left to later ones of notifications
--- that come for their slots: until then some slots are too early or too late, which
--- these find out. Where there is no place before those that are left, slots go behind
--- all, not between them: these would have to be given again and again.
+-- comes forward. What is too much for one call is left to later ones: until then some
+-- slots are too early or too late, which those that come for them find out. Where there
+-- is no place before those that are left, slots go behind all, not between them: these
+-- would have to be given again and again.
 --   floor   the first of them is not before it: its holder came for it, and those
 --           sent do not let it go sooner
 local function replan(start, floor)
@@ -347,9 +341,9 @@ local function replan(start, floor)
     of[i] = c
     if c and not c.k then
       c.before = redis.call('ZRANK', c.booked, slots[i])
-      c.newest = c.before > 0 and at(c.booked, c.before - 1) or 0
+      c.newest = max(now, c.before > 0 and at(c.booked, c.before - 1) or 0)
       c.k, c.changes, c.gone, c.told = 0, {}, {}, {}
-      beginning = min(beginning, max(now, c.newest))
+      beginning = min(beginning, c.newest)
       met[#met + 1] = c
     end
   end
@@ -375,9 +369,9 @@ local function replan(start, floor)
       work = work + 3
       c.views = c.views or #c.rules > 0 and {view(c, pivot, false, c.before), common} or {common}
       local first = i == 1 and floor or min(old, now + lead)
-      first = max(now, pivot + 1, c.newest, first)
+      first = max(pivot + 1, c.newest, first)
       local slot = place(c.views, first, true)
-      if slot and not c.behind and old >= max(now, c.newest) and math.abs(slot - old) <= slack and place(c.views, old, false) == old then
+      if slot and old >= c.newest and math.abs(slot - old) <= slack and place(c.views, old, false) == old then
         slot = old
       end
       if not slot or slot > max(old, now) and slot >= stop and not c.behind then
@@ -387,7 +381,7 @@ local function replan(start, floor)
       end
       if slot <= now and old <= now then slot = old end -- due and expected
       for _, v in ipairs(c.views) do enter(v, slot) end
-      c.newest, c.k = slot, c.k + 1
+      c.newest, c.k = max(now, slot), c.k + 1
       if slot ~= old then
         work = work + 2
         local at, n, m = text(slot), #c.changes, #changes
@@ -455,7 +449,6 @@ local function leave()
   redis.call('ZREM', own.queue, id)
   redis.call('ZREM', own.booked, name)
   redis.call('ZREM', all.booked, name)
-  slot = nil
 end
 
 -- book adds a slot to the category's, and the notification to its queue.
@@ -474,7 +467,6 @@ end
 -- changed reports whether others that wait have slots by other limits than the
 -- request's. If so, the request's are theirs now.
 local function changed()
-  if not anybody then return false end
   local was = redis.call('HMGET', limits, 'g', 'c' .. own.name, '@')
   local g = was[1] and was[1] ~= all.words
   local c = was[2] and was[2] ~= own.words and any(own.booked)
@@ -519,7 +511,7 @@ local function decide()
     -- behind all of its category, who have the same limits, and behind all that were
     -- let through, also ahead; into the first place beside the others
     local waiting = redis.call('ZCARD', own.queue)
-    local from = max(now, sent or 0, at(own.booked, -1) or 0)
+    local from = max(now, at(own.booked, -1) or 0)
     for _, s in ipairs(scopes) do
       local ahead = (at(s.sent, -1) or 0) > from
       for _, r in ipairs(ahead and s.rules or {}) do
@@ -545,9 +537,9 @@ local function decide()
   if slot > now + (fresh and 0 or wait) then return deferred, slot, fresh, order end
   local instant = first(max(now, slot, sent or 0), true)
   -- Ahead it is granted its own slot, and no other's: those would be late in turn.
-  local near = slot
-  for i, s in ipairs(scopes) do near = (i == 1 or slot + s.margin < near) and slot + s.margin or near end
-  if instant <= now or instant == sent or instant <= min(near, now + wait) then return granted, instant, fresh, order end
+  local near = now + wait
+  for _, s in ipairs(scopes) do near = min(near, slot + s.margin) end
+  if instant <= now or instant == sent or instant <= near then return granted, instant, fresh, order end
   return deferred, instant, fresh, order, true
 end
 
@@ -560,25 +552,24 @@ local function near()
   if any(own.booked) then return true end
   local longest = 0
   for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
-  return general and count(all.booked, '-inf', text(max(now, claim) + longest)) > 0
+  return count(all.booked, '-inf', text(max(now, claim) + longest)) > 0
 end
 
 local function acquire()
   -- What stands in sent may go out at its instant, or has. It gives way only to an
   -- admission now, and not before it: what was let through since counted on it.
   if sent then wait = 0 end
-  -- what has come to wait since the claim may have counted it
-  if op == 'acquire' and (changed() or denied and alone and near()) then replan(0) end
-  find()
-  if op == 'acquire' and slot and slot <= now + wait and rest() then
-    replan(rest())
-    find()
+  if op == 'acquire' and anybody then
+    -- what has come to wait since the claim may have counted it
+    local start = (changed() or denied and alone and near()) and 0 or rest()
+    if start then replan(start) end
   end
+  find()
   held = slot or 0
   local booked, fresh, order, late = slot ~= nil, nil, nil, false
   status, instant, fresh, order, late = decide()
   -- one that is refused at once has taken no slot, and no other's
-  if op == 'acquire' and fresh and (late or status == granted or instant <= now + horizon) then
+  if op == 'acquire' and fresh and (late or instant <= now + horizon) then
     book(fresh, order)
     find()
     booked = true
@@ -647,14 +638,14 @@ end
 trim()
 local done, fault = pcall(function()
   if not denied then sent = admission end
-  if denied or op == 'acquire' or op == 'peek' or op == 'cancel' then
+  if op == 'acquire' or op == 'peek' or op == 'cancel' then
     for _, s in ipairs(scopes) do redis.call('ZREM', s.sent, member) end
   end
   operations[op]()
   for _, s in ipairs(sent and scopes or {}) do send(s, sent) end
 end)
 if not done then -- on a key of another type, say: what was let through stays so
-  for _, s in ipairs(not denied and admission and scopes or {}) do pcall(send, s, admission) end
+  for _, s in ipairs(not denied and admission and scopes or {}) do send(s, admission) end
   error(fault, 0)
 end
 anybody = anybody and any(all.booked)

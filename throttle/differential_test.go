@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,19 +31,33 @@ func newFakeClock() *fakeClock {
 func (c *fakeClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
 func (c *fakeClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
-func genPolicy(rt *rapid.T, label string) Policy {
+// genPolicy draws limits of seconds, or of that part of these.
+func genPolicy(rt *rapid.T, label string, scale time.Duration) Policy {
 	var p Policy
-	gaps := []time.Duration{0, 0, time.Millisecond, 300 * time.Millisecond, time.Second, 7 * time.Second}
-	p.MinGap = rapid.SampledFrom(gaps).Draw(rt, label+" gap")
+	gaps := []time.Duration{0, 0, time.Millisecond * scale, 300 * time.Millisecond, time.Second, 7 * time.Second}
+	p.MinGap = rapid.SampledFrom(gaps).Draw(rt, label+" gap") / scale
 	rates := []Rate{{1, time.Second}, {2, 10 * time.Second}, {3, 5 * time.Second}, {5, 20 * time.Second}, {1, 40 * time.Second}, {4, 1500 * time.Millisecond}}
-	p.Rates = rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, 2, func(r Rate) time.Duration { return r.Period }).Draw(rt, label+" rates")
+	most := rapid.SampledFrom([]int{1, 2, 2, 4}).Draw(rt, label+" most rates")
+	p.Rates = rapid.SliceOfNDistinct(rapid.SampledFrom(rates), 0, most, func(r Rate) time.Duration { return r.Period }).Draw(rt, label+" rates")
+	for i := range p.Rates {
+		p.Rates[i].Period /= scale
+	}
 	return p
 }
 
 // TestTheScriptDecidesAsTheModel runs the same calls on booking.lua and on the model.
 func TestTheScriptDecidesAsTheModel(t *testing.T) {
 	t.Parallel()
-	scriptAndModel(t, bookingScript)
+	scriptAndModel(t, bookingScript, false)
+}
+
+// TestTheScriptDecidesAsTheModelAnywhere has them begin with what histories seldom lead
+// to, and make few calls.
+func TestTheScriptDecidesAsTheModelAnywhere(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		scriptAndModel(t, bookingScript, true)
+	}
 }
 
 // TestTheScriptDecidesAsTheModelFromPages has the script give few slots again in a
@@ -51,13 +66,13 @@ func TestTheScriptDecidesAsTheModel(t *testing.T) {
 // which the sets have to agree.
 func TestTheScriptDecidesAsTheModelFromPages(t *testing.T) {
 	t.Parallel()
-	if left := scriptAndModel(t, onePage); left == 0 && !testing.Short() {
+	if left := scriptAndModel(t, onePage, false); left == 0 && !testing.Short() {
 		t.Error("no call has left slots to later ones")
 	}
 }
 
 // scriptAndModel answers how many calls have left slots to later ones.
-func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
+func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left int) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
@@ -72,30 +87,39 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 		rest := func() bool { return limits("rest") != "" }
 		memory := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
 		policies := map[string]Policy{}
+		scale := rapid.SampledFrom([]time.Duration{1, 1, 100}).Draw(rt, "scale")
 		for _, name := range []string{General, "a", "b"} {
-			policies[name] = genPolicy(rt, name)
+			policies[name] = genPolicy(rt, name, scale)
 		}
-		for i := range rapid.IntRange(1, 40).Draw(rt, "calls") {
-			if rapid.IntRange(0, 2).Draw(rt, "pass") > 0 {
-				clock.advance(time.Duration(rapid.SampledFrom([]int{1, 1000, 2500, 100_000, 299_999, 1_000_000, 3_000_000, 30_000_000}).Draw(rt, "µs")) * time.Microsecond)
+		calls, passes, changes := 40, 2, 30
+		anonymous := rapid.Bool().Draw(rt, "of no known acceptance")
+		if anywhere {
+			calls, passes, changes = 3, 1, 3
+			anyState(rt, script, policies, scale)
+			u, fault := stateOf(ctx, script)
+			if fault != "" {
+				rt.Fatal(fault)
+			}
+			*memory.user(&Request{User: "u"}) = *u
+		}
+		for i := range rapid.IntRange(1, calls).Draw(rt, "calls") {
+			if rapid.IntRange(0, 2).Draw(rt, "pass") < passes {
+				clock.advance(time.Duration(rapid.SampledFrom([]int{1, 1000, 2500, 100_000, 299_999, 1_000_000, 3_000_000, 30_000_000}).Draw(rt, "µs")) * time.Microsecond / scale)
 			}
 			server.SetTime(clock.now())
-			n := rapid.IntRange(0, 17).Draw(rt, "id")
-			r := Request{User: "u", ID: fmt.Sprint("n", n)}
-			names := [][]string{{General}, {"a"}, {General, "a"}, {General, "a"}, {General, "b"}, {General}}[n%6]
-			if n%6 == 5 {
-				r.Category = "c"
-			}
-			if accepted := rapid.IntRange(-3, 9).Draw(rt, "accepted"); accepted >= 0 {
+			n := rapid.IntRange(0, 23).Draw(rt, "id")
+			r := Request{User: "u", ID: fmt.Sprint("n", n), Category: kinds[n%6].category}
+			names := kinds[n%6].scopes
+			if accepted := rapid.IntRange(-3, 9).Draw(rt, "accepted"); accepted >= 0 && !anonymous {
 				r.Accepted = start.Add(time.Duration(accepted) * time.Second)
 			}
 			for _, name := range names {
-				if rapid.IntRange(0, 30).Draw(rt, "change") == 0 {
-					policies[name] = genPolicy(rt, name)
+				if rapid.IntRange(0, changes).Draw(rt, "change") == 0 {
+					policies[name] = genPolicy(rt, name, scale)
 				}
 				r.Scopes = append(r.Scopes, Scope{name, policies[name]})
 			}
-			r.Wait = rapid.SampledFrom([]time.Duration{0, 0, 0, 1200 * time.Millisecond, 5 * time.Second}).Draw(rt, "wait")
+			r.Wait = rapid.SampledFrom([]time.Duration{0, 0, 0, 1200 * time.Millisecond, 5 * time.Second}).Draw(rt, "wait") / scale
 			r.Horizon = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Hour, time.Hour, time.Hour}).Draw(rt, "horizon")
 			r.Report = rapid.Bool().Draw(rt, "report")
 			r.MaxBooked = rapid.SampledFrom([]int{0, 0, 0, 5, 8}).Draw(rt, "most")
@@ -114,13 +138,26 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			}
 			var got, want Decision
 			var err, err2 error
-			paged, changed, trips := rest(), limits("@"), script.RoundTrips()
+			paged, changed := rest(), limits("@")
 			var line *Line
 			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
+				var claim denial
+				sent := memory.user(&r).sent
+				if k := slices.IndexFunc(sent[names[0]], func(a admitted) bool { return a.id == r.ID }); k >= 0 {
+					switch at := sent[names[0]][k].at; rapid.IntRange(0, 4).Draw(rt, "claim") {
+					case 0: // which was denied
+						claim.stamp = at
+						for _, name := range names {
+							sent[name] = slices.DeleteFunc(sent[name], func(a admitted) bool { return a.id == r.ID })
+						}
+					case 1: // which another admission has replaced
+						claim.stamp = at + 1
+					}
+				}
 				got, err = memory.Acquire(ctx, r)
-				want, err2 = script.wait(ctx, &r, script.user(&r), denial{})
+				want, err2 = script.wait(ctx, &r, script.user(&r), claim)
 			case "peek":
 				got, err = memory.Peek(ctx, r)
 				want, err2 = script.Peek(ctx, r)
@@ -129,7 +166,7 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 				got.Moved, err = memory.Cancel(ctx, r)
 				want.Moved, err2 = script.Cancel(ctx, r)
 			case "inherit":
-				from := fmt.Sprint("n", (n+6)%18)
+				from := fmt.Sprint("n", (n+6*rapid.IntRange(1, 3).Draw(rt, "from"))%24)
 				got.Moved, err = memory.Inherit(ctx, r, from)
 				want.Moved, err2 = script.Inherit(ctx, r, from)
 			case "reschedule":
@@ -140,6 +177,7 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 				if line, err2 = script.Line(ctx, r); err2 != nil {
 					rt.Fatal(err2)
 				}
+				trips := script.RoundTrips()
 				want.Moved, err2 = script.Reschedule(ctx, r)
 				paged = paged || script.RoundTrips() > trips+1
 			}
@@ -154,11 +192,16 @@ func scriptAndModel(t *testing.T, booking *redis.Script) (left int) {
 			if fault := came(ctx, line, script, r); fault != "" && !paged {
 				rt.Fatalf("call %d, %s %+v: foreseen: %s", i, op, r, fault)
 			}
+			u, fault := stateOf(ctx, script)
+			if fault != "" {
+				rt.Fatalf("call %d, %s %+v: %s", i, op, r, fault)
+			}
 			if paged {
-				if fault := takeOver(ctx, memory, script); fault != "" {
-					rt.Fatalf("call %d, %s %+v: %s", i, op, r, fault)
-				}
+				*memory.user(&r) = *u
 				continue
+			}
+			if got, want := memory.user(&r).state(clock.now()), u.state(clock.now()); got != want {
+				rt.Fatalf("call %d, %s %+v:\nmemory\n%s\nscript\n%s", i, op, r, got, want)
 			}
 			sortBookings(got.Moved)
 			sortBookings(want.Moved)
@@ -206,18 +249,106 @@ func came(ctx context.Context, before *Line, l *Redis, r Request) (fault string)
 	return ""
 }
 
-// takeOver has the model's user be what the sets say, and answers in what they
-// contradict each other.
-func takeOver(ctx context.Context, m *Memory, l *Redis) (fault string) {
+// state is what is known of a user to whom something may come yet.
+func (u *model) state(now time.Time) string {
+	text := &strings.Builder{}
+	for _, scope := range []string{General, "a", "b"} {
+		fmt.Fprintln(text, scope, u.sent[scope])
+	}
+	words := func(p *Policy) string {
+		if p == nil {
+			return ""
+		}
+		return policyWords(*p)
+	}
+	for _, category := range []string{"", "a", "b", "c"} {
+		if at := u.beyond[category]; at > now.UnixMicro() {
+			fmt.Fprintln(text, "beyond", category, at)
+		}
+		if c := u.classes[category]; c != nil {
+			fmt.Fprintln(text, category, words(u.general), u.changed, words(c.policy), c.slots, c.queue)
+		}
+	}
+	return text.String()
+}
+
+// kinds are the notifications of the histories, by the remainder of their number.
+var kinds = []struct {
+	category string
+	scopes   []string
+}{{"", []string{General}}, {"a", []string{"a"}}, {"a", []string{General, "a"}}, {"a", []string{General, "a"}}, {"b", []string{General, "b"}}, {"c", []string{General}}}
+
+// anyState has the sets say anything that they might.
+func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Duration) {
+	ctx, base := context.Background(), l.prefix+":{u}:"
+	half, drawn, periods := 500_000/int64(scale), []int64{start.UnixMicro()}, []int64{0}
+	for _, name := range []string{General, "a", "b"} {
+		for _, r := range policies[name].appendRules(nil) {
+			periods = append(periods, r.period)
+		}
+	}
+	instant := func(from, to int64) float64 {
+		at := start.UnixMicro() + rapid.Int64Range(from, to).Draw(rt, "half seconds")*half
+		if rapid.Bool().Draw(rt, "just behind another") {
+			at = rapid.SampledFrom(drawn).Draw(rt, "which") + rapid.SampledFrom(periods).Draw(rt, "period")
+			at = min(max(at, start.UnixMicro()+from*half), start.UnixMicro()+to*half)
+		}
+		drawn = append(drawn, at+rapid.SampledFrom([]int64{0, 0, 0, 1, 1000, 2500, 15_000}).Draw(rt, "hair"))
+		return float64(drawn[len(drawn)-1])
+	}
+	_, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for range rapid.IntRange(0, 9).Draw(rt, "sent") {
+			n, at := rapid.IntRange(0, 23).Draw(rt, "who"), instant(-20, 10)
+			for _, scope := range kinds[n%6].scopes {
+				p.ZAdd(ctx, base+sentSets[scope], redis.Z{Score: at, Member: fmt.Sprint("n", n)})
+			}
+		}
+		limits := []any{"g", policyWords(policies[General]), "#", 99}
+		if ago := rapid.SampledFrom([]int64{-1, 0, 500_000, 999_999, 1_000_000, -3_600_000_000}).Draw(rt, "changed"); ago != -1 {
+			limits = append(limits, "@", start.UnixMicro()-ago)
+		}
+		anybody := false
+		for i, kind := range []int{0, 2, 4, 5} {
+			category := kinds[kind].category
+			limits = append(limits, "c"+category, policyWords(policies[category]))
+			for k := range rapid.IntRange(0, 4).Draw(rt, "waiting") {
+				anybody = true
+				at := instant(-10, 40)
+				p.ZAdd(ctx, base+"booked", redis.Z{Score: at, Member: fmt.Sprint(category, " ", k)})
+				p.ZAdd(ctx, base+"booked:"+category, redis.Z{Score: at, Member: fmt.Sprint(category, " ", k)})
+				p.ZAdd(ctx, base+"queue:"+category, redis.Z{Score: instant(0, 6), Member: fmt.Sprint("n", kind+6*k)})
+			}
+			if told := rapid.IntRange(-9, 9).Draw(rt, "told"); told >= -1 && i < 2 {
+				p.Set(ctx, base+"beyond:"+category, start.UnixMicro()+int64(told)*1_000_000, time.Hour)
+			}
+		}
+		if anybody {
+			p.HSet(ctx, base+"limits", limits...)
+		}
+		return nil
+	})
+	if err != nil {
+		rt.Fatal(err)
+	}
+}
+
+// sentSets are the keys of the admissions of the histories' scopes.
+var sentSets = map[string]string{General: "sent", "a": "sent:a", "b": "sent:b"}
+
+// policyWords writes the limits as they are kept.
+func policyWords(p Policy) string {
+	if p.Unlimited() && !p.Exempt {
+		return ""
+	}
+	return p.words()
+}
+
+// stateOf answers what the sets say, and in what they contradict each other.
+func stateOf(ctx context.Context, l *Redis) (u *model, fault string) {
 	base := l.prefix + ":{u}:"
 	entries := func(set string) []redis.Z { return l.client.ZRangeWithScores(ctx, base+set, 0, -1).Val() }
-	u := m.user(&Request{User: "u"})
-	*u = *newModel()
-	for _, scope := range []string{General, "a", "b"} {
-		set := "sent:" + scope
-		if scope == General {
-			set = "sent"
-		}
+	u = newModel()
+	for scope, set := range sentSets {
 		for _, e := range entries(set) {
 			u.sent[scope] = append(u.sent[scope], admitted{e.Member.(string), int64(e.Score)})
 		}
@@ -242,12 +373,12 @@ func takeOver(ctx context.Context, m *Memory, l *Redis) (fault string) {
 		}
 		slots, queue := entries("booked:"+category), entries("queue:"+category)
 		if len(slots) != len(queue) {
-			return fmt.Sprintf("%d slots for %d of %q", len(slots), len(queue), category)
+			return u, fmt.Sprintf("%d slots for %d of %q", len(slots), len(queue), category)
 		}
 		c := &class{policy: policyOf(words)}
 		for k, e := range slots {
 			if at, ok := all[e.Member.(string)]; !ok || at != e.Score {
-				return fmt.Sprintf("slot %v of %q is %v among all", e, category, at)
+				return u, fmt.Sprintf("slot %v of %q is %v among all", e, category, at)
 			}
 			delete(all, e.Member.(string))
 			c.slots = append(c.slots, int64(e.Score))
@@ -258,10 +389,10 @@ func takeOver(ctx context.Context, m *Memory, l *Redis) (fault string) {
 		}
 	}
 	if len(all) > 0 {
-		return fmt.Sprintf("slots of no category: %v", all)
+		return u, fmt.Sprintf("slots of no category: %v", all)
 	}
 	if len(u.classes) > 0 {
 		u.general = policyOf(limits["g"])
 	}
-	return ""
+	return u, ""
 }

@@ -35,7 +35,7 @@ type Move struct {
 // lineSource returns the clock, how many wait, the nearest of their slots, the hash of
 // limits, the general admissions; then of each category that has any of the slots, and of
 // the one that is asked for, its name, its queue and its admissions. Of the admissions
-// those are enough that the longest rule counts.
+// those are enough that the longest rule counts, and those that are ahead.
 //
 // KEYS  limits
 // ARGV  how many of those that wait, how many the request's rules count, how many
@@ -55,16 +55,20 @@ for i = 1, #fields, 2 do
   local rules = string.match(fields[i], '^[gc]') and string.match(fields[i + 1], '^%d+ %d+ (.*)$') or ''
   for n in string.gmatch(rules, '(%d+) %d+') do count = math.max(count, tonumber(n)) end
 end
-count = -math.min(count, ARGV[3])
+local now = clock[1] * 1000000 + clock[2]
+local function sent(set)
+  local ahead = redis.call('ZCOUNT', base .. set, now, '+inf')
+  return entries(set, -math.min(count + ahead, ARGV[3]), -1)
+end
 for i = 1, #slots, 2 do
   local name = string.match(slots[i], '^[^ ]*')
   of[name] = (of[name] or 0) + 1
 end
 if ARGV[5] ~= '*' then of[ARGV[5]] = of[ARGV[5]] or 0 end
-local reply = {clock[1] * 1000000 + clock[2], redis.call('ZCARD', base .. 'booked'), slots, fields, entries('sent', count, -1)}
+local reply = {now, redis.call('ZCARD', base .. 'booked'), slots, fields, sent('sent')}
 for name, n in pairs(of) do
   local queue = n > 0 and redis.call('ZRANGE', base .. 'queue:' .. name, 0, n - 1) or {}
-  reply[#reply + 1] = {name, queue, (ARGV[5] == '*' or ARGV[5] == name) and entries('sent:' .. name, count, -1) or {}}
+  reply[#reply + 1] = {name, queue, (ARGV[5] == '*' or ARGV[5] == name) and sent('sent:' .. name) or {}}
 end
 return reply`
 

@@ -23,6 +23,10 @@ func TestSlotsOfALostQueue(t *testing.T) {
 		l.acquire(fmt.Sprint("n", i), policy)
 	}
 	l.server.Del("pushpace:{u}:queue:")
+	raised := Policy{MinGap: policy.MinGap / 2}
+	if moved, err := l.limiter.Reschedule(t.Context(), l.in("other", "", raised, nil)); err != nil || len(moved) > 0 {
+		t.Errorf("told: %v, %v", moved, err)
+	}
 	if d := l.acquire("m", policy); d.Status != Deferred || d.Left > policy.MinGap+slack*time.Microsecond {
 		t.Errorf("the first behind a lost queue: %+v", d)
 	}

@@ -195,7 +195,7 @@ func (v *visit) decision(w verdict) Decision {
 				counts = append(counts, len(all.marks)-all.upTo(v.now-rate.Period.Microseconds()))
 			}
 		}
-		d.Remaining, v.own = v.r.remaining(counts), none
+		d.Remaining = v.r.remaining(counts)
 	}
 	return d
 }

@@ -134,7 +134,7 @@ func (v *visit) decide() verdict {
 	if v.held == none {
 		// behind all of its class, who have the same limits, and behind all that were
 		// let through, also ahead; into the first place beside the others
-		from, views := max(v.now, v.own), v.views(false)
+		from, views := v.now, v.views(false)
 		for _, s := range v.r.Scopes {
 			for _, r := range s.Policy.appendRules(nil) {
 				if sent := v.sent[s.Name]; len(sent) >= r.n && r.period > 0 {
@@ -168,12 +168,12 @@ func (v *visit) decide() verdict {
 		return w
 	}
 	// Ahead it is granted its own slot, and no other's: those would be late in turn.
-	near := w.at + mostMargin
+	near := v.now + v.wait
 	for _, s := range v.r.Scopes {
 		near = min(near, w.at+s.Policy.margin())
 	}
 	w.at = place(v.views(true), max(v.now, w.at, v.own), false)
-	if w.at <= v.now || w.at == v.own || w.at <= min(near, v.now+v.wait) {
+	if w.at <= v.now || w.at == v.own || w.at <= near {
 		w.status = Granted
 	} else {
 		w.late = true
@@ -245,7 +245,7 @@ func (v *visit) acquire() verdict {
 	rank := v.find()
 	w := v.decide()
 	// one that is refused at once has taken no slot, and no other's
-	if w.fresh != none && (w.late || w.status == Granted || w.at <= v.now+v.horizon) {
+	if w.fresh != none && (w.late || w.at <= v.now+v.horizon) {
 		v.book(w.fresh, w.order)
 		rank = v.class.rank(waiter{v.r.ID, w.order})
 	}
@@ -294,16 +294,14 @@ func (v *visit) peek() verdict {
 // cancel takes the notification out and has those behind it move up. An admission
 // that was used stays.
 func (v *visit) cancel() {
-	rank, from := v.find(), int64(0)
+	rank, from := v.find(), v.held
 	given := v.own != none && !v.r.Used
-	if rank >= 0 {
-		if !given {
-			from = v.held
-		}
-		v.leave(rank)
-	}
 	if given {
-		v.own = none
+		v.own, from = none, 0
+	}
+	v.end()
+	if rank >= 0 {
+		v.leave(rank)
 	}
 	if rank >= 0 || given {
 		v.replan(rework{from: from})
@@ -319,6 +317,7 @@ func (v *visit) reschedule() {
 // inherit gives the heir the other's place in the queue, unless its own is
 // earlier. Of two slots the later one goes.
 func (v *visit) inherit(from string) {
+	v.end()
 	c := v.class
 	theirs, own := slices.IndexFunc(c.queue, func(w waiter) bool { return w.id == from }), v.find()
 	switch {
@@ -370,6 +369,7 @@ func (v *visit) end() {
 		})
 		v.sent[s.Name] = slices.Insert(sent, i, admitted{v.r.ID, v.own})
 	}
+	v.own = none
 }
 
 func (p *Policy) unlimited() bool { return p == nil || p.Unlimited() }

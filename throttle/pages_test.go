@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -132,17 +133,17 @@ func theRestIsGoneOnWith(l *pagedLine, t *testing.T) {
 			t.Fatalf("%s at its slot: %+v", name, d)
 		}
 	}
-	ahead := slices.Sorted(func(yield func(time.Duration) bool) {
-		for _, d := range l.slots() {
-			if !yield(d) {
-				return
-			}
-		}
-	})
+	l.spaced(raised.MinGap)
+}
+
+// spaced checks that all who wait do so by the gap.
+func (l *pagedLine) spaced(gap time.Duration) {
+	l.t.Helper()
+	ahead := slices.Sorted(maps.Values(l.slots()))
 	for i, d := range ahead {
-		if want := time.Duration(i+1) * raised.MinGap; (d - want).Abs() > time.Second {
-			t.Errorf("who waits as number %d has a slot in %v, want %v: %v", i, d, want, ahead)
-			break
+		if want := time.Duration(i+1) * gap; (d - want).Abs() > gap/2 {
+			l.t.Errorf("who waits as number %d has a slot in %v, want %v: %v", i, d, want, ahead)
+			return
 		}
 	}
 }
@@ -168,7 +169,8 @@ func TestAPageThatEndsAmongDueSlots(t *testing.T) {
 	}
 }
 
-// What goes on with a later part of the line leaves the rest before it to others.
+// What goes on with a later part of the line leaves the rest before it to others, but that
+// other limits have all slots given again.
 func TestAnEarlierRestStays(t *testing.T) {
 	t.Parallel()
 	l := newPagedLine(t, onePage)
@@ -190,6 +192,11 @@ func TestAnEarlierRestStays(t *testing.T) {
 			t.Errorf("after %s was cancelled the rest begins at %q, and not at %q any more", id, l.rest(), rest)
 		}
 	}
+	again := Policy{MinGap: 4 * time.Second}
+	if _, err := l.limiter.Reschedule(t.Context(), l.request("", again)); err != nil || l.rest() != "" {
+		t.Errorf("%v, the rest begins at %q", err, l.rest())
+	}
+	l.spaced(again.MinGap)
 }
 
 // Slots that go far back go behind all, and not between those that are still to be given

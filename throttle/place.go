@@ -21,15 +21,15 @@ type mark struct {
 	id    string // in a Timeline
 }
 
-// compare has those who wait come first at an instant.
+// compare has those who wait come last at an instant.
 func (m mark) compare(o mark) int {
 	if c := cmp.Compare(m.at, o.at); c != 0 || m.waits == o.waits {
 		return c
 	}
 	if m.waits {
-		return -1
+		return 1
 	}
-	return 1
+	return -1
 }
 
 func (s *view) add(m mark) {
@@ -79,7 +79,7 @@ func (v *visit) views(law bool) []*view {
 // when they allow it. Of the windows of n + 1 entries that would hold the new one,
 // each must span the period, and a margin more where its first or last one waits, who
 // may come a hair late.
-func (s *view) clash(at, margin int64) (over int64) {
+func (s *view) clash(at, margin int64) int64 {
 	before := s.upTo(at)
 	for _, r := range s.rules {
 		span := func(waits bool) int64 {
@@ -89,7 +89,7 @@ func (s *view) clash(at, margin int64) (over int64) {
 			return r.period
 		}
 		// so many of the window's others are later than the new one
-		for later := max(0, r.n-before); later <= min(r.n, len(s.marks)-before); later++ {
+		for later := min(r.n, len(s.marks)-before); later >= max(0, r.n-before); later-- {
 			others := s.marks[before+later-r.n : before+later]
 			first, last := mark{at: at}, mark{at: at}
 			if later < r.n {
@@ -99,11 +99,8 @@ func (s *view) clash(at, margin int64) (over int64) {
 				last = others[r.n-1]
 			}
 			if last.at-first.at < span(first.waits || last.waits) {
-				over = max(over, last.at, others[0].at+span(others[0].waits))
+				return others[0].at + span(others[0].waits)
 			}
-		}
-		if over > 0 {
-			return over
 		}
 	}
 	return 0

@@ -32,11 +32,14 @@ func TestAHolderWithoutASlotLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	l := newPagedLine(t, bookingScript)
 	policy := Policy{MinGap: time.Second}
-	for i := range 4 {
+	for i := range 5 {
 		l.acquire(fmt.Sprint("n", i), policy)
 	}
 	l.server.Del("pushpace:{u}:booked")
 	l.server.Del("pushpace:{u}:booked:")
+	if _, err := l.limiter.Inherit(t.Context(), l.request("n2", policy), "n3"); err != nil {
+		t.Error(err)
+	}
 	l.advance(time.Minute)
 	if d := l.acquire("n1", policy); d.Status != Granted {
 		t.Fatalf("%+v", d)
@@ -234,6 +237,11 @@ func TestWhatIsBeyondTheHorizonGoes(t *testing.T) {
 	if slots := l.slots(); len(slots) != 1 || slots["n2"] == 0 {
 		t.Errorf("there wait %v, want n2", slots)
 	}
+	for _, set := range []string{"booked:", "queue:"} {
+		if members, err := l.server.ZMembers("pushpace:{u}:" + set); err != nil || len(members) != 1 {
+			t.Errorf("%s has %v, %v", set, members, err)
+		}
+	}
 	if sent, err := l.server.ZMembers("pushpace:{u}:sent"); err != nil || fmt.Sprint(sent) != "[m1 m2]" {
 		t.Errorf("let through were %v, %v", sent, err)
 	}
@@ -329,7 +337,8 @@ func TestPlacesAreLookedForNearby(t *testing.T) {
 	}
 }
 
-// Who would come back after its own end is refused, also where the line is full.
+// Who would come back after its own end is refused, also where the line is full. Who is to
+// come back is remembered until then.
 func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 	t.Parallel()
 	l := newPagedLine(t, bookingScript)
@@ -343,6 +352,11 @@ func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 	}
 	if keys := l.server.Keys(); strings.Contains(fmt.Sprint(keys), "beyond") {
 		t.Errorf("one that was refused is to come back: %v", keys)
+	}
+	r.Horizon = time.Hour
+	d := l.ask(r, denial{})
+	if ttl := l.server.TTL("pushpace:{u}:beyond:"); !d.Full || ttl != d.Left {
+		t.Errorf("%+v, which is remembered for %v", d, ttl)
 	}
 }
 
@@ -430,5 +444,138 @@ func TestWhoIsExemptWaitsNoLonger(t *testing.T) {
 	}
 	if slots := l.slots(); len(slots) != 1 || slots["b0"] == 0 {
 		t.Errorf("there wait %v, want b0", slots)
+	}
+}
+
+// put enters the member into the user's sets, so far from now.
+func (l *pagedLine) put(ahead time.Duration, member string, sets ...string) {
+	l.t.Helper()
+	for _, set := range sets {
+		if _, err := l.server.ZAdd("pushpace:{u}:"+set, float64(l.clock.now().Add(ahead).UnixMicro()), member); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// waits has the notification wait of the category, under limits of its own or none.
+func (l *pagedLine) waits(category, id string, ahead time.Duration, general Policy, own *Policy) {
+	l.put(ahead, category+" "+id, "booked", "booked:"+category)
+	l.put(ahead, id, "queue:"+category)
+	l.server.HSet("pushpace:{u}:limits", "g", general.words(), "c"+category, own.words())
+}
+
+// Who comes for its slot is held to what was sent alone, also where slots that are due
+// lie between.
+func TestTheLawReadsNoSlots(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	policy := Policy{Rates: []Rate{{5, 10 * time.Second}, {4, 9 * time.Second}, {3, 8 * time.Second}, {2, 5 * time.Second}}}
+	for _, ago := range []time.Duration{10, 9, 8, 2, 1} {
+		l.put(-ago*time.Second, fmt.Sprint("s", ago), "sent")
+	}
+	l.waits("", "n", -5*time.Second, policy, nil)
+	if d := l.acquire("n", policy); d.Status != Deferred || d.Left != 3*time.Second {
+		t.Errorf("of the two within 5 s the first was sent 2 s ago: %+v", d)
+	}
+}
+
+// A search that takes too long among what is ahead ends behind that, and not behind those
+// who wait far away; where it is for a place beside others, the slot stays.
+func TestALongSearchAmongWhatIsAhead(t *testing.T) {
+	t.Parallel()
+	policy, none := Policy{MinGap: 15 * time.Second}, (*Policy)(nil)
+	line := func() *pagedLine {
+		l := newPagedLine(t, fewSteps)
+		for i := range 41 {
+			l.put(time.Duration(i+1)*10*time.Second, fmt.Sprint("s", i), "sent")
+		}
+		return l
+	}
+	l := line()
+	l.waits("", "late", 0, policy, none)
+	l.waits("c", "far", 30*time.Minute, policy, none)
+	if d := l.acquire("late", policy); d.Status != Deferred || d.Left != 425*time.Second {
+		t.Errorf("behind what is ahead there is a place in 425 s: %+v", d)
+	}
+	l = line()
+	l.waits("", "gone", time.Second, policy, none)
+	l.waits("", "stays", 5*time.Second, policy, none)
+	if _, err := l.limiter.Cancel(t.Context(), l.request("gone", policy)); err != nil || l.slots()["stays"] != 5*time.Second {
+		t.Errorf("%v, there wait %v", err, l.slots())
+	}
+}
+
+// Of those who are due one that may not go now is to come later, also where the one ahead
+// of it stays due, and nobody who is to come meanwhile is late for it.
+func TestOneThatIsDueWaitsForThoseToCome(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bookingScript)
+	general, own := Policy{MinGap: 2 * time.Second}, Policy{MinGap: 10 * time.Second}
+	l.put(-9*time.Second, "s", "sent", "sent:b")
+	l.waits("a", "a1", -10*time.Second, general, nil)
+	l.waits("b", "b1", -7*time.Second, general, &own)
+	l.waits("a", "a2", -5*time.Second, general, nil)
+	if _, err := l.limiter.Reschedule(t.Context(), l.in("a", "", general, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if slots := l.slots(); slots["a1"] > 0 || slots["b1"] != time.Second || slots["a2"] < 3*time.Second {
+		t.Errorf("the slots are %v", slots)
+	}
+}
+
+// One that is let go a hair after its slot, by the least margin of its scopes, has no
+// slots given again; one that is later has.
+func TestAHairAfterItsSlot(t *testing.T) {
+	t.Parallel()
+	general, own := Policy{MinGap: 10 * time.Second}, Policy{MinGap: 50 * time.Millisecond}
+	for by, again := range map[time.Duration]bool{500 * time.Microsecond: false, 2 * time.Millisecond: true} {
+		l := newPagedLine(t, onePage)
+		l.put(by-8*time.Second, "s", "sent")
+		l.waits("c", "n", 2*time.Second, general, &own)
+		for i := range 5 {
+			l.waits("", fmt.Sprint("n", i), time.Duration(i+2)*10*time.Second, general, nil)
+		}
+		r := l.in("c", "n", general, &own)
+		r.Wait = 5 * time.Second
+		if d := l.ask(r, denial{}); d.Status != Granted || d.Left != 2*time.Second+by || (l.rest() != "") != again {
+			t.Errorf("%v after its slot: %+v, the rest begins at %q", by, d, l.rest())
+		}
+	}
+}
+
+// Whether a process makes claims goes by who waits near: of the category, or of another
+// one within the longest period.
+func TestWhoWaitsNear(t *testing.T) {
+	t.Parallel()
+	policy := Policy{MinGap: 10 * time.Second}
+	for _, tt := range []struct {
+		category string
+		ahead    time.Duration
+		near     bool
+	}{{"c", 30 * time.Minute, true}, {"", 9 * time.Second, true}, {"", 11 * time.Second, false}} {
+		l := newPagedLine(t, bookingScript)
+		l.waits("c", "goes", 0, policy, nil)
+		l.waits(tt.category, "waits", tt.ahead, policy, nil)
+		r := l.in("c", "goes", policy, nil)
+		if d := l.ask(r, denial{}); d.Status != Granted {
+			t.Fatalf("at its slot: %+v", d)
+		}
+		if near := l.limiter.user(&r).waits.Load() > l.limiter.elapsed(); near != tt.near {
+			t.Errorf("one of %q in %v waits near: %t", tt.category, tt.ahead, near)
+		}
+	}
+}
+
+// Places are given where the view has begun, and none before.
+func TestNoPlaceBeforeTheView(t *testing.T) {
+	t.Parallel()
+	l := newPagedLine(t, bounded(500, 1000, 1))
+	policy, hour := Policy{Rates: []Rate{{2, 10 * time.Second}}}, time.Hour
+	for i := range 4 {
+		l.waits("a", fmt.Sprint("a", i), time.Duration(i+1)*hour, policy, nil)
+	}
+	l.waits("b", "b", 5*hour, policy, nil)
+	if _, err := l.limiter.Cancel(t.Context(), l.in("a", "a3", policy, nil)); err != nil || l.slots()["b"] < 3*hour {
+		t.Errorf("%v, the slots are %v", err, l.slots())
 	}
 }
