@@ -18,21 +18,10 @@ import (
 // and takes a place before each provider. An admission that this process comes
 // late for, for want of a processor or a place, is asked for again: at its own
 // instant it was right, now it may not be. So is one whose limits have changed
-// while it was waited for. Where there is no place, what knows of no slot waits for
-// that first, and asks once.
-func (h *handler) admit(ctx context.Context, d *delivery) (decision throttle.Decision, err error) {
+// while it was waited for.
+func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = h.Limits.Scopes(d.App, d.User, d.Category)
-	goes := false
-	if d.slot.IsZero() && !route.Room(d.needs, d.Priority) {
-		if !route.Acquire(ctx, d.needs, d.Priority) {
-			return decision, errBusy
-		}
-		if decision, goes, err = h.askWithPlaces(ctx, d); goes {
-			return decision, nil
-		}
-	} else {
-		decision, err = h.ask(ctx, d)
-	}
+	decision, err := h.ask(ctx, d)
 	for range lateTries {
 		if decision, err = h.await(ctx, d, decision, err); err != nil || decision.Status != throttle.Granted {
 			return decision, err
@@ -54,25 +43,18 @@ func (h *handler) admit(ctx context.Context, d *delivery) (decision throttle.Dec
 			h.paced(decision, late)
 			return decision, nil
 		}
-		if decision, goes, err = h.askWithPlaces(ctx, d); goes {
+		// with the place kept, if it may go now
+		decision, err = h.askAgain(ctx, d)
+		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
+			h.paced(decision, 0)
 			return decision, nil
 		}
+		route.Release(d.needs)
 	}
 	if err != nil {
 		return decision, err
 	}
 	return decision, errTooLate
-}
-
-// askWithPlaces asks for what holds its places, and gives them back unless it goes now.
-func (h *handler) askWithPlaces(ctx context.Context, d *delivery) (decision throttle.Decision, goes bool, err error) {
-	decision, err = h.askAgain(ctx, d)
-	if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
-		h.paced(decision, 0)
-		return decision, true, nil
-	}
-	route.Release(d.needs)
-	return decision, false, err
 }
 
 // request asks for the delivery's admission.
@@ -179,13 +161,12 @@ func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, erro
 	return h.acquire(ctx, d, h.MaxWait)
 }
 
-// askAgain asks the throttle at once. What has not left with its admission, and may not go
-// now, gives that back: while it stands, the next one is let through at its very instant
+// askAgain asks the throttle for what has not left with its admission. When it may not go
+// now it gives that back: while it stands, the next one is let through at its very instant
 // only, and whoever is let through ahead meanwhile goes before it.
 func (h *handler) askAgain(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	admitted := d.admitted
 	decision, err := h.acquire(ctx, d, h.MaxWait)
-	if admitted && err == nil && decision.Status == throttle.Deferred {
+	if err == nil && decision.Status == throttle.Deferred {
 		h.giveBack(ctx, d, false)
 		decision, err = h.acquire(ctx, d, h.MaxWait)
 	}

@@ -134,9 +134,7 @@ func (h *handler) busy(d *delivery) disposition {
 	if !away {
 		to.delay = route.BusyDelay
 	}
-	if d.admitted {
-		to.release = slot
-	}
+	to.release = slot
 	return to
 }
 

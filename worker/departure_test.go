@@ -13,22 +13,24 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// What finds no place before a provider asks the throttle when it has one, and not twice.
-func TestWhatWaitsForAPlaceAsksOnce(t *testing.T) {
-	const n = 20
+// What is over its user's limit is put off at once, however long others wait for a place
+// before its provider: it takes up nobody's.
+func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil))
-		r.options.Concurrency = 1
-		r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
+		r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Millisecond
+		r.apns.RespondAlways(standin.Answer{Delay: 10 * time.Second})
 		r.start()
 		r.enqueue(to("first"))
 		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
-		r.enqueueMany("more", n, apple)
-		r.settled(n + 1)
-		r.seen.mu.Lock()
-		defer r.seen.mu.Unlock()
-		if most := n + n/4; r.seen.checks > most { // some come as the last one leaves
-			t.Errorf("%d ask %d times, want at most %d", n+1, r.seen.checks, most)
+		r.enqueue(to("second"))
+		wait(t, func() bool {
+			r.seen.mu.Lock()
+			defer r.seen.mu.Unlock()
+			return len(r.seen.deferred) == 1
+		})
+		if n := r.apns.Count().InFlight; n != 1 {
+			t.Errorf("it is put off when %d are in flight, want the first", n)
 		}
 	})
 }

@@ -56,8 +56,9 @@ func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	b.enter(0)
 	b.enter(0)
 	b.changed = now.Add(-time.Second).UnixNano()
-	if b.skipUntil(0, now).IsZero() {
-		t.Error("the kept places are taken, and critical ones are pulled")
+	b.skippedUntil(now, 100_000)
+	if got := b.skipUntil(0, now).Sub(now); got != leastSkip {
+		t.Errorf("the kept places are taken, and critical ones stay for %s", got)
 	}
 }
 
@@ -98,8 +99,8 @@ func TestATimeoutIsNoAnswer(t *testing.T) {
 		t.Error("there is room in the line, and nothing is pulled")
 	}
 	line(maxWaiting)
-	b.changed = now.Add(leastSkip + time.Millisecond).UnixNano()
-	if !b.skipUntil(1, now.Add(leastSkip+time.Millisecond)).IsZero() {
+	b.changed = now.Add(stallKept + time.Millisecond).UnixNano()
+	if !b.skipUntil(1, now.Add(stallKept+time.Millisecond)).IsZero() {
 		t.Error("it has moved since, and nothing is pulled")
 	}
 }

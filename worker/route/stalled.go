@@ -15,6 +15,7 @@ const (
 	leastIdle  = 100 * time.Millisecond
 	idleFactor = 3
 	leastSkip  = 3 * time.Second // which the queue takes for 2 to 3: its times are whole seconds
+	stallKept  = 2 * time.Second // since nothing moved at last
 	// skipGap lies between two jobs that were left on the queue, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
 	skipGap = 100 * time.Microsecond
@@ -30,11 +31,11 @@ func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	switch {
 	case idle >= maxIdle || idle > 0 && b.queued() >= b.places/2:
 		b.stalled = now
-	case now.Sub(b.stalled) > leastSkip || !b.full(rank):
+	case now.Sub(b.stalled) > stallKept || !b.full(rank):
 		return time.Time{}
 	}
 	until := now.Add(max(leastSkip, min(idle, longestBusy)))
-	if last := time.Unix(0, b.skipped.Load()); last.After(until) {
+	if last := time.Unix(0, b.skipped.Load()); rank > 0 && last.After(until) {
 		return last
 	}
 	return until
@@ -60,7 +61,12 @@ func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 		}
 		if until := r.Bulkhead.skipUntil(rank, now); !until.IsZero() {
 			all = append(all, queue.Stalled{
-				Mark: push.OnlyMark(r.App, r.Platform), Until: until, Skipped: func(n int64) { r.Bulkhead.skippedUntil(until, n) },
+				Mark: push.OnlyMark(r.App, r.Platform), Until: until,
+				Skipped: func(n int64) {
+					if rank > 0 { // critical ones do not queue up behind others
+						r.Bulkhead.skippedUntil(until, n)
+					}
+				},
 			})
 		}
 	}
