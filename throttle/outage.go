@@ -112,50 +112,45 @@ func (o *Outage) Peek(ctx context.Context, r Request) (Decision, error) {
 
 // Cancel implements Limiter.
 func (o *Outage) Cancel(ctx context.Context, r Request) ([]Booking, error) {
-	moved, _, err := withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
-	return moved, err
+	return withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
 }
 
 // Inherit implements Limiter.
 func (o *Outage) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
-	moved, _, err := withStore(ctx, o, Closed, r, r.validateHeir(from), func(ctx context.Context, r Request) ([]Booking, error) {
+	return withStore(ctx, o, Closed, r, r.validateHeir(from), func(ctx context.Context, r Request) ([]Booking, error) {
 		return o.limiter.Inherit(ctx, r, from)
 	})
-	return moved, err
 }
 
 // Reschedule implements Limiter.
 func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	moved, _, err := withStore(ctx, o, Closed, r, r.validate(), o.limiter.Reschedule)
-	return moved, err
+	return withStore(ctx, o, Closed, r, r.validate(), o.limiter.Reschedule)
 }
 
 // Timeline implements Limiter.
 func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
-	t, _, err := withStore(ctx, o, Closed, r, r.validate(), o.limiter.Timeline)
-	return t, err
+	return withStore(ctx, o, Closed, r, r.validate(), o.limiter.Timeline)
 }
 
 func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, Request) (Decision, error)) (Decision, error) {
-	d, away, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
-	if away && o.mode == Open {
+	d, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
+	if o.mode == Open && isAway(ctx, err) {
 		return Decision{Status: Granted, At: time.Now(), Unchecked: true}, nil
 	}
 	return d, err
 }
 
 // withStore makes the call unless it is invalid, or an outage lasts and it is not its
-// turn to try the store. It returns whether the store is away, and counts by the mode.
-func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, away bool, err error) {
+// turn to try the store. It counts by the mode.
+func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, invalid error, f func(context.Context, Request) (T, error)) (answer T, err error) {
 	if invalid != nil {
-		return answer, false, invalid
+		return answer, invalid
 	}
 	if len(r.Scopes) == 0 {
-		answer, err = f(ctx, r) // asks no store
-		return answer, false, err
+		return f(ctx, r) // asks no store
 	}
 	if err := ctx.Err(); err != nil {
-		return answer, false, fmt.Errorf("throttle: %w", err)
+		return answer, fmt.Errorf("throttle: %w", err)
 	}
 	node := ""
 	if o.locate != nil {
@@ -163,26 +158,26 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	}
 	probe, err := o.enter(node, mode)
 	if err != nil {
-		return answer, true, err
+		return answer, err
 	}
 	answer, err = f(ctx, r)
 	switch {
 	case err == nil:
 		o.answered(node)
-	case errors.Is(err, ErrUnavailable) && !outOfTime(ctx):
+	case isAway(ctx, err):
 		o.failed(node, mode, probe, err)
-		away = true
 	case probe:
 		o.learntNothing(node)
 	}
-	return answer, away, err
+	return answer, err
 }
 
-// outOfTime reports whether the caller has no more time. Its deadline may show as
-// an error of the network before the context knows.
-func outOfTime(ctx context.Context) bool {
+// isAway reports whether the error is that the store is away, and not that the caller
+// has no more time: its deadline may show as an error of the network before the context
+// knows.
+func isAway(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+	return errors.Is(err, ErrUnavailable) && ctx.Err() == nil && (!ok || time.Now().Before(deadline))
 }
 
 // enter returns the last error to a call that is not to try the store while an outage
