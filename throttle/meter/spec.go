@@ -213,9 +213,6 @@ func (s Spec) exactFault(fault func(string, ...any)) {
 	}
 }
 
-// ErrTooMany is of an Ask for more units at once than there can ever be.
-var ErrTooMany = errors.New("more at once than there can ever be")
-
 // check reports what is wrong with the spec or the ask.
 func (s Spec) check(key string, a Ask) error {
 	if err := s.validate(); err != nil {
@@ -225,7 +222,7 @@ func (s Spec) check(key string, a Ask) error {
 		return fmt.Errorf("meter %s: ask for %d to %d units, keep %d, %s ahead: want 0 ≤ least ≤ most, and nothing below 0", key, a.Least, a.Most, a.Keep, a.Ahead)
 	}
 	if a.Most >= 0 && !s.has(a) {
-		return fmt.Errorf("meter %s: %d units where %d stay for others, of %s: %w", key, max(1, a.Least), a.Keep, s.Rates[0], ErrTooMany)
+		return fmt.Errorf("meter %s: %d units where %d stay for others, of %s: more at once than there can ever be", key, max(1, a.Least), a.Keep, s.Rates[0])
 	}
 	return nil
 }
