@@ -75,7 +75,7 @@ func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error)
 	if job.Back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
-	h.traceDelivery(ctx, d)
+	h.traceDelivery(ctx, d, job)
 	return d, nil
 }
 

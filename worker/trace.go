@@ -36,10 +36,9 @@ func (h *handler) processor() queue.Handler {
 // Handle implements queue.Handler.
 func (t traced) Handle(ctx context.Context, job queue.Job) error {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(job.Headers))
-	producer := ctx
 	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
-	err := t.handler.Handle(context.WithValue(ctx, producerKey{}, producer), job)
+	err := t.handler.Handle(ctx, job)
 	if back := (*queue.Return)(nil); errors.As(err, &back) {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {
@@ -49,11 +48,8 @@ func (t traced) Handle(ctx context.Context, job queue.Job) error {
 	return err
 }
 
-// producerKey is of the context in which the notification's producer is the parent.
-type producerKey struct{}
-
-// traceDelivery tells the visit's span whose it is.
-func (h *handler) traceDelivery(ctx context.Context, d *delivery) {
+// traceDelivery tells the visit's span whose it is, and the producer's how long that waited.
+func (h *handler) traceDelivery(ctx context.Context, d *delivery, job *queue.Job) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -65,7 +61,8 @@ func (h *handler) traceDelivery(ctx context.Context, d *delivery) {
 		attribute.String("pushpace.app", d.App), attribute.String("pushpace.category", d.Category),
 		attribute.Float64("pushpace.queue_wait_s", waited.Seconds()),
 	)
-	if producer, ok := ctx.Value(producerKey{}).(context.Context); ok && trace.SpanContextFromContext(producer).IsValid() {
+	producer := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(job.Headers))
+	if trace.SpanContextFromContext(producer).IsRemote() {
 		_, wait := h.Tracer.Start(producer, "queue", trace.WithTimestamp(now.Add(-waited)))
 		wait.End(trace.WithTimestamp(now))
 	}

@@ -11,7 +11,7 @@ import (
 
 // untraced is what tracing adds to a notification when it is off.
 func untraced(ctx context.Context, h *handler, d *delivery) {
-	h.traceDelivery(ctx, d)
+	h.traceDelivery(ctx, d, nil)
 	_, span := h.startSpan(ctx, "acquire")
 	traceDecision(span, throttle.Decision{}, nil)
 	_, span = h.startSpan(ctx, "send")
