@@ -87,7 +87,7 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 		end.Deferrals = 1
 	}
 	if c.state.Dead() {
-		end.Letter = d.letter(c, d.attempts)
+		end.Letter = d.letter(c)
 	}
 	first := false
 	err := h.persist(ctx, func() (err error) {
@@ -200,9 +200,9 @@ func (h *handler) persist(ctx context.Context, write func() error) error {
 }
 
 // letter is what the dead letters keep of the delivery.
-func (d *delivery) letter(c disposition, attempts int) *push.Letter {
+func (d *delivery) letter(c disposition) *push.Letter {
 	return &push.Letter{
-		ID: d.ID, State: c.state, Reason: c.reason, Attempts: attempts, Error: c.problem,
+		ID: d.ID, State: c.state, Reason: c.reason, Attempts: d.attempts, Error: c.problem,
 		Outcomes: d.record(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
 	}
 }
