@@ -73,7 +73,8 @@ func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(ga
 	if !worth(record.Until.Sub(b.Slot), time.Until(b.Slot)) {
 		return true
 	}
-	return c.inspector.Wake(record.Queue, b.ID)
+	inHand, err := c.inspector.WakeAll(ctx, record.Queue, []string{b.ID})
+	return err == nil && len(inHand) == 0
 }
 
 // Gained are the IDs of those of the bookings that it is worth to wake for.

@@ -81,9 +81,6 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 	return states, nil
 }
 
-// Wake has a job come back now that waits for later, and reports whether it did.
-func (i *Inspector) Wake(queue, id string) bool { return i.asynq.RunTask(queue, id) == nil }
-
 // wakeScript moves jobs that wait for another visit to the end of the queue. It
 // returns those that a worker has in hand.
 //
