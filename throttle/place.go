@@ -3,6 +3,7 @@ package throttle
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // A view is a scope's limits, and the entries that they are held against.
@@ -39,13 +40,7 @@ func (s *view) add(m mark) {
 
 // upTo returns how many of the marks are at the instant or before it.
 func (s *view) upTo(at int64) int {
-	n, _ := slices.BinarySearchFunc(s.marks, at, func(m mark, at int64) int {
-		if m.at <= at {
-			return -1
-		}
-		return 1
-	})
-	return n
+	return sort.Search(len(s.marks), func(i int) bool { return s.marks[i].at > at })
 }
 
 // view is the scope's entries: those sent, and unless only the law is asked for,

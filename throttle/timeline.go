@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -123,12 +124,7 @@ func (t *Timeline) Windows(s Scope) []Window {
 			continue
 		}
 		w := Window{Rule: s.Policy.ruleName(i), Count: r.n, Period: time.Duration(r.period) * time.Microsecond, Free: t.Now}
-		first, _ := slices.BinarySearchFunc(sent, end.Add(-w.Period), func(a Entry, since time.Time) int {
-			if a.At.After(since) {
-				return 1
-			}
-			return -1
-		})
+		first := sort.Search(len(sent), func(i int) bool { return sent[i].At.After(end.Add(-w.Period)) })
 		w.Used = len(sent) - first
 		w.AtLeast = cut && first == 0
 		if w.Count <= len(sent) {

@@ -71,12 +71,7 @@ func (a *asks) leave(d *delivery) {
 		delete(a.open, of)
 		return
 	}
-	next := 0
-	for i := range behind {
-		if behind[i].accepted.Before(behind[next].accepted) {
-			next = i
-		}
-	}
-	close(behind[next].turn)
-	a.open[of] = slices.Delete(behind, next, next+1)
+	next := slices.MinFunc(behind, func(a, b *ask) int { return a.accepted.Compare(b.accepted) })
+	close(next.turn)
+	a.open[of] = slices.DeleteFunc(behind, func(one *ask) bool { return one == next })
 }

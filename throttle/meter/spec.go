@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -84,11 +85,7 @@ func (s Spec) AtOnce() int {
 		burst, _ := s.sizes()
 		return burst
 	}
-	least := s.Rates[0].Count
-	for _, r := range s.Rates {
-		least = min(least, r.Count)
-	}
-	return least
+	return slices.MinFunc(s.Rates, func(a, b throttle.Rate) int { return cmp.Compare(a.Count, b.Count) }).Count
 }
 
 // Most returns how many units may pass in any window of that length: of a promise

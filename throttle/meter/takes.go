@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,10 +31,7 @@ type place struct{ key, behind int }
 
 // add adds an ask of the key.
 func (t *takes) add(key string) {
-	k := len(t.keys) - 1
-	for k >= 0 && t.keys[k] != key {
-		k--
-	}
+	k := slices.Index(t.keys, key)
 	if k < 0 {
 		k = len(t.keys)
 		t.keys, t.asked = append(t.keys, key), append(t.asked, 0)

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -36,11 +37,9 @@ func (r *Route) Answered(reason providers.Reason, took time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.took.Add(took)
-	for i := range a.reasons {
-		if a.reasons[i] == reason {
-			a.counts[i]++
-			return
-		}
+	if i := slices.Index(a.reasons, reason); i >= 0 {
+		a.counts[i]++
+		return
 	}
 	a.reasons, a.counts = append(a.reasons, reason), append(a.counts, 1)
 }
