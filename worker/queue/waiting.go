@@ -72,7 +72,8 @@ func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []W
 		return nil, 0, fmt.Errorf("list what waits: %w", err)
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		jobs = append(jobs, Waiting{ID: pairs[i], Due: dueAt(pairs[i+1])})
+		seconds, _ := strconv.ParseFloat(pairs[i+1], 64) // a score, which is Unix time
+		jobs = append(jobs, Waiting{ID: pairs[i], Due: time.Unix(int64(seconds), 0).UTC()})
 	}
 	jobs, err = i.read(ctx, s, jobs)
 	return jobs, next, err
@@ -104,15 +105,6 @@ func found(ids []string) []Waiting {
 		jobs[i].ID = id
 	}
 	return jobs
-}
-
-// dueAt is when a job comes back by its score, Unix time in seconds.
-func dueAt(score string) time.Time {
-	seconds, err := strconv.ParseFloat(score, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.Unix(int64(seconds), 0).UTC()
 }
 
 // messagesScript returns the messages of jobs: nothing of one that has gone, and an
