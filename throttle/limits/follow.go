@@ -121,10 +121,10 @@ func readEntry(entry any) (Change, string, error) {
 	}
 	id, _ := parts[0].(string)
 	list, _ := parts[1].([]any)
-	values := make(map[string]string, len(list)/2)
+	values := make(map[string]any, len(list)/2)
 	for i := 0; i+1 < len(list); i += 2 {
 		name, _ := list[i].(string)
-		values[name], _ = list[i+1].(string)
+		values[name] = list[i+1]
 	}
 	c, err := readChange(id, values)
 	return c, id, err

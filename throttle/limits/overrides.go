@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -41,14 +42,8 @@ type Overrides struct {
 // NewOverrides returns the overrides under the prefix, "pushpace" when it is
 // empty. horizon is limits.horizon, the longest period; 0 means 24 h.
 func NewOverrides(client redis.UniversalClient, prefix string, horizon time.Duration) *Overrides {
-	if prefix == "" {
-		prefix = "pushpace"
-	}
-	if horizon <= 0 {
-		horizon = 24 * time.Hour
-	}
-	tag := prefix + ":{limits}:"
-	return &Overrides{client, []string{tag + "overrides", tag + "ends", tag + "log"}, horizon}
+	tag := cmp.Or(prefix, "pushpace") + ":{limits}:"
+	return &Overrides{client, []string{tag + "overrides", tag + "ends", tag + "log"}, cmp.Or(horizon, 24*time.Hour)}
 }
 
 // Horizon is the longest gap or period that an override may have.
@@ -322,11 +317,7 @@ func (o *Overrides) Log(ctx context.Context, version int64, newest int) ([]Chang
 	}
 	changes := make([]Change, 0, len(entries))
 	for _, e := range entries {
-		values := make(map[string]string, len(e.Values))
-		for name, value := range e.Values {
-			values[name], _ = value.(string)
-		}
-		c, err := readChange(e.ID, values)
+		c, err := readChange(e.ID, e.Values)
 		if err != nil {
 			return nil, err
 		}
@@ -370,25 +361,29 @@ func readEntryID(id string) (version int64, at time.Time, err error) {
 	return version, time.UnixMilli(millis).UTC(), nil
 }
 
-func readChange(id string, values map[string]string) (c Change, err error) {
+func readChange(id string, values map[string]any) (c Change, err error) {
+	text := func(name string) string {
+		value, _ := values[name].(string)
+		return value
+	}
 	if c.Version, c.At, err = readEntryID(id); err != nil {
 		return c, err
 	}
-	if c.Level, err = readLevel(values["field"]); err != nil {
+	if c.Level, err = readLevel(text("field")); err != nil {
 		return c, err
 	}
-	if c.By, err = url.PathUnescape(values["by"]); err != nil {
+	if c.By, err = url.PathUnescape(text("by")); err != nil {
 		return c, errForeign
 	}
-	c.Why = values["why"]
+	c.Why = text("why")
 	for _, side := range []struct {
 		value string
 		to    **Override
-	}{{values["from"], &c.From}, {values["to"], &c.To}} {
+	}{{text("from"), &c.From}, {text("to"), &c.To}} {
 		if side.value == "" {
 			continue
 		}
-		if *side.to, err = readOverride(values["field"], side.value); err != nil {
+		if *side.to, err = readOverride(text("field"), side.value); err != nil {
 			return c, err
 		}
 	}
