@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -33,9 +34,7 @@ type memoryUser struct{ app, user string }
 
 // NewMemory returns a limiter without any history.
 func NewMemory(o MemoryOptions) *Memory {
-	if o.Horizon <= 0 {
-		o.Horizon = 24 * time.Hour
-	}
+	o.Horizon = cmp.Or(o.Horizon, 24*time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

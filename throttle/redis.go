@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -89,15 +90,9 @@ var errClosed = errors.New("throttle: the limiter is closed")
 // after the limiter. The client needs ContextTimeoutEnabled for Options.Timeout
 // to hold.
 func NewRedis(client redis.UniversalClient, o Options) *Redis {
-	if o.Prefix == "" {
-		o.Prefix = "pushpace"
-	}
-	if o.Horizon <= 0 {
-		o.Horizon = 24 * time.Hour
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = time.Second
-	}
+	o.Prefix = cmp.Or(o.Prefix, "pushpace")
+	o.Horizon = cmp.Or(o.Horizon, 24*time.Hour)
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -18,6 +18,7 @@
 package published
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -73,12 +74,8 @@ type Result struct {
 // caller's to close; it should have ContextTimeoutEnabled, or time-outs of its
 // own below Options.Timeout.
 func New(client redis.UniversalClient, o Options) (*Limiter, error) {
-	if o.Prefix == "" {
-		o.Prefix = "pushpace"
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = time.Second
-	}
+	o.Prefix = cmp.Or(o.Prefix, "pushpace")
+	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	return newLimiter(o, &attemptsOnRedis{client: client, o: o})
 }
 

@@ -145,10 +145,7 @@ func (c *Control) addStates(ctx context.Context, list []Waiter) error {
 // addScope adds the category's own limits to the timeline; those of "" are the
 // general ones.
 func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category string) error {
-	name := category
-	if category == "" {
-		name = throttle.General
-	}
+	name := cmp.Or(category, throttle.General)
 	effective := c.limits.InForce(limits.Level{App: t.App, User: t.User, Category: category})
 	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Entry{}}
 	scopes := c.limits.Scopes(t.App, t.User, category)
