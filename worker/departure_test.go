@@ -29,8 +29,8 @@ func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
 			defer r.seen.mu.Unlock()
 			return len(r.seen.deferred) == 1
 		})
-		if n := r.apns.Count().InFlight; n != 1 {
-			t.Errorf("it is put off when %d are in flight, want the first", n)
+		if c := r.apns.Count(); c.Received != 1 || c.InFlight != 1 {
+			t.Errorf("it is put off when the first is no longer in flight: %+v", c)
 		}
 	})
 }
