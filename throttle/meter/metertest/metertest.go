@@ -1,4 +1,6 @@
-package meter_test
+// Package metertest holds the properties of a meter, as a suite that every
+// implementation passes.
+package metertest
 
 import (
 	"fmt"
@@ -12,8 +14,13 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// An instance is what is tested, on a clock that the suite sets.
-type instance struct {
+// A Harness makes what is to be tested.
+type Harness struct {
+	New func(t testing.TB, c *Clock) Instance
+}
+
+// An Instance is what is tested, on a clock that the suite sets.
+type Instance struct {
 	Meter meter.Meter
 	// Peer shares all units with Meter, as another process does: Meter itself where
 	// there is no other.
@@ -22,30 +29,30 @@ type instance struct {
 	Held func() int
 }
 
-// A clock is the one that decides. It moves when it is set, to and fro.
-type clock struct {
+// A Clock is the one that decides. It moves when it is set, to and fro.
+type Clock struct {
 	micros atomic.Int64
 	follow []func(time.Time)
 }
 
 // Now returns the instant.
-func (c *clock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
+func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
 
 // Follow has f called with each instant from now on.
-func (c *clock) Follow(f func(time.Time)) {
+func (c *Clock) Follow(f func(time.Time)) {
 	c.follow = append(c.follow, f)
 	f(c.Now())
 }
 
-func (c *clock) advance(d time.Duration) {
+func (c *Clock) advance(d time.Duration) {
 	c.micros.Add(d.Microseconds())
 	for _, f := range c.follow {
 		f(c.Now())
 	}
 }
 
-// suite checks every property of a meter, which every implementation has.
-func suite(t *testing.T, of func(testing.TB, *clock) instance) {
+// Run checks every property.
+func Run(t *testing.T, h Harness) {
 	for _, p := range []struct {
 		name string
 		test func(*stage)
@@ -72,9 +79,9 @@ func suite(t *testing.T, of func(testing.TB, *clock) instance) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			c := new(clock)
-			c.micros.Store(time.Date(2100, 3, 1, 12, 0, 0, 123_457_000, time.UTC).UnixMicro())
-			p.test(&stage{T: t, clock: c, instance: of(t, c)})
+			clock := new(Clock)
+			clock.micros.Store(time.Date(2100, 3, 1, 12, 0, 0, 123_457_000, time.UTC).UnixMicro())
+			p.test(&stage{T: t, Clock: clock, Instance: h.New(t, clock)})
 		})
 	}
 }
@@ -82,8 +89,8 @@ func suite(t *testing.T, of func(testing.TB, *clock) instance) {
 // A stage is where a property is tested.
 type stage struct {
 	*testing.T
-	*clock
-	instance
+	*Clock
+	Instance
 	keys int
 }
 

@@ -1,4 +1,4 @@
-package meter_test
+package metertest
 
 import (
 	"testing"
