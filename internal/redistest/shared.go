@@ -3,8 +3,6 @@
 package redistest
 
 import (
-	"context"
-	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -98,20 +96,4 @@ func Connect(t testing.TB, o *redis.Options) *redis.Client {
 func Miniredis(t testing.TB) *miniredis.Miniredis {
 	t.Helper()
 	return miniredis.RunT(t)
-}
-
-// Piped is a client of an in-process Redis of its own by pipes, until the test ends. In a
-// bubble of synctest both go by its clock. The address is dialled by nobody.
-func Piped(t testing.TB) *redis.Client {
-	t.Helper()
-	server := miniredis.NewMiniRedis()
-	client := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true, ContextTimeoutEnabled: true,
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-	})
-	t.Cleanup(func() {
-		_ = client.Close()
-		server.Close()
-	})
-	return client
 }

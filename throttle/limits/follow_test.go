@@ -2,18 +2,25 @@ package limits
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // Whenever an override is set, it is in force a second later.
 func TestFollowWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		o, l := NewOverrides(redistest.Piped(t), "", 0), New(per(time.Second), nil)
+		server := miniredis.NewMiniRedis()
+		client := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
+			Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+		})
+		o, l := NewOverrides(client, "", 0), New(per(time.Second), nil)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -33,5 +40,9 @@ func TestFollowWithinASecond(t *testing.T) {
 		}
 		stop()
 		<-done
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
 	})
 }

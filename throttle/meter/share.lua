@@ -1,5 +1,5 @@
--- What holders have of a number, on Redis's clock, in µs since 1970. share_test.go
--- says the same with a map.
+-- What holders have of a number, on Redis's clock, in µs since 1970. share.go says the
+-- same with a map.
 -- KEYS  1 hash: HOLDER -> "NUMBER HELD WANTS UNTIL"
 -- ARGV  holder, number of the claim, limit, holds, wants, life
 -- It returns the holder's part; -1 when a later claim of it was answered.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -41,10 +40,5 @@ func (s *redisShares) Renew(ctx context.Context, key string, c Claim) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("renew a share: key %s: %w", keys[0], err)
 	}
-	if part < 0 {
-		return 0, errAnswered
-	}
-	return int(part), nil
+	return answered(part)
 }
-
-var errAnswered = errors.New("meter: the claim was answered before, and the answer was lost")
