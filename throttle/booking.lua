@@ -368,8 +368,7 @@ local function replan(start, floor)
     else
       work = work + 3
       c.views = c.views or #c.rules > 0 and {view(c, pivot, false, c.before), common} or {common}
-      local first = i == 1 and floor or min(old, now + lead)
-      first = max(pivot + 1, c.newest, first)
+      local first = max(c.newest, i == 1 and floor or min(old, now + lead))
       local slot = place(c.views, first, true)
       if slot and old >= c.newest and math.abs(slot - old) <= slack and place(c.views, old, false) == old then
         slot = old
@@ -377,7 +376,7 @@ local function replan(start, floor)
       if not slot or slot > max(old, now) and slot >= stop and not c.behind then
         tail = tail or view(stored, last)
         c.behind, c.views = true, #c.rules > 0 and {view(c, last), tail} or {tail}
-        slot = place(c.views, max(first, last), true) or old
+        slot = place(c.views, first, true) or old
       end
       if slot <= now and old <= now then slot = old end -- due and expected
       for _, v in ipairs(c.views) do enter(v, slot) end

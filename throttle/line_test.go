@@ -97,3 +97,43 @@ func TestALineWithAForeignSlot(t *testing.T) {
 		t.Errorf("%+v", moves)
 	}
 }
+
+// What a call costs Redis, where it finds nobody or little to do.
+func TestWhatACallCosts(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client(t)
+	ctx := t.Context()
+	l := NewRedis(client, Options{})
+	t.Cleanup(func() { _ = l.Close() })
+	general, day := Scope{General, Policy{MinGap: time.Second, Rates: []Rate{{5, time.Minute}}}}, 24*time.Hour
+	request := func(user, id, category string) *Request {
+		return &Request{User: user, ID: id, Category: category, Horizon: day, Scopes: []Scope{general}}
+	}
+	visit := func(op string, r *Request) {
+		t.Helper()
+		if _, _, err := l.visit(ctx, op, r, l.user(r), denial{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		visit(opAcquire, request("many", fmt.Sprint("n", i), fmt.Sprint("c", i%2)))
+	}
+	for _, tt := range []struct {
+		what, op string
+		r        *Request
+		most     int
+	}{
+		{"one that goes", opAcquire, request("one", "n", ""), 17},
+		{"one that waits first", opAcquire, request("one", "m", ""), 37},
+		{"a reschedule of nobody", opReschedule, request("nobody", "", ""), 13},
+		{"one more", opAcquire, request("many", "m", "c0"), 54},
+		{"a reschedule", opReschedule, request("many", "", "c0"), 23},
+		{"a cancel", opCancel, request("many", "n7", "c1"), 57},
+	} {
+		before := commands(t, client)
+		visit(tt.op, tt.r)
+		if n := commands(t, client) - before; n > tt.most {
+			t.Errorf("%s takes %d commands, want %d at most", tt.what, n, tt.most)
+		}
+	}
+}

@@ -141,7 +141,7 @@ func (l *pagedLine) spaced(gap time.Duration) {
 	l.t.Helper()
 	ahead := slices.Sorted(maps.Values(l.slots()))
 	for i, d := range ahead {
-		if want := time.Duration(i+1) * gap; (d - want).Abs() > gap/2 {
+		if want := time.Duration(i+1) * gap; (d - want).Abs() > gap/4 {
 			l.t.Errorf("who waits as number %d has a slot in %v, want %v: %v", i, d, want, ahead)
 			return
 		}
@@ -214,5 +214,46 @@ func TestSlotsThatGoFarBackAreGivenTwiceAtMost(t *testing.T) {
 	}
 	if n := l.limiter.RoundTrips() - before; n > waiting {
 		t.Errorf("a line of %d takes %d calls, each of which gives two slots again", waiting, n)
+	}
+	if l.rest() != "" {
+		t.Errorf("the rest begins at %q", l.rest())
+	}
+}
+
+// Slots that went behind all are behind all, and fit beside each other.
+func TestSlotsThatWentBehindAll(t *testing.T) {
+	t.Parallel()
+	second, half := Policy{MinGap: time.Second}, Policy{MinGap: 30 * time.Second}
+	for name, tt := range map[string]struct {
+		categories   []string
+		general, own Policy
+	}{
+		"by a category's limits": {[]string{"a"}, second, half},
+		"of two categories":      {[]string{"a", "b"}, half, Policy{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newPagedLine(t, onePage)
+			for i := range 21 {
+				l.ask(l.in(tt.categories[i%len(tt.categories)], fmt.Sprintf("n%02d", i), second, nil), denial{})
+			}
+			before := slices.Sorted(maps.Values(l.slots()))
+			r := l.in(tt.categories[0], "", tt.general, &tt.own)
+			for range 3 {
+				if _, _, err := l.limiter.visit(t.Context(), opReschedule, &r, l.limiter.user(&r), denial{}, ""); err != nil {
+					t.Fatal(err)
+				}
+				last := before[len(before)-1]
+				for _, at := range slices.Sorted(maps.Values(l.slots())) {
+					if slices.Contains(before, at) {
+						continue
+					}
+					if at < last+second.MinGap || at < last+half.MinGap && !slices.Contains(before, last) {
+						t.Fatalf("a slot is in %v, and not far enough behind one in %v: %v", at, last, l.slots())
+					}
+					last = at
+				}
+			}
+		})
 	}
 }
