@@ -92,9 +92,8 @@ func (l *pagedLine) rest() string {
 	return l.server.HGet("pushpace:{u}:limits", "rest")
 }
 
-// What is too much for one call is gone on with by those that come for their slots, one
-// page each, until all slots are by the new limits. One that comes for another reason
-// leaves the rest alone.
+// What is too much for one call is gone on with by those that come next, one page each,
+// until all slots are by the new limits. A peek leaves the rest alone.
 func TestTheRestIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]*redis.Script{"slots": onePage, "steps": fewSteps} {
