@@ -358,6 +358,11 @@ func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 	if ttl := l.server.TTL("pushpace:{u}:beyond:"); !d.Full || ttl != d.Left {
 		t.Errorf("%+v, which is remembered for %v", d, ttl)
 	}
+	l.server.Del("pushpace:{u}:beyond:")
+	l.server.HSet("pushpace:{u}:beyond:", "another", "type")
+	if d, err := l.limiter.wait(t.Context(), &r, l.limiter.user(&r), denial{}); err == nil {
+		t.Errorf("of a key of another type nothing is said: %+v", d)
+	}
 }
 
 // Claims see to it that a timeline lives as long as its last admission counts, also one
