@@ -157,7 +157,9 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 			}
 		}
 	}
-	o.Meter = s.meter
+	if len(s.quotas) > 0 || cfg.Limits.Device != nil {
+		o.Meter = s.meter
+	}
 	if cfg.Limits.Device != nil {
 		s.guardDevices(cfg)
 		o.Device = func() meter.Spec { return *s.device.Load() }
