@@ -27,8 +27,9 @@ const (
 	maxConnections = 4
 	// connectTimeout bounds dialling and the TLS handshake.
 	connectTimeout = 5 * time.Second
-	// firstAnswerWait is how long the others wait for a new connection's first
-	// answer before they use it too.
+	// firstAnswerWait is after how long without an answer a new connection
+	// carries twice as many requests: what it takes with it when it is stuck is
+	// in doubt, and what waits is not.
 	firstAnswerWait = time.Second
 	// idleTimeout closes a connection that carries nothing. Apple asks to keep
 	// them for hours to days.
@@ -42,7 +43,7 @@ const (
 )
 
 // connections is the round tripper to APNs: a few HTTP/2 connections, of which
-// a new one carries a single request until that is answered. APNs opens a
+// a new one carries a single request until one is answered. APNs opens a
 // connection with one stream and raises the number once it knows the sender; a
 // burst would open a connection for each push and have most of them refused.
 //
@@ -69,11 +70,11 @@ type connections struct {
 // An opening is a connection from the start of the dial to its first answer.
 // Guarded by connections.mu.
 type opening struct {
-	generation int              // connections.generation at the start of the dial
-	conn       *http.ClientConn // nil while dialling
-	claimed    bool             // the first request is on its way
-	err        error            // why the dial failed
-	waiting    *time.Timer      // ends the wait for the first answer
+	generation    int              // connections.generation at the start of the dial
+	conn          *http.ClientConn // nil while dialling
+	carries, most int              // requests that are on their way, and that may be
+	err           error            // why the dial failed
+	waiting       *time.Timer      // has it carry more
 }
 
 // An unsentError is why a request was not processed by the server: certainly.
@@ -141,7 +142,11 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 			x.conn = conn
 		}
 		response, err := conn.RoundTrip(r)
-		if o != nil {
+		switch {
+		case o == nil:
+		case err != nil && r.Context().Err() != nil: // no answer
+			c.leave(o)
+		default:
 			c.settle(o)
 		}
 		if err == nil {
@@ -168,10 +173,10 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
 // take reserves a stream, and opens a connection if that is needed. It returns
-// an opening to whoever carries its first request.
+// the opening of a connection without an answer.
 func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, error) {
 	var seen *opening
-	for {
+	for ctx.Err() == nil {
 		conn, o, err := c.tryTake(seen)
 		if conn != nil || err != nil {
 			c.wake()
@@ -181,10 +186,10 @@ func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, err
 		select {
 		case <-c.changed:
 		case <-ctx.Done():
-			c.wake()
-			return nil, nil, ctx.Err()
 		}
 	}
+	c.wake()
+	return nil, nil, ctx.Err()
 }
 
 // tryTake is take without the wait: with neither connection nor error it
@@ -202,21 +207,23 @@ func (c *connections) tryTake(seen *opening) (*http.ClientConn, *opening, error)
 			return conn, nil, nil
 		}
 	}
-	if o := c.opening; o != nil && o.conn != nil && !o.claimed {
+	if o := c.opening; o != nil && o.conn != nil && o.carries < o.most {
 		if o.generation == c.generation && o.conn.Reserve() == nil {
-			o.claimed = true
-			o.waiting = time.AfterFunc(firstAnswerWait, func() { c.settle(o) })
+			if o.carries++; o.carries == 1 {
+				o.waiting = time.AfterFunc(firstAnswerWait, func() { c.widen(o) })
+			}
 			return o.conn, o, nil
 		}
-		// It broke before it was used, or belongs to a former credential.
-		_ = o.conn.Close()
-		c.opening = nil
+		if o.carries == 0 { // it broke before it was used, or belongs to a former credential
+			_ = o.conn.Close()
+			c.opening = nil
+		}
 	}
 	if seen != nil && seen.err != nil {
 		return nil, nil, seen.err
 	}
 	if c.opening == nil && len(c.open) < maxConnections {
-		o := &opening{generation: c.generation}
+		o := &opening{generation: c.generation, most: 1}
 		c.opening = o
 		c.dials.Go(func() { c.dial(o) })
 	}
@@ -252,14 +259,40 @@ func (c *connections) dial(o *opening) {
 
 // release gives a stream back that is not used.
 func (c *connections) release(conn *http.ClientConn, o *opening) {
-	if o != nil { // the next request is the first
-		c.mu.Lock()
-		o.claimed = false
-		o.waiting.Stop()
-		c.mu.Unlock()
-	}
 	conn.Release()
+	if o != nil {
+		c.leave(o)
+	}
 	c.wake()
+}
+
+// leave has the connection of o carry one fewer, without an answer to it.
+func (c *connections) leave(o *opening) {
+	c.mu.Lock()
+	if o.carries--; o.carries == 0 {
+		o.waiting.Stop()
+	}
+	c.mu.Unlock()
+	c.wake()
+}
+
+// widen has the connection of o carry more, as long as there is no answer. One that
+// has no room for more counts as an open one, so that another is opened.
+func (c *connections) widen(o *opening) {
+	c.mu.Lock()
+	unanswered := c.opening == o && o.carries > 0
+	more := unanswered && o.generation == c.generation && o.conn.Available() > 0
+	if more {
+		o.most *= 2
+		o.waiting.Reset(firstAnswerWait)
+	}
+	c.mu.Unlock()
+	switch {
+	case more:
+		c.wake()
+	case unanswered:
+		c.settle(o)
+	}
 }
 
 // settle lets everyone use the connection of o.

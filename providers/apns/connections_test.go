@@ -3,6 +3,7 @@ package apns_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,7 +135,7 @@ func TestShutdownTakesANewConnection(t *testing.T) {
 	}
 }
 
-// A first push that gets no answer holds the others up for a second only.
+// A first push that gets no answer holds the next one up for a second only.
 func TestFirstPushWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	accepted := make(chan struct{}, 2)
@@ -153,5 +154,32 @@ func TestFirstPushWithoutAnswer(t *testing.T) {
 	}
 	if o := <-stuck; o.Reason != providers.TimedOut {
 		t.Errorf("%+v", o)
+	}
+}
+
+// What waits for a connection that answers nothing is not in doubt.
+func TestAStuckConnectionTakesFew(t *testing.T) {
+	t.Parallel()
+	server := newServer(t, apnstest.Options{})
+	config := credentials(t, server)
+	config.Timeout = 2500 * time.Millisecond
+	sender := newSender(t, config)
+	const pushes = 200
+	var doubted atomic.Int64
+	var all sync.WaitGroup
+	for i := range pushes {
+		all.Go(func() {
+			o := sender.Send(t.Context(), notification(fmt.Sprint("n", i)), to("fade0b1a"))
+			if o.Reason != providers.TimedOut {
+				t.Errorf("%+v", o)
+			}
+			if o.Ambiguous {
+				doubted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if received := int64(server.Count().Received); doubted.Load() < received || doubted.Load() > pushes/4 {
+		t.Errorf("%d of %d were sent, %d are in doubt", received, pushes, doubted.Load())
 	}
 }
