@@ -16,12 +16,19 @@ import (
 
 // admit asks the throttle, waits for the instant of an admission that is near,
 // and takes a place before each provider. An admission that this process comes
-// late for, for want of a processor or a place, is asked for again: at its own
-// instant it was right, now it may not be. So is one whose limits have changed
-// while it was waited for.
+// late for, for want of a processor, a place or a connection, is asked for again:
+// at its own instant it was right, now it may not be. So is one whose limits have
+// changed while it was waited for.
 func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	d.scopes = h.Limits.Scopes(d.App, d.User, d.Category)
-	decision, err := h.ask(ctx, d)
+	var decision throttle.Decision
+	var kept bool
+	var err error
+	if d.inside == nil {
+		decision, err = h.ask(ctx, d)
+	} else if decision, kept, err = h.renew(ctx, d); kept {
+		return decision, nil
+	}
 	for range lateTries {
 		if decision, err = h.await(ctx, d, decision, err); err != nil || decision.Status != throttle.Granted {
 			return decision, err
@@ -37,24 +44,34 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		if !route.Acquire(ctx, d.needs, d.Priority) {
 			return decision, errBusy
 		}
+		d.inside = d.needs
 		late := time.Since(due)
 		now := h.Limits.Scopes(d.App, d.User, d.Category)
 		if len(now) == 0 || late < tooLate && sameScopes(now, d.scopes) {
 			h.paced(decision, late)
 			return decision, nil
 		}
-		// with the place kept, if it may go now
-		decision, err = h.askAgain(ctx, d)
-		if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
-			h.paced(decision, 0)
+		if decision, kept, err = h.renew(ctx, d); kept {
 			return decision, nil
 		}
-		route.Release(d.needs)
 	}
 	if err != nil {
 		return decision, err
 	}
 	return decision, errTooLate
+}
+
+// renew asks again for what has its places and came too late. It keeps them where it may
+// go now, and else gives them back.
+func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Decision, kept bool, err error) {
+	decision, err = h.askAgain(ctx, d)
+	if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
+		h.paced(decision, 0)
+		return decision, true, nil
+	}
+	route.Release(d.inside)
+	d.inside = nil
+	return decision, false, err
 }
 
 // request asks for the delivery's admission.

@@ -35,6 +35,27 @@ func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
 	})
 }
 
+// What had no connection in time keeps its place while it asks again: it does not come
+// behind those who wait for one.
+func TestWhatHadNoConnectionKeepsItsPlace(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Second}, nil))
+		r.options.Concurrency = 1
+		r.fcm.TokenScript.RespondAlways(standin.Answer{Delay: 2 * time.Second})
+		defer r.start()()
+		for _, id := range []string{"first", "second"} {
+			n := to(id, google)
+			n.User = id
+			r.enqueue(n)
+			wait(t, func() bool { return !r.admitted(id, id).IsZero() })
+		}
+		wait(t, func() bool { return len(r.pushed("")) == 2 })
+		if all := r.pushed(""); all[0].Notification != "first" {
+			t.Errorf("%s goes first", all[0].Notification)
+		}
+	})
+}
+
 // What is admitted while there is no connection yet keeps its distance at the
 // provider: it does not leave together with what was admitted later.
 func TestAColdWorkerKeepsItsDistances(t *testing.T) {

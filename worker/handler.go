@@ -136,14 +136,11 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	case decision.Status == throttle.Deferred:
 		return d.postpone(decision), true
 	}
-	d.inside = d.needs
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent"), true
 	}
 	if h.send(ctx, d); d.missed() {
-		route.Release(d.inside)
-		d.inside = nil
-		return to, false // with its admission, which may still do
+		return to, false // with its place, and its admission, which may still do
 	}
 	if d.lacks() != nil && !d.sent() {
 		return h.overQuota(d), true
