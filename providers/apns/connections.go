@@ -31,6 +31,9 @@ const (
 	// carries twice as many requests: what it takes with it when it is stuck is
 	// in doubt, and what waits is not.
 	firstAnswerWait = time.Second
+	// returnWait is how long a new connection waits for one that came too late to
+	// be carried.
+	returnWait = 50 * time.Millisecond
 	// idleTimeout closes a connection that carries nothing. Apple asks to keep
 	// them for hours to days.
 	idleTimeout = time.Hour
@@ -146,6 +149,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 		case o == nil:
 		case err != nil && r.Context().Err() != nil: // no answer
 			c.leave(o)
+			c.wake()
 		default:
 			c.settle(o)
 		}
@@ -177,7 +181,11 @@ func (c *connections) CloseIdleConnections() { c.transport.CloseIdleConnections(
 func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, error) {
 	var seen *opening
 	for ctx.Err() == nil {
-		conn, o, err := c.tryTake(seen)
+		conn, o, err := c.tryTake(ctx, seen)
+		if errors.Is(err, providers.ErrTooLate) { // so are the others that wait: none is woken as long as this one may come back
+			time.AfterFunc(returnWait, c.wake)
+			return nil, nil, err
+		}
 		if conn != nil || err != nil {
 			c.wake()
 			return conn, o, err
@@ -195,7 +203,7 @@ func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, err
 // tryTake is take without the wait: with neither connection nor error it
 // returns the opening to wait for, if there is one. seen is the opening that the
 // caller waited for; its failure is the caller's.
-func (c *connections) tryTake(seen *opening) (*http.ClientConn, *opening, error) {
+func (c *connections) tryTake(ctx context.Context, seen *opening) (*http.ClientConn, *opening, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {
@@ -208,6 +216,9 @@ func (c *connections) tryTake(seen *opening) (*http.ClientConn, *opening, error)
 		}
 	}
 	if o := c.opening; o != nil && o.conn != nil && o.carries < o.most {
+		if providers.Missed(ctx) {
+			return nil, nil, providers.ErrTooLate
+		}
 		if o.generation == c.generation && o.conn.Reserve() == nil {
 			if o.carries++; o.carries == 1 {
 				o.waiting = time.AfterFunc(firstAnswerWait, func() { c.widen(o) })
@@ -266,14 +277,13 @@ func (c *connections) release(conn *http.ClientConn, o *opening) {
 	c.wake()
 }
 
-// leave has the connection of o carry one fewer, without an answer to it.
+// leave has the connection of o carry one fewer, which got no answer.
 func (c *connections) leave(o *opening) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if o.carries--; o.carries == 0 {
 		o.waiting.Stop()
 	}
-	c.mu.Unlock()
-	c.wake()
 }
 
 // widen has the connection of o carry more, as long as there is no answer. One that
