@@ -17,7 +17,10 @@ func TestSkipUntil(t *testing.T) {
 		want           time.Duration
 	}{
 		"a place is free":           {3, 0, time.Minute, 0, 0},
-		"it moves":                  {4, 9, 50 * time.Millisecond, 0, 0},
+		"it moves":                  {4, 9, newIdle - 1, 0, 0},
+		"it may be slow":            {4, 2, newIdle, 0, BusyDelay},
+		"and few stand before it":   {4, 1, newIdle, 0, 0},
+		"slow, and was not":         {4, 9, newIdle, time.Millisecond, 0},
 		"none was ever left":        {4, 2, 100 * time.Millisecond, 0, leastSkip},
 		"few stand before it":       {4, 1, 400 * time.Millisecond, 0, 0},
 		"slow, and as usual":        {4, 9, 200 * time.Millisecond, 100 * time.Millisecond, 0},
@@ -55,6 +58,11 @@ func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	}
 	b.enter(0)
 	b.enter(0)
+	b.waiting[0] = make([]*place, keptShare)
+	b.changed = now.Add(-newIdle).UnixNano()
+	if b.stalled = (time.Time{}); b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
+		t.Error("what may only be slow keeps a critical one on the queue, or none")
+	}
 	b.changed = now.Add(-time.Second).UnixNano()
 	b.skippedUntil(now, 100_000)
 	if got := b.skipUntil(0, now).Sub(now); got != leastSkip {
