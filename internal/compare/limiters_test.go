@@ -113,3 +113,14 @@ func TestPublishedCountersChargeWhatIsDenied(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that nobody has used yet is full, and fills no earlier for that.
+func TestANewFlooredBucketIsFull(t *testing.T) {
+	t.Parallel()
+	b := newFlooredBucket(throttle.Rate{Count: 2, Period: 13 * time.Millisecond}, 2, 1)
+	for i, at := range []int64{2000, 2000, 7000, 9000} {
+		if _, taken := b.take(0, at); taken != (i != 2) {
+			t.Errorf("at %d µs: taken %t", at, taken)
+		}
+	}
+}

@@ -117,6 +117,9 @@ func newFlooredBucket(rate throttle.Rate, burst, keys int) *flooredBucket {
 
 func (b *flooredBucket) take(key int32, now int64) (left int64, taken bool) {
 	k, ms := &b.keys[key], now/1000
+	if *k == (floored{}) { // the instants of recorded arrivals begin at 0, and those of its clock do not
+		k.last = ms
+	}
 	if filled := int64(float64(ms-k.last) * 1000 * float64(b.count) / float64(b.period)); filled > 0 {
 		k.used, k.last = max(0, k.used-filled), ms
 	}

@@ -11,7 +11,9 @@ import (
 
 // A Worst is the history that has a contestant let the most through in a period: of
 // those that begin after a long quiet, at some phase of the clock, with as many as
-// there is room for, and go on with one each time it is told that there is room.
+// there is room for, and go on with one each time it is told that there is room, or
+// with all that there is room for at the period's end: what loses a part of a unit
+// each time it is asked lets more through then.
 type Worst struct {
 	Most    int // used in the period
 	Rate    throttle.Rate
@@ -37,13 +39,15 @@ func (c *Contestant) worst() (worst Worst, err error) {
 	for _, rate := range c.rates() {
 		period := rate.Period.Microseconds()
 		for _, phase := range slices.Compact([]int64{0, period/int64(c.spec.cells()) - 1, period - 1}) {
-			l, err := warm.start([]string{"0"})
-			if err != nil {
-				return worst, err
-			}
-			w := attack(l, rate, phase, c.held())
-			if w.Most*max(1, worst.Rate.Count) > worst.Most*rate.Count {
-				worst = w
+			for _, patient := range []bool{false, true} {
+				l, err := warm.start([]string{"0"})
+				if err != nil {
+					return worst, err
+				}
+				w := attack(l, rate, phase, c.held(), patient)
+				if w.Most*max(1, worst.Rate.Count) > worst.Most*rate.Count {
+					worst = w
+				}
 			}
 		}
 	}
@@ -59,8 +63,9 @@ func (c *Contestant) held() time.Duration {
 	return c.spec.meter().Life
 }
 
-// attack plays the history that begins at the phase.
-func attack(l limiter, rate throttle.Rate, phase int64, held time.Duration) Worst {
+// attack plays the history that begins at the phase. A patient one goes on at the
+// period's end.
+func attack(l limiter, rate throttle.Rate, phase int64, held time.Duration, patient bool) Worst {
 	w := Worst{Rate: rate, Held: held}
 	period := rate.Period.Microseconds()
 	origin := 1000 * period // quiet until here
@@ -70,7 +75,11 @@ func attack(l limiter, rate throttle.Rate, phase int64, held time.Duration) Wors
 	for now := first; now < use+period; {
 		left, taken := l.take(0, now)
 		if !taken {
-			now += max(1, left)
+			next := now + max(1, left)
+			if patient {
+				next = max(next, use+period-1)
+			}
+			now = next
 			continue
 		}
 		used = append(used, admission{at: max(use, now+left)})
