@@ -75,11 +75,10 @@ func attack(l limiter, rate throttle.Rate, phase int64, held time.Duration, pati
 	for now := first; now < use+period; {
 		left, taken := l.take(0, now)
 		if !taken {
-			next := now + max(1, left)
+			now += max(1, left)
 			if patient {
-				next = max(next, use+period-1)
+				now = max(now, use+period-1)
 			}
-			now = next
 			continue
 		}
 		used = append(used, admission{at: max(use, now+left)})

@@ -182,7 +182,8 @@ func (c *connections) take(ctx context.Context) (*http.ClientConn, *opening, err
 	var seen *opening
 	for ctx.Err() == nil {
 		conn, o, err := c.tryTake(ctx, seen)
-		if errors.Is(err, providers.ErrTooLate) { // so are the others that wait: none is woken as long as this one may come back
+		if errors.Is(err, providers.ErrTooLate) {
+			// So are the others that wait: none is woken as long as this one may come back.
 			time.AfterFunc(returnWait, c.wake)
 			return nil, nil, err
 		}

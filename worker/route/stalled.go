@@ -16,8 +16,9 @@ const (
 	idleFactor = 3
 	leastSkip  = 3 * time.Second // which the queue takes for 2 to 3: its times are whole seconds
 	stallKept  = 2 * time.Second // since nothing moved at last
-	// One whose places nobody has left yet may only be slow. From then on what is not
-	// critical stays for BusyDelay: pulled, it would soon find as many waiting as may.
+	// One whose places nobody has left yet may only be slow. When nothing has changed for
+	// newIdle, what is not critical stays for BusyDelay: pulled, it would soon find as
+	// many waiting as may.
 	newIdle = leastIdle / 3
 	// skipGap lies between two jobs that were left on the queue, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
