@@ -75,7 +75,7 @@ type connections struct {
 type opening struct {
 	generation    int              // connections.generation at the start of the dial
 	conn          *http.ClientConn // nil while dialling
-	carries, most int              // requests that are on their way, and that may be
+	carries, most int              // requests that it took, and that it may take
 	err           error            // why the dial failed
 	waiting       *time.Timer      // has it carry more
 }
@@ -145,12 +145,7 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 			x.conn = conn
 		}
 		response, err := conn.RoundTrip(r)
-		switch {
-		case o == nil:
-		case err != nil && r.Context().Err() != nil: // no answer
-			c.leave(o)
-			c.wake()
-		default:
+		if o != nil && (err == nil || r.Context().Err() == nil) { // a time-out is no answer
 			c.settle(o)
 		}
 		if err == nil {
@@ -271,20 +266,15 @@ func (c *connections) dial(o *opening) {
 
 // release gives a stream back that is not used.
 func (c *connections) release(conn *http.ClientConn, o *opening) {
-	conn.Release()
 	if o != nil {
-		c.leave(o)
+		c.mu.Lock()
+		if o.carries--; o.carries == 0 { // the next request is the first
+			o.waiting.Stop()
+		}
+		c.mu.Unlock()
 	}
+	conn.Release()
 	c.wake()
-}
-
-// leave has the connection of o carry one fewer, which got no answer.
-func (c *connections) leave(o *opening) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o.carries--; o.carries == 0 {
-		o.waiting.Stop()
-	}
 }
 
 // widen has the connection of o carry more, as long as there is no answer. One that
@@ -292,7 +282,7 @@ func (c *connections) leave(o *opening) {
 func (c *connections) widen(o *opening) {
 	c.mu.Lock()
 	unanswered := c.opening == o && o.carries > 0
-	more := unanswered && o.generation == c.generation && o.conn.Available() > 0
+	more := unanswered && o.generation == c.generation && o.most < o.conn.Available()
 	if more {
 		o.most *= 2
 		o.waiting.Reset(firstAnswerWait)
