@@ -20,10 +20,11 @@ func TestWhatIsOverItsLimitWaitsForNoPlace(t *testing.T) {
 		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
 		r.options.Concurrency, r.options.ShutdownTimeout = 1, time.Millisecond
 		r.apns.RespondAlways(standin.Answer{Delay: 10 * time.Second})
-		r.start()
+		// both are pulled at once, before the provider is known to be stuck
 		r.enqueue(to("first"))
-		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
 		r.enqueue(to("second"))
+		r.start()
+		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
 		wait(t, func() bool {
 			r.seen.mu.Lock()
 			defer r.seen.mu.Unlock()

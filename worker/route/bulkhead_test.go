@@ -75,6 +75,10 @@ func TestSkippingSpreads(t *testing.T) {
 	t.Parallel()
 	b, now := newBulkhead(1), time.Now()
 	b.enter(1)
+	b.changed = now.Add(-leastIdle).UnixNano()
+	if !b.skipUntil(1, now).IsZero() {
+		t.Error("nobody waits for the only place, and it is skipped")
+	}
 	b.changed = now.Add(-time.Hour).UnixNano()
 	first := b.skipUntil(1, now)
 	b.skippedUntil(first, 100_000)

@@ -30,7 +30,7 @@ const (
 func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	idle, many := b.stalledFor(rank, now, newIdle), b.queued() >= b.places/2
+	idle, many := b.stalledFor(rank, now, newIdle), 2*b.queued() >= b.places
 	skip := leastSkip
 	switch {
 	case idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold)):
