@@ -31,7 +31,7 @@ type client struct {
 	batches  *pipeline.Batches[batch]
 	oneStep  bool
 	failed   atomic.Bool // the last pull
-	stalled  atomic.Bool // something was, at the last pull
+	stuck    sync.Map    // by queue: how many were in hand for what was stalled at the last pull
 	refusals refusals
 	// arrivals are the jobs on their way to the handler that are not there for the
 	// first time, or are foreign: asynq keeps that to itself.
@@ -97,7 +97,7 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
 		err := c.batches.Do(ctx, keys[3], // asynq's count of the queue's day
-			func() batch { return batch{c.config.Records.NewDones(keys, args), c.stalled.Load()} },
+			func() batch { return batch{c.config.Records.NewDones(keys, args), c.mostStuck(queueOf(keys[0]))} },
 			func(open batch) { open.Add(id, keys[2], outcomes) })
 		if err != nil {
 			cmd.SetErr(err)
@@ -108,6 +108,14 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 		c.delivered.take(id)
 	}
 	return cmd
+}
+
+// mostStuck reports whether most of what is in hand is stuck, and was pulled earlier than
+// what is done.
+func (c *client) mostStuck(queue string) bool {
+	stuck, _ := c.stuck.Load(queue)
+	n, _ := stuck.(int64)
+	return 2*n > c.idle.inHand.Load()
 }
 
 // insist repeats what takes a job out of hand. asynq's own repetitions come with a

@@ -20,6 +20,8 @@ import (
 type Stalled struct {
 	Mark  string // that such a job's message has: see push.OnlyMark
 	Until time.Time
+	// InHand is about how many such jobs the process has in hand.
+	InHand int
 	// Skipped is called with how many a pull has left.
 	Skipped func(n int64)
 }
@@ -27,9 +29,14 @@ type Stalled struct {
 // skipRounds is how many scripts one pull runs that find nothing but what stays.
 const skipRounds = 8
 
-// prefetched is how many jobs one pull takes from a queue at most. They are
-// active on the queue from then on, and are handed out one by one.
-const prefetched = 16
+// prefetched is how many jobs one pull takes from a queue at most, and prefetchedMore
+// while it has to look through what stays: the others are to have as many in hand as
+// ever, since what is done at once shares commands. They are active on the queue from
+// then on, and are handed out one by one.
+const (
+	prefetched     = 16
+	prefetchedMore = 32
+)
 
 // handOut is how long a job may lie before its lease is looked after. asynq
 // looks after the leases of what it has in hand.
@@ -197,17 +204,21 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
-	most := prefetched
+	most, stalled := prefetched, c.config.Stalled(queue, time.Now())
+	if len(stalled) > 0 {
+		most = prefetchedMore
+	}
 	if c.failed.Load() {
 		most = 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	stalled := c.config.Stalled(queue, time.Now())
-	c.stalled.Store(len(stalled) > 0)
 	lease := args[0]
 	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second))}
+	stuck := 0
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
+		stuck += s.InHand
 	}
+	c.stuck.Store(queue, int64(stuck))
 	keys = slices.Concat(keys, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "room"), push.IdleKey(queue)})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
