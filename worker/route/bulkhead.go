@@ -18,15 +18,16 @@ type Bulkhead struct {
 	most    int          // places at most
 	skipped atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
 
-	mu           sync.Mutex
-	places, kept int                   // as many as there are now
-	wanted       int                   // as many as were lately
-	taken        []int64               // since when places were wanted that are taken, in ns, the first first
-	waiting      [len(ranked)][]*place // by rank, the first first
-	passed       int                   // places given since to others than who has waited longest
-	changed      int64                 // when a place was taken or left last, in ns
-	meanHold     int64                 // how long a place is taken, about, in ns; 0 before the first is left
-	stalled      time.Time             // when jobs for it were to stay on the queue last
+	mu       sync.Mutex
+	places   int                   // as many as there are now, see also open
+	untried  bool                  // nobody has left a place yet
+	wanted   int                   // as many as were lately
+	taken    []int64               // since when places were wanted that are taken, in ns, the first first
+	waiting  [len(ranked)][]*place // by rank, the first first
+	passed   int                   // places given since to others than who has waited longest
+	changed  int64                 // when a place was taken or left last, in ns
+	meanHold int64                 // how long a place is taken, about, in ns
+	stalled  time.Time             // when jobs for it were to stay on the queue last
 }
 
 // A place is one that is waited for.
@@ -51,13 +52,16 @@ const (
 	// fairShare is of how many places that are waited for at least one goes to who
 	// has waited longest, so that bulk ones move, however many critical ones come.
 	fairShare = 8
+	// untriedPlaces is how many there are but for critical ones before the first is left:
+	// what is in hand for a provider that answers nothing costs those for others.
+	untriedPlaces = 32
 	// leastWanted is what share of the places a share of all workers' is for at least, so
 	// that what comes at once finds some.
 	leastWanted = 8
 )
 
 func newBulkhead(places int) *Bulkhead {
-	return &Bulkhead{most: places, places: places, kept: places / keptShare, changed: time.Now().UnixNano()}
+	return &Bulkhead{most: places, places: places, untried: true, changed: time.Now().UnixNano()}
 }
 
 // resize has there be so many places. Where more are taken, nobody comes in until fewer
@@ -68,7 +72,7 @@ func (b *Bulkhead) resize(places int) {
 	if places == b.places {
 		return
 	}
-	b.places, b.kept, b.changed = places, places/keptShare, time.Now().UnixNano()
+	b.places, b.changed = places, time.Now().UnixNano()
 	b.give()
 }
 
@@ -87,10 +91,19 @@ func (b *Bulkhead) wants() (holds, wants int) {
 
 // room reports whether one of the rank may come in.
 func (b *Bulkhead) room(rank int) bool {
+	places := b.open(rank)
 	if rank > 0 {
-		return len(b.taken) < b.places-b.kept
+		places -= places / keptShare
 	}
-	return len(b.taken) < b.places
+	return len(b.taken) < places
+}
+
+// open is how many places there are for the rank, with those that are kept.
+func (b *Bulkhead) open(rank int) int {
+	if b.untried && rank > 0 {
+		return min(b.places, untriedPlaces)
+	}
+	return b.places
 }
 
 // stalledFor is for how long there is no room for the rank and nothing has changed; 0
@@ -135,8 +148,9 @@ const (
 	maxCritical = 256
 	maxWait     = 2 * time.Second
 	BusyDelay   = time.Second
-	// For one where nothing has changed for maxIdle nothing waits, and what goes back
-	// stays away for as long again, at most longestBusy.
+	// For one where nothing has changed for maxIdle nothing else waits, and what goes
+	// back stays away for as long again, at most longestBusy. Nor do those that wait
+	// already, critical ones excepted, where its places are not usually taken so long.
 	maxIdle     = 500 * time.Millisecond
 	longestBusy = 8 * time.Second
 )
@@ -206,13 +220,19 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 	if p == nil {
 		return true
 	}
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
-	select {
-	case <-p.given:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
+	ticker := time.NewTicker(maxIdle)
+	defer ticker.Stop()
+	for left := maxWait; left > 0; left -= maxIdle {
+		select {
+		case <-p.given:
+			return true
+		case <-ticker.C:
+			if rank > 0 && b.stuck() {
+				left = 0
+			}
+		case <-ctx.Done():
+			left = 0
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,6 +241,14 @@ func (b *Bulkhead) acquire(ctx context.Context, rank int) bool {
 		b.waiting[rank] = slices.Delete(b.waiting[rank], i, i+1)
 	}
 	return i < 0 // it was just given
+}
+
+// stuck reports whether nothing has moved for maxIdle, and for longer than usual.
+func (b *Bulkhead) stuck() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	least := max(maxIdle, idleFactor*time.Duration(b.meanHold))
+	return b.stalledFor(rankOf(push.Default), time.Now(), least) > 0
 }
 
 // enter takes a place, or returns the one that is waited for. Where there is room for
@@ -252,7 +280,7 @@ func (b *Bulkhead) release(now int64) {
 	defer b.mu.Unlock()
 	const weight = 8
 	b.meanHold += (now - b.taken[0] - b.meanHold) / weight
-	b.taken, b.changed = b.taken[1:], now
+	b.taken, b.changed, b.untried = b.taken[1:], now, false
 	b.give()
 }
 

@@ -34,7 +34,7 @@ func TestSkipUntil(t *testing.T) {
 			b.enter(1)
 		}
 		b.waiting[2] = make([]*place, tt.waiting)
-		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
+		b.changed, b.meanHold, b.untried = now.Add(-tt.still).UnixNano(), int64(tt.usual), tt.usual == 0
 		want := time.Time{}
 		if tt.want > 0 {
 			want = now.Add(tt.want)
@@ -48,7 +48,7 @@ func TestSkipUntil(t *testing.T) {
 // What is critical is pulled as long as a place that is kept for it is free.
 func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	t.Parallel()
-	b, now := newBulkhead(2*keptShare), time.Now()
+	b, now := triedBulkhead(2*keptShare), time.Now()
 	for range 2 * keptShare {
 		b.enter(1)
 	}
@@ -60,7 +60,7 @@ func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	b.enter(0)
 	b.waiting[0] = make([]*place, keptShare)
 	b.changed = now.Add(-newIdle).UnixNano()
-	if b.stalled = (time.Time{}); b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
+	if b.stalled, b.untried = (time.Time{}), true; b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
 		t.Error("what may only be slow keeps a critical one on the queue, or none")
 	}
 	b.changed = now.Add(-time.Second).UnixNano()
@@ -129,12 +129,93 @@ func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	}
 }
 
+// triedBulkhead is one whose places somebody has left.
+func triedBulkhead(places int) *Bulkhead {
+	b := newBulkhead(places)
+	b.untried = false
+	return b
+}
+
+// Before the first place is left there are few, but for critical ones, and all from then on.
+func TestAnUntriedBulkheadHasFewPlaces(t *testing.T) {
+	t.Parallel()
+	for _, places := range []int{256, 1023, 1024, 100_000} {
+		b := newBulkhead(places)
+		for range places {
+			b.enter(rankOf(push.Bulk))
+		}
+		few := untriedPlaces - untriedPlaces/keptShare
+		if taken, _ := b.load(); taken != few {
+			t.Errorf("of %d places %d are taken", places, taken)
+		}
+		for range places {
+			b.enter(rankOf(push.Critical))
+		}
+		if taken, waiting := b.load(); taken != places || waiting != places {
+			t.Errorf("of %d places %d are taken with critical ones, and %d wait", places, taken, waiting)
+		}
+	}
+	b := newBulkhead(256)
+	for range 300 {
+		b.enter(rankOf(push.Default))
+	}
+	b.release(time.Now().UnixNano())
+	if taken, waiting := b.load(); taken != 256-256/keptShare || waiting != 299-taken {
+		t.Errorf("when one has left, %d have a place and %d wait", taken, waiting)
+	}
+}
+
+// Who waits for one that moves again waits on.
+func TestWhoWaitsSeesItMove(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := triedBulkhead(1)
+		b.enter(0)
+		b.waiting[0] = append(b.waiting[0], &place{since: time.Now().UnixNano(), given: make(chan struct{})})
+		time.AfterFunc(300*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
+		time.AfterFunc(900*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
+		start := time.Now()
+		if !b.acquire(t.Context(), 1) || time.Since(start) != 900*time.Millisecond {
+			t.Errorf("after %s it has a place, or none", time.Since(start))
+		}
+	})
+}
+
+// Nobody but critical ones waits on for a provider that is stuck, unless its places are
+// usually taken as long.
+func TestNobodyWaitsForAStuckOne(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		priority    push.Priority
+		usual, want time.Duration
+	}{
+		"critical":      {push.Critical, 0, maxWait},
+		"default":       {push.Default, 0, maxIdle},
+		"bulk":          {push.Bulk, 0, maxIdle},
+		"a little slow": {push.Bulk, maxIdle, 3 * maxIdle},
+		"a slow one":    {push.Bulk, time.Second, maxWait},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBulkhead(1)
+			b.meanHold = int64(tt.usual)
+			b.enter(0)
+			start := time.Now()
+			if b.acquire(t.Context(), rankOf(tt.priority)) {
+				t.Errorf("%s: it got a place", name)
+			}
+			if waited := time.Since(start); waited != tt.want {
+				t.Errorf("%s: it waits for %s, want %s", name, waited, tt.want)
+			}
+		})
+	}
+}
+
 // Critical ones find the kept places free, and of those that wait they come first, but
 // for each eighth place, which goes to who has waited longest.
 func TestPlacesAreGivenByPriority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(64)
+		b := triedBulkhead(64)
 		var mu sync.Mutex
 		var came []push.Priority
 		var all sync.WaitGroup
@@ -210,7 +291,7 @@ func TestWhoGivesUpTakesNoPlace(t *testing.T) {
 // grows lets in those who wait, but for the places that are kept.
 func TestABulkheadIsResized(t *testing.T) {
 	t.Parallel()
-	b := newBulkhead(64)
+	b := triedBulkhead(64)
 	inside := func(want, waiting int) {
 		t.Helper()
 		if got, wait := b.load(); got != want || wait != waiting {

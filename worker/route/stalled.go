@@ -30,13 +30,13 @@ const (
 func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	idle, many := b.stalledFor(rank, now, newIdle), 2*b.queued() >= b.places
+	idle, many := b.stalledFor(rank, now, newIdle), 2*b.queued() >= b.open(rank)
 	skip := leastSkip
 	switch {
 	case idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold)):
 		b.stalled = now
 	case now.Sub(b.stalled) <= stallKept && b.full(rank):
-	case many && idle > 0 && b.meanHold == 0 && rank > 0:
+	case many && idle > 0 && b.untried && rank > 0:
 		skip = BusyDelay
 	default:
 		return time.Time{}
@@ -63,12 +63,14 @@ func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 	for r := range rs.All() {
 		if r.Quota != nil && rank > 0 && r.Quota.Room(QuotaWait) == 0 {
 			all = append(all, queue.Stalled{
-				Mark: push.OnlyMark(r.App, r.Platform), Until: now.Add(r.Quota.Back(0)), Skipped: func(n int64) { r.Quota.Back(int(n)) },
+				Mark: push.OnlyMark(r.App, r.Platform), Until: now.Add(r.Quota.Back(0)), InHand: r.Quota.Stats().Waiting,
+				Skipped: func(n int64) { r.Quota.Back(int(n)) },
 			})
 		}
 		if until := r.Bulkhead.skipUntil(rank, now); !until.IsZero() {
+			taken, waiting := r.Bulkhead.load()
 			all = append(all, queue.Stalled{
-				Mark: push.OnlyMark(r.App, r.Platform), Until: until,
+				Mark: push.OnlyMark(r.App, r.Platform), Until: until, InHand: taken + waiting,
 				Skipped: func(n int64) {
 					if rank > 0 { // critical ones do not queue up behind others
 						r.Bulkhead.skippedUntil(until, n)
