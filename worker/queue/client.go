@@ -31,7 +31,6 @@ type client struct {
 	batches  *pipeline.Batches[batch]
 	oneStep  bool
 	failed   atomic.Bool // the last pull
-	stuck    sync.Map    // by queue: how many were in hand for what was stalled at the last pull
 	refusals refusals
 	// arrivals are the jobs on their way to the handler that are not there for the
 	// first time, or are foreign: asynq keeps that to itself.
@@ -46,6 +45,7 @@ type client struct {
 
 	mu    sync.Mutex
 	ready map[string][]pulled // by queue: jobs that were pulled ahead
+	stuck map[string]int      // by queue: how many were in hand for what was stalled at the last pull
 }
 
 func newClient(c Config) *client {
@@ -53,7 +53,7 @@ func newClient(c Config) *client {
 	return &client{
 		ending: ending, end: end,
 		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
-		idle: newIdle(), ready: make(map[string][]pulled),
+		idle: newIdle(), ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -113,9 +113,9 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 // mostStuck reports whether most of what is in hand is stuck, and was pulled earlier than
 // what is done.
 func (c *client) mostStuck(queue string) bool {
-	stuck, _ := c.stuck.Load(queue)
-	n, _ := stuck.(int64)
-	return 2*n > c.idle.inHand.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(2*c.stuck[queue]) > c.idle.inHand.Load()
 }
 
 // insist repeats what takes a job out of hand. asynq's own repetitions come with a

@@ -218,7 +218,9 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 		args = append(args, s.Mark, s.Until.Unix())
 		stuck += s.InHand
 	}
-	c.stuck.Store(queue, int64(stuck))
+	c.mu.Lock()
+	c.stuck[queue] = stuck
+	c.mu.Unlock()
 	keys = slices.Concat(keys, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "room"), push.IdleKey(queue)})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {

@@ -176,7 +176,7 @@ func TestWhoWaitsSeesItMove(t *testing.T) {
 		time.AfterFunc(900*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
 		start := time.Now()
 		if !b.acquire(t.Context(), 1) || time.Since(start) != 900*time.Millisecond {
-			t.Errorf("after %s it has a place, or none", time.Since(start))
+			t.Errorf("it has no place, or has it after %s", time.Since(start))
 		}
 	})
 }
