@@ -1,9 +1,15 @@
 package throttle
 
 import (
+	"context"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // TestClockPredicts has claims sent to a server whose clock is off, drifts and
@@ -102,5 +108,97 @@ func TestClockThroughOneSlowAnswer(t *testing.T) {
 	c.observe(c.elapsed(), process.now().UnixMicro()+8_000, 0)
 	if change := c.predict(0, 0) - before; change < 0 || change > 2_000 {
 		t.Errorf("a slow answer moves the prediction by %d µs", change)
+	}
+}
+
+// TestPassed has answers come back after 1 to 30 ms. What is said to have passed never
+// is more than has, and differs from it by no more than the fastest answer took lately;
+// a server's clock that is set back is followed.
+func TestPassed(t *testing.T) {
+	t.Parallel()
+	const fastest, slowest, drift = 1_000, 30_000, 100 // µs
+	random := rand.New(rand.NewPCG(3, 4))
+	process := newFakeClock()
+	c := newClock(process.now)
+	server, back := int64(1_700_000_000_000_000), int64(0)
+	ask := func(way, back int64) int64 {
+		sent := c.elapsed()
+		process.advance(time.Duration(way+back) * time.Microsecond)
+		return c.passed(sent, server+sent+way)
+	}
+	if passed := ask(fastest, slowest); passed != 0 {
+		t.Errorf("nothing is known, and %d µs have passed", passed)
+	}
+	for range 2000 {
+		process.advance(time.Duration(random.IntN(10_000)) * time.Microsecond)
+		server += random.Int64N(3) - 1 // which drifts
+		ask(slowest, fastest)
+		back = fastest + random.Int64N(slowest)
+		if passed := ask(fastest, back); passed > back+drift || passed < back-fastest-drift {
+			t.Fatalf("an answer that took %d µs is taken for one of %d", back, passed)
+		}
+	}
+	for name, step := range map[string]int64{"set back": -time.Minute.Microseconds(), "set on": time.Minute.Microseconds()} {
+		server += step
+		if passed := ask(fastest, slowest); passed > 0 {
+			t.Errorf("%s: %d µs have passed by what was known before", name, passed)
+		}
+		ask(fastest, fastest)
+	}
+	process.advance(3 * time.Second)
+	if passed := ask(fastest, slowest); passed != 0 {
+		t.Errorf("after a long silence %d µs have passed", passed)
+	}
+	server -= slowest + fastest // within the time that an answer takes nobody can tell
+	if passed := ask(fastest, slowest); passed > fastest+slowest {
+		t.Errorf("%d µs have passed since an answer was asked for %d µs ago", passed, fastest+slowest)
+	}
+}
+
+// lateAnswers has answers of scripts come that much later, by a clock that is set.
+type lateAnswers struct {
+	by    time.Duration
+	clock *fakeClock
+}
+
+func (h lateAnswers) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h lateAnswers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h lateAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && strings.HasPrefix(cmd.Name(), "eval") {
+			h.clock.advance(h.by)
+		}
+		return err
+	}
+}
+
+// TestALateAnswer has an answer come a second after the decision: so much less of the
+// time left is to be waited for.
+func TestALateAnswer(t *testing.T) {
+	t.Parallel()
+	server, clock := redistest.Miniredis(t), newFakeClock()
+	server.SetTime(clock.now())
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client.AddHook(lateAnswers{time.Second, clock})
+	l := NewRedis(client, Options{Timeout: time.Minute, Now: clock.now})
+	t.Cleanup(func() {
+		_ = l.Close()
+		_ = client.Close()
+	})
+	ask := func(id string) Decision {
+		d, err := l.Acquire(t.Context(), Request{User: "u", ID: id, Horizon: time.Hour, Scopes: []Scope{{General, Policy{MinGap: time.Minute}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	ask("first")
+	if d := ask("second"); d.Passed != time.Second || d.Left <= 59*time.Second {
+		t.Errorf("an answer comes after a second, and of %v left %v have passed", d.Left, d.Passed)
 	}
 }

@@ -82,6 +82,7 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 		clock := newFakeClock()
 		const horizon = time.Hour // longer than a run, so that neither forgets
 		script := NewRedis(client, Options{Prefix: fmt.Sprint("run", run.Add(1)), Horizon: horizon, Timeout: time.Minute, Now: clock.now})
+		defer func() { _ = script.Close() }()
 		script.booking = booking
 		limits := func(field string) string { return server.HGet(script.prefix+":{u}:limits", field) }
 		rest := func() bool { return limits("rest") != "" }

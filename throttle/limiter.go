@@ -229,9 +229,13 @@ type Decision struct {
 	// that was too late (Refused), on the limiter's clock, which for Redis is
 	// the server's.
 	At time.Time
-	// Left is how far At lies ahead, at least 0, in whole microseconds. It needs
-	// no clock that agrees with the limiter's.
+	// Left is how far At lay ahead at the decision, at least 0, in whole microseconds.
+	// It needs no clock that agrees with the limiter's.
 	Left time.Duration
+	// Passed is how much of Left has surely passed when Acquire returns: an answer may
+	// come late, behind others. A limiter's clock that is set back is believed for two
+	// seconds to have gone on, by no more than the time that the answer took.
+	Passed time.Duration
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time

@@ -152,6 +152,10 @@ type clock struct {
 	deviation float64 // µs
 	wall      atomic.Int64
 	seen      atomic.Int64 // the server's instant that was observed last, µs
+
+	// how far the server's clock is ahead of elapsed at least, in µs, by the answers
+	// since then, and by those of the second before
+	lead, led, since int64
 }
 
 // A process is this process's clock, of which only the progress counts.
@@ -163,7 +167,9 @@ type process struct {
 // elapsed answers the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-func newClock(now func() time.Time) *clock { return &clock{process: process{now(), now}} }
+func newClock(now func() time.Time) *clock {
+	return &clock{process: process{now(), now}, lead: none, led: none}
+}
 
 // sharing is how many commands share a pipeline, about, when there are many.
 const sharing = 512
@@ -176,6 +182,37 @@ func (c *clock) predict(elapsed int64, before int) int64 {
 	return elapsed + int64(c.offset+c.slope*float64(before)/sharing+c.deviation)
 }
 
+// leadKept is for how long, in µs, and for as long again, an answer tells how far the
+// server's clock is ahead: the two drift apart.
+const leadKept = 1_000_000
+
+// passed returns how long ago, in µs, it surely was now on the server's clock, after the
+// answer to a command that was sent at that elapsed time. An answer that came faster
+// lately tells, by the rule that synchronises clocks over a network: F. Cristian,
+// Probabilistic clock synchronization, 1989.
+func (c *clock) passed(sent, now int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	received := c.elapsed()
+	return min(c.answered(sent, received, now)-(now-received), received-sent)
+}
+
+// answered takes in what an answer tells of how far the server's clock is ahead of
+// elapsed: by no less than now was when it was received, and by no more than when it was
+// asked for. It returns how far that is at least.
+func (c *clock) answered(sent, received, now int64) int64 {
+	lead, age := now-received, received-c.since
+	switch {
+	case max(c.lead, c.led) > now-sent, age > 2*leadKept: // it was set back, or long ago
+		c.lead, c.led, c.since = lead, lead, received
+	case age > leadKept:
+		c.lead, c.led, c.since = lead, c.lead, received
+	default:
+		c.lead = max(c.lead, lead)
+	}
+	return max(c.lead, c.led)
+}
+
 // observe takes in that a command sent at that elapsed time, behind so many others,
 // was executed at the server's instant now. It learns by least mean squares.
 func (c *clock) observe(elapsed, now int64, before int) {
@@ -185,6 +222,7 @@ func (c *clock) observe(elapsed, now int64, before int) {
 	position := float64(before) / sharing
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.answered(elapsed, c.elapsed(), now)
 	sample := float64(now-elapsed) - c.slope*position
 	miss := sample - c.offset
 	off := math.Abs(miss)

@@ -224,6 +224,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration)
 	}
 	h.Observer.Checked(time.Since(asked))
 	traceDecision(span, decision, err)
+	decision.Left -= decision.Passed
 	d.admitted = err == nil && decision.Status == throttle.Granted
 	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
 		h.giveUnitsBack(d) // until it goes
