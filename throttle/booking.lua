@@ -41,6 +41,9 @@ local limits, beyond = KEYS[3], KEYS[4]
 local page, budget, window = 500, 4000, 500
 -- By how much later than it needs a slot may be and stay: nobody is woken for it.
 local slack = 20000
+-- Whoever was accepted earlier may be on its way for this long: what has to wait gets no
+-- slot sooner, since two that were due would be let through in the order they come.
+local settling = 100000
 -- How long workers may disagree about limits: for as long nobody is moved again.
 local flapping = 1000000
 
@@ -50,8 +53,9 @@ local function text(instant) return string.format('%.0f', instant) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 -- What comes forward has to be woken, which takes this long: with an earlier slot it
--- would be late for it, and whatever is awake would take it.
-local lead = min(wait, 1000000)
+-- would be late for it, and whatever is awake would take it. At least it settles, as a
+-- newcomer's slot does: to give all again must not move what nothing has happened to.
+local lead = max(settling, min(wait, 1000000))
 
 local function parse(words)
   local p, n = {rules = {}, free = true, margin = 0}, nil
@@ -518,6 +522,7 @@ local function decide()
       end
     end
     fresh = first(from)
+    if accepted > 0 and fresh > now and fresh < now + settling then fresh = first(now + settling) end
     local last = waiting > 0 and at(own.queue, -1) or 0
     order = accepted > 0 and accepted or max(now, last + 1)
     local ahead = waiting

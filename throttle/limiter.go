@@ -93,7 +93,8 @@ type Request struct {
 	// category keep the order in which they were accepted.
 	Category string
 	// Accepted is the instant that says its place among those that wait of its
-	// category, which then the ID decides. The zero value is the instant of the call,
+	// category, which then the ID decides; its slot is at least 100 ms ahead, since who
+	// was accepted earlier may be on its way. The zero value is the instant of the call,
 	// and behind them all.
 	Accepted time.Time
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
@@ -102,9 +103,8 @@ type Request struct {
 	// Wait is how long the caller is ready to wait before it sends. A slot no
 	// further away than this is Granted at once, with At in the future; but not to
 	// one with Accepted that has no slot yet, as others may come that were accepted
-	// before it. Others
-	// who come forward by the call, of Acquire or Reschedule, get no slot sooner
-	// than this, or than a second if that is less: they have to be woken first.
+	// before it. Others who come forward by a call get no slot sooner than this, within
+	// 100 ms and a second: they have to be woken first.
 	Wait time.Duration
 	// MaxBooked is how many of the user's notifications may hold a slot; 0 for any
 	// number. A denied one beyond is Deferred without a slot, see Decision.Full.

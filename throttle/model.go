@@ -57,6 +57,10 @@ const (
 	// waking is how long it may take to wake whoever comes forward, where
 	// Request.Wait is not shorter. One with an earlier slot would be late for it.
 	waking = 1_000_000
+	// settling is for how long whoever was accepted earlier may be on its way: what has
+	// to wait gets no slot sooner, since two that were due would be let through in the
+	// order they come.
+	settling = 100_000
 )
 
 // A visit is one call's work on the model.
@@ -78,7 +82,7 @@ type visit struct {
 func (u *model) visit(r *Request, now, keep int64) *visit {
 	v := &visit{model: u, r: r, now: now, keep: keep, own: none, held: none,
 		wait: r.Wait.Microseconds(), horizon: r.Horizon.Microseconds()}
-	v.lead = min(v.wait, waking)
+	v.lead = max(settling, min(v.wait, waking))
 	for _, c := range u.classes {
 		dead := 0
 		for dead < len(c.slots) && c.slots[dead] <= now-keep {
@@ -146,6 +150,9 @@ func (v *visit) decide() verdict {
 			from = max(from, v.class.slots[n-1])
 		}
 		if w.fresh = place(views, from, false); w.fresh > v.now {
+			if v.r.accepted() > 0 {
+				w.fresh = max(w.fresh, v.now+settling)
+			}
 			w.fresh = place(views, w.fresh, true)
 		}
 		w.order = v.order()

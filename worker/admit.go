@@ -134,31 +134,27 @@ var (
 )
 
 // A slot that is waited for here is asked for beforeSlot ahead: what is late for it
-// finds the next ones let through, and goes after them. What is new and near asks
-// again when it is settled, and then tightSlot ahead: others come meanwhile that were
-// accepted earlier, and would not go before what was let through.
+// finds the next ones let through, and goes after them. What is new asks tightSlot ahead,
+// or settled after it came: until then others come that were accepted earlier, and would
+// not go before what was let through. The throttle gives it no slot much sooner.
 const (
 	beforeSlot = 500 * time.Millisecond
 	tightSlot  = 50 * time.Millisecond
-	settled    = 100 * time.Millisecond
+	settled    = 90 * time.Millisecond
 )
 
-// nextAsk is when to ask again after that decision, and how far ahead to be let
-// through then at most.
-func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.Duration) {
-	least := time.Duration(0)
-	if decision.Slot.IsZero() { // it is new
-		least = settled
-	}
-	switch left := decision.Left; {
+// nextAsk is after how long to ask again after that decision.
+func nextAsk(decision *throttle.Decision) time.Duration {
+	left := decision.Left
+	switch ahead := left - tightSlot; {
 	case left > beforeSlot+settled:
-		return left - beforeSlot, most
-	case left > tightSlot+least:
-		return left - tightSlot, most
-	case least > 0:
-		return least, 0
-	default: // ahead as well: what is late by a hair finds the next one let through
-		return left / 2, most
+		return left - beforeSlot
+	case decision.Slot.IsZero(): // it is new
+		return min(max(ahead, settled), left-left/10)
+	case ahead > 0:
+		return ahead
+	default: // what is late by a hair finds the next one let through
+		return left / 2
 	}
 }
 
@@ -175,17 +171,17 @@ func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, erro
 			return throttle.Decision{}, err
 		}
 	}
-	return h.acquire(ctx, d, h.MaxWait)
+	return h.acquire(ctx, d)
 }
 
 // askAgain asks the throttle for what has not left with its admission. When it may not go
 // now it gives that back: while it stands, the next one is let through at its very instant
 // only, and whoever is let through ahead meanwhile goes before it.
 func (h *handler) askAgain(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	decision, err := h.acquire(ctx, d, h.MaxWait)
+	decision, err := h.acquire(ctx, d)
 	if err == nil && decision.Status == throttle.Deferred {
 		h.giveBack(ctx, d, false)
-		decision, err = h.acquire(ctx, d, h.MaxWait)
+		decision, err = h.acquire(ctx, d)
 	}
 	return decision, err
 }
@@ -198,17 +194,15 @@ func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Deci
 			break
 		}
 		d.slotted = d.slotted || decision.Slot.IsZero()
-		left, ahead := nextAsk(&decision, h.MaxWait)
-		if err = h.waitOut(ctx, left); err == nil {
-			decision, err = h.acquire(ctx, d, ahead)
+		if err = h.waitOut(ctx, nextAsk(&decision)); err == nil {
+			decision, err = h.acquire(ctx, d)
 		}
 	}
 	return decision, err
 }
 
-func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration) (throttle.Decision, error) {
+func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	request := h.request(d)
-	request.Wait = min(request.Wait, ahead)
 	d.scopes = request.Scopes
 	if !h.takeUnits(ctx, d) {
 		return throttle.Decision{}, errOverQuota

@@ -96,6 +96,36 @@ func admissionKeepsItsPlace(s *stage) {
 	}
 }
 
+// slotsSettle: what has to wait gets no slot so soon that who was accepted earlier, and
+// is on its way, comes too late for it.
+func slotsSettle(s *stage) {
+	r := throttle.Request{
+		User: s.user(), Scopes: scopes(policy(20*time.Millisecond), "", throttle.Policy{}), Horizon: time.Hour, Wait: time.Second,
+	}
+	ask := func(status throttle.Status, id string) throttle.Decision {
+		r.ID = id
+		return s.want(s, status, r)
+	}
+	now := ask(throttle.Granted, "first").At
+	accepted := func(i int) string {
+		r.Accepted = now.Add(time.Duration(i) * time.Microsecond)
+		return fmt.Sprint("n", i)
+	}
+	for _, i := range []int{2, 3, 1} {
+		ask(throttle.Deferred, accepted(i))
+	}
+	s.Advance(90 * time.Millisecond)
+	ask(throttle.Deferred, accepted(0))
+	later := now.Add(time.Hour)
+	for i := 3; i >= 0; i-- {
+		d := ask(throttle.Granted, accepted(i))
+		if !d.At.Before(later) {
+			s.Errorf("n%d was accepted before the next one, and is admitted %v after it", i, d.At.Sub(later))
+		}
+		later = d.At
+	}
+}
+
 // refusedTakesNoSlot: those accepted earlier that are refused, as even the first slot
 // comes after their end, leave those that wait where they are.
 func refusedTakesNoSlot(s *stage) {

@@ -101,6 +101,7 @@ var properties = []property{
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"accepted first, admitted first", []Ability{SetClock}, acceptedFirst},
+	{"slots wait for who is on its way", []Ability{SetClock}, slotsSettle},
 	{"who is refused takes nobody's slot", []Ability{SetClock}, refusedTakesNoSlot},
 	{"what was let through keeps its place", []Ability{SetClock}, admissionKeepsItsPlace},
 
