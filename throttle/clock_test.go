@@ -149,10 +149,6 @@ func TestPassed(t *testing.T) {
 	if passed := ask(fastest, slowest); passed != 0 {
 		t.Errorf("after a long silence %d µs have passed", passed)
 	}
-	server -= slowest + fastest // within the time that an answer takes nobody can tell
-	if passed := ask(fastest, slowest); passed > fastest+slowest {
-		t.Errorf("%d µs have passed since an answer was asked for %d µs ago", passed, fastest+slowest)
-	}
 }
 
 // lateAnswers has answers of scripts come that much later, by a clock that is set.

@@ -57,9 +57,9 @@ const (
 	// waking is how long it may take to wake whoever comes forward, where
 	// Request.Wait is not shorter. One with an earlier slot would be late for it.
 	waking = 1_000_000
-	// settling is for how long whoever was accepted earlier may be on its way: what has
-	// to wait gets no slot sooner, since two that were due would be let through in the
-	// order they come.
+	// settling is for how long whoever was accepted earlier may be on its way: no new slot
+	// is sooner, since two that were due would be let through in the order they come;
+	// unless it is among others' slots, and would be much later, or beyond the horizon.
 	settling = 100_000
 )
 
@@ -150,10 +150,12 @@ func (v *visit) decide() verdict {
 			from = max(from, v.class.slots[n-1])
 		}
 		if w.fresh = place(views, from, false); w.fresh > v.now {
-			if v.r.accepted() > 0 {
-				w.fresh = max(w.fresh, v.now+settling)
-			}
 			w.fresh = place(views, w.fresh, true)
+		}
+		if v.r.accepted() > 0 && w.fresh > v.now && w.fresh < v.now+settling {
+			if settled := place(views, v.now+settling, true); settled <= v.now+min(settling+slack, v.horizon) {
+				w.fresh = settled
+			}
 		}
 		w.order = v.order()
 		w.at = w.fresh

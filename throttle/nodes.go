@@ -30,35 +30,59 @@ const forgetNode = time.Minute
 
 // node answers the node that holds the key.
 func (l *Redis) node(ctx context.Context, key string) (*node, error) {
-	var client *redis.Client
-	switch c := l.client.(type) {
-	case *pipeline.Client:
-		client = c.Client
-	case *redis.Client:
-		client = c
-	case *redis.ClusterClient:
-		var err error
-		if client, err = c.MasterForKey(ctx, key); err != nil {
-			return nil, err
-		}
-	default:
-		return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
-	}
-	l.mu.RLock()
-	known, closed := l.nodes[client], l.closed
-	l.mu.RUnlock()
-	if closed {
-		return nil, errClosed
+	client, err := l.server(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	now := l.elapsed()
-	if known != nil {
-		known.used.Store(now)
-		if swept := l.swept.Load(); now-swept > forgetNode.Microseconds() && l.swept.CompareAndSwap(swept, now) {
-			l.forgetNodes(now - forgetNode.Microseconds())
-		}
-		return known, nil
+	switch n, closed := l.met(client, now); {
+	case closed:
+		return nil, errClosed
+	case n != nil:
+		return n, nil
 	}
 	return l.meet(ctx, client, now)
+}
+
+// server answers the client of the server that holds the key.
+func (l *Redis) server(ctx context.Context, key string) (*redis.Client, error) {
+	switch c := l.client.(type) {
+	case *pipeline.Client:
+		return c.Client, nil
+	case *redis.Client:
+		return c, nil
+	case *redis.ClusterClient:
+		return c.MasterForKey(ctx, key)
+	}
+	return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
+}
+
+// met answers the node that was met before, or nil.
+func (l *Redis) met(client *redis.Client, now int64) (n *node, closed bool) {
+	l.mu.RLock()
+	n, closed = l.nodes[client], l.closed
+	l.mu.RUnlock()
+	if closed || n == nil {
+		return nil, closed
+	}
+	n.used.Store(now)
+	if swept := l.swept.Load(); now-swept > forgetNode.Microseconds() && l.swept.CompareAndSwap(swept, now) {
+		l.forgetNodes(now - forgetNode.Microseconds())
+	}
+	return n, false
+}
+
+// clockOf answers the clock of the server that holds the key, or nil: a claim has to
+// have met it.
+func (l *Redis) clockOf(ctx context.Context, key string) *clock {
+	client, err := l.server(ctx, key)
+	if err != nil {
+		return nil
+	}
+	if n, _ := l.met(client, l.elapsed()); n != nil {
+		return n.clock
+	}
+	return nil
 }
 
 // meet takes in a node. Its claims are stamped by a clock that has to be known.
@@ -154,7 +178,7 @@ type clock struct {
 	seen      atomic.Int64 // the server's instant that was observed last, µs
 
 	// how far the server's clock is ahead of elapsed at least, in µs, by the answers
-	// since then, and by those of the second before
+	// since then, and by those of the time before
 	lead, led, since int64
 }
 
@@ -184,7 +208,7 @@ func (c *clock) predict(elapsed int64, before int) int64 {
 
 // leadKept is for how long, in µs, and for as long again, an answer tells how far the
 // server's clock is ahead: the two drift apart.
-const leadKept = 1_000_000
+const leadKept = 500_000
 
 // passed returns how long ago, in µs, it surely was now on the server's clock, after the
 // answer to a command that was sent at that elapsed time. An answer that came faster
@@ -194,7 +218,7 @@ func (c *clock) passed(sent, now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	received := c.elapsed()
-	return min(c.answered(sent, received, now)-(now-received), received-sent)
+	return c.answered(sent, received, now) - (now - received)
 }
 
 // answered takes in what an answer tells of how far the server's clock is ahead of

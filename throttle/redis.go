@@ -208,15 +208,13 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 
 // wait runs the script.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
-	n, err := l.node(ctx, user.keys.sent)
-	if err != nil {
-		return Decision{}, StoreError(opAcquire, err)
-	}
-	sent := n.clock.elapsed()
+	clock, asked := l.clockOf(ctx, user.keys.sent), l.process.now()
 	d, _, err := l.visit(ctx, opAcquire, r, user, claim, "")
 	if d.Left > 0 {
-		now := d.At.Add(-d.Left).UnixMicro()
-		d.Passed = min(d.Left, time.Duration(n.clock.passed(sent, now))*time.Microsecond)
+		if clock != nil && clock == l.clockOf(ctx, user.keys.sent) { // which has answered
+			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.At.Add(-d.Left).UnixMicro())
+			d.Passed = min(d.Left, time.Duration(passed)*time.Microsecond)
+		}
 		user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
 	}
 	return d, err

@@ -143,18 +143,19 @@ const (
 	settled    = 90 * time.Millisecond
 )
 
-// nextAsk is after how long to ask again after that decision.
-func nextAsk(decision *throttle.Decision) time.Duration {
-	left := decision.Left
-	switch ahead := left - tightSlot; {
+// nextAsk is after how long to ask again after that decision, and how far ahead to be let
+// through then at most: what is new and has lost its slot leaves the order open.
+func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.Duration) {
+	left = decision.Left
+	switch tight := left - tightSlot; {
 	case left > beforeSlot+settled:
-		return left - beforeSlot
+		return left - beforeSlot, most
 	case decision.Slot.IsZero(): // it is new
-		return min(max(ahead, settled), left-left/10)
-	case ahead > 0:
-		return ahead
+		return min(max(tight, settled), left-left/10), min(most, beforeSlot)
+	case tight > 0:
+		return tight, most
 	default: // what is late by a hair finds the next one let through
-		return left / 2
+		return left / 2, most
 	}
 }
 
@@ -171,17 +172,17 @@ func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, erro
 			return throttle.Decision{}, err
 		}
 	}
-	return h.acquire(ctx, d)
+	return h.acquire(ctx, d, h.MaxWait)
 }
 
 // askAgain asks the throttle for what has not left with its admission. When it may not go
 // now it gives that back: while it stands, the next one is let through at its very instant
 // only, and whoever is let through ahead meanwhile goes before it.
 func (h *handler) askAgain(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	decision, err := h.acquire(ctx, d)
+	decision, err := h.acquire(ctx, d, h.MaxWait)
 	if err == nil && decision.Status == throttle.Deferred {
 		h.giveBack(ctx, d, false)
-		decision, err = h.acquire(ctx, d)
+		decision, err = h.acquire(ctx, d, h.MaxWait)
 	}
 	return decision, err
 }
@@ -194,15 +195,17 @@ func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Deci
 			break
 		}
 		d.slotted = d.slotted || decision.Slot.IsZero()
-		if err = h.waitOut(ctx, nextAsk(&decision)); err == nil {
-			decision, err = h.acquire(ctx, d)
+		left, ahead := nextAsk(&decision, h.MaxWait)
+		if err = h.waitOut(ctx, left); err == nil {
+			decision, err = h.acquire(ctx, d, ahead)
 		}
 	}
 	return decision, err
 }
 
-func (h *handler) acquire(ctx context.Context, d *delivery) (throttle.Decision, error) {
+func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration) (throttle.Decision, error) {
 	request := h.request(d)
+	request.Wait = min(request.Wait, ahead)
 	d.scopes = request.Scopes
 	if !h.takeUnits(ctx, d) {
 		return throttle.Decision{}, errOverQuota

@@ -124,6 +124,18 @@ func slotsSettle(s *stage) {
 		}
 		later = d.At
 	}
+	r.User, r.Wait = s.user(), 0
+	ask(throttle.Granted, "first")
+	for i := range 2 {
+		ask(throttle.Deferred, accepted(i))
+	}
+	r.ID = "n0"
+	if _, err := s.Limiter.Cancel(s.Context(), r); err != nil {
+		s.Fatal(err)
+	}
+	if d := ask(throttle.Deferred, accepted(1)); d.Left < 100*time.Millisecond {
+		s.Errorf("who comes forward has %v left", d.Left)
+	}
 }
 
 // refusedTakesNoSlot: those accepted earlier that are refused, as even the first slot
