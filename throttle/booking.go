@@ -46,8 +46,7 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userStat
 	k := &user.keys
 	general, own := r.policies()
 	l.trips.Add(1)
-	reply, err := l.booking.Run(ctx, l.client,
-		[]string{k.sent, k.booked, k.limits, k.beyond, k.catSent, k.catBooked, k.queue},
+	reply, err := l.booking.Run(ctx, l.client, k.all(),
 		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(), l.keep, l.life(),
 		r.MaxBooked, r.Returned, r.accepted(), general.words(), own.words(), k.category, other, r.Report).Slice()
 	if err != nil {

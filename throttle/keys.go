@@ -22,10 +22,12 @@ import (
 //	PREFIX:{APP/USER}:limits        the limits that the slots were given by: hash
 //	PREFIX:{APP/USER}:beyond:CAT    the last instant at which somebody comes back
 //	                                who waits without a slot
+//
+// A claim's are remembered, the others are written when a script needs them.
 type keys struct {
-	sent, booked, limits, beyond string
-	catSent, catBooked, queue    string
-	category                     string // escaped
+	sent, catSent     string
+	booked, catBooked string
+	category          string // escaped
 }
 
 // timeline is the key of the scope's admissions.
@@ -42,10 +44,21 @@ func userKeys(prefix string, r *Request) keys {
 		tag = Escape(r.App) + "/" + tag
 	}
 	base, name := prefix+":{"+tag+"}:", Escape(r.class())
-	return keys{
-		sent: base + "sent", booked: base + "booked", limits: base + "limits", beyond: base + "beyond:" + name,
-		catSent: base + "sent:" + name, catBooked: base + "booked:" + name, queue: base + "queue:" + name, category: name,
-	}
+	k := keys{catSent: base + "sent:" + name, catBooked: base + "booked:" + name}
+	// parts of them: many users are remembered
+	k.sent, k.booked = k.catSent[:len(base+"sent")], k.catBooked[:len(base+"booked")]
+	k.category = k.catSent[len(k.sent)+1:]
+	return k
+}
+
+func (k *keys) base() string   { return k.sent[:len(k.sent)-len("sent")] }
+func (k *keys) limits() string { return k.base() + "limits" }
+func (k *keys) queue() string  { return k.base() + "queue:" + k.category }
+func (k *keys) beyond() string { return k.base() + "beyond:" + k.category }
+
+// all are the keys in the order in which the script has them.
+func (k *keys) all() []string {
+	return []string{k.sent, k.booked, k.limits(), k.beyond(), k.catSent, k.catBooked, k.queue()}
 }
 
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,

@@ -44,8 +44,8 @@ func TestKeysAreApart(t *testing.T) {
 					r.Scopes = append(r.Scopes, Scope{category, Policy{}})
 				}
 				k := userKeys("p", &r)
-				own := map[string]string{k.sent: "", k.booked: "", k.limits: ""}
-				for _, key := range []string{k.catSent, k.catBooked, k.queue, k.beyond} {
+				own := map[string]string{k.sent: "", k.booked: "", k.limits(): ""}
+				for _, key := range []string{k.catSent, k.catBooked, k.queue(), k.beyond()} {
 					own[key] = "of " + category
 				}
 				for key, category := range own {

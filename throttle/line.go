@@ -95,7 +95,7 @@ func (l *Redis) line(ctx context.Context, r Request, count, most int, slots, cat
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	l.trips.Add(1)
-	reply, err := lineScript.Run(ctx, l.client, []string{l.user(&r).keys.limits}, TimelineEntries, count, most, slots, category).Slice()
+	reply, err := lineScript.Run(ctx, l.client, []string{l.user(&r).keys.limits()}, TimelineEntries, count, most, slots, category).Slice()
 	if err != nil {
 		return nil, StoreError("timeline", err)
 	}

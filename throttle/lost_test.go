@@ -45,11 +45,11 @@ func TestAnAdmissionOutlivesAFailure(t *testing.T) {
 	client := server.Client(t)
 	policy := Policy{MinGap: time.Minute}
 	for name, key := range map[string]func(k *keys) string{
-		"the queue":               func(k *keys) string { return k.queue },
+		"the queue":               func(k *keys) string { return k.queue() },
 		"the category's slots":    func(k *keys) string { return k.catBooked },
 		"all slots":               func(k *keys) string { return k.booked },
 		"the category's timeline": func(k *keys) string { return k.catSent },
-		"the limits":              func(k *keys) string { return k.limits },
+		"the limits":              func(k *keys) string { return k.limits() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -126,15 +126,15 @@ func (w *world) judgeKeys() {
 		for _, category := range u.categories {
 			r := w.workers[0].request(&job{user: u, category: category})
 			k := userKeys("sim", &r)
-			queue, err := w.raw.ZRange(ctx, k.queue, 0, -1).Result()
+			queue, err := w.raw.ZRange(ctx, k.queue(), 0, -1).Result()
 			w.must(err)
 			for _, id := range queue {
 				if j := w.job(u, id); j == nil || j.ghost < j.over {
-					w.fault("%s is still in %s", id, k.queue)
+					w.fault("%s is still in %s", id, k.queue())
 				}
 			}
 			if slots := w.raw.ZCard(ctx, k.catBooked).Val(); slots != int64(len(queue)) {
-				w.fault("%s has %d slots, %s %d who wait", k.catBooked, slots, k.queue, len(queue))
+				w.fault("%s has %d slots, %s %d who wait", k.catBooked, slots, k.queue(), len(queue))
 			}
 			for _, scope := range r.Scopes {
 				set := k.sent

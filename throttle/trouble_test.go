@@ -208,7 +208,7 @@ func TestOneUsersKeys(t *testing.T) {
 	for name, spoil := range map[string]func(k *keys) error{
 		"admissions of another type": func(k *keys) error { return admin.Set(ctx, k.sent, "x", 0).Err() },
 		"slots of another type":      func(k *keys) error { return admin.Set(ctx, k.booked, "x", 0).Err() },
-		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.limits, "x", 0).Err() },
+		"limits of another type":     func(k *keys) error { return admin.Set(ctx, k.limits(), "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
