@@ -54,7 +54,7 @@ func takeTurn(ctx context.Context) error {
 }
 
 // gcPercent is serve's, and every contestant has it.
-const gcPercent = 200
+const gcPercent = 150
 
 func (t turn) take(ctx context.Context) (result, error) {
 	var got result
