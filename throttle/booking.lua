@@ -102,6 +102,13 @@ local function at(set, rank)
   return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2])
 end
 
+-- newest returns the last instant of the scope's admissions, but for the notification's
+-- own, or 0. Nothing is sent before the end.
+local function newest(s)
+  s.newest = s.newest or at(s.sent, -1) or 0
+  return s.newest
+end
+
 -- Whether anybody waits. Most of whom the script is asked for find nobody, and are
 -- spared to look for them.
 local anybody = any(all.booked)
@@ -255,13 +262,16 @@ local function place(views, from, margins)
 end
 
 -- binding returns which scope and rule let a slot be no earlier: 1 for the general
--- scope, 2 for the category's, 0 for none.
+-- scope, 2 for the category's, 0 for none. A slot behind those that were let through
+-- counts those as well whose instant is later.
 local function binding(views, slot)
   local latest, which, rule = 0, 0, 0
   for _, v in ipairs(views) do
+    local ahead = newest(v.scope) >= slot
     pass(v, slot - 1)
     for i, r in ipairs(v.scope.rules) do
       local e = r.period > 0 and (v.score[v.passed - r.n + 1] or entry(v, v.passed - r.n + 1))
+      if ahead and r.period > 0 and at(v.scope.sent, -r.n) == slot - r.period then e = slot - r.period end
       if e and e + r.period >= latest then
         latest, which, rule = e + r.period, v.scope.name and 2 or 1, i
       end
@@ -284,7 +294,7 @@ local function first(from, law)
   local instant = place(around, from, false)
   if instant and instant > now and not law then instant = place(around, instant, true) end
   if instant then return instant end
-  for _, s in ipairs(scopes) do from = max(from, at(s.sent, -1) or 0, not law and at(s.booked, -1) or 0) end
+  for _, s in ipairs(scopes) do from = max(from, newest(s), not law and at(s.booked, -1) or 0) end
   return first(from, law)
 end
 
@@ -517,7 +527,7 @@ local function decide()
     local waiting = redis.call('ZCARD', own.queue)
     local from = max(now, at(own.booked, -1) or 0)
     for _, s in ipairs(scopes) do
-      local ahead = (at(s.sent, -1) or 0) > from
+      local ahead = newest(s) > from
       for _, r in ipairs(ahead and s.rules or {}) do
         if r.period > 0 then from = max(from, (at(s.sent, -r.n) or 0) + r.period) end
       end

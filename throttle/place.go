@@ -121,20 +121,31 @@ func place(views []*view, from int64, margins bool) int64 {
 
 // binding returns the view, and of its policy's rules the one, that let an entry at
 // the instant be no earlier than it is, and the entry that the rule counts from; nil and
-// "" when none does.
+// "" when none does. An instant behind those that were let through counts those of them
+// as well that are later.
 func binding(views []*view, at int64) (scope *view, rule string, after Entry) {
 	var latest int64
 	for _, s := range views {
-		before := s.upTo(at - 1)
+		before := s.marks[:s.upTo(at-1)]
+		sent := slices.DeleteFunc(slices.Clone(s.marks), func(m mark) bool { return m.waits })
+		ahead := len(sent) > 0 && sent[len(sent)-1].at >= at
 		for i, r := range s.rules {
-			if r.period == 0 || r.n > before {
-				continue
+			m, counts := nthNewest(before, r.n)
+			if one, ok := nthNewest(sent, r.n); ahead && ok && one.at == at-r.period {
+				m, counts = one, true
 			}
-			m := s.marks[before-r.n]
-			if free := m.at + r.period; free >= latest {
+			if free := m.at + r.period; counts && r.period > 0 && free >= latest {
 				latest, scope, rule, after = free, s, s.policy.ruleName(i), Entry{m.id, micros(m.at)}
 			}
 		}
 	}
 	return scope, rule, after
+}
+
+// nthNewest returns the n-th newest of the marks, and whether there are so many.
+func nthNewest(marks []mark, n int) (m mark, ok bool) {
+	if n > len(marks) {
+		return mark{}, false
+	}
+	return marks[len(marks)-n], true
 }

@@ -271,6 +271,23 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 	}
 }
 
+// limitIsNamed: a rate that counts what is let through ahead is named where the instant
+// lies before that.
+func limitIsNamed(s *stage) {
+	twice := policy(0, rate(2, 10*time.Second))
+	r := throttle.Request{User: s.user(), Scopes: scopes(twice, "slow", policy(10500*time.Millisecond)), Wait: 2 * time.Second, Horizon: time.Hour}
+	r.ID = "now"
+	s.want(s, throttle.Granted, r)
+	s.Advance(9 * time.Second)
+	r.ID = "ahead"
+	s.want(s, throttle.Granted, r)
+	r.ID, r.Scopes, r.Wait, r.Horizon = "between", scopes(twice, "other", policy(0)), 0, 0
+	d := s.want(s, throttle.Refused, r)
+	if d.Left.Round(100*time.Millisecond) != time.Second || d.Scope != throttle.General || d.Rule != "2/10s" {
+		s.Errorf("%q of %q leaves %v", d.Rule, d.Scope, d.Left)
+	}
+}
+
 // timeLeftIsTight: refused one microsecond before, granted when the time left
 // has passed.
 func timeLeftIsTight(s *stage) {

@@ -81,6 +81,7 @@ var properties = []property{
 	{"limits hold on every history", nil, limitsHold},
 	{"limits hold in real time under contention", nil, limitsHoldUnderContention},
 	{"answers are those of a plain list", nil, answersOfAPlainList},
+	{"the limit is named behind an admission ahead", []Ability{SetClock}, limitIsNamed},
 	{"time left is tight", []Ability{SetClock}, timeLeftIsTight},
 	{"all scopes agree or none is charged", nil, allScopesOrNone},
 	{"limits reach back to the horizon", []Ability{SetClock}, limitsReachBack},
