@@ -43,7 +43,7 @@ local page, budget, window = 500, 4000, 500
 local slack = 20000
 -- Whoever was accepted earlier may be on its way for this long: no new slot is sooner,
 -- since two that were due would be let through in the order they come; unless it is
--- among others' slots, and would be much later, or beyond the horizon.
+-- before others' slots, and would be later by more than as long, or beyond the horizon.
 local settling = 100000
 -- How long workers may disagree about limits: for as long nobody is moved again.
 local flapping = 1000000
@@ -535,7 +535,7 @@ local function decide()
     fresh = first(from)
     if accepted > 0 and fresh > now and fresh < now + settling then
       local settled = first(now + settling)
-      if settled <= now + min(settling + slack, horizon) then fresh = settled end
+      if settled <= now + min(2 * settling, horizon) then fresh = settled end
     end
     local last = waiting > 0 and at(own.queue, -1) or 0
     order = accepted > 0 and accepted or max(now, last + 1)

@@ -93,8 +93,9 @@ type Request struct {
 	// category keep the order in which they were accepted.
 	Category string
 	// Accepted is the instant that says its place among those that wait of its
-	// category, which then the ID decides. A new slot is 100 ms ahead or more, unless that
-	// makes it much later: who was accepted earlier may be on its way.
+	// category, which then the ID decides. A new slot is 100 ms ahead or more: who was
+	// accepted earlier may be on its way. It is nearer where the next place lies beyond
+	// the horizon, or behind others' slots and over 200 ms ahead.
 	// The zero value is the instant of the call, and behind them all.
 	Accepted time.Time
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
@@ -232,10 +233,10 @@ type Decision struct {
 	// Left is how far At lay ahead at the decision, at least 0, in whole microseconds.
 	// It needs no clock that agrees with the limiter's.
 	Left time.Duration
-	// Passed is how much of Left has surely passed when Acquire returns: an answer may
-	// come late, behind others. A limiter's clock that is set back, or is another one's
-	// after a failover, is believed for two seconds to have gone on, by no more than the
-	// time that the answer took.
+	// Passed is how much of Left has passed when Acquire returns: an answer may come late,
+	// behind others. A limiter's clock that is set back, or is another one's after a
+	// failover or the move of a slot, is believed for a second and a half to have gone on,
+	// by no more than the time that the answer took.
 	Passed time.Duration
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.

@@ -59,7 +59,8 @@ const (
 	waking = 1_000_000
 	// settling is for how long whoever was accepted earlier may be on its way: no new slot
 	// is sooner, since two that were due would be let through in the order they come;
-	// unless it is among others' slots, and would be much later, or beyond the horizon.
+	// unless it is before others' slots, and would be later by more than as long, or beyond
+	// the horizon.
 	settling = 100_000
 )
 
@@ -153,7 +154,7 @@ func (v *visit) decide() verdict {
 			w.fresh = place(views, w.fresh, true)
 		}
 		if v.r.accepted() > 0 && w.fresh > v.now && w.fresh < v.now+settling {
-			if settled := place(views, v.now+settling, true); settled <= v.now+min(settling+slack, v.horizon) {
+			if settled := place(views, v.now+settling, true); settled <= v.now+min(2*settling, v.horizon) {
 				w.fresh = settled
 			}
 		}

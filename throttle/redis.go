@@ -211,7 +211,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.process.now()
 	d, _, err := l.visit(ctx, opAcquire, r, user, claim, "")
 	if d.Left > 0 {
-		if clock != nil && clock == l.clockOf(ctx, user.keys.sent) { // which has answered
+		if clock != nil && clock == l.clockOf(ctx, user.keys.sent) { // which has answered, as far as the client knows
 			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.At.Add(-d.Left).UnixMicro())
 			d.Passed = min(d.Left, time.Duration(passed)*time.Microsecond)
 		}

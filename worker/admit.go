@@ -136,7 +136,8 @@ var (
 // A slot that is waited for here is asked for beforeSlot ahead: what is late for it
 // finds the next ones let through, and goes after them. What is new asks tightSlot ahead,
 // or settled after it came: until then others come that were accepted earlier, and would
-// not go before what was let through. The throttle gives it no slot much sooner.
+// not go before what was let through. The throttle gives it a sooner slot only where the
+// next one is much later.
 const (
 	beforeSlot = 500 * time.Millisecond
 	tightSlot  = 50 * time.Millisecond
