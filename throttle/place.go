@@ -126,12 +126,14 @@ func place(views []*view, from int64, margins bool) int64 {
 func binding(views []*view, at int64) (scope *view, rule string, after Entry) {
 	var latest int64
 	for _, s := range views {
-		before := s.marks[:s.upTo(at-1)]
-		sent := slices.DeleteFunc(slices.Clone(s.marks), func(m mark) bool { return m.waits })
-		ahead := len(sent) > 0 && sent[len(sent)-1].at >= at
+		before := s.upTo(at - 1)
+		var sent []mark // where some of them are later
+		if slices.ContainsFunc(s.marks[before:], func(m mark) bool { return !m.waits }) {
+			sent = slices.DeleteFunc(slices.Clone(s.marks), func(m mark) bool { return m.waits })
+		}
 		for i, r := range s.rules {
-			m, counts := nthNewest(before, r.n)
-			if one, ok := nthNewest(sent, r.n); ahead && ok && one.at == at-r.period {
+			m, counts := nthNewest(s.marks[:before], r.n)
+			if one, ok := nthNewest(sent, r.n); ok && one.at == at-r.period {
 				m, counts = one, true
 			}
 			if free := m.at + r.period; counts && r.period > 0 && free >= latest {

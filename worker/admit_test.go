@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -45,57 +43,65 @@ func TestNextAsk(t *testing.T) {
 func TestAcceptedFirstAcrossCategories(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const maxWait, longestWay = 2 * time.Second, 80 * time.Millisecond
+		const longestWay = 80 * time.Millisecond
 		limiter := throttle.NewMemory(throttle.MemoryOptions{})
 		general := throttle.Scope{Name: throttle.General, Policy: throttle.Policy{MinGap: 25 * time.Millisecond}}
 		rng := rand.New(rand.NewPCG(1, 2))
-		type notification struct {
-			request  throttle.Request
-			asks     int
-			admitted time.Time
-		}
+		upTo := func(most time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(most))) }
 		for run := range 200 {
-			all, wg := make([]notification, 6), sync.WaitGroup{}
+			var wg sync.WaitGroup
+			all := make([]asking, 6)
 			for i := range all {
-				n, way := &all[i], time.Duration(rng.Int64N(int64(longestWay)))
-				n.request = throttle.Request{
+				one, way := &all[i], upTo(longestWay)
+				one.Request = throttle.Request{
 					User: fmt.Sprint("u", run), ID: fmt.Sprint("n", i), Category: string(rune('a' + rng.IntN(3))),
 					Accepted: time.Now(), Scopes: []throttle.Scope{general}, Horizon: time.Hour,
 				}
 				wg.Go(func() {
 					time.Sleep(way)
-					ahead := maxWait
-					for {
-						n.request.Wait = ahead
-						n.asks++
-						decision, err := limiter.Acquire(t.Context(), n.request)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if decision.Status == throttle.Granted {
-							n.admitted = decision.At
-							return
-						}
-						var left time.Duration
-						left, ahead = nextAsk(&decision, maxWait)
-						time.Sleep(left)
-					}
+					one.ask(t, limiter)
 				})
-				time.Sleep(time.Duration(rng.Int64N(int64(10 * time.Millisecond))))
+				time.Sleep(upTo(10 * time.Millisecond))
 			}
 			wg.Wait()
-			all = slices.DeleteFunc(all, func(n notification) bool { return n.asks == 1 })
-			slices.SortFunc(all, func(a, b notification) int {
-				return cmp.Or(cmp.Compare(a.request.Category, b.request.Category), a.request.Accepted.Compare(b.request.Accepted))
-			})
-			for i := range all[1:] {
-				before, n := &all[i], &all[i+1]
-				if before.request.Category == n.request.Category && before.admitted.After(n.admitted) {
-					t.Errorf("run %d: %s was accepted before %s and is admitted %v after it", run, before.request.ID, n.request.ID, before.admitted.Sub(n.admitted))
+			before := map[string]asking{}
+			for _, one := range all {
+				if !one.waited {
+					continue
 				}
+				if last := before[one.Category]; last.admitted.After(one.admitted) {
+					t.Errorf("run %d: %s was accepted before %s and is admitted %v after it", run, last.ID, one.ID, last.admitted.Sub(one.admitted))
+				}
+				before[one.Category] = one
 			}
 			time.Sleep(time.Minute)
 		}
 	})
+}
+
+// asking is a request on its way to be admitted.
+type asking struct {
+	throttle.Request
+	waited   bool
+	admitted time.Time
+}
+
+// ask asks until it is admitted, when nextAsk says.
+func (a *asking) ask(t *testing.T, limiter throttle.Limiter) {
+	const most = 2 * time.Second
+	for ahead := most; ; a.waited = true {
+		a.Wait = ahead
+		decision, err := limiter.Acquire(t.Context(), a.Request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if decision.Status == throttle.Granted {
+			a.admitted = decision.At
+			return
+		}
+		var left time.Duration
+		left, ahead = nextAsk(&decision, most)
+		time.Sleep(left)
+	}
 }
