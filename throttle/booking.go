@@ -38,19 +38,34 @@ type denial struct {
 	alone bool  // nothing waited
 }
 
-// visit runs the script, with the other whose slot is inherited, if any. It reports
-// whether there are slots that are still to be given again.
+// visit runs the script for one notification, with the other whose slot is inherited, if
+// any. It reports whether there are slots that are still to be given again.
 func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial, other string) (d Decision, more bool, err error) {
+	all, more, err := l.visitAll(ctx, op, []Request{*r}, user, claim, other)
+	if err != nil {
+		return d, false, err
+	}
+	return all[0], more, nil
+}
+
+// visitAll runs the script for notifications with the scopes of the first one. It may
+// decide of the first of them only.
+func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	k := &user.keys
+	r, k := &all[0], &user.keys
 	general, own := r.policies()
+	const heads, fields = 11, 6
+	args := append(make([]any, 0, heads+fields*len(all)),
+		op, claim.stamp, claim.alone, l.keep, l.life(), r.MaxBooked, general.words(), own.words(), k.category, other, r.Report)
+	for i := range all {
+		r := &all[i]
+		args = append(args, member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.Returned, r.accepted())
+	}
 	l.trips.Add(1)
-	reply, err := l.booking.Run(ctx, l.client, k.all(),
-		op, member(r.ID), r.ID, claim.stamp, claim.alone, r.Wait.Microseconds(), r.Horizon.Microseconds(), l.keep, l.life(),
-		r.MaxBooked, r.Returned, r.accepted(), general.words(), own.words(), k.category, other, r.Report).Slice()
+	reply, err := l.booking.Run(ctx, l.client, k.all(), args...).Slice()
 	if err != nil {
-		return d, false, StoreError(op, err)
+		return nil, false, StoreError(op, err)
 	}
 	return l.read(r, user, reply)
 }
@@ -74,63 +89,76 @@ func (p *Policy) words() string {
 
 var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
 
-// read makes a Decision of the script's reply: status, now, instant, scope (1 the
-// general, 2 the category's) and rule (from 1) that let it be no earlier, the slot
-// before, whether a claim would be in vain, whether slots are still to be given again,
-// of how many rates a report was asked for; how many each rate's window holds; then ID
-// and slot of each that came forward.
-func (l *Redis) read(r *Request, user *userState, reply []any) (d Decision, more bool, err error) {
-	const length = 9
-	var head [length]int64
-	if len(reply) < length {
-		return d, false, errReply
+// read makes decisions of the script's reply; what came forward is in the first one.
+func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Decision, more bool, err error) {
+	const heads = 4
+	if len(reply) <= heads {
+		return nil, false, errReply
 	}
-	for i := range head {
-		if head[i], err = integer(reply[i]); err != nil {
-			return d, false, err
+	now, err := integer(reply[0])
+	if err != nil {
+		return nil, false, err
+	}
+	moved, _ := reply[3].([]any)
+	decisions = make([]Decision, len(reply)-heads)
+	for i, answer := range reply[heads:] {
+		fields, _ := answer.([]any)
+		if decisions[i], err = decision(r, now, fields); err != nil {
+			return nil, false, err
 		}
 	}
-	status, now, instant := head[0], head[1], head[2]
-	reply = reply[length:]
-	if int(head[8]) > len(reply) {
-		return d, false, errReply
+	for ; len(moved) > 1; moved = moved[2:] {
+		id, _ := moved[0].(string)
+		slot, err := integer(moved[1])
+		if err != nil {
+			return nil, false, err
+		}
+		decisions[0].Moved = append(decisions[0].Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
 	}
+	if reply[1] != int64(0) {
+		user.waitsUntil(l.elapsed() + nearHint)
+	}
+	return decisions, reply[2] != int64(0), nil
+}
+
+// decision reads the script's answer about one notification.
+func decision(r *Request, now int64, answer []any) (d Decision, err error) {
+	const length = 5
+	var fields [length]int64
+	if len(answer) < length {
+		return d, errReply
+	}
+	for i := range fields {
+		if fields[i], err = integer(answer[i]); err != nil {
+			return d, err
+		}
+	}
+	status, instant, scope, rule, slot := fields[0], fields[1], fields[2], fields[3], fields[4]
 	d = Decision{Status: Status(status), At: time.UnixMicro(instant)}
 	if status == slotless {
 		d.Status, d.Full = Deferred, true
 	}
-	if head[5] > 0 {
-		d.Slot = time.UnixMicro(head[5])
+	if slot > 0 {
+		d.Slot = time.UnixMicro(slot)
 	}
 	if instant > now {
 		d.Left = time.Duration(instant-now) * time.Microsecond
-		switch general, own := r.policies(); head[3] {
+		switch general, own := r.policies(); scope {
 		case 1:
-			d.Scope, d.Rule = General, general.ruleName(int(head[4])-1)
+			d.Scope, d.Rule = General, general.ruleName(int(rule)-1)
 		case 2:
-			d.Scope, d.Rule = r.class(), own.ruleName(int(head[4])-1)
+			d.Scope, d.Rule = r.class(), own.ruleName(int(rule)-1)
 		}
 	}
-	if head[6] > 0 {
-		user.waitsUntil(l.elapsed() + nearHint)
-	}
 	if r.Report {
-		var counts []int
-		for _, field := range reply[:head[8]] {
+		counts := make([]int, 0, len(answer)-length)
+		for _, field := range answer[length:] {
 			n, _ := field.(int64)
 			counts = append(counts, int(n))
 		}
 		d.Remaining = r.remaining(counts)
 	}
-	for reply = reply[head[8]:]; len(reply) > 1; reply = reply[2:] {
-		id, _ := reply[0].(string)
-		slot, err := integer(reply[1])
-		if err != nil {
-			return d, false, err
-		}
-		d.Moved = append(d.Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
-	}
-	return d, head[7] > 0, nil
+	return d, nil
 }
 
 // nearHint is for how long, in µs, somebody is thought to wait after a visit has

@@ -19,20 +19,28 @@
 -- when the limits changed last ("@"), and the slot from which on they are still to be
 -- given again ("rest"). beyond is the instant told last to one that there was no room for.
 --
+-- One call decides of one notification, or of several of a category, one after another
+-- at one instant. It may answer for the first of them only: the rest ask again.
+--
 -- KEYS  sent, booked, limits, beyond; of the category: sent, booked, queue
--- ARGV  op, member, ID, claim, 1 when nothing waited at the claim, wait, horizon, keep, life, how many may wait or 0,
---       1 for one that comes back, accepted or 0, the general limits, the
---       category's, the category, the other ID of which an heir inherits, 1 for a report
+-- ARGV  op, claim, 1 when nothing waited at the claim, keep, life, how many may wait or 0,
+--       the general limits, the category's, the category, the other ID of which an heir
+--       inherits, 1 for a report; then of each notification: member, ID, wait, horizon, 1
+--       for one that comes back, accepted or 0
 -- Instants and periods are in µs of this server's clock. Limits are written
 -- KIND MARGIN {N PERIOD}…, kind 2 is exempt; "" where the scope is none of the request's.
+--
+-- It returns now, 1 when a claim would be in vain, 1 when slots are still to be given
+-- again, the IDs and slots of those that came forward, one after another, and of each
+-- notification: status, instant, scope (1 the general, 2 the category's) and rule (from
+-- 1) that let it be no earlier, the slot before, and for a report what each rate's window
+-- holds.
 
-local op, member, id = ARGV[1], ARGV[2], ARGV[3]
-local claim, alone = tonumber(ARGV[4]), ARGV[5] == '1'
-local wait, horizon = tonumber(ARGV[6]), tonumber(ARGV[7])
-local keep, life = tonumber(ARGV[8]), tonumber(ARGV[9])
-local most, back, accepted = tonumber(ARGV[10]), ARGV[11] == '1', tonumber(ARGV[12])
-local other = ARGV[16]
+local op, claim, alone = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
+local keep, life, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local other, report = ARGV[10], ARGV[11] == '1'
 local limits, beyond = KEYS[3], KEYS[4]
+local member, id, wait, horizon, back, accepted -- of the notification that is decided
 
 -- What one call may do, as Redis serves nobody else meanwhile: the slots that it gives
 -- again, the steps until it leaves the rest to later calls, which are those of one search
@@ -56,7 +64,7 @@ local now = clock[1] * 1000000 + clock[2]
 -- What comes forward has to be woken, which takes this long: with an earlier slot it
 -- would be late for it, and whatever is awake would take it. At least it settles, as a
 -- newcomer's slot does: to give all again must not move what nothing has happened to.
-local lead = max(settling, min(wait, 1000000))
+local lead
 
 local function parse(words)
   local p, n = {rules = {}, free = true, margin = 0}, nil
@@ -88,8 +96,8 @@ end
 
 -- The general limits and the category's; of the request's scopes, the category's
 -- first: it is the one that lets a search jump far.
-local all, own = scope(ARGV[13], KEYS[1], KEYS[2]), class(ARGV[15], ARGV[14])
-local general, special = ARGV[13] ~= '', ARGV[14] ~= ''
+local all, own = scope(ARGV[7], KEYS[1], KEYS[2]), class(ARGV[9], ARGV[8])
+local general, special = ARGV[7] ~= '', ARGV[8] ~= ''
 local scopes = {}
 if special then scopes[1] = own end
 if general then scopes[#scopes + 1] = all end
@@ -289,10 +297,13 @@ end
 -- first returns the first instant from that one on at which the request's scopes
 -- have a place among those sent, and unless only the law is asked for among those
 -- who wait; one behind all when the search takes too long.
-local function first(from, law)
-  local around = views(from - 1, law)
+local function firstIn(around, from, law)
   local instant = place(around, from, false)
   if instant and instant > now and not law then instant = place(around, instant, true) end
+  return instant
+end
+local function first(from, law)
+  local instant = firstIn(views(from - 1, law), from, law)
   if instant then return instant end
   for _, s in ipairs(scopes) do from = max(from, newest(s), not law and at(s.booked, -1) or 0) end
   return first(from, law)
@@ -465,14 +476,18 @@ local function leave()
   redis.call('ZREM', all.booked, name)
 end
 
--- book adds a slot to the category's, and the notification to its queue.
-local function book(instant, order)
-  local slot = own.name .. ' ' .. redis.call('HINCRBY', limits, '#', 1)
+-- book adds slots to the category's, and as many to its queue: places in it and IDs, one
+-- after another.
+local function book(instants, holders)
+  local last, slots = redis.call('HINCRBY', limits, '#', #instants), {}
+  for i, instant in ipairs(instants) do
+    slots[2 * i - 1], slots[2 * i] = text(instant), own.name .. ' ' .. last - #instants + i
+  end
   redis.call(any(own.booked) and 'HSETNX' or 'HSET', limits, 'c' .. own.name, own.words)
   redis.call('HSETNX', limits, 'g', all.words)
-  redis.call('ZADD', own.queue, text(order), id)
-  redis.call('ZADD', own.booked, text(instant), slot)
-  redis.call('ZADD', all.booked, text(instant), slot)
+  redis.call('ZADD', own.queue, unpack(holders))
+  redis.call('ZADD', own.booked, unpack(slots))
+  redis.call('ZADD', all.booked, unpack(slots))
   anybody = true
   live(own.booked, own.queue)
   live(all.booked)
@@ -491,21 +506,46 @@ local function changed()
   return true
 end
 
+local function waitingNow() return redis.call('ZCARD', all.booked) end
+local function toldLast() return tonumber(redis.call('GET', beyond) or nil) end
+
 -- full returns nil when there is room for one more who waits. Otherwise it
 -- returns when a newcomer is to come back: behind all, and behind those that there
 -- was no room for before, one mean distance after another. While any of these is to
 -- come, half the room is theirs.
-local function full()
+-- Of a row it knows better than Redis how many wait, the last of its category, and the
+-- last one without a slot.
+local function full(row)
   if most == 0 then return nil end
-  local last = tonumber(redis.call('GET', beyond) or nil)
+  local last = row and row.told or not row and toldLast()
   if last and last <= now then last = nil end
-  if redis.call('ZCARD', all.booked) < ((last and not back) and most / 2 or most) then return nil end
-  local instant, distance = max(now, last or 0), 0
+  if (row and row.waiting or waitingNow()) < ((last and not back) and most / 2 or most) then return nil end
+  local instant, distance = max(now, last or 0, row and row.last or 0), 0
   for _, s in ipairs(scopes) do
     instant = max(instant, at(s.booked, -1) or 0)
     for _, r in ipairs(s.rules) do distance = max(distance, math.ceil(r.period / r.n) + s.margin) end
   end
   return instant + distance
+end
+
+-- behindSent returns when the notification may go at first by those that were let through, from
+-- that instant on: also behind those ahead.
+local function behindSent(from)
+  for _, s in ipairs(scopes) do
+    local ahead = newest(s) > from
+    for _, r in ipairs(ahead and s.rules or {}) do
+      if r.period > 0 then from = max(from, (at(s.sent, -r.n) or 0) + r.period) end
+    end
+  end
+  return from
+end
+
+-- settled returns the slot in the place of one that is too near for a newcomer; search
+-- returns the first place from an instant on.
+local function settled(fresh, search)
+  if accepted == 0 or fresh <= now or fresh >= now + settling then return fresh end
+  local later = search(now + settling)
+  return later and later <= now + min(2 * settling, horizon) and later or fresh
 end
 
 -- decide returns what becomes of the notification, and changes nothing:
@@ -525,18 +565,7 @@ local function decide()
     -- behind all of its category, who have the same limits, and behind all that were
     -- let through, also ahead; into the first place beside the others
     local waiting = redis.call('ZCARD', own.queue)
-    local from = max(now, at(own.booked, -1) or 0)
-    for _, s in ipairs(scopes) do
-      local ahead = newest(s) > from
-      for _, r in ipairs(ahead and s.rules or {}) do
-        if r.period > 0 then from = max(from, (at(s.sent, -r.n) or 0) + r.period) end
-      end
-    end
-    fresh = first(from)
-    if accepted > 0 and fresh > now and fresh < now + settling then
-      local settled = first(now + settling)
-      if settled <= now + min(2 * settling, horizon) then fresh = settled end
-    end
+    fresh = settled(first(behindSent(max(now, at(own.booked, -1) or 0))), first)
     local last = waiting > 0 and at(own.queue, -1) or 0
     order = accepted > 0 and accepted or max(now, last + 1)
     local ahead = waiting
@@ -561,9 +590,8 @@ local function decide()
   return deferred, instant, fresh, order, true
 end
 
-local admission = tonumber(redis.call('ZSCORE', (general and all or own).sent, member) or nil)
-local denied = admission == claim and claim > 0
-local status, instant, which, rule, held = 0, now, 0, 0, 0
+local admission, denied                   -- the notification's, and whether it is a claim that was denied
+local status, instant, which, rule, held -- the answer
 
 -- near reports whether somebody waits so near that a claim would be in vain or in the way.
 local function near()
@@ -571,6 +599,10 @@ local function near()
   local longest = 0
   for _, r in ipairs(all.rules) do longest = max(longest, r.period) end
   return count(all.booked, '-inf', text(max(now, claim) + longest)) > 0
+end
+
+local function tellLast(instant)
+  redis.call('SET', beyond, text(instant), 'PX', text(math.ceil((instant - now) / 1000)))
 end
 
 local function acquire()
@@ -588,7 +620,7 @@ local function acquire()
   status, instant, fresh, order, late = decide()
   -- one that is refused at once has taken no slot, and no other's
   if op == 'acquire' and fresh and (late or instant <= now + horizon) then
-    book(fresh, order)
+    book({fresh}, {text(order), id})
     find()
     booked = true
   end
@@ -605,7 +637,7 @@ local function acquire()
   if op == 'acquire' then
     if booked and status ~= deferred then leave() end
     if status == slotless then
-      redis.call('SET', beyond, text(instant), 'PX', text(math.ceil((instant - now) / 1000)))
+      tellLast(instant)
     elseif status == granted then
       -- an admission ahead is moved by a hair, out of reach of the correction of a
       -- claim that may have left it
@@ -653,26 +685,95 @@ local function send(s, instant)
   live(s.sent)
 end
 
-trim()
-local done, fault = pcall(function()
-  if not denied then sent = admission end
-  if op == 'acquire' or op == 'peek' or op == 'cancel' then
-    for _, s in ipairs(scopes) do redis.call('ZREM', s.sent, member) end
-  end
-  operations[op]()
-  for _, s in ipairs(sent and scopes or {}) do send(s, sent) end
-end)
-if not done then -- on a key of another type, say: what was let through stays so
-  for _, s in ipairs(not denied and admission and scopes or {}) do send(s, admission) end
-  error(fault, 0)
-end
-anybody = anybody and any(all.booked)
-if not anybody then redis.call('DEL', limits) end
 
-local reply = {status, now, instant, which, rule, held, anybody and near() and 1 or 0, anybody and redis.call('HEXISTS', limits, 'rest') or 0, 0}
-for i = ARGV[17] == '1' and #scopes or 0, 1, -1 do -- the general limits first
-  for k = 2, #scopes[i].rules do reply[#reply + 1] = count(scopes[i].sent, '(' .. text(now - scopes[i].rules[k].period), '+inf') end
+-- one decides of the notification.
+local function one()
+  admission = tonumber(redis.call('ZSCORE', (general and all or own).sent, member) or nil)
+  denied = admission == claim and claim > 0
+  status, instant, which, rule, held = 0, now, 0, 0, 0
+  sent, rank, slot, name = nil, nil, nil, nil
+  all.newest, own.newest = nil, nil
+  local done, fault = pcall(function()
+    if not denied then sent = admission end
+    if op == 'acquire' or op == 'peek' or op == 'cancel' then
+      for _, s in ipairs(scopes) do redis.call('ZREM', s.sent, member) end
+    end
+    operations[op]()
+    for _, s in ipairs(sent and scopes or {}) do send(s, sent) end
+  end)
+  if not done then -- on a key of another type, say: what was let through stays so
+    for _, s in ipairs(not denied and admission and scopes or {}) do send(s, admission) end
+    error(fault, 0)
+  end
+  anybody = anybody and any(all.booked)
+  if not anybody then redis.call('DEL', limits) end
 end
-reply[9] = #reply - 9
-for _, field in ipairs(moved) do reply[#reply + 1] = field end
+
+-- A row is of newcomers in the order of acceptance that get slots, or come back without
+-- one, behind all that wait of their category: none of them may go now, and nobody is
+-- moved. One view serves them all, and what they get is entered together, at its end.
+local row
+local function beginRow()
+  local last = anybody and at(own.booked, -1)
+  if not last or last <= now then return end
+  all.newest, own.newest = nil, nil
+  local from = behindSent(last)
+  row = {from = from, views = views(from - 1), last = last, order = at(own.queue, -1),
+    waiting = waitingNow(), told = toldLast(), instants = {}, holders = {}}
+end
+
+-- join decides of the notification as one of the row, and returns whether it is.
+local function join()
+  if not row or accepted <= row.order or redis.call('ZSCORE', own.queue, id) then return false end
+  for _, s in ipairs(scopes) do
+    if redis.call('ZSCORE', s.sent, member) then return false end
+  end
+  local search = function(from) return firstIn(row.views, max(from, row.from)) end
+  local later = full(row)
+  local slot = not later and search(max(row.from, row.last))
+  if not later and not slot then return false end
+  held, status, instant = 0, later and slotless or deferred, later or settled(slot, search)
+  which, rule = binding(row.views, instant)
+  if instant > now + horizon then
+    status = refused
+  elseif later then
+    row.told, row.tells = later, true
+  else
+    for _, v in ipairs(row.views) do enter(v, instant) end
+    row.last, row.order, row.waiting = instant, accepted, row.waiting + 1
+    row.instants[#row.instants + 1] = instant
+    row.holders[#row.holders + 1], row.holders[#row.holders + 2] = text(accepted), id
+  end
+  return true
+end
+
+local function endRow()
+  if not row then return end
+  if row.instants[1] then book(row.instants, row.holders) end
+  if row.tells then tellLast(row.told) end
+  row = nil
+end
+
+trim()
+local reply = {now, 0, 0, moved}
+local begins, fields = 12, 6
+for i = begins, #ARGV, fields do
+  member, id, wait, horizon = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
+  back, accepted = ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
+  lead = max(settling, min(wait, 1000000))
+  if not join() then
+    endRow()
+    one()
+    if op == 'acquire' and i + fields <= #ARGV then beginRow() end
+  end
+  local answer = {status, instant, which, rule, held}
+  for i = report and #scopes or 0, 1, -1 do -- the general limits first
+    for k = 2, #scopes[i].rules do answer[#answer + 1] = count(scopes[i].sent, '(' .. text(now - scopes[i].rules[k].period), '+inf') end
+  end
+  reply[#reply + 1] = answer
+  if work > budget then break end
+end
+endRow()
+reply[2] = anybody and near() and 1 or 0
+reply[3] = anybody and redis.call('HEXISTS', limits, 'rest') or 0
 return reply

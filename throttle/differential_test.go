@@ -138,10 +138,11 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 				}
 			}
 			var got, want Decision
+			var several, fromScript string // decisions
 			var err, err2 error
 			paged, changed := rest(), limits("@")
 			var line *Line
-			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
+			op := rapid.SampledFrom([]string{"acquire", "acquire", "acquire", "acquire", "acquire all", "acquire all", "peek", "cancel", "reschedule", "inherit"}).Draw(rt, "op")
 			switch op {
 			case "acquire":
 				var claim denial
@@ -159,6 +160,12 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 				}
 				got, err = memory.Acquire(ctx, r)
 				want, err2 = script.wait(ctx, &r, script.user(&r), claim)
+			case "acquire all":
+				all := together(rt, r, n%6, scale)
+				var gots, wants []Decision
+				gots, err = memory.AcquireAll(ctx, all)
+				wants, err2 = script.AcquireAll(ctx, all)
+				several, fromScript = decided(gots), decided(wants)
 			case "peek":
 				got, err = memory.Peek(ctx, r)
 				want, err2 = script.Peek(ctx, r)
@@ -188,8 +195,9 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 			if rest() {
 				left++
 			}
-			// what finds limits changed may leave slots, and go on with them at once
-			paged = paged || rest() || booking != bookingScript && limits("@") != changed
+			// what finds limits changed may leave slots, and go on with them at once, as
+			// several in one call do
+			paged = paged || rest() || booking != bookingScript && (limits("@") != changed || op == "acquire all")
 			if fault := came(ctx, line, script, r); fault != "" && !paged {
 				rt.Fatalf("call %d, %s %+v: foreseen: %s", i, op, r, fault)
 			}
@@ -203,6 +211,9 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 			}
 			if got, want := memory.user(&r).state(clock.now()), u.state(clock.now()); got != want {
 				rt.Fatalf("call %d, %s %+v:\nmemory\n%s\nscript\n%s", i, op, r, got, want)
+			}
+			if several != fromScript {
+				rt.Fatalf("call %d, several as %+v:\nmemory\n%s\nscript\n%s", i, r, several, fromScript)
 			}
 			sortBookings(got.Moved)
 			sortBookings(want.Moved)
@@ -224,6 +235,40 @@ func scriptAndModel(t *testing.T, booking *redis.Script, anywhere bool) (left in
 		}
 	})
 	return left
+}
+
+// together returns requests as that one, of other notifications of its kind.
+func together(rt *rapid.T, r Request, kind int, scale time.Duration) []Request {
+	var all []Request
+	numbers := rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 2, 6, rapid.ID).Draw(rt, "numbers")
+	inOrder := rapid.Bool().Draw(rt, "in order")
+	for i, n := range numbers {
+		r := r
+		r.ID = fmt.Sprint("n", kind+6*n)
+		if inOrder && !r.Accepted.IsZero() {
+			r.Accepted = r.Accepted.Add(time.Duration(i) * time.Second / scale)
+		} else if rapid.Bool().Draw(rt, "of another acceptance") {
+			r.Accepted = start.Add(time.Duration(rapid.IntRange(0, 12).Draw(rt, "accepted")) * time.Second)
+		}
+		if rapid.IntRange(0, 3).Draw(rt, "other bounds") == 0 {
+			r.Wait = rapid.SampledFrom([]time.Duration{0, 1200 * time.Millisecond}).Draw(rt, "wait") / scale
+			r.Horizon = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Hour}).Draw(rt, "horizon")
+			r.Returned = rapid.Bool().Draw(rt, "returned")
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// decided writes decisions, and what they have moved.
+func decided(all []Decision) string {
+	text := &strings.Builder{}
+	for _, d := range all {
+		sortBookings(d.Moved)
+		d.Passed = 0
+		fmt.Fprintf(text, "%+v\n", d)
+	}
+	return text.String()
 }
 
 // came returns in what a reschedule by the request differs from what the line before it

@@ -44,6 +44,11 @@ type Limiter interface {
 	// before those who wait if what was sent allows it now, and behind them if not.
 	// An error means that nothing is known; it is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
+	// AcquireAll is Acquire for several notifications with the user, the category and
+	// the scopes of the first one, in their order, at one instant. It decides of the
+	// first or of more, and answers as many decisions: the others ask again. Moved is in
+	// the first decision.
+	AcquireAll(context.Context, []Request) ([]Decision, error)
 	// Peek answers what Acquire would, and changes nothing.
 	Peek(context.Context, Request) (Decision, error)
 	// Cancel gives back what the notification holds, admission or slot, and
@@ -146,6 +151,28 @@ func (r *Request) validateID() error {
 		return errors.New("throttle: the request names no notification ID")
 	}
 	return r.validate()
+}
+
+// validateAll is validateID for those that are decided of together.
+func validateAll(all []Request) error {
+	if len(all) == 0 {
+		return errors.New("throttle: there is no request")
+	}
+	if len(all) == 1 {
+		return all[0].validateID()
+	}
+	seen := make(map[string]bool, len(all))
+	for i := range all {
+		r, first := &all[i], &all[0]
+		if err := r.validateID(); err != nil {
+			return err
+		}
+		if r.App != first.App || r.User != first.User || r.class() != first.class() || seen[r.ID] {
+			return errors.New("throttle: the requests are of several users or categories, or name a notification twice")
+		}
+		seen[r.ID] = true
+	}
+	return nil
 }
 
 func (r *Request) validateHeir(from string) error {

@@ -55,6 +55,31 @@ func (m *Memory) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return m.ask(ctx, &r, (*visit).acquire)
 }
 
+// AcquireAll implements Limiter.
+func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
+	if err := validateAll(all); err != nil {
+		return nil, err
+	}
+	var decisions []Decision
+	err := m.visit(ctx, &all[0], func(v *visit) {
+		for i := range all {
+			if i > 0 {
+				moved := v.moved
+				v.end()
+				v = v.model.visit(&all[i], v.now, m.keep)
+				v.moved = moved
+			}
+			decisions = append(decisions, v.decision(v.acquire()))
+		}
+		v.end()
+		for i := range decisions {
+			decisions[i].Moved = nil
+		}
+		decisions[0].Moved = v.moved
+	})
+	return decisions, err
+}
+
 // Peek implements Limiter.
 func (m *Memory) Peek(ctx context.Context, r Request) (Decision, error) {
 	return m.ask(ctx, &r, (*visit).peek)

@@ -105,6 +105,20 @@ func (o *Outage) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return o.decide(ctx, r, o.limiter.Acquire)
 }
 
+// AcquireAll implements Limiter.
+func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
+	if err := validateAll(all); err != nil {
+		return nil, err
+	}
+	decisions, err := withStore(ctx, o, o.mode, all[0], nil, func(ctx context.Context, _ Request) ([]Decision, error) {
+		return o.limiter.AcquireAll(ctx, all)
+	})
+	if o.mode == Open && isAway(ctx, err) {
+		return []Decision{o.unchecked()}, nil
+	}
+	return decisions, err
+}
+
 // Peek implements Limiter.
 func (o *Outage) Peek(ctx context.Context, r Request) (Decision, error) {
 	return o.decide(ctx, r, o.limiter.Peek)
@@ -135,9 +149,14 @@ func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
 func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, Request) (Decision, error)) (Decision, error) {
 	d, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
 	if o.mode == Open && isAway(ctx, err) {
-		return Decision{Status: Granted, At: time.Now(), Unchecked: true}, nil
+		return o.unchecked(), nil
 	}
 	return d, err
+}
+
+// unchecked is the answer to one that is let through while the store is away.
+func (o *Outage) unchecked() Decision {
+	return Decision{Status: Granted, At: time.Now(), Unchecked: true}
 }
 
 // withStore makes the call unless it is invalid, or an outage lasts and it is not its

@@ -35,6 +35,9 @@ func (s *scriptedStore) call(ctx context.Context) error {
 func (s *scriptedStore) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return Decision{Status: Deferred}, s.call(ctx)
 }
+func (s *scriptedStore) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
+	return make([]Decision, len(all)), s.call(ctx)
+}
 func (s *scriptedStore) Peek(ctx context.Context, r Request) (Decision, error) {
 	return Decision{Status: Deferred}, s.call(ctx)
 }

@@ -146,14 +146,9 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if !user.claiming.TryAcquire(1) {
-		// Beside a claim, a call of the script may deny it by coming first, or count
-		// it though it will be denied.
-		ctx, cancel := context.WithTimeout(ctx, l.timeout)
-		defer cancel()
-		if err := user.claiming.Acquire(ctx, 1); err != nil {
-			return Decision{}, StoreError(opAcquire, err)
+		if err := l.besideNoClaim(ctx, user); err != nil {
+			return Decision{}, err
 		}
-		user.claiming.Release(1)
 		return l.wait(ctx, &r, user, denial{})
 	}
 	defer user.claiming.Release(1) // once it is known what the next one has to wait for
@@ -161,6 +156,37 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	return l.arrive(ctx, &r, user)
+}
+
+// besideNoClaim waits until this process has no claim of the user under way: beside one,
+// a call of the script may deny it by coming first, or count it though it will be denied.
+func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	if err := user.claiming.Acquire(ctx, 1); err != nil {
+		return StoreError(opAcquire, err)
+	}
+	user.claiming.Release(1)
+	return nil
+}
+
+// AcquireAll implements Limiter.
+func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
+	if err := validateAll(all); err != nil {
+		return nil, err
+	}
+	if len(all) == 1 || len(all[0].Scopes) == 0 {
+		d, err := l.Acquire(ctx, all[0])
+		if err != nil {
+			return nil, err
+		}
+		return []Decision{d}, nil
+	}
+	user := l.user(&all[0])
+	if err := l.besideNoClaim(ctx, user); err != nil {
+		return nil, err
+	}
+	return l.waitAll(ctx, all, user, denial{})
 }
 
 // arrive is a first visit: claim, decide, and when that fails run the script.
@@ -208,16 +234,28 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 
 // wait runs the script.
 func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim denial) (Decision, error) {
+	all, err := l.waitAll(ctx, []Request{*r}, user, claim)
+	if err != nil {
+		return Decision{}, err
+	}
+	return all[0], nil
+}
+
+func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.process.now()
-	d, _, err := l.visit(ctx, opAcquire, r, user, claim, "")
-	if d.Left > 0 {
-		if clock != nil && clock == l.clockOf(ctx, user.keys.sent) { // which has answered, as far as the client knows
+	decisions, _, err := l.visitAll(ctx, opAcquire, all, user, claim, "")
+	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // as far as the client knows
+	for i := range decisions {
+		d := &decisions[i]
+		if d.Left > 0 && answered {
 			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.At.Add(-d.Left).UnixMicro())
 			d.Passed = min(d.Left, time.Duration(passed)*time.Microsecond)
 		}
-		user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
+		if d.Left > 0 {
+			user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
+		}
 	}
-	return d, err
+	return decisions, err
 }
 
 // Peek implements Limiter.
