@@ -13,7 +13,9 @@ import (
 // retries; what others put on the queue may have any. Its texts are parts of the
 // message.
 type Envelope struct {
+	Type    string
 	Payload string
+	Headers map[string]string // nil for none
 	// Retried is how often asynq has counted a failure, and Retry how often it may.
 	Retried int
 	Retry   uint64
@@ -125,16 +127,19 @@ func (e *Envelope) text(number protowire.Number, v string) bool {
 	case groupField:
 		e.Group = v
 	case headersField:
-		return readableHeader([]byte(v))
-	case typeField, idField, queueField:
+		return e.header([]byte(v))
+	case typeField:
+		e.Type = v
+	case idField, queueField:
 	default:
 		return true // what asynq does not know either
 	}
 	return utf8.ValidString(v)
 }
 
-// readableHeader reports whether asynq can read an entry of the headers.
-func readableHeader(entry []byte) bool {
+// header reads an entry of the headers, and reports whether asynq can read it.
+func (e *Envelope) header(entry []byte) bool {
+	var texts [2]string // name, value
 	for len(entry) > 0 {
 		number, kind, n := protowire.ConsumeTag(entry)
 		if n < 0 {
@@ -145,12 +150,18 @@ func readableHeader(entry []byte) bool {
 			return false
 		}
 		if kind == protowire.BytesType && number <= 2 {
-			if text, _ := protowire.ConsumeBytes(entry[n:]); !utf8.Valid(text) {
+			text, _ := protowire.ConsumeString(entry[n:])
+			if !utf8.ValidString(text) {
 				return false
 			}
+			texts[number-1] = text
 		}
 		entry = entry[n+length:]
 	}
+	if e.Headers == nil {
+		e.Headers = make(map[string]string)
+	}
+	e.Headers[texts[0]] = texts[1]
 	return true
 }
 

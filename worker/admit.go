@@ -74,13 +74,42 @@ func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Dec
 	return decision, false, err
 }
 
+// askTogether asks the throttle about the deliveries of a line, in their order. One that
+// costs units is alone, and takes them first.
+func (h *handler) askTogether(ctx context.Context, together []*turn) []answer {
+	first := together[0].delivery
+	if !h.takeUnits(ctx, first) {
+		return []answer{{err: errOverQuota}}
+	}
+	request := h.request(first)
+	first.scopes = request.Scopes
+	if len(together) == 1 {
+		decision, err := h.Limiter.Acquire(ctx, request)
+		return []answer{{decision, err}}
+	}
+	requests := make([]throttle.Request, len(together))
+	for i, t := range together {
+		requests[i] = h.request(t.delivery)
+		requests[i].Scopes, t.scopes = request.Scopes, request.Scopes
+	}
+	decisions, err := h.Limiter.AcquireAll(ctx, requests)
+	if err != nil {
+		return slices.Repeat([]answer{{err: err}}, len(together))
+	}
+	answers := make([]answer, len(decisions))
+	for i, decision := range decisions {
+		answers[i].Decision = decision
+	}
+	return answers
+}
+
 // request asks for the delivery's admission.
 func (h *handler) request(d *delivery) throttle.Request {
 	horizon := time.Duration(forever)
 	if !d.ExpiresAt.IsZero() {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
-	wait := min(h.MaxWait, horizon)
+	wait := min(d.ahead, horizon)
 	if h.full() {
 		wait = 0
 	}
@@ -160,30 +189,26 @@ func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.
 	}
 }
 
-// ask asks the throttle: what is new in the order of acceptance, and what knows its
-// slot before that.
+// ask asks the throttle: what knows its slot before that.
 func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	if d.admitted {
 		return h.askAgain(ctx, d)
 	}
-	if d.back.IsZero() && len(d.scopes) > 0 && h.asks.enter(ctx, d) {
-		defer h.asks.leave(d)
-	} else if left := time.Until(d.slot) - beforeSlot; left <= h.MaxWait && !h.full() {
-		if err := h.waitOut(ctx, left); err != nil {
-			return throttle.Decision{}, err
-		}
+	after := max(0, time.Until(d.slot)-beforeSlot)
+	if after > h.MaxWait || h.full() {
+		after = 0
 	}
-	return h.acquire(ctx, d, h.MaxWait)
+	return h.acquire(ctx, d, after, h.MaxWait)
 }
 
 // askAgain asks the throttle for what has not left with its admission. When it may not go
 // now it gives that back: while it stands, the next one is let through at its very instant
 // only, and whoever is let through ahead meanwhile goes before it.
 func (h *handler) askAgain(ctx context.Context, d *delivery) (throttle.Decision, error) {
-	decision, err := h.acquire(ctx, d, h.MaxWait)
+	decision, err := h.acquire(ctx, d, 0, h.MaxWait)
 	if err == nil && decision.Status == throttle.Deferred {
 		h.giveBack(ctx, d, false)
-		decision, err = h.acquire(ctx, d, h.MaxWait)
+		decision, err = h.acquire(ctx, d, 0, h.MaxWait)
 	}
 	return decision, err
 }
@@ -196,31 +221,36 @@ func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Deci
 			break
 		}
 		d.slotted = d.slotted || decision.Slot.IsZero()
-		left, ahead := nextAsk(&decision, h.MaxWait)
-		if err = h.waitOut(ctx, left); err == nil {
-			decision, err = h.acquire(ctx, d, ahead)
-		}
+		after, ahead := nextAsk(&decision, h.MaxWait)
+		decision, err = h.acquire(ctx, d, after, ahead)
 	}
 	return decision, err
 }
 
-func (h *handler) acquire(ctx context.Context, d *delivery, ahead time.Duration) (throttle.Decision, error) {
-	request := h.request(d)
-	request.Wait = min(request.Wait, ahead)
-	d.scopes = request.Scopes
-	if !h.takeUnits(ctx, d) {
-		return throttle.Decision{}, errOverQuota
+// acquire asks the throttle in the delivery's turn, after so long, to be let through so
+// far ahead at most.
+func (h *handler) acquire(ctx context.Context, d *delivery, after, ahead time.Duration) (throttle.Decision, error) {
+	d.ahead = ahead
+	if after > 0 {
+		h.waiting.Add(1)
+		defer h.waiting.Add(-1)
 	}
-	if len(request.Scopes) == 0 {
-		return h.Limiter.Acquire(ctx, request)
+	if len(d.scopes) == 0 {
+		told := h.lines.decide(ctx, d, after)
+		return told.Decision, told.err
 	}
 	ctx, span := h.startSpan(ctx, "acquire")
-	asked := time.Now()
-	decision, err := h.Limiter.Acquire(ctx, request)
+	asked := time.Now().Add(after)
+	told := h.lines.decide(ctx, d, after)
+	decision, err := told.Decision, told.err
+	if errors.Is(err, errOverQuota) {
+		span.End()
+		return decision, err
+	}
 	if err != nil {
 		err = h.notAcquired(ctx, d, err)
 	}
-	h.Observer.Checked(time.Since(asked))
+	h.Observer.Checked(max(0, time.Since(asked)))
 	traceDecision(span, decision, err)
 	decision.Left -= decision.Passed
 	d.admitted = err == nil && decision.Status == throttle.Granted

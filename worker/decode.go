@@ -37,7 +37,9 @@ type delivery struct {
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	inside   []*route.Bulkhead // those where it has a place
 	scopes   []throttle.Scope  // by which its admission was asked for last
+	turn     *turn             // to be decided, for the first time; nil for none
 	admitted bool              // that one was granted, in this visit
+	ahead    time.Duration     // how far ahead of its instant it may be let through
 
 	throughput *meter.Pool // of its category; nil for none
 	metered    bool        // a push to one of its targets costs a unit of something
@@ -56,7 +58,7 @@ func (d *delivery) expired(now time.Time) bool {
 }
 
 // decode reads the job.
-func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error) {
+func (h *handler) decode(job *queue.Job) (*delivery, error) {
 	if job.Type != push.TaskType {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
 	}
@@ -75,7 +77,6 @@ func (h *handler) decode(ctx context.Context, job *queue.Job) (*delivery, error)
 	if job.Back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
 	}
-	h.traceDelivery(ctx, d, job)
 	return d, nil
 }
 

@@ -28,7 +28,7 @@ type handler struct {
 	deadTokens *push.DeadTokens
 	control    *control.Control
 	queue      *queue.Server
-	asks       asks
+	lines      *lines
 	unrecorded unrecorded
 	feed       *watch.Feed
 	waiting    atomic.Int64 // notifications that wait in the process
@@ -64,6 +64,7 @@ func newHandler(o *Options) *handler {
 		unrecorded: newUnrecorded(), overtaken: overtaken, feed: watch.NewFeed(),
 		moved: make(chan []throttle.Booking, movedKept),
 	}
+	h.lines = newLines(h.askTogether)
 	h.queue = queue.NewServer(queue.Config{
 		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
 		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
@@ -72,12 +73,23 @@ func newHandler(o *Options) *handler {
 	return h
 }
 
-// Handle implements queue.Handler.
-func (h *handler) Handle(ctx context.Context, job queue.Job) error {
-	d, err := h.decode(ctx, &job)
+// Take implements queue.Handler: a job has its turn in the order of acceptance from here
+// on.
+func (h *handler) Take(job queue.Job) queue.Work {
+	d, err := h.decode(&job)
 	if err != nil {
-		return h.setAside(ctx, &job, err)
+		return func(ctx context.Context) error { return h.setAside(ctx, &job, err) }
 	}
+	h.lines.enter(d)
+	return func(ctx context.Context) error {
+		h.traceDelivery(ctx, d, &job)
+		return h.Handle(ctx, d)
+	}
+}
+
+// Handle works off a delivery.
+func (h *handler) Handle(ctx context.Context, d *delivery) error {
+	defer h.lines.leave(d)
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.giveUnitsBack(d); route.Release(d.inside) }()

@@ -33,12 +33,17 @@ func (h *handler) processor() queue.Handler {
 	return traced{h}
 }
 
-// Handle implements queue.Handler.
-func (t traced) Handle(ctx context.Context, job queue.Job) error {
-	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(job.Headers))
+// Take implements queue.Handler.
+func (t traced) Take(job queue.Job) queue.Work {
+	work := t.handler.Take(job)
+	return func(ctx context.Context) error { return t.trace(ctx, job.Headers, work) }
+}
+
+func (t traced) trace(ctx context.Context, headers map[string]string, work queue.Work) error {
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
-	err := t.handler.Handle(ctx, job)
+	err := work(ctx)
 	if back := (*queue.Return)(nil); errors.As(err, &back) {
 		span.SetAttributes(attribute.Float64("pushpace.back_after_s", back.After.Seconds()))
 		if back.Failed {

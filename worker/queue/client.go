@@ -32,9 +32,8 @@ type client struct {
 	oneStep  bool
 	failed   atomic.Bool // the last pull
 	refusals refusals
-	// arrivals are the jobs on their way to the handler that are not there for the
-	// first time, or are foreign: asynq keeps that to itself.
-	arrivals recent[arrival]
+	handler  Handler
+	works    recent[Work] // of the jobs on their way through asynq
 	// delivered are handled, and settled when asynq is done with them.
 	delivered recent[[]push.TargetOutcome]
 	looking   sync.Map        // by the key of leases: a lane looks what crashed workers have left
@@ -43,6 +42,10 @@ type client struct {
 
 	idle *idle
 
+	// handing, by queue, is held by the lane that takes the next job of the queue in
+	// hand, and pulls where there is none: so their order is kept.
+	handing map[string]*sync.Mutex
+
 	mu    sync.Mutex
 	ready map[string][]pulled // by queue: jobs that were pulled ahead
 	stuck map[string]int      // by queue: how many were in hand for what was stalled at the last pull
@@ -50,18 +53,15 @@ type client struct {
 
 func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
+	handing := make(map[string]*sync.Mutex)
+	for queue := range push.Queues() {
+		handing[queue] = new(sync.Mutex)
+	}
 	return &client{
-		ending: ending, end: end,
+		ending: ending, end: end, handing: handing,
 		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
 		idle: newIdle(), ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
-}
-
-// An arrival is of a job.
-type arrival struct {
-	back    time.Time // when it went back to the queue; zero at the first arrival
-	wanted  time.Time // see Job
-	foreign bool      // no Producer of ours has put it there
 }
 
 // EvalSha takes the place of asynq's scripts as the list of scripts says, and

@@ -26,11 +26,13 @@ type idler struct {
 	held    sync.RWMutex // while it is locked, no job ends
 }
 
-func (s *idler) Handle(_ context.Context, job Job) error {
-	s.handled <- job.ID
-	s.held.RLock()
-	defer s.held.RUnlock()
-	return nil
+func (s *idler) Take(job Job) Work {
+	return func(context.Context) error {
+		s.handled <- job.ID
+		s.held.RLock()
+		defer s.held.RUnlock()
+		return nil
+	}
 }
 
 // idling runs a server that asks for jobs so often without a word.

@@ -31,11 +31,13 @@ const skipRounds = 8
 
 // prefetched is how many jobs one pull takes from a queue at most, and prefetchedMore
 // while it has to look through what stays: the others are to have as many in hand as
-// ever, since what is done at once shares commands. They are active on the queue from
-// then on, and are handed out one by one.
+// ever, since what is done at once shares commands. Where the last one is of a user's
+// burst, the pull goes on up to prefetchedBurst, so that one process decides of the burst,
+// in its order. They are active on the queue from then on, and are handed out one by one.
 const (
-	prefetched     = 16
-	prefetchedMore = 32
+	prefetched      = 16
+	prefetchedMore  = 32
+	prefetchedBurst = 256
 )
 
 // handOut is how long a job may lie before its lease is looked after. asynq
@@ -50,8 +52,8 @@ const handOut = 5 * time.Second
 //
 // KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
-// message may be; the channel of an idle worker, and for how long (s); then of each
-// that is stalled its mark and until when its jobs stay (Unix s)
+// message may be; the channel of an idle worker, and for how long (s); how many of a
+// burst; then of each that is stalled its mark and until when its jobs stay (Unix s)
 //
 // It returns how many stay, whether the queue is empty then, and those in hand as
 // client.read has them.
@@ -62,18 +64,23 @@ redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
 local longest, head = tonumber(ARGV[4]), 0
-for i = 7, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
+for i = 8, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
 local function stays(message)
   if type(message) ~= 'string' or head == 0 then return nil end
   message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 7, #ARGV, 2 do
+  for i = 8, #ARGV, 2 do
     if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
 local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0}
+local function whose(message) -- the app, user and category as they are encoded
+  return type(message) == 'string' and string.match(message, '"app":.-,"targets":')
+end
+local last -- that was taken: its message
 local function take(id)
   local key = ARGV[2] .. id
   local message = read(key, longest)
+  last = message
   local at = stays(message)
   if at then
     redis.call('HSET', key, 'state', 'retry')
@@ -104,6 +111,13 @@ while #ids < most and answer[1] < 256 do
   end
   for _, id in ipairs(popped) do take(id) end
 end
+local burst = #ids == most and whose(last)
+while burst and #ids < tonumber(ARGV[7]) do
+  local id = redis.call('LINDEX', KEYS[1], -1)
+  if not id or whose(read(ARGV[2] .. id, longest)) ~= burst then break end
+  redis.call('RPOP', KEYS[1])
+  take(id)
+end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
   redis.call('ZADD', KEYS[4], unpack(leases))
@@ -114,10 +128,10 @@ return answer
 
 // A pulled job is active on the queue, and in nobody's hands yet.
 type pulled struct {
-	id, message string
-	arrival
-	at    time.Time
-	lease any // its end, in s
+	Job
+	message string
+	at      time.Time
+	lease   any // its end, in s
 }
 
 // dequeue takes the place of dequeueCmd: it hands out one job of several that are
@@ -131,12 +145,7 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		return cmd
 	}
 	queue := queueOf(keys[0])
-	job, err := c.next(ctx, queue), error(nil)
-	if job == nil && c.idle.claim(queue) {
-		job, err = c.pull(ctx, queue, keys, args)
-		c.failed.Store(err != nil)
-		c.refusals.pulled(keys[0], err)
-	}
+	job, err := c.handOut(ctx, queue, keys, args)
 	switch {
 	case err != nil:
 		c.idle.ask(queue, 0)
@@ -148,15 +157,27 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		}
 		cmd.SetErr(redis.Nil)
 	default:
-		if job.arrival != (arrival{}) {
-			c.arrivals.note(job.id, job.arrival)
-		}
 		if c.more() {
 			c.idle.wake()
 		}
 		cmd.SetVal(job.message)
 	}
 	return cmd
+}
+
+// handOut takes the next job of the queue in hand, nil for none.
+func (c *client) handOut(ctx context.Context, queue string, keys []string, args []any) (job *pulled, err error) {
+	c.handing[queue].Lock()
+	defer c.handing[queue].Unlock()
+	if job = c.next(ctx, queue); job == nil && c.idle.claim(queue) {
+		job, err = c.pull(ctx, queue, keys, args)
+		c.failed.Store(err != nil)
+		c.refusals.pulled(keys[0], err)
+	}
+	if job != nil {
+		c.works.note(job.ID, c.handler.Take(job.Job))
+	}
+	return job, err
 }
 
 // more reports whether there may be a job for another lane.
@@ -204,15 +225,18 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
-	most, stalled := prefetched, c.config.Stalled(queue, time.Now())
+	most, burst, stalled := prefetched, prefetchedBurst, c.config.Stalled(queue, time.Now())
 	if len(stalled) > 0 {
 		most = prefetchedMore
 	}
+	if c.idle.inHand.Load() >= prefetchedBurst {
+		burst = most // what comes of one in hand costs the more the more there are: LREM
+	}
 	if c.failed.Load() {
-		most = 1 // what a lost answer holds is nobody's until its lease is over
+		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	lease := args[0]
-	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second))}
+	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst}
 	stuck := 0
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
@@ -274,8 +298,8 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	c.mu.Unlock()
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
-		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.id), push.IdleKey(queue)}
-		errs = append(errs, putBackScript.Run(ctx, c.UniversalClient, keys, job.id, job.lease).Err())
+		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.ID), push.IdleKey(queue)}
+		errs = append(errs, putBackScript.Run(ctx, c.UniversalClient, keys, job.ID, job.lease).Err())
 	}
 	return errors.Join(errs...)
 }

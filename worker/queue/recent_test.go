@@ -44,14 +44,6 @@ func TestWentBack(t *testing.T) {
 	}
 }
 
-// Every job is looked at: nothing is copied for it.
-func TestAFirstVisitAllocatesNothing(t *testing.T) {
-	message, v := message(0), new(recent[arrival])
-	if n := testing.AllocsPerRun(100, func() { _, _ = push.ReadEnvelope(message); v.take("n-1") }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,10 +33,15 @@ type Job struct {
 	Foreign bool
 }
 
-// A Handler works off a job. A nil error ends the job; a Return brings it back.
+// A Handler works off jobs.
 type Handler interface {
-	Handle(ctx context.Context, job Job) error
+	// Take takes a job in hand. The jobs of a queue are taken one after another, in the
+	// order in which they lie there; what they come to is worked off side by side.
+	Take(job Job) Work
 }
+
+// Work works off a job. A nil error ends the job; a Return brings it back.
+type Work func(ctx context.Context) error
 
 // Config says what a Server works with. All of it is required.
 type Config struct {
@@ -86,6 +91,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	s.client.handler = h
 	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
 	s.client.idle.most = int64(each * s.config.Lanes)
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
@@ -108,7 +114,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 			Logger:                   asynqLog{s.config.RedisLog.With("lane", i), logged},
 			LogLevel:                 asynq.WarnLevel,
 		})
-		if err := lane.Start(processor{s.client, h}); err != nil {
+		if err := lane.Start(processor{s.client}); err != nil {
 			s.Shutdown()
 			return err
 		}
@@ -174,25 +180,20 @@ func (s *Server) Refused(queue string) bool { return s.client.refusals.held(queu
 // Pulls reports whether the last pull was answered.
 func (s *Server) Pulls() bool { return !s.client.failed.Load() }
 
-// A processor hands asynq's tasks to the handler as Jobs.
-type processor struct {
-	client  *client
-	handler Handler
-}
+// A processor has the jobs that asynq hands out worked off.
+type processor struct{ client *client }
 
 // ProcessTask implements asynq.Handler.
-func (p processor) ProcessTask(ctx context.Context, task *asynq.Task) error {
+func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) error {
 	growStack()
 	p.client.idle.inHand.Add(1)
 	defer p.client.idle.inHand.Add(-1)
 	id, _ := asynq.GetTaskID(ctx)
-	queue, _ := asynq.GetQueueName(ctx)
-	retries, _ := asynq.GetRetryCount(ctx)
-	arrival, _ := p.client.arrivals.take(id)
-	return p.handler.Handle(ctx, Job{
-		ID: id, Queue: queue, Type: task.Type(), Payload: task.Payload(), Headers: task.Headers(),
-		Retries: retries, Back: arrival.back, Wanted: arrival.wanted, Foreign: arrival.foreign,
-	})
+	work, ok := p.client.works.take(id)
+	if !ok {
+		return Snooze("it was handed out too long ago", Again)
+	}
+	return work(ctx)
 }
 
 // growStack makes room on the stack of one of asynq's goroutines, of which each

@@ -32,15 +32,15 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 		}
 	}
 	for i := 0; i+1 < len(reply); i += 2 {
-		var job pulled
-		job.id, _ = reply[i].(string)
+		job := pulled{Job: Job{Queue: queue}}
+		job.ID, _ = reply[i].(string)
 		job.message, _ = reply[i+1].(string)
 		if length, unread := reply[i+1].(int64); unread && length >= 0 {
-			setAside(job.id, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), "")
+			setAside(job.ID, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), "")
 		} else if unread {
-			setAside(job.id, push.MalformedEnvelope, "the task's key in Redis is not a hash", "")
+			setAside(job.ID, push.MalformedEnvelope, "the task's key in Redis is not a hash", "")
 		} else if why := c.adopt(ctx, queue, &job); why != "" {
-			setAside(job.id, push.MalformedEnvelope, why, job.message)
+			setAside(job.ID, push.MalformedEnvelope, why, job.message)
 		} else {
 			jobs = append(jobs, job)
 		}
@@ -54,7 +54,8 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 // lose it by its options.
 func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why string) {
 	e, err := push.ReadEnvelope(job.message)
-	job.back, job.wanted = e.Back, wanted(e.Error, time.Now())
+	job.Type, job.Payload, job.Headers, job.Retries = e.Type, []byte(e.Payload), e.Headers, e.Retried
+	job.Back, job.Wanted = e.Back, wanted(e.Error, time.Now())
 	switch {
 	case err != nil:
 		return err.Error()
@@ -63,11 +64,11 @@ func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why stri
 	case e.Deadline != 0:
 		return "asynq's Deadline is not taken: a notification says expires_at"
 	}
-	job.foreign, job.message = true, push.Adopted(job.message)
+	job.Foreign, job.message = true, push.Adopted(job.message)
 	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
 		// asynq's lock is over when the job is in a worker's hands
-		if err := unlockScript.Run(ctx, c.UniversalClient, []string{e.UniqueKey}, job.id).Err(); err != nil {
-			c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.id), slog.Any("error", err))
+		if err := unlockScript.Run(ctx, c.UniversalClient, []string{e.UniqueKey}, job.ID).Err(); err != nil {
+			c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.ID), slog.Any("error", err))
 		}
 	}
 	return ""

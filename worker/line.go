@@ -1,0 +1,189 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// lines have the jobs of a user's category that this process has in hand decided in the
+// order of acceptance: a job waits for those ahead of it until they are granted, put off
+// or ended, and not until they are sent. One that is to ask before its slot, later, holds
+// nobody up until then. Jobs whose turn it is are decided together.
+type lines struct {
+	// ask asks the throttle about deliveries of one line. It returns answers for the
+	// first of them, at least for one.
+	ask func(ctx context.Context, together []*turn) []answer
+
+	mu   sync.Mutex
+	open map[lineKey]*line
+}
+
+// A lineKey says whose line it is. Jobs of another queue are more or less urgent: they
+// may pass, and be passed.
+type lineKey struct{ queue, app, user, category string }
+
+type line struct {
+	key    lineKey
+	turns  []*turn // in the order of acceptance
+	asking bool    // about turns that were in it
+}
+
+// A turn is a delivery's place in its line.
+type turn struct {
+	*delivery
+	line  *line
+	ready bool         // it waits for its answer, or
+	asks  time.Time    // until it is to ask
+	lead  chan []*turn // whose turn it is, this one's first: it is to ask about them
+	told  chan answer
+}
+
+// An answer is the throttle's, or why there is none.
+type answer struct {
+	throttle.Decision
+	err error
+}
+
+const (
+	// mostTogether is how many jobs are decided together at most.
+	mostTogether = 64
+	// patience is how long a job waits for its turn: one ahead for which a provider has
+	// no units may take longer, and must not delay others.
+	patience = time.Second
+)
+
+func newLines(ask func(context.Context, []*turn) []answer) *lines {
+	return &lines{ask: ask, open: make(map[lineKey]*line)}
+}
+
+// enter gives the delivery its turn, behind those that were accepted earlier.
+func (l *lines) enter(d *delivery) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := lineKey{d.queue, d.App, d.User, d.Category}
+	in := l.open[key]
+	if in == nil {
+		in = &line{key: key}
+		l.open[key] = in
+	}
+	d.turn = &turn{delivery: d, line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
+	in.insert(d.turn)
+}
+
+func (in *line) insert(t *turn) {
+	i := len(in.turns)
+	for i > 0 && in.turns[i-1].due().After(t.due()) {
+		i--
+	}
+	in.turns = slices.Insert(in.turns, i, t)
+}
+
+// leave takes the delivery out of its line, and reports whether it was there.
+func (l *lines) leave(d *delivery) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d.turn == nil {
+		return false
+	}
+	in := d.turn.line
+	i := slices.Index(in.turns, d.turn)
+	if i < 0 {
+		return false
+	}
+	in.turns = slices.Delete(in.turns, i, i+1)
+	l.next(in)
+	return true
+}
+
+// next has the turns of the line be asked about that have come, unless others are. A
+// delivery that costs units is alone: it takes them first.
+func (l *lines) next(in *line) {
+	if in.asking {
+		return
+	}
+	var together []*turn
+	now := time.Now()
+	for _, t := range in.turns {
+		if !t.ready || len(together) == mostTogether {
+			break
+		}
+		if now.Before(t.asks) {
+			continue
+		}
+		if len(together) > 0 && (together[0].metered || t.metered) {
+			break
+		}
+		together = append(together, t)
+	}
+	if len(together) > 0 {
+		in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(together, t) })
+		in.asking = true
+		together[0].lead <- together
+	} else if len(in.turns) == 0 {
+		delete(l.open, in.key)
+	}
+}
+
+// answered tells the first of those that were asked about their answers. The others are
+// in the line again.
+func (l *lines) answered(together []*turn, answers []answer) {
+	for i := range answers {
+		together[i].told <- answers[i]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in := together[0].line
+	in.asking = false
+	for _, t := range together[len(answers):] {
+		in.insert(t)
+	}
+	l.next(in)
+}
+
+// decide decides of the delivery in its turn, after so long, or out of turn where that
+// does not come.
+func (l *lines) decide(ctx context.Context, d *delivery, after time.Duration) answer {
+	if d.turn == nil {
+		l.enter(d)
+	}
+	t := d.turn
+	defer func() { d.turn = nil }()
+	l.mu.Lock()
+	t.ready, t.asks = true, time.Now().Add(after)
+	l.next(t.line)
+	l.mu.Unlock()
+	timer, asks := time.NewTimer(after), true // then, and patience later, is the timer over
+	defer timer.Stop()
+	ended := ctx.Done()
+	for {
+		select {
+		case together := <-t.lead:
+			answers := l.ask(ctx, together)
+			if ctx.Err() != nil { // which says nothing of the others
+				answers = answers[:1]
+			}
+			l.answered(together, answers)
+			continue
+		case told := <-t.told:
+			return told
+		case <-timer.C:
+			if asks {
+				asks = false
+				timer.Reset(patience)
+				l.mu.Lock()
+				l.next(t.line)
+				l.mu.Unlock()
+				continue
+			}
+		case <-ended:
+			ended = nil
+		}
+		if l.leave(d) {
+			return l.ask(ctx, []*turn{t})[0]
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A lineRig has lines whose questions are recorded, and answered when it says so.
+type lineRig struct {
+	*lines
+	began   time.Time
+	asked   [][]int // the numbers of the deliveries that were asked about together
+	answers chan int
+	err     error
+}
+
+func newLineRig() *lineRig {
+	r := &lineRig{began: time.Now(), answers: make(chan int, 100)}
+	r.lines = newLines(func(ctx context.Context, together []*turn) []answer {
+		var numbers []int
+		for _, t := range together {
+			numbers = append(numbers, int(t.accepted.Sub(r.began)/time.Microsecond))
+		}
+		r.asked = append(r.asked, numbers)
+		n := min(<-r.answers, len(together))
+		if err := ctx.Err(); err != nil {
+			return slices.Repeat([]answer{{err: err}}, len(together))
+		}
+		return slices.Repeat([]answer{{Decision: throttle.Decision{Status: throttle.Granted}, err: r.err}}, n)
+	})
+	return r
+}
+
+// taken is a delivery of the user that was accepted as the n-th, and has its turn.
+func (r *lineRig) taken(user string, n int) *delivery {
+	d := &delivery{Notification: &push.Notification{User: user}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
+	r.enter(d)
+	return d
+}
+
+func (r *lineRig) decideAll(ctx context.Context, all ...*delivery) {
+	for _, d := range all {
+		go r.decide(ctx, d, 0)
+		synctest.Wait()
+	}
+}
+
+func (r *lineRig) check(t *testing.T, want ...[]int) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.EqualFunc(r.asked, want, slices.Equal) {
+		t.Errorf("asked about %v, want %v", r.asked, want)
+	}
+	if len(r.open) > 0 {
+		t.Errorf("left %v", r.open)
+	}
+}
+
+// Jobs of a user are decided in the order in which they were accepted, whichever is ready
+// first, several that wait together, and others beside them.
+func TestALineIsInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		first, third, second, fourth := r.taken("u", 1), r.taken("u", 3), r.taken("u", 2), r.taken("u", 4)
+		other := r.taken("other", 9)
+		r.decideAll(t.Context(), third, fourth, second, other)
+		r.answers <- 1 // the other's
+		synctest.Wait()
+		r.decideAll(t.Context(), first)
+		for range 2 {
+			r.answers <- mostTogether
+		}
+		r.check(t, []int{9}, []int{1, 2, 3, 4})
+	})
+}
+
+// While an answer is awaited jobs gather, one that was accepted earlier before the others,
+// and who has no answer yet asks again.
+func TestALineGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		r.decideAll(t.Context(), r.taken("u", 5))
+		r.decideAll(t.Context(), r.taken("u", 7), r.taken("u", 1), r.taken("u", 4))
+		r.answers <- 1
+		synctest.Wait()
+		r.answers <- 2 // of three
+		r.answers <- 1
+		r.check(t, []int{5}, []int{1, 4, 7}, []int{7})
+	})
+}
+
+// One that is to ask later holds nobody up, and is asked about when it is late for that,
+// before those that were accepted later.
+func TestALineHasLateOnesAsk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		slept := r.taken("u", 1)
+		go r.decide(t.Context(), slept, time.Second)
+		synctest.Wait()
+		r.decideAll(t.Context(), r.taken("u", 2))
+		r.answers <- 1
+		synctest.Wait()
+		slept.turn.asks = time.Now() // as when the machine has stood still: its timer is late
+		r.decideAll(t.Context(), r.taken("u", 3))
+		r.answers <- 2
+		r.check(t, []int{2}, []int{1, 3})
+
+		go r.decide(t.Context(), r.taken("u", 4), time.Second)
+		time.Sleep(2 * time.Second)
+		r.answers <- 1
+		r.check(t, []int{2}, []int{1, 3}, []int{4})
+	})
+}
+
+// A job that ends otherwise, and one that does not come to ask, holds nobody up.
+func TestALineGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		ended, stuck, third := r.taken("u", 1), r.taken("u", 2), r.taken("u", 3)
+		r.decideAll(t.Context(), third)
+		r.leave(ended)
+		synctest.Wait()
+		if len(r.asked) > 0 {
+			t.Errorf("asked about %v while one is ahead", r.asked)
+		}
+		r.answers <- 1
+		time.Sleep(patience)
+		synctest.Wait()
+		r.decideAll(t.Context(), stuck)
+		r.answers <- 1
+		r.check(t, []int{3}, []int{2})
+	})
+}
+
+// Where the job that asks is cut off, the others ask again, and a failure is told to all.
+func TestALineOutlivesWhoAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		ctx, cancel := context.WithCancel(t.Context())
+		r.decideAll(t.Context(), r.taken("u", 1))
+		r.decideAll(ctx, r.taken("u", 2))
+		r.decideAll(t.Context(), r.taken("u", 3), r.taken("u", 4))
+		r.answers <- 1
+		synctest.Wait()
+		cancel()
+		r.answers <- 3
+		synctest.Wait()
+		r.err = errors.New("the store is away")
+		r.answers <- 2
+		r.check(t, []int{1}, []int{2, 3, 4}, []int{3, 4})
+	})
+}
+
+// What costs units of a provider's quota is decided alone: it takes them in its turn.
+func TestALineOfMeteredOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		r.decideAll(t.Context(), r.taken("u", 1))
+		for n := 2; n < 6; n++ {
+			d := r.taken("u", n)
+			d.metered = n > 3
+			r.decideAll(t.Context(), d)
+		}
+		for range 4 {
+			r.answers <- mostTogether
+		}
+		r.check(t, []int{1}, []int{2, 3}, []int{4}, []int{5})
+	})
+}
