@@ -1,8 +1,10 @@
 package throttletest
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -162,6 +164,60 @@ func refusedTakesNoSlot(s *stage) {
 		r.Accepted = now.Add(time.Duration(i) * time.Microsecond)
 		if d := ask(throttle.Deferred, fmt.Sprint("waits", i)); !d.At.Equal(slot) {
 			s.Errorf("waits%d has its slot at %v, which was at %v", i, d.At, slot)
+		}
+	}
+}
+
+// severalAtOnce: one call for several gives each what calls for them one after another at
+// that instant would, whatever waits, was let through or finds no room.
+func severalAtOnce(s *stage) {
+	for name, limits := range map[string][]throttle.Scope{
+		"a gap and a rate": scopes(policy(time.Second, rate(3, 10*time.Second)), "", throttle.Policy{}),
+		"two scopes":       scopes(policy(0, rate(5, 10*time.Second)), "news", policy(2*time.Second)),
+		"no limit":         scopes(throttle.Policy{}, "", throttle.Policy{}),
+	} {
+		var decided [2][]throttle.Decision
+		users := [2]string{s.user(), s.user()}
+		accepted := s.acquire(s, throttle.Request{User: s.user(), ID: "clock", Scopes: limits}).At
+		for _, from := range []int{0, 0, 20, 90} { // the second time all but the first hold something
+			for which, user := range users {
+				var all []throttle.Request
+				for n := from; n < from+70; n++ {
+					all = append(all, throttle.Request{
+						User: user, ID: fmt.Sprint("n", n), Accepted: accepted.Add(time.Duration(n) * time.Microsecond), Scopes: limits,
+						Horizon: time.Hour, Wait: time.Second, MaxBooked: 100,
+					})
+				}
+				for len(all) > 0 {
+					some := make([]throttle.Decision, 1)
+					if which == 0 {
+						some[0] = s.acquire(s, all[0])
+					} else if got, err := s.Limiter.AcquireAll(context.Background(), all); err != nil || len(got) == 0 {
+						s.Fatalf("%s: %d decisions, %v", name, len(got), err)
+					} else {
+						some = got
+					}
+					for i := range some {
+						some[i].Passed, some[i].Moved = 0, nil
+					}
+					decided[which], all = append(decided[which], some...), all[len(some):]
+				}
+			}
+			s.Advance(500 * time.Millisecond)
+		}
+		for i, one := range decided[0] {
+			if several := decided[1][i]; !reflect.DeepEqual(one, several) {
+				s.Errorf("%s: number %d is decided alone %+v, with others %+v", name, i, one, several)
+				break
+			}
+		}
+	}
+	r := throttle.Request{User: s.user(), ID: "n", Scopes: scopes(policy(time.Second), "", throttle.Policy{})}
+	other := r
+	other.User = s.user()
+	for name, all := range map[string][]throttle.Request{"none": nil, "of two users": {r, other}, "twice the same": {r, r}} {
+		if got, err := s.Limiter.AcquireAll(context.Background(), all); err == nil {
+			s.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -102,6 +102,7 @@ var properties = []property{
 	{"a replay moves the admission and never doubles it", []Ability{SetClock}, replayMoves},
 
 	{"accepted first, admitted first", []Ability{SetClock}, acceptedFirst},
+	{"several at once are decided one after another", []Ability{SetClock}, severalAtOnce},
 	{"slots wait for who is on its way", []Ability{SetClock}, slotsSettle},
 	{"who is refused takes nobody's slot", []Ability{SetClock}, refusedTakesNoSlot},
 	{"what was let through keeps its place", []Ability{SetClock}, admissionKeepsItsPlace},
