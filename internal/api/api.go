@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -57,7 +58,7 @@ type API struct {
 	backlog  backlog
 	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
 	bodies   *budget
-	failures Failures
+	repeats  repeats.Log // what clients can have it say again and again
 	lookout  lookout
 }
 
@@ -71,7 +72,6 @@ func New(o Options) *API {
 		a.log = slog.Default()
 	}
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
-	a.failures = Failures{Log: a.log}
 	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
@@ -94,7 +94,7 @@ func New(o Options) *API {
 // Close waits for what the API does besides answering.
 func (a *API) Close() {
 	a.backlog.measuring.Wait()
-	a.failures.Close()
+	a.repeats.Close()
 }
 
 var errNotFound = &problem{Status: http.StatusNotFound, Detail: "There is nothing at this path; /openapi.json describes what there is."}
@@ -107,7 +107,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(cause)
 		default: // whose text may hold anything
-			a.log.Error("a request panicked", "stack", string(debug.Stack()))
+			a.repeats.Tell(r.Context(), a.log, slog.LevelError, "a request panicked", nil, slog.String("stack", string(debug.Stack())))
 			a.fail(w, r, r.Pattern, "", &problem{Status: http.StatusInternalServerError})
 		}
 	}()

@@ -57,7 +57,7 @@ func TestRedisAway(t *testing.T) {
 			r.taken("zero")
 			leave(server, t)
 			for _, c := range needy {
-				r.log.lines()
+				r.logged()
 				began := time.Now()
 				answer := r.do(http.StatusServiceUnavailable, c.token, c.method, c.path, c.body)
 				if took := time.Since(began); took > 3*time.Second {
@@ -73,7 +73,7 @@ func TestRedisAway(t *testing.T) {
 				if strings.HasPrefix(c.body, "[") && (len(p.Results) != 2 || p.Results[1].ID != "three" || p.Results[1].Status != http.StatusServiceUnavailable) {
 					t.Errorf("%s", answer.text)
 				}
-				lines := r.log.lines()
+				lines := r.logged()
 				var line struct{ Cause string }
 				if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || line.Cause == "" || strings.Contains(lines[0], "ada\"") && c.token == producerToken {
 					t.Errorf("%s %s: logged %q", c.method, c.path, lines)
@@ -128,13 +128,13 @@ func TestRedisRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, call := range append(needy, struct{ token, method, path, body string }{producerToken, "GET", "/v1/notifications/zero", ""}) {
-				r.log.lines()
+				r.logged()
 				answer := r.do(http.StatusServiceUnavailable, call.token, call.method, call.path, call.body)
 				if p := answer.problem(t); p.Detail != c.says {
 					t.Errorf("%s %s: %q", call.method, call.path, p.Detail)
 				}
 				var line struct{ Cause string }
-				if lines := r.log.lines(); len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || !strings.Contains(line.Cause, c.code) {
+				if lines := r.logged(); len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || !strings.Contains(line.Cause, c.code) {
 					t.Errorf("%s %s: logged %q", call.method, call.path, lines)
 				}
 			}

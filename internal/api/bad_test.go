@@ -19,7 +19,7 @@ const canary = "canary-4f1c"
 // oneLine expects that one line was logged, of that status, without a secret.
 func (r *rig) oneLine(status int, route, who string) {
 	r.t.Helper()
-	lines := r.log.lines()
+	lines := r.logged()
 	if len(lines) != 1 {
 		r.t.Errorf("logged %q, want one line", lines)
 		return

@@ -172,7 +172,7 @@ func TestBadLimits(t *testing.T) {
 		if !slices.Equal(pointers, c.pointers) {
 			t.Errorf("%s: pointers %q, want %q: %+v", c.body, pointers, c.pointers, p.Errors)
 		}
-		if lines := r.log.lines(); len(lines) != 1 || strings.Contains(lines[0], canary) {
+		if lines := r.logged(); len(lines) != 1 || strings.Contains(lines[0], canary) {
 			t.Errorf("logged %q", lines)
 		}
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 
 	"github.com/pushpace/pushpace/internal/names"
@@ -78,7 +79,7 @@ func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
 	if err := a.o.Control.Cancel(ctx, id); err != nil {
 		return reply{}, err
 	}
-	a.log.Info("a notification is cancelled", "by", c.who.Name, "remote", c.RemoteAddr)
+	a.repeats.Tell(ctx, a.log, slog.LevelInfo, "a notification is cancelled", []slog.Attr{slog.String("by", c.who.Name)}, slog.String("remote", c.RemoteAddr))
 	status, err := a.o.Control.Status(ctx, id)
 	return reply{http.StatusOK, status}, err
 }

@@ -170,16 +170,13 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	if p.Status >= http.StatusInternalServerError {
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{
-		slog.String("method", method(r)), slog.String("route", pattern), slog.Int("status", p.Status),
-		slog.String("token", who), slog.String("remote", r.RemoteAddr),
-	}
+	more := []slog.Attr{slog.String("remote", r.RemoteAddr)}
 	if p.cause != nil {
-		attrs = append(attrs, slog.String("cause", cause(p.cause)))
+		more = append(more, slog.String("cause", cause(p.cause)))
 	}
-	if a.failures.Told(p.Status) {
-		a.log.LogAttrs(r.Context(), level, "a request failed", attrs...)
-	}
+	a.repeats.Tell(r.Context(), a.log, level, "a request failed", []slog.Attr{
+		slog.String("method", method(r)), slog.String("route", pattern), slog.Int("status", p.Status), slog.String("token", who),
+	}, more...)
 	if p.Status == statusGone {
 		return
 	}

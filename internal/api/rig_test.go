@@ -122,6 +122,13 @@ func (l *logged) lines() []string {
 	return strings.Split(text, "\n")
 }
 
+// logged returns what was logged, forgets it, and has the next line of each kind be the
+// first.
+func (r *rig) logged() []string {
+	r.api.repeats.Close()
+	return r.log.lines()
+}
+
 // An exchange is a request and its answer.
 type exchange struct {
 	*http.Response

@@ -18,12 +18,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
 	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -69,7 +69,7 @@ type Console struct {
 	foreign  *http.CrossOriginProtection
 	origin   string // http.console.origin
 	sessions sessions
-	failures api.Failures
+	repeats  repeats.Log   // what visitors can have it say again and again
 	requests chan struct{} // holds one entry for each that is being answered
 	within   time.Duration // how long reading for a page may take
 	overview shared[*overview.Overview]
@@ -90,7 +90,6 @@ func New(o Options) *Console { return newConsole(o, pageWithin) }
 func newConsole(o Options, within time.Duration) *Console {
 	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), within: within}
 	c.log = cmp.Or(c.log, slog.Default())
-	c.failures = api.Failures{Log: c.log}
 	c.sessions = newSessions(o.Redis, o.Config.Redis.Prefix)
 	if c.origin = o.Config.HTTP.Console.Origin; c.origin != "" {
 		if err := c.foreign.AddTrustedOrigin(c.origin); err != nil { // the configuration is valid
@@ -116,7 +115,7 @@ func newConsole(o Options, within time.Duration) *Console {
 }
 
 // Close tells the log what it has not been told of.
-func (c *Console) Close() { c.failures.Close() }
+func (c *Console) Close() { c.repeats.Close() }
 
 // header is what every answer has.
 // Source: OWASP Secure Headers. Referrer-Policy: names of users are in URLs, which no
@@ -141,7 +140,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(cause)
 		default: // whose text may hold anything
-			c.log.Error("a page panicked", "stack", string(debug.Stack()))
+			c.repeats.Tell(r.Context(), c.log, slog.LevelError, "a page panicked", nil, slog.String("stack", string(debug.Stack())))
 			c.fail(w, c.stranger(r), errPanicked)
 		}
 	}()

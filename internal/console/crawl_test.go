@@ -118,10 +118,10 @@ func (c *crawl) submit(f form) {
 	c.answer(req)
 }
 
-// lines are those that the log has, without sums, which come when their time is over.
+// lines are those that the log has, without counts, which come when their time is over.
 func (c *crawl) lines() int {
 	log := c.log.String()
-	return strings.Count(log, "\n") - strings.Count(log, `msg="more requests failed`)
+	return strings.Count(log, "\n") - strings.Count(log, " again=")
 }
 
 // answer has the request answered, and judges the page.

@@ -65,21 +65,17 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	}
 }
 
-// tell tells the log in one line of a request that was refused, unless that line has
-// been there too often.
+// tell tells the log of a request that was refused.
 func (c *Console) tell(v *visit, what string, status int, name, cause string) {
-	if !c.failures.Told(status) {
-		return
-	}
 	level := slog.LevelInfo
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelWarn
 	}
-	attrs := []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", status), slog.String("token", name), slog.String("remote", v.RemoteAddr)}
+	more := []slog.Attr{slog.String("remote", v.RemoteAddr)}
 	if cause != "" {
-		attrs = append(attrs, slog.String("cause", cause))
+		more = append(more, slog.String("cause", cause))
 	}
-	c.log.LogAttrs(v.Context(), level, what, attrs...)
+	c.repeats.Tell(v.Context(), c.log, level, what, []slog.Attr{slog.String("route", v.Pattern), slog.Int("status", status), slog.String("token", name)}, more...)
 }
 
 // passes reports whether a page that failed may come by itself: it is then looked for.

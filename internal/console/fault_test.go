@@ -29,7 +29,7 @@ func TestWhatFailsIsLogged(t *testing.T) {
 		r.get(http.StatusSeeOther, Path)
 	}
 	r.console.Close()
-	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 100 || !strings.Contains(log.String(), "more requests failed like those before") {
+	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 20 || !strings.Contains(log.String(), `status=401 token="" again=`) {
 		t.Errorf("%d lines: %s", lines, log.String())
 	}
 }
