@@ -268,13 +268,10 @@ func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error
 	if errors.Is(err, throttle.ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
-	why := fmt.Errorf("%w: %w", errUnchecked, err)
-	if !h.unacquired.Due("") { // each of what is theirs tries again every few seconds
-		return why
-	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
-		slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
-	return why
+	// each of what is theirs tries again every few seconds
+	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
+		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
+	return fmt.Errorf("%w: %w", errUnchecked, err)
 }
 
 // waitOut waits in the process, where so many may wait at once.

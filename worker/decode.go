@@ -104,7 +104,7 @@ func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) err
 	if err := h.Records.SetAside(ctx, letter); err != nil {
 		return queue.Snooze(err.Error(), queue.Again)
 	}
-	h.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", job.ID), slog.String("queue", job.Queue), slog.String("reason", reason))
+	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))
 	h.Observer.Ended(letter.State)
 	h.traceEnd(ctx, letter.State)
 	return nil

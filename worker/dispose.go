@@ -107,8 +107,8 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 		h.ended(ctx, d, &c)
 	}
 	if c.state.Dead() {
-		h.Log.LogAttrs(ctx, slog.LevelWarn, "notification "+string(c.state), slog.String("id", d.ID), slog.String("app", d.App),
-			slog.String("reason", c.reason), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
+		h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
+			slog.String("id", d.ID), slog.String("app", d.App), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -35,9 +35,8 @@ type handler struct {
 	moved      chan []throttle.Booking
 	// overtaken are older notifications that some worker had in its hands, beyond its
 	// look at the collapse key, when a newer one came, by ID; and when that was.
-	overtaken  *lru.Cache[string, time.Time]
-	unacquired clock.Rarely // that a user's limits cannot be checked
-	unguarded  clock.Rarely // that a device's cannot
+	overtaken *lru.Cache[string, time.Time]
+	repeats   repeats.Log // what jobs can have it say again and again
 
 	inForce  atomic.Pointer[pause.InForce] // as it was read last
 	looks    route.Stagger                 // of what is blocked

@@ -147,8 +147,8 @@ func (h *handler) guard(ctx context.Context, d *delivery, i int) {
 	answer, err := h.Meter.Take(ctx, deviceKey(&d.Targets[i]), h.Device(), meter.Ask{Least: 1, Most: 1})
 	switch {
 	case err != nil:
-		if ctx.Err() == nil && h.unguarded.Due("") { // each tries again every few seconds
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", slog.String("id", d.ID), slog.Any("error", err))
+		if ctx.Err() == nil { // each tries again every few seconds
+			h.repeats.Tell(ctx, h.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
 		o.guarded = &guarded{control.WhyUnmetered + "of the device: " + route.CauseOf(err), queue.Again}
 	case answer.Units == 0: // the spec may change meanwhile
@@ -164,7 +164,7 @@ func (h *handler) unguard(ctx context.Context, d *delivery, i int) {
 	}
 	_, err := h.Meter.Take(context.WithoutCancel(ctx), deviceKey(&d.Targets[i]), h.Device(), meter.Ask{Most: -1})
 	if err != nil {
-		h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a device's limit counts what was not sent", slog.String("id", d.ID), slog.Any("error", err))
+		h.repeats.Tell(ctx, h.RedisLog, slog.LevelWarn, "a device's limit counts what was not sent", nil, slog.String("id", d.ID), slog.Any("error", err))
 	}
 }
 

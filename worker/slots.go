@@ -79,10 +79,9 @@ const (
 // producers, who know no limits, and by those who crashed in between. It counts
 // their ends, and those of what operators have cancelled.
 func (h *handler) freeTaken(ctx context.Context) {
-	var logged clock.Rarely
 	clock.Every(ctx, freeEvery, func() {
-		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil && logged.Due("") {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slots of what was cancelled are given back late", slog.Any("error", err))
+		if err := h.freeAbandoned(ctx); err != nil && ctx.Err() == nil {
+			h.repeats.Tell(ctx, h.RedisLog, slog.LevelWarn, "slots of what was cancelled are given back late", nil, slog.Any("error", err))
 		}
 	})
 }

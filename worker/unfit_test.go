@@ -1,7 +1,10 @@
 package worker_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"log/slog"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +52,45 @@ func TestATaskOfAnotherType(t *testing.T) {
 			must(t, err)
 			return audit.Queued == 0 && audit.Difference == 0
 		})
+	})
+}
+
+// However many jobs cannot be read, or end as dead letters, the log has a few lines,
+// which add up to all of them.
+func TestManyBadJobs(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		log := new(logged)
+		r.options.Log = slog.New(slog.NewJSONHandler(log, nil))
+		key := "asynq:{" + push.Default.Queue() + "}:"
+		tasks := asynq.NewClientFromRedisClient(client)
+		const each = 300
+		for i := range each {
+			_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()))
+			must(t, err)
+			id := fmt.Sprint("envelope-", i)
+			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
+			must(t, client.LPush(t.Context(), key+"pending", id).Err())
+			n := to(fmt.Sprint("app-", i))
+			n.App = fmt.Sprint("unknown-", i)
+			r.enqueue(n)
+		}
+		stop := r.start()
+		r.settled(3 * each)
+		stop()
+		told := map[string]int{}
+		for line := range strings.Lines(log.text()) {
+			var entry struct {
+				Msg, Reason string
+				Again       int
+			}
+			must(t, json.Unmarshal([]byte(line), &entry))
+			told[entry.Msg+" "+entry.Reason] += max(1, entry.Again)
+		}
+		want := map[string]int{"job set aside " + string(push.MalformedJSON): each, "job set aside " + string(push.MalformedEnvelope): each, "notification rejected unknown_app": each}
+		if lines := strings.Count(log.text(), "\n"); !maps.Equal(told, want) || lines > 30 { // two a minute of each, of how many minutes it may take
+			t.Errorf("%d lines tell of %v", lines, told)
+		}
 	})
 }
 

@@ -214,6 +214,7 @@ func (w *Worker) Start() error {
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
 // and puts the rest back on the queue.
 func (w *Worker) Shutdown() {
+	defer w.h.repeats.Close()
 	defer w.h.routes.Units.Close()
 	defer w.h.side.Wait()
 	defer w.h.stop()

@@ -34,6 +34,14 @@ type quiet struct {
 	watches []*Watch
 }
 
+// Enabled implements slog.Handler.
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	if level > slog.LevelDebug && q.told() {
+		level = slog.LevelDebug
+	}
+	return q.Handler.Enabled(ctx, level)
+}
+
 // Handle implements slog.Handler.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level > slog.LevelDebug && q.told() {

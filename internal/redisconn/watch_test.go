@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/repeats"
 )
 
 // lines is a log that may be read while it grows.
@@ -148,23 +149,27 @@ func TestCondition(t *testing.T) {
 }
 
 // Of an error that tells of trouble, and behind which a look finds nothing, others
-// are quiet: it is told, once in a while.
+// are quiet: it is told, once in a while. What repeats is not counted either, and told
+// when it is over.
 func TestPassingTrouble(t *testing.T) {
 	t.Parallel()
 	told := new(lines)
 	log := slog.New(slog.NewTextHandler(told, nil))
 	w := &Watch{o: WatchOptions{Name: "Redis", Log: log}, woken: make(chan struct{}, 1)}
 	others := Quiet(log, w)
+	var repeated repeats.Log
 	begin := time.Now().Add(-time.Hour)
 	for i := range 130 { // a single one each second
 		w.heard(fmt.Errorf("write: i/o timeout %d", i))
 		others.Error("a loop fails")
+		repeated.Tell(t.Context(), others, slog.LevelError, "a loop fails", nil)
 		now := begin.Add(time.Duration(i) * time.Second)
 		w.found(map[string]error{"": nil}, now)
 		if w.suspect != nil || !w.cleared.Equal(now) {
 			t.Fatalf("suspect %v, cleared %s", w.suspect, w.cleared)
 		}
 	}
+	repeated.Close()
 	text := told.String()
 	for _, says := range []string{"i/o timeout 0", "i/o timeout 60", "i/o timeout 120", "level=WARN", "Redis did not do what it was told, and is well when looked at"} {
 		if !strings.Contains(text, says) {

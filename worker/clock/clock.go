@@ -1,14 +1,12 @@
 // Package clock is how the worker's goroutines deal with time: they sleep and do
-// things every so often until they are stopped, log trouble that goes on once a
-// while or when it begins and when it is over, and watch whether this machine's clock
-// goes with Redis's. The queue's delayed jobs are due by the workers' clocks,
-// slots by Redis's: the two have to be in step.
+// things every so often until they are stopped, log trouble when it begins and when it
+// is over, and watch whether this machine's clock goes with Redis's. The queue's delayed
+// jobs are due by the workers' clocks, slots by Redis's: the two have to be in step.
 package clock
 
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -84,29 +82,4 @@ func (t *Trouble) Failing(ctx context.Context, err error, attrs ...slog.Attr) {
 		attrs = append(attrs, slog.Any("error", err))
 	}
 	t.Note(ctx, err != nil, attrs...)
-}
-
-// Rarely tells what was logged lately, of trouble that goes on. The zero value is
-// ready to use, by any goroutine.
-type Rarely struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// again is after how long the same trouble is logged again.
-const again = time.Minute
-
-// Due reports whether the trouble is to be logged, as the caller then does.
-func (r *Rarely) Due(trouble string) bool {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at, ok := r.at[trouble]; ok && now.Sub(at) < again {
-		return false
-	}
-	if r.at == nil || len(r.at) >= 100 {
-		r.at = make(map[string]time.Time)
-	}
-	r.at[trouble] = now
-	return true
 }

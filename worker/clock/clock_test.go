@@ -30,22 +30,3 @@ func TestAClockOutOfStepIsSaidOnce(t *testing.T) {
 		}
 	})
 }
-
-func TestRarely(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var r Rarely
-		for i, c := range []struct {
-			after time.Duration
-			want  bool
-		}{{0, true}, {again - 1, false}, {1, true}, {again - 1, false}} {
-			time.Sleep(c.after)
-			if got := r.Due("x"); got != c.want {
-				t.Errorf("%d: %t", i, got)
-			}
-		}
-		if !r.Due("y") {
-			t.Error("one trouble hides another")
-		}
-	})
-}

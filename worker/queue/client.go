@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -34,6 +35,7 @@ type client struct {
 	refusals refusals
 	handler  Handler
 	works    recent[Work] // of the jobs on their way through asynq
+	repeats  repeats.Log  // what jobs and asynq can have it say again and again
 	// delivered are handled, and settled when asynq is done with them.
 	delivered recent[[]push.TargetOutcome]
 	looking   sync.Map        // by the key of leases: a lane looks what crashed workers have left

@@ -19,8 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/clock"
 )
 
 var update = flag.Bool("update", false, "write testdata/asynq.golden")
@@ -67,7 +67,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 	enqueue("cut-off", asynq.ProcessIn(time.Second))
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 2, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 10 * time.Millisecond,
-		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), new(clock.Rarely)},
+		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), 0, new(repeats.Log)},
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
 	})
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {

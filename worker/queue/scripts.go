@@ -30,8 +30,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // The hashes of the scripts of push.AsynqVersion that are taken the place of, or
@@ -90,7 +90,7 @@ func check(known map[string]string) error {
 	}
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 1, Queues: map[string]int{queue: 1}, TaskCheckInterval: time.Millisecond, DelayedTaskCheckInterval: time.Millisecond,
-		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), new(clock.Rarely)},
+		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), 0, new(repeats.Log)},
 	})
 	runs := 0
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/clock"
 )
 
 // A Job is one that asynq has handed out.
@@ -95,7 +95,6 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
 	s.client.idle.most = int64(each * s.config.Lanes)
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
-	logged := new(clock.Rarely)
 	for i := range s.config.Lanes {
 		delayed, janitor := time.Duration(never), time.Duration(never)
 		if i == 0 {
@@ -111,7 +110,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 			ShutdownTimeout:          s.config.ShutdownTimeout,
 			RetryDelayFunc:           retryDelay,
 			IsFailure:                isFailure,
-			Logger:                   asynqLog{s.config.RedisLog.With("lane", i), logged},
+			Logger:                   asynqLog{s.config.RedisLog, i, &s.client.repeats},
 			LogLevel:                 asynq.WarnLevel,
 		})
 		if err := lane.Start(processor{s.client}); err != nil {
@@ -126,6 +125,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 // Shutdown stops pulling, lets what is under way end, within ShutdownTimeout, and
 // puts the rest back on the queue.
 func (s *Server) Shutdown() {
+	defer s.client.repeats.Close()
 	s.client.end()
 	for _, lane := range s.lanes {
 		lane.Stop()
@@ -211,8 +211,9 @@ func growStack() {
 // asynqLog hands asynq's words to slog. What it has to say of a job is ours to
 // say, so it is heard only when something is wrong with the lane itself.
 type asynqLog struct {
-	log    *slog.Logger
-	logged *clock.Rarely // by all lanes: they have the same trouble several times a second
+	log     *slog.Logger
+	lane    int
+	repeats *repeats.Log // of all lanes: they have the same trouble several times a second
 }
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
@@ -230,16 +231,25 @@ func (l asynqLog) write(level slog.Level, args []any) {
 	if strings.Contains(text, "NOT FOUND") { // another lane was faster
 		level = slog.LevelDebug
 	}
-	// what it is stands before the jobs, queues and errors that it names
-	trouble := text
-	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
-		trouble = text[:end]
-	}
-	if level > slog.LevelDebug && !l.logged.Due(trouble) {
-		level = slog.LevelDebug
-	}
+	message := "queue: " + subject(text)
 	if len(text) > longest { // it may list thousands of tasks
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
-	l.log.Log(context.Background(), level, "queue: "+text)
+	more := []slog.Attr{slog.Int("lane", l.lane), slog.String("said", text)}
+	if level == slog.LevelDebug {
+		l.log.LogAttrs(context.Background(), level, message, more...)
+		return
+	}
+	l.repeats.Tell(context.Background(), l.log, level, message, nil, more...)
+}
+
+// subject is what a text of asynq's is about, which stands before the tasks, queues and
+// errors that it names.
+func subject(text string) string {
+	const most = 3
+	if end := strings.IndexAny(text, ":=[\""); end >= 0 {
+		text = text[:end]
+	}
+	words := strings.Fields(text)
+	return strings.Join(words[:min(len(words), most)], " ")
 }

@@ -5,30 +5,42 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/internal/repeats"
 )
 
-// Trouble that all lanes have is told once, whichever jobs and queues it names.
+// Trouble that all lanes have is told once and then counted, whichever jobs and queues
+// it names.
 func TestLanesSayOnce(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	told := new(clock.Rarely)
+	told := new(repeats.Log)
 	for lane := range 3 {
-		l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)).With("lane", lane), told}
+		l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), lane, told}
 		l.Error("Dequeue error: UNKNOWN: connection refused")
 		l.Error("Dequeue error: UNKNOWN: i/o timeout")
 		l.Error("Failed to extend lease for tasks [", lane, "]: context deadline exceeded")
+		l.Warn("Lease reset failed for ", lane, "; lease deadline: yesterday")
 		l.Warn("Retry failed: NOT FOUND: another lane was faster")
 	}
-	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "Dequeue error") || !strings.Contains(out.String(), "extend lease") {
+	told.Close()
+	if got := strings.Count(out.String(), "\n"); got != 6 {
 		t.Errorf("%s", &out)
+	}
+	for _, want := range []string{
+		`level=ERROR msg="queue: Dequeue error" lane=0 said="Dequeue error: UNKNOWN: connection refused"`, `msg="queue: Dequeue error" again=5 `,
+		`level=ERROR msg="queue: Failed to extend" lane=0 said="Failed to extend lease`, `msg="queue: Failed to extend" again=2 `,
+		`level=WARN msg="queue: Lease reset failed" lane=0 `, `msg="queue: Lease reset failed" again=2 `,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in\n%s", want, &out)
+		}
 	}
 }
 
 func TestALongTextIsShortened(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), new(clock.Rarely)}
+	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), 0, new(repeats.Log)}
 	l.Error("Failed to extend lease for tasks [", strings.Repeat("a ", 10000), "]: i/o timeout")
 	if got := out.String(); len(got) > 2*longest || !strings.Contains(got, "tasks [a a") || !strings.Contains(got, "]: i/o timeout") {
 		t.Error(got)

@@ -68,7 +68,7 @@ func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why stri
 	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
 		// asynq's lock is over when the job is in a worker's hands
 		if err := unlockScript.Run(ctx, c.UniversalClient, []string{e.UniqueKey}, job.ID).Err(); err != nil {
-			c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", slog.String("task", job.ID), slog.Any("error", err))
+			c.repeats.Tell(ctx, c.config.RedisLog, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", nil, slog.String("task", job.ID), slog.Any("error", err))
 		}
 	}
 	return ""
@@ -98,11 +98,11 @@ func (c *client) setAside(ctx context.Context, queue, id string, reason push.Mal
 		})
 	}
 	if err != nil {
-		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a job is not set aside yet", slog.String("task", id), slog.String("queue", queue), slog.Any("error", err))
+		c.repeats.Tell(ctx, c.config.RedisLog, slog.LevelWarn, "a job is not set aside yet", nil, slog.String("task", id), slog.String("queue", queue), slog.Any("error", err))
 		return err
 	}
-	c.config.Log.LogAttrs(ctx, slog.LevelWarn, "job set aside", slog.String("task", id), slog.String("queue", queue),
-		slog.String("reason", letter.Reason), slog.String("error", why))
+	c.repeats.Tell(ctx, c.config.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", letter.Reason)},
+		slog.String("task", id), slog.String("queue", queue), slog.String("error", why))
 	c.config.SetAside(letter.State)
 	return nil
 }
