@@ -30,7 +30,7 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	var batch []*acceptance
 	var alone []int
 	for i, n := range notifications {
-		accepted, err := complete(n, now)
+		accepted, err := p.complete(n, now)
 		results[i] = Result{Receipt{ID: accepted.ID}, err}
 		switch {
 		case err != nil:

@@ -88,6 +88,20 @@ func ExampleProducer_Enqueue_faults() {
 	// /targets/0/token must be hexadecimal: it is an APNs device token
 }
 
+// A producer that knows its apps refuses a mistyped one at once. Without WithApps it would
+// be taken, and end as a dead letter.
+func ExampleProducer_WithApps() {
+	client := redis.NewClient(&redis.Options{Addr: redisAddress()})
+	defer client.Close()
+	producer := push.NewProducer(client, "", 0).WithApps("shop", "kiosk")
+
+	_, err := producer.Enqueue(context.Background(), &push.Notification{
+		App: "shpo", User: "u1", Targets: []push.Target{{Platform: push.FCM, Token: "a-registration-token"}}, Title: "Hello",
+	})
+	fmt.Println(err)
+	// Output: /app is not one of the configuration's apps: kiosk, shop; did you mean shop?
+}
+
 // Many at once take one round trip, and each has its own result.
 func ExampleProducer_EnqueueAll() {
 	client := redis.NewClient(&redis.Options{Addr: redisAddress()})

@@ -21,6 +21,7 @@ type Producer struct {
 	records   *Records
 	oneStep   *oneStep // nil on a Cluster
 	headers   func(context.Context) map[string]string
+	apps      []string // sorted; nil for any
 	accepted  *instants
 }
 
@@ -188,7 +189,7 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 // accept is Accepted for what is handed over. What has expired and is known was
 // accepted in time, and is handed over again.
 func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (Notification, error) {
-	accepted, err := complete(n, now)
+	accepted, err := p.complete(n, now)
 	if err != nil || !accepted.overdue(now) {
 		return accepted, err
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/pushpace/pushpace/internal/near"
 	"github.com/pushpace/pushpace/push"
@@ -27,20 +26,7 @@ func (a Apps) Fault(name string) string {
 	if _, known := a[name]; known || a == nil {
 		return ""
 	}
-	fault := "is not one of the configuration's apps"
-	if len(a) > 0 {
-		fault += ": " + listed(a.Names()) + near.Hint(name, a.Names())
-	}
-	return fault
-}
-
-// listed names the first of many.
-func listed(names []string) string {
-	const most = 10
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
+	return near.NoApp(name, a.Names())
 }
 
 // CategoryWarning is what is odd about a category's name; "" when nothing is.

@@ -1,7 +1,10 @@
 // Package near finds the name that a mistyped one stands for.
 package near
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Name answers which of the names the mistyped one is nearest to: at most a third
 // of its letters away, where a letter too many, too few, another, or two that
@@ -28,6 +31,24 @@ func Hint(mistyped string, names []string) string {
 		return ""
 	}
 	return "; did you mean " + name + "?"
+}
+
+// NoApp is what is wrong with an app that is not one of these, as the end of a sentence.
+func NoApp(name string, apps []string) string {
+	fault := "is not one of the configuration's apps"
+	if len(apps) > 0 {
+		fault += ": " + listed(apps) + Hint(name, apps)
+	}
+	return fault
+}
+
+// listed names the first of many.
+func listed(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(len(names)-most) + " more"
 }
 
 // distance is how many letters a and b are apart, or at least most when they are
