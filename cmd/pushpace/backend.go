@@ -27,7 +27,7 @@ import (
 type backend interface {
 	// Enqueue hands notifications over, each on its own, those of one user in
 	// order, and answers what became of each.
-	Enqueue(ctx context.Context, notifications []*push.Notification) []push.Result
+	Enqueue(ctx context.Context, notifications []*push.Notification) []apiclient.Result
 	// Batch is how many notifications one Enqueue takes at best, and how many
 	// Enqueues are worth having under way at once.
 	Batch() (size, calls int)

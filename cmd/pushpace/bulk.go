@@ -27,8 +27,8 @@ const (
 // enqueue enqueues notifications, those of one user in order. A failure that
 // leaves open whether one was taken is tried again under the same ID. What is
 // under way when ctx ends still ends, so that it is known what became of it.
-func enqueue(ctx context.Context, b backend, ns []*push.Notification) []push.Result {
-	results := make([]push.Result, len(ns))
+func enqueue(ctx context.Context, b backend, ns []*push.Notification) []apiclient.Result {
+	results := make([]apiclient.Result, len(ns))
 	named := make([]bool, len(ns)) // by its producer
 	todo := make([]int, len(ns))
 	for i, n := range ns {
@@ -111,7 +111,7 @@ func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error 
 					if result.Err != nil && !errors.As(result.Err, new(push.Faults)) {
 						stop(result.Err)
 					}
-					r.add(resultOf(batch[j].number, result))
+					r.add(resultOf(batch[j].number, result.Result, result.Warnings...))
 				}
 			}
 		})

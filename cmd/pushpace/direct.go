@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/overview"
@@ -114,22 +115,18 @@ func (d *direct) limiter(ctx context.Context) (*throttle.Redis, error) {
 // as it is.
 func (d *direct) Batch() (size, calls int) { return 1, enqueuers }
 
-func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification) []push.Result {
-	results := make([]push.Result, len(notifications))
+func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification) []apiclient.Result {
+	results := make([]apiclient.Result, len(notifications))
 	for i, n := range notifications {
-		if results[i].Err = names.Faults(n, d.apps, d.limits); results[i].Err == nil {
-			d.warnOfCategory(n.Category)
-			results[i].Receipt, results[i].Err = d.producer.Enqueue(ctx, n)
+		r := &results[i]
+		if r.Err = names.Faults(n, d.apps, d.limits); r.Err != nil {
+			continue
+		}
+		if r.Receipt, r.Err = d.producer.Enqueue(ctx, n); r.Err == nil {
+			r.Warnings = names.Warnings(n, d.limits)
 		}
 	}
 	return results
-}
-
-// warnOfCategory says once what is odd about a category that is sent to.
-func (d *direct) warnOfCategory(name string) {
-	if d.limits.Unknown(name) == limits.WarnUnknown && d.limits.FirstUnknown(name) {
-		warnUser(names.CategoryWarning(name, d.limits.Configured()))
-	}
 }
 
 func (d *direct) Status(ctx context.Context, id string) (*control.Status, error) {

@@ -13,14 +13,14 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A rendering is what the providers would get of one notification.
 type rendering struct {
-	Line    int              `json:"line,omitempty"` // of the file
-	ID      string           `json:"id"`
-	Targets []renderedTarget `json:"targets"`
+	Line     int              `json:"line,omitempty"` // of the file
+	ID       string           `json:"id"`
+	Warnings []string         `json:"warnings,omitempty"`
+	Targets  []renderedTarget `json:"targets"`
 }
 
 // A renderedTarget is what one target's provider would get: from APNs' headers
@@ -47,6 +47,7 @@ func (s *sending) render(where *place, stdin io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer s.warned.tell()
 	if s.file == "" {
 		return s.renderOne(cfg, 0, &s.n, out)
 	}
@@ -103,10 +104,8 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	if err != nil {
 		return refuse(out, line, err)
 	}
-	if w := names.CategoryWarning(n.Category, policies.Configured()); w != "" && cfg.Limits.UnknownCategory == limits.WarnUnknown {
-		warnUser(w)
-	}
-	r := rendering{Line: line, ID: accepted.ID}
+	r := rendering{Line: line, ID: accepted.ID, Warnings: names.Warnings(n, policies)}
+	s.warned.add(r.Warnings)
 	for _, t := range accepted.Targets {
 		rendered, err := renderTarget(cfg.Apps[accepted.App], &accepted, t, now)
 		if err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func TestMistypedCategory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, url := s.serveAPI(t, "--only", "api")
-	const odd = "pushpace: warning: the configuration has no category \"markting\"; did you mean marketing?\n"
+	const odd = "pushpace: warning: category markting is not configured; did you mean marketing?\n"
 	for _, where := range []setup{s.setup, through(url, "")} {
 		for _, args := range [][]string{{"pause", "--category", "markting"}, {"limits", "set", "--category", "markting", "--rate", "1/1h"}} {
 			if got := ended(t, where, args...); got.status != exitDone || !strings.Contains(got.stderr, odd) {
@@ -100,8 +101,20 @@ func TestMistypedCategory(t *testing.T) {
 		}
 	}
 	send := []string{"send", "--app", "demo", "--user", "u", "--apns", "00", "--title", "t", "--category", "odrers"}
-	if got := ended(t, s.setup, send...); got.status != exitDone || strings.Count(got.stderr, "did you mean orders?") != 1 {
-		t.Errorf("%+v", got)
+	const told, warning = `"warnings":["category odrers is not configured; did you mean orders?"]}` + "\n", "pushpace: warning: category odrers is not configured; did you mean orders?"
+	for i, where := range []setup{s.setup, through(url, "")} {
+		if got := ended(t, where, send...); got.status != exitDone || !strings.HasSuffix(got.stdout, told) || got.stderr != warning+"\n" {
+			t.Errorf("%+v", got)
+		}
+		var file strings.Builder
+		for j, category := range []string{"odrers", "orders", "odrers"} {
+			file.WriteString(notification(fmt.Sprint(i, "-", j), "ada", category, "apns", "00"))
+		}
+		where.stdin = strings.NewReader(file.String())
+		got := ended(t, where, "send", "--file", "-")
+		if got.status != exitDone || strings.Count(got.stdout, "\n") != 3 || strings.Count(got.stdout, told) != 2 || !strings.HasPrefix(got.stderr, warning+" (2 notifications)\naccepted 3") {
+			t.Errorf("%+v", got)
+		}
 	}
 	s.env = append(s.env, "PUSHPACE_LIMITS__UNKNOWN_CATEGORY=refuse")
 	_, url = s.serveAPI(t, "--only", "api")

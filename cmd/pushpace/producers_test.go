@@ -44,8 +44,8 @@ func TestDryRun(t *testing.T) {
 		strings.Replace(notification("two", "ada", "", "apns", "00"), `"demo"`, `"dmeo"`, 1) + notification("three", "ada", "", "fcm", "pixel"))
 	got = ended(t, many, "send", "--dry-run", "--json", "--file", "-")
 	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
-	if got.status != exitFailed || len(lines) != 4 || !strings.HasPrefix(lines[0], `{"line":1,"id":"one","targets":[`) || !strings.HasPrefix(lines[1], `{"line":2,"error":`) ||
-		!strings.Contains(lines[2], "did you mean demo?") || !strings.HasPrefix(lines[3], `{"line":4,"id":"three"`) || strings.Count(got.stderr, `no category "chat"`) != 1 {
+	if got.status != exitFailed || len(lines) != 4 || !strings.HasPrefix(lines[0], `{"line":1,"id":"one","warnings":["category chat is not configured"],"targets":[`) || !strings.HasPrefix(lines[1], `{"line":2,"error":`) ||
+		!strings.Contains(lines[2], "did you mean demo?") || !strings.HasPrefix(lines[3], `{"line":4,"id":"three"`) || strings.Count(got.stderr, "warning: category chat is not configured") != 1 {
 		t.Errorf("%+v", got)
 	}
 	if got := ended(t, s, "send", "--dry-run", "--app", "demo", "--user", "ada", "--apns", "00"); got.status != exitFailed || !strings.Contains(got.stdout, `"field":"/push_type"`) {

@@ -16,16 +16,17 @@ import (
 
 // A result is what became of one notification, as it is printed.
 type result struct {
-	Line   int         `json:"line,omitempty"` // of the file
-	ID     string      `json:"id,omitempty"`
-	Known  *bool       `json:"known,omitempty"` // absent when it failed
-	Error  string      `json:"error,omitempty"`
-	Faults push.Faults `json:"faults,omitempty"`
+	Line     int         `json:"line,omitempty"` // of the file
+	ID       string      `json:"id,omitempty"`
+	Known    *bool       `json:"known,omitempty"`    // absent when it failed
+	Warnings []string    `json:"warnings,omitempty"` // of what is taken
+	Error    string      `json:"error,omitempty"`
+	Faults   push.Faults `json:"faults,omitempty"`
 }
 
-func resultOf(line int, r push.Result) result {
+func resultOf(line int, r push.Result, warnings ...string) result {
 	if r.Err == nil {
-		return result{Line: line, ID: r.ID, Known: &r.Known}
+		return result{Line: line, ID: r.ID, Known: &r.Known, Warnings: warnings}
 	}
 	failed := result{Line: line, ID: r.ID, Error: r.Err.Error()}
 	errors.As(r.Err, &failed.Faults)
@@ -41,6 +42,7 @@ type receipts struct {
 	bar                     *progressbar.ProgressBar // nil when nobody watches
 	quiet                   bool                     // the terminal has the bar, and no lines
 	accepted, known, failed int
+	warned                  warned
 	described               time.Time
 }
 
@@ -59,6 +61,7 @@ func newReceipts(out io.Writer, asJSON bool, size int64) *receipts {
 func (r *receipts) add(one result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.warned.add(one.Warnings)
 	switch {
 	case one.Known == nil:
 		r.failed++
@@ -88,11 +91,12 @@ func (r *receipts) progress(read int64) {
 	}
 }
 
-// finish tells a person the counts, and answers the first failure to print.
+// finish tells a person the counts and what is odd, and answers the first failure to print.
 func (r *receipts) finish() error {
 	if r.bar != nil {
 		_ = r.bar.Finish()
 	}
+	r.warned.tell()
 	fmt.Fprintln(os.Stderr, r.counts())
 	return r.err
 }

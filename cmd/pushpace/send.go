@@ -20,6 +20,7 @@ import (
 type sending struct {
 	file        string
 	asJSON, dry bool
+	warned      warned // of what is rendered
 
 	n                    push.Notification
 	priority             string
@@ -41,7 +42,9 @@ NDJSON. It prints one JSON object for each:
   {"line":2,"error":"…","faults":[{"field":"/user","problem":"…"}]}
 
 Those of one user are enqueued in the order of the file. A line that is refused
-does not stop the others, and makes the exit status 1.
+does not stop the others, and makes the exit status 1. What is odd about one that
+is taken, such as a mistyped category, is in its "warnings", and once on standard
+error with how many it is about.
 
 With --dry-run it enqueues nothing, connects to nothing, and prints what each
 provider would get.`,
@@ -206,7 +209,10 @@ func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
 // sendOne enqueues one notification.
 func sendOne(ctx context.Context, b backend, n *push.Notification, out io.Writer) error {
 	r := enqueue(ctx, b, []*push.Notification{n})[0]
-	if printErr := printJSON(out, resultOf(0, r)); printErr != nil {
+	var w warned
+	w.add(r.Warnings)
+	w.tell()
+	if printErr := printJSON(out, resultOf(0, r.Result, r.Warnings...)); printErr != nil {
 		return printErr
 	}
 	if r.Err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -20,9 +21,10 @@ type batch struct {
 
 // A result is what became of one of them: its status as if it had come alone.
 type result struct {
-	ID     string  `json:"id,omitempty"`
-	Status int     `json:"status"`
-	Errors []fault `json:"errors,omitempty"`
+	ID       string   `json:"id,omitempty"`
+	Status   int      `json:"status"`
+	Errors   []fault  `json:"errors,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // enqueueBatch takes an array of notifications.
@@ -60,7 +62,10 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	for j, r := range a.o.Producer.EnqueueAll(ctx, notifications) {
 		i := indices[j]
 		results[i] = resultOf(i, r)
-		if results[i].Status == http.StatusServiceUnavailable {
+		switch results[i].Status {
+		case http.StatusAccepted, http.StatusOK:
+			results[i].Warnings = names.Warnings(notifications[j], a.o.Limits)
+		case http.StatusServiceUnavailable:
 			cause = r.Err
 		}
 	}

@@ -12,8 +12,9 @@ import (
 
 // accepted is the answer to one notification.
 type accepted struct {
-	ID    string `json:"id"`
-	Known bool   `json:"known,omitempty"`
+	ID       string   `json:"id"`
+	Known    bool     `json:"known,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // enqueue takes one notification, or an array of them.
@@ -42,11 +43,12 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 		}
 		return reply{}, err
 	}
+	answer := accepted{receipt.ID, receipt.Known, names.Warnings(n, a.o.Limits)}
 	if receipt.Known {
-		return reply{http.StatusOK, accepted{receipt.ID, true}}, nil
+		return reply{http.StatusOK, answer}, nil
 	}
 	a.backlog.took(1)
-	return reply{http.StatusAccepted, accepted{ID: receipt.ID}}, nil
+	return reply{http.StatusAccepted, answer}, nil
 }
 
 // taken returns why a notification that was parsed is not taken: it is of an app that is

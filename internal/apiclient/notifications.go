@@ -19,11 +19,18 @@ const notifications = "/v1/notifications"
 // Enqueues are worth having under way at once.
 func (c *Client) Batch() (size, calls int) { return 250, connections }
 
+// A Result is what became of one notification of Enqueue.
+type Result struct {
+	push.Result
+	// Warnings are what is odd about it, although it is taken.
+	Warnings []string
+}
+
 // Enqueue hands notifications over, at most 1,000, each on its own, those of one
 // user in order. What the API refuses is an error of type push.Faults, or
 // push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with the same ID.
-func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Result {
-	results := make([]push.Result, len(ns))
+func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []Result {
+	results := make([]Result, len(ns))
 	status, header, answer, err := c.do(ctx, http.MethodPost, notifications, ns)
 	if status == http.StatusRequestEntityTooLarge && len(ns) > 1 {
 		half := len(ns) / 2
@@ -31,9 +38,10 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Re
 	}
 	var batch struct {
 		Results []struct {
-			ID     string  `json:"id"`
-			Status int     `json:"status"`
-			Errors []fault `json:"errors"`
+			ID       string   `json:"id"`
+			Status   int      `json:"status"`
+			Errors   []fault  `json:"errors"`
+			Warnings []string `json:"warnings"`
 		} `json:"results"`
 	}
 	switch {
@@ -53,6 +61,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []push.Re
 			continue
 		}
 		one := batch.Results[i]
+		r.Warnings = one.Warnings
 		switch one.Status {
 		case http.StatusAccepted:
 			r.ID = one.ID

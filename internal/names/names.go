@@ -34,7 +34,16 @@ func CategoryWarning(name string, configured []string) string {
 	if name == "" || slices.Contains(configured, name) {
 		return ""
 	}
-	return "the configuration has no category " + strconv.Quote(name) + near.Hint(name, configured)
+	return "category " + name + " is not configured" + near.Hint(name, configured)
+}
+
+// Warnings are what is odd about a notification that is taken: a category that the
+// configuration does not have, where such are warned of.
+func Warnings(n *push.Notification, policies *limits.Policies) []string {
+	if policies.Unknown(n.Category) != limits.WarnUnknown {
+		return nil
+	}
+	return []string{CategoryWarning(n.Category, policies.Configured())}
 }
 
 // Check answers what the notification names and the configuration does not have:

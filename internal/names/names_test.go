@@ -20,16 +20,17 @@ func TestCheck(t *testing.T) {
 		app, category string
 		policy        limits.UnknownCategory
 		want          []string
+		warnings      string
 	}{
-		"all known":                {"shop", "orders", limits.RefuseUnknown, nil},
-		"no category":              {"shop", "", limits.RefuseUnknown, nil},
-		"mistyped app":             {"shpo", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop; did you mean shop?"}},
-		"another app":              {"mail", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop"}},
-		"no app, which is a fault": {"", "orders", limits.WarnUnknown, nil},
-		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not one that the configuration gives the app"}},
-		"a category, warned of":    {"shop", "odrers", limits.WarnUnknown, nil},
-		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not one of the configuration's; did you mean orders?"}},
-		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not one of the configuration's; did you mean orders?"}},
+		"all known":                {"shop", "orders", limits.RefuseUnknown, nil, ""},
+		"no category":              {"shop", "", limits.RefuseUnknown, nil, ""},
+		"mistyped app":             {"shpo", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop; did you mean shop?"}, ""},
+		"another app":              {"mail", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop"}, ""},
+		"no app, which is a fault": {"", "orders", limits.WarnUnknown, nil, ""},
+		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not one that the configuration gives the app"}, ""},
+		"a category, warned of":    {"shop", "odrers", limits.WarnUnknown, nil, "category odrers is not configured; did you mean orders?"},
+		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not one of the configuration's; did you mean orders?"}, ""},
+		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not one of the configuration's; did you mean orders?"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,6 +43,9 @@ func TestCheck(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if got := strings.Join(Warnings(n, policies), "; "); got != c.warnings {
+				t.Errorf("warned %q, want %q", got, c.warnings)
 			}
 			if err := Faults(n, apps, policies); (err == nil) != (c.want == nil) {
 				t.Errorf("%v", err)
@@ -87,7 +91,7 @@ func TestOverrideWarnings(t *testing.T) {
 	}{
 		"a user's":                 {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, throttle.Policy{}, ""},
 		"known":                    {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, rate, ""},
-		"mistyped":                 {limits.Override{Level: limits.Level{Category: "markting"}, Policy: rate}, throttle.Policy{}, `the configuration has no category "markting"; did you mean marketing?`},
+		"mistyped":                 {limits.Override{Level: limits.Level{Category: "markting"}, Policy: rate}, throttle.Policy{}, `category markting is not configured; did you mean marketing?`},
 		"ends an exemption":        {limits.Override{Level: limits.Level{Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
 		"ends a user's exemption":  {limits.Override{Level: limits.Level{User: "ada", Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
 		"is exempt as it was":      {limits.Override{Level: limits.Level{Category: "security"}, Policy: exempt}, exempt, ""},
