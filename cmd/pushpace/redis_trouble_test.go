@@ -94,6 +94,16 @@ func TestRedisInTrouble(t *testing.T) {
 				t.Errorf("%s: %s answers %d %s", c.name, path, status, text)
 			}
 		}
+		// so are those who use the commands
+		commands := [][]string{{"send", "--app", "demo", "--user", "ada", "--apns", "00", "--title", "t"}, {"audit"}}
+		if !c.reads {
+			commands = append(commands, []string{"status", "later"}, []string{"cancel", "--all", "--user", "ada", "--expect", "1"}, []string{"dead", "list"}, []string{"limits", "get", "--user", "ada"}, []string{"pauses"})
+		}
+		for _, args := range commands {
+			if got := ended(t, through(api, ""), args...); got.status != exitFailed || !strings.Contains(got.stdout+got.stderr, "answered 503 Service Unavailable: Redis "+c.says) {
+				t.Errorf("%s: %s tells %+v", c.name, args, got)
+			}
+		}
 		// one instant's sums are a transaction, which a full Redis refuses too
 		if status, text := fetch(t, client, api+"/v1/audit"); status != http.StatusServiceUnavailable || !strings.Contains(text, c.says) {
 			t.Errorf("%s: the audit answers %d %s", c.name, status, text)

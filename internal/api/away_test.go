@@ -70,13 +70,20 @@ func TestRedisAway(t *testing.T) {
 				if strings.HasPrefix(c.body, `{"id"`) && p.ID != "one" {
 					t.Errorf("%s", answer.text)
 				}
-				if strings.HasPrefix(c.body, "[") && (len(p.Results) != 2 || p.Results[1].ID != "three" || p.Results[1].Status != http.StatusServiceUnavailable) {
+				if strings.HasPrefix(c.body, "[") && (len(p.Results) != 2 || p.Results[1].ID != "three" || p.Results[1].Status != http.StatusServiceUnavailable || p.Results[1].Detail != p.Detail) {
 					t.Errorf("%s", answer.text)
 				}
 				lines := r.logged()
 				var line struct{ Cause string }
 				if len(lines) != 1 || json.Unmarshal([]byte(lines[0]), &line) != nil || line.Cause == "" || strings.Contains(lines[0], "ada\"") && c.token == producerToken {
 					t.Errorf("%s %s: logged %q", c.method, c.path, lines)
+				}
+			}
+			for path, id := range map[string]string{"/v1/cancellations": "zero", "/v1/requeues": "letter"} {
+				var answer struct{ Results []done }
+				r.do(http.StatusOK, operatorToken, "POST", path, `{"ids":["`+id+`"]}`).into(t, &answer)
+				if one := answer.Results[0]; one.Outcome != outcomeFailed || !strings.HasPrefix(one.Detail, "Redis does not answer") {
+					t.Errorf("%s: %+v", path, one)
 				}
 			}
 			if name == "killed" {

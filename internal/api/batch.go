@@ -23,6 +23,7 @@ type batch struct {
 type result struct {
 	ID       string   `json:"id,omitempty"`
 	Status   int      `json:"status"`
+	Detail   string   `json:"detail,omitempty"`
 	Errors   []fault  `json:"errors,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -83,7 +84,7 @@ func resultOf(i int, r push.Result) result {
 	case errors.Is(r.Err, push.ErrConflict):
 		return result{ID: r.ID, Status: http.StatusConflict}
 	case r.Err != nil:
-		return result{ID: r.ID, Status: http.StatusServiceUnavailable}
+		return result{ID: r.ID, Status: http.StatusServiceUnavailable, Detail: problemOf(r.Err).Detail}
 	case r.Known:
 		return result{ID: r.ID, Status: http.StatusOK}
 	}

@@ -41,6 +41,7 @@ func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 type done struct {
 	ID      string `json:"id"`
 	Outcome string `json:"outcome"`
+	Detail  string `json:"detail,omitempty"` // why it failed
 }
 
 // The outcomes. What failed may be asked for again.
@@ -74,13 +75,14 @@ func (a *API) each(c *call, what string, ids []string, errs []error) reply {
 	n := 0
 	var failed error
 	for i, err := range errs {
-		answer.Results[i] = done{ids[i], outcomeOf(err)}
-		switch answer.Results[i].Outcome {
+		one := done{ID: ids[i], Outcome: outcomeOf(err)}
+		switch one.Outcome {
 		case outcomeDone:
 			n++
 		case outcomeFailed:
-			failed = err
+			one.Detail, failed = problemOf(err).Detail, err
 		}
+		answer.Results[i] = one
 	}
 	attrs := []any{"by", c.who.Name, "remote", c.RemoteAddr, "count", n}
 	if failed != nil {

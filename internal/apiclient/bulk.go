@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -41,9 +40,6 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 	}
 }
 
-// errFailed is about one of several that the API could not do just now.
-var errFailed = errors.New("the API could not do it; try again")
-
 // CancelEach cancels notifications, and answers what became of each: nil, or what
 // control.Control's Cancel answers.
 func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
@@ -61,6 +57,7 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 		var answer struct {
 			Results []struct {
 				Outcome string `json:"outcome"`
+				Detail  string `json:"detail"`
 			} `json:"results"`
 		}
 		err := c.call(ctx, http.MethodPost, path, map[string][]string{"ids": some}, &answer)
@@ -73,7 +70,8 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 				errs = append(errs, c.strange(http.StatusOK))
 				continue
 			}
-			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": push.ErrEnded, "under_way": underWay, "failed": errFailed}[answer.Results[i].Outcome]
+			failed := c.failedOne(http.StatusServiceUnavailable, answer.Results[i].Detail, nil)
+			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": push.ErrEnded, "under_way": underWay, "failed": failed}[answer.Results[i].Outcome]
 			if !known {
 				err = c.strange(http.StatusOK)
 			}

@@ -118,7 +118,7 @@ func TestEnqueue(t *testing.T) {
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "2")
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = io.WriteString(w, `{"results":[{"id":"new","status":202},{"id":"old","status":200},{"status":400,"errors":[{"pointer":"/2/user","detail":"is empty"}]},{"id":"lost","status":503}]}`)
+		_, _ = io.WriteString(w, `{"results":[{"id":"new","status":202},{"id":"old","status":200},{"status":400,"errors":[{"pointer":"/2/user","detail":"is empty"}]},{"id":"lost","status":503,"detail":"Redis is full (OOM)."}]}`)
 	})
 	got := c.Enqueue(t.Context(), ns("new", "old", "bad", "lost"))
 	var faults push.Faults
@@ -127,7 +127,7 @@ func TestEnqueue(t *testing.T) {
 	case got[0].Err != nil || got[0].Known || got[0].ID != "new",
 		got[1].Err != nil || !got[1].Known,
 		!errors.As(got[2].Err, &faults) || faults[0] != push.Fault{Field: "/user", Problem: "is empty"},
-		!errors.As(got[3].Err, &p) || !p.Again() || p.RetryAfter != 2*time.Second || got[3].ID != "lost":
+		!errors.As(got[3].Err, &p) || !p.Again() || p.RetryAfter != 2*time.Second || got[3].ID != "lost" || !strings.HasSuffix(p.Error(), "503 Service Unavailable: Redis is full (OOM)"):
 		t.Errorf("%+v", got)
 	}
 }
@@ -204,13 +204,16 @@ func TestTLS(t *testing.T) {
 func TestOutcomesOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{}]}`)
+		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{},{"outcome":"failed","detail":"Redis does not answer."}]}`)
 	})
-	errs := c.CancelEach(t.Context(), []string{"a", "b", "c", "d", "e"})
-	if len(errs) != 5 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
+	errs := c.CancelEach(t.Context(), []string{"a", "b", "c", "d", "e", "f"})
+	if len(errs) != 6 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
 		t.Fatalf("%v", errs)
 	}
-	for _, err := range errs[2:] {
+	if err := errs[4]; err == nil || !strings.HasSuffix(err.Error(), ": Redis does not answer") {
+		t.Errorf("%v", err)
+	}
+	for _, err := range append(errs[2:4], errs[5]) {
 		if err == nil || !strings.Contains(err.Error(), "not as pushpace's API does") {
 			t.Errorf("%v", err)
 		}

@@ -40,6 +40,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []Result 
 		Results []struct {
 			ID       string   `json:"id"`
 			Status   int      `json:"status"`
+			Detail   string   `json:"detail"`
 			Errors   []fault  `json:"errors"`
 			Warnings []string `json:"warnings"`
 		} `json:"results"`
@@ -72,7 +73,7 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []Result 
 		case http.StatusBadRequest, http.StatusForbidden: // of an app that is not the token's
 			r.Err = faults(one.Errors, "/"+strconv.Itoa(i))
 		default:
-			r.Err = &Problem{Status: one.Status, RetryAfter: retryAfter(header), host: c.host}
+			r.Err = c.failedOne(one.Status, one.Detail, header)
 		}
 	}
 	return results

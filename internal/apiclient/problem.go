@@ -80,6 +80,11 @@ func (c *Client) problem(status int, header http.Header, answer []byte) error {
 	return p
 }
 
+// failedOne is about one of several that the API could not do, and says why.
+func (c *Client) failedOne(status int, detail string, header http.Header) error {
+	return &Problem{Status: status, Detail: detail, RetryAfter: retryAfter(header), host: c.host}
+}
+
 // strange is about an answer that is not pushpace's.
 func (c *Client) strange(status int) error {
 	return fmt.Errorf("%s answered %d %s, and not as pushpace's API does: is the URL right?", c.host, status, http.StatusText(status))
