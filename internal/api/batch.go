@@ -45,6 +45,9 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if c.Header[idempotencyHeader] != nil {
+		return reply{}, errKeyOfMany
+	}
 	results := make([]result, len(items))
 	notifications := make([]*push.Notification, 0, len(items))
 	indices := make([]int, 0, len(items))

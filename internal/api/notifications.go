@@ -28,9 +28,16 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	if err := a.charge(ctx, c, 1); err != nil {
 		return reply{}, err
 	}
+	key, err := readKey(c.Header)
+	if err != nil {
+		return reply{}, err
+	}
 	n, err := push.Parse(c.body)
 	if err == nil {
 		err = a.taken(c, n)
+	}
+	if err == nil {
+		err = takeKey(n, key)
 	}
 	if err != nil {
 		return reply{}, err

@@ -34,7 +34,7 @@ func main() {
 		Targets: []api.Target{{Platform: "apns", Token: "00fc13ad"}},
 		Apns:    &map[string]any{"aps": map[string]any{"event": "update", "timestamp": 1795000000, "content-state": map[string]any{"minutes": 12}}},
 	}
-	one, err := client.EnqueueWithResponse(ctx, localised)
+	one, err := client.EnqueueWithResponse(ctx, nil, localised)
 	if err != nil || one.JSON202 == nil || one.JSON202.Id != "localised-go" {
 		log.Fatalf("the localised one: %v %s", err, one.Body)
 	}
@@ -46,7 +46,11 @@ func main() {
 	if err != nil || status.JSON200 == nil || status.JSON200.State != "waiting" {
 		log.Fatalf("the status: %v %s", err, status.Body)
 	}
-	refused, err := client.EnqueueWithResponse(ctx, api.Notification{App: "dmeo", User: "dan", Title: text("t"), Targets: activity.Targets})
+	again, err := client.EnqueueWithResponse(ctx, &api.EnqueueParams{IdempotencyKey: text(`"localised-go"`)}, localised)
+	if err != nil || again.JSON200 == nil || again.JSON200.Id != "localised-go" {
+		log.Fatalf("the same again, by its key: %v %s", err, again.Body)
+	}
+	refused, err := client.EnqueueWithResponse(ctx, nil, api.Notification{App: "dmeo", User: "dan", Title: text("t"), Targets: activity.Targets})
 	if err != nil || refused.ApplicationproblemJSON400 == nil || (*refused.ApplicationproblemJSON400.Errors)[0].Pointer != "/app" {
 		log.Fatalf("the mistyped app: %v %s", err, refused.Body)
 	}

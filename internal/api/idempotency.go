@@ -1,0 +1,68 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+// idempotencyHeader has the ID of a notification that has none in the body.
+// Source: draft-ietf-httpapi-idempotency-key-header.
+const idempotencyHeader = "Idempotency-Key"
+
+var (
+	errBadKey    = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key must be one ID of 1 to 128 printable bytes, in double quotes or bare."}
+	errKeyOfMany = &problem{Status: http.StatusBadRequest, Detail: "The header Idempotency-Key is for one notification alone: give each of an array its own id."}
+)
+
+// readKey returns the ID that the header has: a String of structured fields, or its
+// content bare; "" without the header.
+func readKey(h http.Header) (string, error) {
+	values := h[idempotencyHeader]
+	if len(values) == 0 {
+		return "", nil
+	}
+	key, ok := values[0], true
+	if strings.HasPrefix(key, `"`) {
+		key, ok = unquote(key)
+	}
+	if !ok || len(values) > 1 || !push.ValidID(key) {
+		return "", errBadKey
+	}
+	return key, nil
+}
+
+// unquote returns what a String of structured fields says, and whether it is one, but for
+// its characters, which are those of an ID.
+// Source: RFC 9651, section 3.3.3.
+func unquote(text string) (string, bool) {
+	inner, closed := strings.CutSuffix(text[1:], `"`)
+	if !closed {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 0; i < len(inner); i++ {
+		c := inner[i]
+		if c == '\\' && i+1 < len(inner) && (inner[i+1] == '"' || inner[i+1] == '\\') {
+			i++
+			c = inner[i]
+		} else if c == '"' || c == '\\' {
+			return "", false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
+// takeKey gives the notification the ID that the header has, unless it has another.
+func takeKey(n *push.Notification, key string) error {
+	switch {
+	case key == "" || n.ID == key:
+	case n.ID != "":
+		return push.Faults{{Field: "/id", Problem: "is another than the header Idempotency-Key has"}}
+	default:
+		n.ID = key
+	}
+	return nil
+}
