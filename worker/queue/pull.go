@@ -229,8 +229,8 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	if len(stalled) > 0 {
 		most = prefetchedMore
 	}
-	if c.idle.inHand.Load() >= prefetchedBurst {
-		burst = most // what comes of one in hand costs the more the more there are: LREM
+	if c.idle.inHand.Load() > 4*prefetched {
+		burst = most // to take one of many in hand out of the active list is dear
 	}
 	if c.failed.Load() {
 		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
