@@ -164,7 +164,7 @@ func (a *API) handler(r route) http.Handler {
 func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who access.Bearer) (reply, error) {
 	c := &call{Request: req, who: who, header: w.Header()}
 	var err error
-	if c.query, err = readQuery(req.URL.RawQuery, r.query); err != nil {
+	if c.query, err = readQuery(req.URL.RawQuery, r.query, r.several); err != nil {
 		return reply{}, err
 	}
 	if r.takes {

@@ -21,11 +21,6 @@ func (a *API) pauses(ctx context.Context, c *call) (reply, error) {
 // holdOf is what the query selects.
 func holdOf(c *call) (pause.Pause, error) {
 	h := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category"), By: c.who.Name}
-	for name, values := range c.query {
-		if len(values) > 1 {
-			return h, badQuery(name, "given once")
-		}
-	}
 	some := h.App != "" || h.Platform != "" || h.Category != ""
 	switch all := c.query.Get("all"); {
 	case all != "" && all != "true":

@@ -10,8 +10,9 @@ import (
 	"github.com/pushpace/pushpace/internal/names"
 )
 
-// readQuery reads the query of a route that takes these parameters.
-func readQuery(raw string, taken []string) (url.Values, error) {
+// readQuery reads the query of a route that takes these parameters, each once but for
+// several.
+func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	if raw == "" || len(taken) == 0 {
 		return nil, nil
 	}
@@ -19,9 +20,12 @@ func readQuery(raw string, taken []string) (url.Values, error) {
 	if err != nil {
 		return nil, &problem{Status: http.StatusBadRequest, Detail: "The query is not well formed."}
 	}
-	for name := range query {
+	for name, values := range query {
 		if !slices.Contains(taken, name) {
 			return nil, &problem{Status: http.StatusBadRequest, Detail: "The query may have " + strings.Join(taken, ", ") + " and nothing else."}
+		}
+		if len(values) > 1 && name != several {
+			return nil, badQuery(name, "given once")
 		}
 	}
 	return query, nil

@@ -19,9 +19,11 @@ type route struct {
 	charges bool
 	// query are the parameters that it takes. Where there are any, another is
 	// refused, as an unknown field of a body is: misspelt, it would widen what is
-	// asked for.
-	query  []string
-	handle func(*API, context.Context, *call) (reply, error)
+	// asked for. So is one that is given twice.
+	query []string
+	// several is the parameter that may be given several times, if any.
+	several string
+	handle  func(*API, context.Context, *call) (reply, error)
 	// serve, in the place of handle, answers what is no JSON of ours.
 	serve func(*API, http.ResponseWriter, *http.Request)
 }
@@ -66,7 +68,7 @@ var routes = []route{
 	{method: "PUT", path: "/v1/limits/quotas/{quota}", roles: operators, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/quotas/{quota}", roles: operators, handle: (*API).unsetLimit},
 
-	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, query: []string{"app", "category"}, handle: (*API).timeline},
+	{method: "GET", path: "/v1/users/{user}/timeline", roles: viewers, query: []string{"app", "category"}, several: "category", handle: (*API).timeline},
 
 	{method: "GET", path: "/v1/dead-letters", roles: viewers, query: []string{"cursor", "limit"}, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", roles: viewers, handle: (*API).letter},

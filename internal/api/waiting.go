@@ -12,11 +12,6 @@ var waitingQuery = []string{"app", "user", "category", "collapse_key", "cursor"}
 
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
-	for name, values := range c.query {
-		if len(values) > 1 {
-			return reply{}, badQuery(name, "given once")
-		}
-	}
 	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), Apps: c.who.Apps}
 	list, next, err := a.o.Control.Queued(ctx, s, c.query.Get("cursor"))
 	if list == nil {
