@@ -45,6 +45,9 @@ func (i *instants) next() time.Time {
 
 // NewProducer returns a producer on the client, which stays the caller's to
 // close. prefix and retention are the workers': see NewRecords.
+//
+// A redis.ClusterClient learns that a replica has taken a master's place by an Enqueue
+// that fails, and else after its ClusterStateReloadInterval, a minute by default.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
 	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), inspector: asynq.NewInspectorFromRedisClient(client)}
 	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client})
@@ -107,28 +110,38 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 			return receipt, nil
 		}
 	}
+	receipt.Known, err = p.enqueueInSteps(ctx, job, a, payload)
+	if cluster, ok := p.records.client.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, ErrConflict) {
+		cluster.ReloadState(ctx) // go-redis does when a node moves a slot, and not when one is gone
+	}
+	return receipt, err
+}
+
+// enqueueInSteps makes the record, the job, and confirms the record. It answers whether
+// the ID was accepted before.
+func (p *Producer) enqueueInSteps(ctx context.Context, job *Job, a *acceptance, payload []byte) (known bool, err error) {
+	n := job.Notification
 	state, queue, err := p.records.accept(ctx, a.id, a.queue, a.facts)
 	if err != nil {
-		return receipt, fmt.Errorf("enqueue: %w", err)
+		return false, fmt.Errorf("enqueue: %w", err)
 	}
 	if state != "" && state != accepting {
-		receipt.Known = true
-		return receipt, nil
+		return true, nil
 	}
 	if job.Replay = state == accepting; job.Replay {
 		if payload, err = Encode(job); err != nil {
-			return receipt, err
+			return false, err
 		}
 	}
-	there, err := p.put(ctx, accepted.ID, queue, payload, accepted.NotBefore)
+	there, err := p.put(ctx, n.ID, queue, payload, n.NotBefore)
 	if err != nil {
-		return receipt, err
+		return false, err
 	}
-	receipt.Known = there && state == accepting
-	if err := p.records.confirm(ctx, accepted.ID); err != nil {
-		return receipt, fmt.Errorf("enqueue: %w", err)
+	known = there && state == accepting
+	if err := p.records.confirm(ctx, n.ID); err != nil {
+		return known, fmt.Errorf("enqueue: %w", err)
 	}
-	return receipt, nil
+	return known, nil
 }
 
 // encodeNew answers a new notification's job, and what its record says of it.
