@@ -39,7 +39,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	a := &apiServer{API: api.New(api.Options{
 		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: producer, Records: s.records,
 		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.quotas.list, Apps: s.apps, Log: log,
+		Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.allQuotas, Apps: s.apps, Log: log,
 	})}
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
@@ -68,7 +68,7 @@ func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control
 	return console.New(console.Options{
 		Config: cfg, Tokens: &s.tokens, Redis: s.client, Producer: producer, Records: s.records, Control: control,
 		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.quotas.list, Configuration: s.configuration, Apps: s.apps, Log: log,
+		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.allQuotas, Configuration: s.configuration, Apps: s.apps, Log: log,
 	})
 }
 

@@ -51,7 +51,7 @@ first notification shows.`,
 			return misusedf("%s: %w", file, err)
 		}
 		e := effectiveOf(cfg)
-		e.Warnings = append(config.UnknownVariables(os.Environ()), cfg.Limits.Warnings()...)
+		e.Warnings = append(config.UnknownVariables(os.Environ()), cfg.Warnings()...)
 		if connect {
 			newLogger(cfg.Log, new(slog.LevelVar))
 			if err := e.connect(cmd.Context(), cfg); err != nil {

@@ -262,7 +262,7 @@ func (d *direct) Horizon(context.Context) (time.Duration, error) {
 // quotas are those of the configuration.
 func (d *direct) quotas() (quotas.Quotas, error) {
 	all, err := quotasOf(d.cfg)
-	return slices.Collect(maps.Values(all)), err
+	return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(d.cfg), err
 }
 
 func (d *direct) Quotas(ctx context.Context) ([]quotas.Status, error) {

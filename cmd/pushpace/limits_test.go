@@ -193,7 +193,7 @@ func TestReadOverrides(t *testing.T) {
 	}
 }
 
-// What is odd about the configured limits is told by name.
+// What is odd about the configured limits is told by its place and name.
 func TestCheckWarns(t *testing.T) {
 	t.Parallel()
 	dir := write(t, "config.yaml", "redis: {address: embedded}\nlimits:\n  default: {min_gap: 1s, rates: [100/1m]}\n  categories: {news: {rates: [10/1h, 5/24h]}}\n")
@@ -205,8 +205,8 @@ func TestCheckWarns(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.stdout.String()), &e); err != nil {
 		t.Fatal(err)
 	}
-	if len(e.Warnings) != 2 || !strings.HasPrefix(e.Warnings[0], "limits.default: rate 100/1m never decides: min_gap 1s") ||
-		!strings.HasPrefix(e.Warnings[1], "limits.categories.news: rate 10/1h never decides: rate 5/24h") {
+	if len(e.Warnings) != 2 || !strings.HasPrefix(e.Warnings[0], "config.yaml:3:3: limits.default: rate 100/1m never decides: min_gap 1s") ||
+		!strings.HasPrefix(e.Warnings[1], "config.yaml:4:16: limits.categories.news: rate 10/1h never decides: rate 5/24h") {
 		t.Errorf("warnings %q", e.Warnings)
 	}
 }

@@ -56,7 +56,7 @@ func quotasOf(cfg *config.Config) (map[string]quotas.Quota, error) {
 // quotaKey is the key of the quota of an app's provider, of its own or by its name.
 func quotaKey(cfg *config.Config, app string, platform push.Platform) (string, error) {
 	if name := cfg.Apps[app].Shared()[platform].Quota.Name; name != "" {
-		return "quota/" + throttle.Escape(name), nil
+		return quotas.KeyOf(name), nil
 	}
 	of := app
 	if platform == push.FCM { // it is the project's, whichever of its apps sends

@@ -47,7 +47,7 @@ func (c *configured) lastReload() (ok bool, at time.Time) {
 func (c *configured) tell() console.Configuration {
 	last := c.last.Load()
 	told := console.Configuration{
-		File: c.file, Loaded: last.at, Waiting: last.waiting, Settings: effectiveOf(last.config).settings(), Warnings: last.config.Limits.Warnings(),
+		File: c.file, Loaded: last.at, Waiting: last.waiting, Settings: effectiveOf(last.config).settings(), Warnings: last.config.Warnings(),
 		Sends: c.roles.worker,
 	}
 	if last.refused != nil {
@@ -215,8 +215,8 @@ func (c *configured) reload(ctx context.Context, live []*livePart, log *slog.Log
 	if len(waiting) > 0 {
 		log.Warn("these keys take effect at the next start", "keys", outcome)
 	}
-	if slices.ContainsFunc(taken, within("limits")) {
-		warn(log, cfg.Limits.Warnings())
+	if changed := slices.Concat(taken, waiting); slices.ContainsFunc(changed, within("limits")) || slices.ContainsFunc(changed, within("apps")) {
+		warn(log, cfg.Warnings())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/providers/standin"
 )
 
@@ -104,6 +105,7 @@ func serve(ctx context.Context, c *configured) error {
 		return err
 	}
 	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
+	s.allQuotas = func() quotas.Quotas { return s.quotas.list().WithUnnamed(c.last.Load().config) }
 	if !r.worker {
 		if s.quotas, err = newLiveQuotas(c.started); err != nil {
 			log.Warn("quotas are not listed here, nor overridden", "error", err)

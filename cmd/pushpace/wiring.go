@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -58,6 +59,8 @@ type system struct {
 	lastReload func() (ok bool, at time.Time)
 	// configuration returns what is in force of it.
 	configuration func() console.Configuration
+	// allQuotas are the quotas, and those that no app names.
+	allQuotas func() quotas.Quotas
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
 	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,
@@ -85,7 +88,7 @@ func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 // openSystem opens everything. What it warns of goes to the log.
 func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
 	s := &system{limits: limitsOf(cfg.Limits)}
-	warn(log, cfg.Limits.Warnings())
+	warn(log, cfg.Warnings())
 	if err := s.open(ctx, cfg, ledger, log); err != nil {
 		_ = s.close()
 		return nil, err

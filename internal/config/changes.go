@@ -28,7 +28,9 @@ func (c Change) String() string {
 // type, and of the name below a map. An entry of a map or a section that is in
 // one alone is one key.
 func Changes(old, new *Config) []Change {
-	return changes("", reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem())
+	was, is := *old, *new
+	was.warnings, is.warnings = nil, nil // whose lines may have moved
+	return changes("", reflect.ValueOf(was), reflect.ValueOf(is))
 }
 
 // changes compares two values of the same type, which stand at key.

@@ -22,7 +22,13 @@ type Config struct {
 	Log    Log            `yaml:"log"`
 	// Telemetry is off by default.
 	Telemetry Telemetry `yaml:"telemetry"`
+
+	warnings []string
 }
+
+// Warnings answers what is valid and odd, each as a Fault says it, with its place and
+// key in front: of what Load or Parse returned.
+func (c *Config) Warnings() []string { return c.warnings }
 
 // SetDefaults sets every field to its default. There is none for Redis.Address:
 // it has to be given.
@@ -54,6 +60,14 @@ func (c *Config) check(k *check) {
 	c.checkQuotas(k)
 	c.HTTP.check(k, "http", slices.Sorted(maps.Keys(c.Apps)))
 	c.Log.check(k, "log")
+}
+
+// odd collects what is valid, and hardly meant.
+func (c *Config) odd(k *check) {
+	c.Limits.odd(k, "limits")
+	for name, key := range c.UnnamedQuotas() {
+		k.fault(join("limits.quotas", name), "bounds nothing: no app names it; write "+key+": "+name)
+	}
 }
 
 // String describes c for a person. It holds no secret.

@@ -22,8 +22,11 @@ type decoder struct {
 	files  map[string]string // the path of every *_file that was given, by key
 }
 
-// fault adds a fault of a key, at the key's place or the nearest one above it.
-func (d *decoder) fault(key, message string) {
+// fault adds a fault of a key.
+func (d *decoder) fault(key, message string) { d.faults = append(d.faults, d.placed(key, message)) }
+
+// placed is a fault of a key, at the key's place or the nearest one above it.
+func (d *decoder) placed(key, message string) Fault {
 	f := Fault{File: d.file}
 	for at := key; ; at = parent(at) {
 		if o, ok := d.origin[at]; ok {
@@ -35,7 +38,7 @@ func (d *decoder) fault(key, message string) {
 		}
 	}
 	f.Key, f.Message = key, message
-	d.faults = append(d.faults, f)
+	return f
 }
 
 // place remembers that a key is where n begins.

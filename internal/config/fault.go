@@ -53,6 +53,12 @@ func (fs Faults) orNil() error {
 	if len(fs) == 0 {
 		return nil
 	}
+	fs.sort()
+	return fs
+}
+
+// sort has them in the order of the file, the environment's last.
+func (fs Faults) sort() {
 	slices.SortStableFunc(fs, func(a, b Fault) int {
 		return cmp.Or(
 			cmp.Compare(a.Variable, b.Variable),
@@ -61,7 +67,6 @@ func (fs Faults) orNil() error {
 			cmp.Compare(a.Key, b.Key),
 		)
 	})
-	return fs
 }
 
 // Join appends names to a key of Changes.

@@ -2,8 +2,6 @@ package config
 
 import (
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,19 +92,17 @@ func (l Limits) check(k *check, key string) {
 	}
 }
 
-// Warnings answers what is odd about the policies, each with its key in front.
-func (l Limits) Warnings() []string {
-	var odd []string
-	add := func(p throttle.Policy, path ...string) {
+// odd collects what of the policies is hardly meant.
+func (l Limits) odd(k *check, key string) {
+	of := func(key string, p throttle.Policy) {
 		for _, w := range throttle.Warnings(p) {
-			odd = append(odd, join("limits", path...)+": "+w)
+			k.fault(key, w)
 		}
 	}
-	add(l.Default, "default")
-	for _, name := range slices.Sorted(maps.Keys(l.Categories)) {
-		add(l.Categories[name].Policy, "categories", name)
+	of(join(key, "default"), l.Default)
+	for name, c := range l.Categories {
+		of(join(key, "categories", name), c.Policy)
 	}
-	return odd
 }
 
 func checkPolicy(k *check, key string, p throttle.Policy, horizon time.Duration) {

@@ -58,7 +58,21 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	if err := d.faults.orNil(); err != nil {
 		return nil, err
 	}
+	d.warn(c)
 	return c, nil
+}
+
+// warn has c tell what is odd about it.
+func (d *decoder) warn(c *Config) {
+	k := new(check)
+	c.odd(k)
+	for i, f := range k.faults {
+		k.faults[i] = d.placed(f.Key, f.Message)
+	}
+	k.faults.sort()
+	for _, f := range k.faults {
+		c.warnings = append(c.warnings, f.Error())
+	}
 }
 
 // secrets reads the passwords of a Redis that are in files.

@@ -202,6 +202,27 @@ func (c *Config) checkName(k *check, app, key, name string) {
 	}
 }
 
+// UnnamedQuotas returns those of limits.quotas that no app names, so that nothing counts
+// them, each with the key that would have it count.
+func (c *Config) UnnamedQuotas() map[string]string {
+	unnamed := map[string]string{}
+	for name, q := range c.Limits.Quotas {
+		platform := push.FCM
+		if app := c.Apps[q.Apps[0]]; app.FCM == nil && app.APNs != nil {
+			platform = push.APNs
+		}
+		unnamed[name] = join("apps", q.Apps[0], string(platform), "quota")
+	}
+	for _, app := range c.Apps {
+		for _, s := range app.Shared() {
+			if s.Quota != nil {
+				delete(unnamed, s.Quota.Name)
+			}
+		}
+	}
+	return unnamed
+}
+
 // checkProjects checks that apps of one Firebase project have the same quota, which is
 // the project's.
 func (c *Config) checkProjects(k *check, apps []string) {

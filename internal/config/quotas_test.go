@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,5 +35,53 @@ func TestQuotaOfAProject(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), ": "+c.want+": is not that of apps.shop.fcm.quota")) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A quota that no app names is warned of at its place, with what would have it bound
+// something.
+func TestUnnamedQuotas(t *testing.T) {
+	t.Parallel()
+	const apns = "apns: {topic: com.example.shop, key_file: testdata/secret, key_id: ABCDEFGHIJ, team_id: ABCDEFGHIJ"
+	const fcm = "fcm: {credentials_file: testdata/secret, project_id: p"
+	for name, c := range map[string]struct{ app, want string }{
+		"FCM":        {fcm + "}, " + apns + "}", "apps.shop.fcm.quota: europe"},
+		"APNs alone": {apns + "}", "apps.shop.apns.quota: europe"},
+		"another":    {fcm + ", quota: {rate: 10/1s}}", "apps.shop.fcm.quota: europe"},
+		"simulated":  {"simulated: true", "apps.shop.fcm.quota: europe"},
+		"named":      {fcm + ", quota: europe}", ""},
+		"by APNs":    {fcm + "}, " + apns + ", quota: europe}", ""},
+	} {
+		text := "redis: {address: embedded}\nlimits:\n  quotas:\n    europe: {rate: 10/1s, apps: [shop]}\napps:\n  shop: {" + c.app + "}\n"
+		cfg, err := Parse("c.yaml", []byte(text), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var want []string
+		if c.want != "" {
+			want = []string{"c.yaml:4:5: limits.quotas.europe: bounds nothing: no app names it; write " + c.want}
+		}
+		if !slices.Equal(cfg.Warnings(), want) {
+			t.Errorf("%s: %q", name, cfg.Warnings())
+		}
+	}
+}
+
+// Warnings are in the order of the file, and where they stand is no change.
+func TestWarningsAreNoChange(t *testing.T) {
+	t.Parallel()
+	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\n"
+	old, err1 := Parse("c.yaml", []byte(text), nil)
+	new, err2 := Parse("c.yaml", []byte("# moved\n"+text), nil)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	got := old.Warnings()
+	if len(got) != 2 || !strings.HasPrefix(got[0], "c.yaml:4:5: limits.categories.a: ") || !strings.HasPrefix(got[1], "c.yaml:5:3: limits.default: ") {
+		t.Errorf("%q", got)
+	}
+	if changes := Changes(old, new); len(changes) > 0 {
+		t.Errorf("%v", changes)
 	}
 }

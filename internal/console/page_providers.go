@@ -89,7 +89,7 @@ const (
 
 // readQuotas reads what is in force of the quotas, of so many at most.
 func (c *Console) readQuotas(ctx context.Context) ([]quotas.Status, error) {
-	all := c.o.Quotas()
+	all := c.o.Quotas().InUse()
 	slices.SortFunc(all, func(a, b quotas.Quota) int { return cmp.Compare(a.Key, b.Key) })
 	r := quotas.Reader{Overrides: c.o.Overrides, Policies: c.o.Limits, Meter: c.o.Meter}
 	return r.Read(ctx, all[:min(len(all), mostQuotas)])
@@ -107,7 +107,7 @@ func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
 	view := viewOfProviders(o.Of(v.who), v.query.Get("of"), v.query.Get("after"))
 	view.Quotas = quotasSeen(v.who, c.o.Quotas(), inForce, o.Quotas)
 	if v.who.Apps == nil {
-		view.More = int64(max(0, len(c.o.Quotas())-mostQuotas))
+		view.More = int64(max(0, len(c.o.Quotas().InUse())-mostQuotas))
 	}
 	return page{name: "providers", title: "Providers", live: true, data: view}, nil
 }

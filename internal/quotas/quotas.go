@@ -23,16 +23,40 @@ type Quota struct {
 	Name string   // of one of limits.quotas
 	Apps []string // that share it
 	config.Quota
+	// Unnamed is the key of the configuration that would have it count something; ""
+	// where an app names it.
+	Unnamed string
 }
 
 // Quotas are those of a configuration.
 type Quotas []Quota
 
-// Find returns the one of that key, or of that name below limits.quotas.
+// KeyOf is that of one of limits.quotas.
+func KeyOf(name string) string { return "quota/" + throttle.Escape(name) }
+
+// WithUnnamed returns these and, for Find to tell of, those of the configuration that no
+// app names.
+func (all Quotas) WithUnnamed(cfg *config.Config) Quotas {
+	for name, key := range cfg.UnnamedQuotas() {
+		all = append(all, Quota{Key: KeyOf(name), Name: name, Quota: cfg.Limits.Quotas[name].Quota, Unnamed: key})
+	}
+	return all
+}
+
+// InUse are those that an app names.
+func (all Quotas) InUse() Quotas {
+	return slices.DeleteFunc(slices.Clone(all), func(q Quota) bool { return q.Unnamed != "" })
+}
+
+// Find returns the one of that key, or of that name below limits.quotas, where an app
+// names it.
 func (all Quotas) Find(name string) (Quota, error) {
 	var names []string
 	for _, q := range all {
 		if name == q.Key || name == cmp.Or(q.Name, q.Key) {
+			if q.Unnamed != "" {
+				return Quota{}, fmt.Errorf("quota %s is in the configuration, but no app names it: write %s: %s", q.Name, q.Unnamed, q.Name)
+			}
 			return q, nil
 		}
 		names = append(names, cmp.Or(q.Name, q.Key))
@@ -79,8 +103,9 @@ type Reader struct {
 	Meter     meter.Meter
 }
 
-// Read returns the status of each, by its key.
+// Read returns the status of each that is in use, by its key.
 func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
+	all = all.InUse()
 	statuses := make([]Status, 0, len(all))
 	for _, q := range all {
 		s := Status{Quota: q.Key, Apps: q.Apps, Source: limits.FromConfiguration}

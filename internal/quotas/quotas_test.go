@@ -17,16 +17,17 @@ func rate(count int, period time.Duration) throttle.Rate {
 }
 
 var configured = Quotas{
-	{"fcm/p", "", []string{"kiosk", "shop"}, config.Quota{Rate: rate(600_000, time.Minute), Burst: 6000}},
-	{"category/shop/news", "", []string{"shop"}, config.Quota{Algorithm: meter.SlidingWindow, Rates: []throttle.Rate{rate(10, time.Second), rate(100, time.Minute)}}},
-	{"quota/eu%20fcm", "eu fcm", []string{"shop"}, config.Quota{Rate: rate(9000, time.Second)}},
+	{"fcm/p", "", []string{"kiosk", "shop"}, config.Quota{Rate: rate(600_000, time.Minute), Burst: 6000}, ""},
+	{"category/shop/news", "", []string{"shop"}, config.Quota{Algorithm: meter.SlidingWindow, Rates: []throttle.Rate{rate(10, time.Second), rate(100, time.Minute)}}, ""},
+	{"quota/eu%20fcm", "eu fcm", []string{"shop"}, config.Quota{Rate: rate(9000, time.Second)}, ""},
+	{"quota/spare", "spare", nil, config.Quota{Rate: rate(1, time.Second)}, "apps.shop.fcm.quota"},
 }
 
 func TestFind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"category/shop/news": "category/shop/news", "eu fcm": "quota/eu%20fcm", "quota/eu%20fcm": "quota/eu%20fcm",
-		"": "", "news": "", "shop": "",
+		"": "", "news": "", "shop": "", "spare": "", "quota/spare": "",
 	} {
 		q, err := configured.Find(name)
 		if q.Key != want || (err == nil) != (want != "") {
@@ -37,6 +38,9 @@ func TestFind(t *testing.T) {
 		if _, err := configured.Find(mistyped); err == nil || !strings.HasSuffix(err.Error(), "did you mean "+meant+"?") {
 			t.Error(err)
 		}
+	}
+	if _, err := configured.Find("spare"); err.Error() != "quota spare is in the configuration, but no app names it: write apps.shop.fcm.quota: spare" {
+		t.Error(err)
 	}
 }
 
