@@ -107,7 +107,7 @@ type livePart struct {
 // live are the parts of the configuration that take effect while serve runs. All
 // others need a restart.
 func (s *system) live(c *configured) []*livePart {
-	horizon, open := c.started.Limits.Horizon, len(c.started.HTTP.Tokens) == 0 && c.started.HTTP.Listen.Loopback()
+	horizon := c.started.Limits.Horizon
 	return []*livePart{
 		{
 			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
@@ -141,8 +141,8 @@ func (s *system) live(c *configured) []*livePart {
 		{
 			keys: []string{"http.tokens"},
 			// without any, everyone may do everything who reaches the API, through a proxy on
-			// this machine too: what began closed is not opened by a line that went missing
-			fits:    func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 || open },
+			// this machine too: what had some is not opened by a line that went missing
+			fits:    func(cfg *config.Config) bool { return len(cfg.HTTP.Tokens) > 0 },
 			take:    func(cfg *config.Config) { s.tokens.Set(cfg.HTTP.Tokens) },
 			inForce: c.started,
 		},

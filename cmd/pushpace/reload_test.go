@@ -193,6 +193,31 @@ func TestReloadTokens(t *testing.T) {
 	s.stop(t, p)
 }
 
+// Tokens that a process has gained stay in force when the last one goes, as those do that
+// it started with; while it takes requests from everyone, its log has said so.
+func TestReloadKeepsTheLastToken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const none, token = "http:\n  listen: 127.0.0.1:0\n", "gained-token-0123456789"
+	some := none + fmt.Sprintf("  tokens: [{name: ops, role: viewer, sha256: %x}]\n", sha256.Sum256([]byte(token)))
+	s.configure(t, "http:\n", none)
+	p := s.serve(t)
+	p.says(t, 1, "level=WARN", "takes requests from everyone")
+	if got := p.limitsStatus(t, ""); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	s.configure(t, "http:\n", some)
+	p.hangUp(t)
+	p.says(t, 1, "the configuration is reloaded", "http.tokens: [] → [ops (viewer)]")
+	s.configure(t, "http:\n", none)
+	p.hangUp(t)
+	p.says(t, 1, "level=WARN", "take effect at the next start", "http.tokens: [ops (viewer)] → []")
+	if without, with := p.limitsStatus(t, ""), p.limitsStatus(t, token); without != http.StatusUnauthorized || with != http.StatusOK {
+		t.Errorf("once the last token is gone, without one: %d, with it: %d", without, with)
+	}
+	s.stop(t, p)
+}
+
 // What would not be safe beside what stays as it is waits for the next start.
 func TestLiveParts(t *testing.T) {
 	t.Parallel()
