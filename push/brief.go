@@ -16,6 +16,9 @@ type Brief struct {
 	// has ended, or was not.
 	Until       time.Time
 	Scope, Rule string
+	// Outcomes are those of its targets as its attempts have recorded them; nil before the
+	// first one.
+	Outcomes []TargetOutcome
 }
 
 // Briefs returns, by ID, those of the notifications that are known. It makes one round
@@ -27,7 +30,7 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 	pipe := r.client.Pipeline()
 	records := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule")
+		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule", "outcomes")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("records of notifications: %w", err)
@@ -43,7 +46,8 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 		if state == accepting {
 			state = Waiting
 		}
-		all[ids[i]] = Brief{state, text(1), instant(text(2)), text(3), text(4)}
+		outcomes, _ := decodeOutcomes(text(5), "") // one that cannot be read keeps no list from being told
+		all[ids[i]] = Brief{state, text(1), instant(text(2)), text(3), text(4), outcomes}
 	}
 	return all, nil
 }

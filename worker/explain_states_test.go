@@ -90,3 +90,34 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		}
 	})
 }
+
+// What a closed route keeps waits for the provider from the first second on, whoever is
+// asked: also what has failed before the route closed, and is put off for another attempt.
+func TestWhatAClosedRouteKeepsIsTheProviders(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n = 12 // of each
+		r := newRig(t, client, hourly)
+		r.hasten(time.Minute, 0)
+		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 100 * time.Millisecond}) // again in 10 s or later
+		r.start()
+		r.enqueueMany("android", n, google)
+		r.enqueueMany("both", n, apple, google) // of which APNs takes its part
+		wait(t, func() bool { return len(r.pushed("")) == n })
+		r.asleep(2 * n)
+		r.status("android-0", control.ForProvider) // the worker has told of it
+		if w := r.status("both-0", control.ForProvider).Waits; w.Platform != push.FCM {
+			t.Errorf("%+v", w)
+		}
+		for id, q := range r.queued(control.Selection{}) {
+			if q.For != control.ForProvider {
+				t.Errorf("%s waits for %s", id, q.For)
+			}
+		}
+		if shares := r.shares(100); len(shares) != 1 || shares[control.ForProvider].Count != 2*n {
+			t.Errorf("%+v", shares)
+		}
+		if p := r.standing(pause.Trouble); p.Waiting != 2*n {
+			t.Errorf("%+v", p)
+		}
+	})
+}

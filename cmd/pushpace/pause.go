@@ -162,7 +162,7 @@ func newPauses() *cobra.Command {
 		Long: `pauses lists what keeps notifications on the queue. KIND says whose it is:
 operator's, provider's for what a provider's answers ask for, or trouble, for a
 provider that fails: UNTIL is then when it is looked at next. WAITING is about how
-many the workers have put back for a provider.`,
+many wait for a provider.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -101,9 +101,11 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 		return nil, err
 	}
 	o.Waiting = counts.Waiting()
-	if o.Waits, err = r.Control.Waits(ctx, sample); err != nil {
+	backlog, err := r.Control.Backlog(ctx, o.Workers, sample)
+	if err != nil {
 		return nil, err
 	}
+	o.Waits, o.Pauses = backlog.Waits, backlog.Pauses
 	jobs, err := queue.ReadJobs(ctx, r.Queue)
 	if err != nil {
 		return nil, err
@@ -112,9 +114,6 @@ func (r *Reader) Read(ctx context.Context) (o *Overview, err error) {
 		o.Queues = append(o.Queues, Queue{name, states})
 	}
 	slices.SortFunc(o.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	if o.Pauses, err = r.Control.PausesSeen(ctx, o.Workers); err != nil {
-		return nil, err
-	}
 	if o.Letters, err = r.letters(ctx, counts.Letters); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -48,36 +49,122 @@ const (
 // Causes are all of them, in the order in which they are told.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
-// waitsFor returns what a job waits for: where it is on the queue, what it says
-// of its last return to it, and what it holds. n is nil when the job cannot be read.
-func waitsFor(now time.Time, state queue.JobState, returned string, n *push.Notification, pauses []pause.Pause) Cause {
+// surroundings are what jobs wait for that say so themselves in part alone: what the
+// workers tell, and the pauses in force, PausesSeen's.
+type surroundings struct {
+	workers []Snapshot
+	pauses  []pause.Pause
+}
+
+// causeOf returns what a job waits for: where it is on the queue, why it has returned to
+// it last, what it holds, and what is recorded of its targets. n is nil when the job
+// cannot be read.
+func (in *surroundings) causeOf(now time.Time, state queue.JobState, why string, n *push.Notification, outcomes []push.TargetOutcome) Cause {
+	c := ForWorker
 	switch state {
-	case queue.JobPending:
-		return ForWorker
 	case queue.JobActive:
 		return InHand
 	case queue.JobScheduled:
 		return ForSchedule
+	case queue.JobPutOff:
+		if c = returnedFor(why); n == nil {
+			return c
+		}
+		switch {
+		case c == ForLimit && n.NotBefore.After(now):
+			return ForSchedule
+		case c == ForLimit:
+			return c
+		case why == "" && overQuota(n, in.workers) != "":
+			c = ForQuota
+		}
 	}
-	return ReturnedFor(now, returned, n, pauses)
-}
-
-// ReturnedFor returns what a job waits for that says so of its last return. Operators'
-// pauses are told from providers' trouble by matching the pauses in force.
-func ReturnedFor(now time.Time, why string, n *push.Notification, pauses []pause.Pause) Cause {
-	c := returnedFor(why)
-	switch {
-	case n == nil:
-	case c == ForLimit && n.NotBefore.After(now):
-		return ForSchedule
-	case c == ForProvider:
-		for _, p := range pauses {
-			if p.Kind == pause.Operator && p.Keeps(n, nil) {
-				return ForPause
-			}
+	if kept := in.keeps(n, outcomes); kept != nil {
+		return causeOfPause(kept)
+	}
+	if c == ForProvider { // as a part of its targets does
+		if slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind == pause.Operator && p.Keeps(n, outcomes) }) {
+			return ForPause
 		}
 	}
 	return c
+}
+
+// only returns what every job waits for that is there on the queue; "" where that differs.
+func (in *surroundings) only(state queue.JobState) Cause {
+	if state == queue.JobPutOff || state == queue.JobPending && len(in.pauses) > 0 {
+		return ""
+	}
+	return in.causeOf(time.Time{}, state, "", nil, nil)
+}
+
+func causeOfPause(p *pause.Pause) Cause {
+	if p.Kind == pause.Operator {
+		return ForPause
+	}
+	return ForProvider
+}
+
+// keeps returns, of the pauses that keep every target that is left, the one that is over
+// first; nil where a target may be sent to. A platform is kept by the operator's pause of
+// it that ends last, else by its provider's.
+func (in *surroundings) keeps(n *push.Notification, outcomes []push.TargetOutcome) *pause.Pause {
+	var first *pause.Pause
+	for _, platform := range platformsLeft(n, outcomes) {
+		p := in.keepsPlatform(n, platform)
+		if p == nil {
+			return nil
+		}
+		if first == nil || first.Until.IsZero() || !p.Until.IsZero() && p.Until.Before(first.Until) {
+			first = p
+		}
+	}
+	return first
+}
+
+func (in *surroundings) keepsPlatform(n *push.Notification, platform push.Platform) (by *pause.Pause) {
+	for i := range in.pauses {
+		p := &in.pauses[i]
+		operator := p.Kind == pause.Operator
+		switch {
+		case p.App != "" && p.App != n.App, p.Platform != "" && p.Platform != platform, p.Category != "" && p.Category != n.Category:
+		case by == nil, operator && by.Kind != pause.Operator:
+			by = p
+		case operator && (p.Until.IsZero() || !by.Until.IsZero() && p.Until.After(by.Until)):
+			by = p
+		}
+	}
+	return by
+}
+
+// keep returns which of the pauses keep a target that is left.
+func (in *surroundings) keep(n *push.Notification, outcomes []push.TargetOutcome) (which []int) {
+	for i := range in.pauses {
+		if in.pauses[i].Keeps(n, outcomes) {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// platformsLeft are those of the targets that are left, each once.
+func platformsLeft(n *push.Notification, outcomes []push.TargetOutcome) (left []push.Platform) {
+	if n == nil {
+		return nil
+	}
+	for i, t := range n.Targets {
+		if (i >= len(outcomes) || outcomes[i].Open()) && !slices.Contains(left, t.Platform) {
+			left = append(left, t.Platform)
+		}
+	}
+	return left
+}
+
+// ReturnedFor returns what a notification waits for that a worker has just brought back,
+// as far as that worker knows: these are the operators' pauses.
+func ReturnedFor(now time.Time, why string, n *push.Notification, pauses []pause.Pause) Cause {
+	in := surroundings{pauses: pauses}
+	return in.causeOf(now, queue.JobPutOff, why, n, nil)
 }
 
 // overQuota says which quota it is that something is parked for, which was never in a

@@ -20,13 +20,13 @@ func (c *Control) Pause(ctx context.Context, p pause.Pause) error { return c.pau
 // trouble of the providers that it covers, which every worker tries again within
 // a second. It returns what it has ended.
 func (c *Control) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
-	list, err := c.Pauses(ctx)
+	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var ended []pause.Pause
 	var routes []string
-	for _, s := range list {
+	for _, s := range in.pauses {
 		if !Resumes(p, s) {
 			continue
 		}
@@ -56,16 +56,28 @@ func Resumes(p, s pause.Pause) bool {
 }
 
 // Pauses returns the pauses in force, the operators' first, then the providers',
-// then the trouble that no pause covers.
+// then the trouble that no pause covers, with how many wait for each provider.
 func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
-	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.PausesSeen(ctx, workers)
+	if !slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind != pause.Operator }) {
+		return in.pauses, nil
+	}
+	b, err := c.backlog(ctx, in, pausesSample)
+	if err != nil {
+		return nil, err
+	}
+	return b.Pauses, nil
 }
 
-// PausesSeen is Pauses by what these workers tell.
+// pausesSample is how many jobs of each queue are looked into for how many wait for a
+// provider.
+const pausesSample = 1000
+
+// PausesSeen is Pauses by what these workers tell, without those that wait for another
+// attempt since before a provider was in trouble.
 func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.Pause, error) {
 	in, err := c.pauses.Read(ctx)
 	if err != nil {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -31,7 +31,9 @@ type Queued struct {
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at"`
 
-	parked *push.Notification // for a busy provider, or for its quota
+	// retries are the pauses, by their place among all, that keep it from another attempt.
+	// Those that its workers have put back for them have counted it.
+	retries []int
 }
 
 // A Selection selects notifications. Each field matches any when it is empty, so
@@ -68,7 +70,7 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 	if err != nil {
 		return nil, "", err
 	}
-	in, err := c.pauses.Read(ctx)
+	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -77,8 +79,8 @@ func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list 
 		if jobs, position, err = c.inspector.Page(ctx, queue.Spots[at], position); err != nil {
 			return nil, "", err
 		}
-		some := classify(queue.Spots[at], jobs, s, in.Operators)
-		if err := c.tellQuotas(ctx, some); err != nil {
+		some, err := c.classify(ctx, queue.Spots[at], jobs, s, in)
+		if err != nil {
 			return nil, "", err
 		}
 		list, looked = append(list, some...), looked+len(jobs)
@@ -106,11 +108,22 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	return at, position, nil
 }
 
+// surroundings reads them.
+func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
+	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := c.PausesSeen(ctx, workers)
+	return &surroundings{workers, pauses}, err
+}
+
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.Pause) []Queued {
+func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
+	again := map[string]*push.Notification{} // for another attempt, while some of its targets are kept
 	for _, job := range jobs {
 		q := Queued{ID: job.ID, Until: job.Due, Queue: at.Queue}
 		var n *push.Notification
@@ -121,30 +134,26 @@ func classify(at queue.Spot, jobs []queue.Waiting, s Selection, pauses []pause.P
 		if n == nil && !s.All() || n != nil && !s.matches(n) {
 			continue
 		}
-		q.For = waitsFor(now, at.State, job.Why, n, pauses)
-		if q.For == ForProvider && job.Why == "" {
-			q.parked = n
+		q.For = in.causeOf(now, at.State, job.Why, n, nil)
+		if n != nil && job.Why == WhyAgain && len(in.keep(n, nil)) > 0 {
+			again[q.ID] = n
 		}
 		if job.Why == WhyPaused {
 			q.Until = time.Time{} // it is woken
 		}
 		list = append(list, q)
 	}
-	return list
-}
-
-// tellQuotas tells what is parked for a quota from what is for a busy provider.
-func (c *Control) tellQuotas(ctx context.Context, list []Queued) error {
-	if !slices.ContainsFunc(list, func(q Queued) bool { return q.parked != nil }) {
-		return nil
-	}
-	workers, err := ReadSnapshots(ctx, c.client, c.records.Prefix())
+	records, err := c.records.Briefs(ctx, slices.Collect(maps.Keys(again)))
 	for i := range list {
-		if overQuota(list[i].parked, workers) != "" {
-			list[i].For = ForQuota
+		n, outcomes := again[list[i].ID], records[list[i].ID].Outcomes
+		if n == nil {
+			continue
+		}
+		if list[i].For = in.causeOf(now, at.State, WhyAgain, n, outcomes); list[i].For == ForProvider {
+			list[i].retries = in.keep(n, outcomes)
 		}
 	}
-	return err
+	return list, err
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.

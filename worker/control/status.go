@@ -146,13 +146,12 @@ func ahead(t *throttle.Timeline, scope string) map[string]bool {
 
 // circumstances are what decides what a notification waits for.
 type circumstances struct {
-	now     time.Time
-	record  *push.Record
-	job     *queue.Place       // nil for none
-	n       *push.Notification // nil when the job cannot be read
-	pauses  []pause.Pause      // of those of its targets that are left
-	workers []Snapshot
-	slot    *Waiter // nil for none
+	now    time.Time
+	record *push.Record
+	job    *queue.Place       // nil for none
+	n      *push.Notification // nil when the job cannot be read
+	slot   *Waiter            // nil for none
+	surroundings
 }
 
 // lateAfter is how much later than its instant a job is thought to be left alone.
@@ -175,14 +174,15 @@ func (c *circumstances) waits() *Waits {
 	if (w.For == ForLimit || w.For == ForSchedule) && w.Until.After(c.now.Add(-lateAfter)) {
 		return w
 	}
-	if held := c.held(); held != nil {
-		return held
+	kept := c.keeps(c.n, c.record.Outcomes)
+	if kept != nil && kept.Kind == pause.Operator {
+		return &Waits{For: ForPause, Reason: kept.Reason, Since: kept.At, Until: kept.Until}
 	}
 	if problem := c.noWorker(); problem != "" && !w.Until.After(c.now) {
 		return &Waits{For: ForWorker, Reason: problem, Since: latest(c.due(), w.Until)}
 	}
-	if trouble := c.trouble(); trouble != nil {
-		return trouble
+	if kept != nil {
+		return &Waits{For: ForProvider, Platform: kept.Platform, Reason: cmp.Or(kept.Error, kept.Reason), Since: kept.At, Until: kept.Until}
 	}
 	return w
 }
@@ -217,7 +217,7 @@ func (c *circumstances) queued() *Waits {
 
 // returned is what a job waits for that a worker has put back on the queue.
 func (c *circumstances) returned() *Waits {
-	w := &Waits{For: waitsFor(c.now, queue.JobPutOff, c.job.Why, c.n, c.pauses), Until: c.job.Due.UTC()}
+	w := &Waits{For: c.causeOf(c.now, queue.JobPutOff, c.job.Why, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
 	if !c.job.Back.IsZero() {
 		w.Since = c.job.Back.UTC()
 	}
@@ -238,20 +238,15 @@ func (c *circumstances) returned() *Waits {
 	case ForAttempt:
 		w.Reason = c.record.Error
 	case ForQuota:
-		w.Reason = c.job.Why
+		w.Reason = cmp.Or(c.job.Why, overQuota(c.n, c.workers))
 	case ForProvider:
-		w.Reason, w.Since = c.job.Why, time.Time{} // since when is not known
-		if c.job.Why == WhyPaused {                // it is woken when the provider works, long before it looks by itself
+		w.Reason = cmp.Or(c.job.Why, WhyBusy)
+		w.Since = time.Time{}       // since when is not known
+		if c.job.Why == WhyPaused { // it is woken when the provider works, long before it looks by itself
 			w.Until = time.Time{}
 		}
-		if open := c.open(); len(open) == 1 {
-			w.Platform = open[0]
-		}
-		if c.job.Why == "" {
-			w.Reason = WhyBusy
-			if over := overQuota(c.n, c.workers); over != "" {
-				w.For, w.Reason, w.Platform = ForQuota, over, ""
-			}
+		if left := platformsLeft(c.n, c.record.Outcomes); len(left) == 1 {
+			w.Platform = left[0]
 		}
 	case ForLimiter:
 		w.Reason = c.job.Why
@@ -307,67 +302,4 @@ func (c *circumstances) noWorker() string {
 		}
 	}
 	return problem
-}
-
-// open are the platforms of the targets that are left.
-func (c *circumstances) open() []push.Platform {
-	var left []push.Platform
-	if c.n == nil {
-		return nil
-	}
-	for i, t := range c.n.Targets {
-		if i < len(c.record.Outcomes) && !c.record.Outcomes[i].Open() {
-			continue
-		}
-		if !slices.Contains(left, t.Platform) {
-			left = append(left, t.Platform)
-		}
-	}
-	return left
-}
-
-// held returns the operator's pause that ends first of those that keep every
-// target that is left; nil when one may be sent to.
-func (c *circumstances) held() *Waits {
-	return c.first(func(platform push.Platform) *Waits {
-		var last *Waits
-		for _, p := range c.pauses {
-			if p.Kind != pause.Operator || p.Platform != "" && p.Platform != platform {
-				continue
-			}
-			if last == nil || p.Until.IsZero() || !last.Until.IsZero() && p.Until.After(last.Until) {
-				last = &Waits{For: ForPause, Reason: p.Reason, Since: p.At, Until: p.Until}
-			}
-		}
-		return last
-	})
-}
-
-// trouble returns the provider that is looked at first of those that keep every
-// target that is left; nil when one may be sent to.
-func (c *circumstances) trouble() *Waits {
-	return c.first(func(platform push.Platform) *Waits {
-		for _, p := range c.pauses {
-			if p.Kind != pause.Operator && p.Platform == platform {
-				return &Waits{For: ForProvider, Platform: platform, Reason: cmp.Or(p.Error, p.Reason), Since: p.At, Until: p.Until}
-			}
-		}
-		return nil
-	})
-}
-
-// first returns what is over first of what keeps each platform that is left, and
-// nil when one is not kept.
-func (c *circumstances) first(of func(push.Platform) *Waits) *Waits {
-	var first *Waits
-	for _, platform := range c.open() {
-		w := of(platform)
-		if w == nil {
-			return nil
-		}
-		if first == nil || first.Until.IsZero() || !w.Until.IsZero() && w.Until.Before(first.Until) {
-			first = w
-		}
-	}
-	return first
 }

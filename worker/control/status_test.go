@@ -67,14 +67,20 @@ func TestWaits(t *testing.T) {
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
 		"trouble of the one that is left": {record: &push.Record{Accepted: accepted, Confirmed: true, Outcomes: []push.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"scheduled":                             {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":                    {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
-		"deferred":                              {record: deferred, job: returned(WhyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"deferred, moved forward":               {record: deferred, job: returned(WhyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
-		"deferred, and paused for less":         {record: deferred, job: returned(WhyDeferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"back until not_before":                 {n: later, job: returned(WhyDeferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"another attempt":                       {record: tried, job: returned(WhyAgain, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
-		"another attempt, trouble":              {record: tried, job: returned(WhyAgain, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"scheduled":                              {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"deferred":                               {record: deferred, job: returned(WhyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, moved forward":                {record: deferred, job: returned(WhyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"deferred, and paused for less":          {record: deferred, job: returned(WhyDeferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"back until not_before":                  {n: later, job: returned(WhyDeferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"another attempt":                        {record: tried, job: returned(WhyAgain, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble":               {record: tried, job: returned(WhyAgain, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"another attempt, trouble of one of two": {record: tried, job: returned(WhyAgain, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble of the one that is left": {record: &push.Record{Accepted: accepted, Confirmed: true, Attempts: 1, Outcomes: []push.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}},
+			job: returned(WhyAgain, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
+		"too late, trouble":                     {job: returned(WhyTooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
+		"one paused, one in trouble":            {job: returned(WhyPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
+		"one in trouble and paused":             {job: returned(WhyPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
 		"paused":                                {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
 		"refused by the provider":               {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
 		"trouble":                               {job: returned(WhyPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
@@ -92,7 +98,7 @@ func TestWaits(t *testing.T) {
 		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: accepted}},
 		"archived":                              {job: &queue.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
 	} {
-		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, pauses: c.pauses, workers: c.workers, slot: c.slot}
+		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}
 		if at.record == nil {
 			at.record = &push.Record{Accepted: accepted, Confirmed: true}
 		}
@@ -104,6 +110,12 @@ func TestWaits(t *testing.T) {
 		}
 		if got := at.waits(); *got != c.want {
 			t.Errorf("%s: %+v\nwant %+v", name, *got, c.want)
+		}
+		if c.job == nil || at.noWorker() != "" || c.job.State != queue.JobPending && c.job.State != queue.JobPutOff {
+			continue
+		}
+		if got := at.causeOf(now, c.job.State, c.job.Why, at.n, at.record.Outcomes); got != c.want.For {
+			t.Errorf("%s: it is listed as waiting for %s", name, got)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package control
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -48,17 +50,42 @@ func SharesOf(all []Share, sees func(app string) bool) (list []Share, sampled bo
 	return list, sampled
 }
 
-// Waits returns what notifications wait for, in the order of Causes, without the
-// causes of none. asynq counts those that are due, in hand and scheduled; of the
-// rest, so many of each queue are drawn at random, all of them where they are no
-// more. It takes a few round trips and a few steps for each job drawn, however
-// many there are.
-func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
-	sizes, err := queue.ReadJobs(ctx, c.client)
+// A Backlog is what waits, and what keeps it.
+type Backlog struct {
+	// Waits are in the order of Causes, without the causes of none.
+	Waits []Share
+	// Pauses are Control.Pauses'.
+	Pauses []pause.Pause
+}
+
+// Backlog returns what notifications wait for, by what these workers tell. asynq counts
+// those that are due, in hand and scheduled; of the rest, and of those that are due while
+// something is paused, so many of each queue are drawn, all of them where they are no
+// more. It takes a few round trips and a few steps for each job drawn, however many there
+// are.
+func (c *Control) Backlog(ctx context.Context, workers []Snapshot, sample int) (*Backlog, error) {
+	pauses, err := c.PausesSeen(ctx, workers)
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.pauses.Read(ctx)
+	return c.backlog(ctx, &surroundings{workers, pauses}, sample)
+}
+
+// Waits is Backlog's, by what the workers that are alive tell.
+func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
+	in, err := c.surroundings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := c.backlog(ctx, in, sample)
+	if err != nil {
+		return nil, err
+	}
+	return b.Waits, nil
+}
+
+func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*Backlog, error) {
+	sizes, err := queue.ReadJobs(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +96,7 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		}
 		return shares[cause]
 	}
+	retries := make([]float64, len(in.pauses)) // by the pause that keeps them
 	for _, at := range queue.Spots {
 		size := sizes[at.Queue][at.State]
 		if size == 0 {
@@ -80,12 +108,12 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 		}
 		stands := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
 		each := stands
-		if at.State != queue.JobPutOff { // all wait for one cause
-			of(waitsFor(time.Time{}, at.State, "", nil, nil)).add(float64(size), time.Time{}, false)
+		if one := in.only(at.State); one != "" {
+			of(one).add(float64(size), time.Time{}, false)
 			each = 0
 		}
-		list := classify(at, jobs, Selection{}, in.Operators)
-		if err := c.tellQuotas(ctx, list); err != nil {
+		list, err := c.classify(ctx, at, jobs, Selection{}, in)
+		if err != nil {
 			return nil, err
 		}
 		for _, q := range list {
@@ -95,15 +123,23 @@ func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
 				s.by[q.App] = new(Share)
 			}
 			s.by[q.App].add(stands, q.Accepted, stands > 1)
+			for _, i := range q.retries {
+				retries[i] += stands
+			}
 		}
 	}
-	var list []Share
+	b := &Backlog{Pauses: slices.Clone(in.pauses)}
+	for i := range b.Pauses {
+		if p := &b.Pauses[i]; p.Kind != pause.Operator {
+			p.Waiting += int(math.Round(retries[i]))
+		}
+	}
 	for _, cause := range Causes {
 		if s := shares[cause]; s != nil {
-			list = append(list, *s)
+			b.Waits = append(b.Waits, *s)
 		}
 	}
-	return list, nil
+	return b, nil
 }
 
 // earlier is the earlier one of two instants, of which a zero one is none.
