@@ -48,7 +48,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 		late := time.Since(due)
 		now := h.Limits.Scopes(d.App, d.User, d.Category)
 		if len(now) == 0 || late < tooLate && sameScopes(now, d.scopes) {
-			h.paced(decision, late)
+			h.paced(d, decision, late)
 			return decision, nil
 		}
 		if decision, kept, err = h.renew(ctx, d); kept {
@@ -66,7 +66,7 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Decision, kept bool, err error) {
 	decision, err = h.askAgain(ctx, d)
 	if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
-		h.paced(decision, 0)
+		h.paced(d, decision, 0)
 		return decision, true, nil
 	}
 	route.Release(d.inside)
@@ -77,10 +77,11 @@ func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Dec
 // askTogether asks the throttle about the deliveries of a line, in their order. One that
 // costs units is alone, and takes them first.
 func (h *handler) askTogether(ctx context.Context, together []*turn) []answer {
-	first := together[0].delivery
+	first, began := together[0].delivery, time.Now()
 	if !h.takeUnits(ctx, first) {
 		return []answer{{err: errOverQuota}}
 	}
+	first.held = first.held || time.Since(began) >= tooLate // by a quota
 	request := h.request(first)
 	first.scopes = request.Scopes
 	if len(together) == 1 {
@@ -139,14 +140,20 @@ func sameScopes(a, b []throttle.Scope) bool {
 	})
 }
 
-// paced tells how much after its slot what had to wait goes out.
-func (h *handler) paced(decision throttle.Decision, late time.Duration) {
+// paced tells how much after its slot what had to wait goes out, where a limit alone has
+// kept it until then.
+func (h *handler) paced(d *delivery, decision throttle.Decision, late time.Duration) {
 	if !decision.Slot.IsZero() {
 		late += decision.At.Sub(decision.Slot)
 	} else if decision.Left == 0 {
 		return
 	}
-	h.Observer.Paced(late)
+	// it may have been left on the queue at its slot
+	due := d.slot.Add(-h.MaxWait)
+	skipped := func(r *route.Route) bool { return r != nil && !d.slot.IsZero() && r.SkippedSince(due) }
+	if !d.held && !slices.ContainsFunc(d.routes, skipped) {
+		h.Observer.Paced(late)
+	}
 }
 
 const (
@@ -252,6 +259,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery, after, ahead time.Du
 	}
 	h.Observer.Checked(max(0, time.Since(asked)))
 	traceDecision(span, decision, err)
+	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
 	decision.Left -= decision.Passed
 	d.admitted = err == nil && decision.Status == throttle.Granted
 	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -32,6 +33,7 @@ type delivery struct {
 	attempts int
 	first    time.Time
 	slotted  bool              // it has waited here for its first slot
+	held     bool              // since it got its slot something else than a limit has kept it
 	routes   []*route.Route    // of each target; nil where there is none
 	outcomes []outcome         // of each target
 	needs    []*route.Bulkhead // of the routes that are to be taken
@@ -73,6 +75,7 @@ func (h *handler) decode(job *queue.Job) (*delivery, error) {
 		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries,
 		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
+		held:     job.Why != "" && job.Why != control.WhyDeferred,
 	}
 	if job.Back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))

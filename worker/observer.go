@@ -23,7 +23,9 @@ type Observer interface {
 	Checked(took time.Duration)
 	// Deferred: a notification of that app and category was put off.
 	Deferred(app, category string, d throttle.Decision)
-	// Paced: a notification that had to wait goes out, that much after its slot.
+	// Paced: a notification that a limit alone has held goes out, that much after its
+	// slot. What something else has held since it got that slot is not told: a provider,
+	// a quota, a pause, the limits' Redis, another attempt.
 	Paced(lateness time.Duration)
 	// Attempted: one target was sent to, which took so long.
 	Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration)

@@ -34,8 +34,8 @@ type summary struct {
 	// ChecksPerDelivery is how often the limiter was asked for each notification
 	// delivered that has limits.
 	ChecksPerDelivery float64 `json:"checks_per_delivery"`
-	// Lateness is how much after its slot a notification that had to wait went
-	// out.
+	// Lateness is how much after its slot a notification that a limit alone held
+	// went out.
 	Lateness struct {
 		P50 float64 `json:"p50"`
 		P99 float64 `json:"p99"`

@@ -114,7 +114,7 @@ func printOverview(out io.Writer, o *overview.Overview) error {
 	if len(o.Minutes) > 0 {
 		section("last 15 minutes\t%s", doneIn(o.Minutes))
 		if o.LateP99 > 0 {
-			section("late, of those that had to wait\t%s (p99)", took(o.LateP99))
+			section("late, of those that a limit alone held\t%s (p99)", took(o.LateP99))
 		}
 		section("")
 	}

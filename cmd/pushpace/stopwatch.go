@@ -9,7 +9,7 @@ import (
 )
 
 // A stopwatch is a worker.Observer that notes how often the limiter is asked,
-// and how late those go out that had to wait.
+// and how late those go out that a limit alone held.
 type stopwatch struct {
 	worker.Nobody
 

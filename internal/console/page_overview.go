@@ -27,7 +27,7 @@ type overviewView struct {
 	// the same by the minute; empty for a bearer of some apps.
 	Rates   []rate
 	Minutes []minute
-	Late    string // of those that had to wait, one of a hundred at least
+	Late    string // of those that a limit alone held, one of a hundred at least
 	Waits   []wait
 	Queues  []overview.Queue
 	States  []queue.JobState

@@ -86,7 +86,7 @@ func New(s Sources) *Metrics {
 		acquire: histogram("pushpace_acquire_seconds", "How long the limiter takes to answer.", seconds),
 		deferrals: counters("pushpace_deferrals_total",
 			"Times that a limit put a notification off, by the kind of limit.", "app", "category", "scope", "rule"),
-		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification that had to wait goes out.", seconds[1:]),
+		lateness: histogram("pushpace_lateness_seconds", "How much after its slot a notification that a limit alone held goes out.", seconds[1:]),
 		attempts: counters("pushpace_attempts_total", "Attempts to send to one target, by what became of them.", "app", "platform", "kind", "reason"),
 		provider: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "pushpace_provider_seconds", Help: "How long an attempt to send to one target takes.", Buckets: seconds,

@@ -36,8 +36,8 @@ type Overview struct {
 	// Providers are as the workers that are alive see them.
 	Providers []Provider `json:"providers"`
 	// Minutes are what they did in each of the last 15, without those in which that was
-	// nothing, and LateP99 how much after its slot one of a hundred goes out, of the
-	// worker that is the latest.
+	// nothing, and LateP99 how much after its slot one of a hundred goes out of those that
+	// a limit alone held, of the worker that is the latest.
 	Minutes []control.Minute `json:"minutes"`
 	LateP99 time.Duration    `json:"late_p99_ns"`
 	// Quotas are what they know of what all together may send.

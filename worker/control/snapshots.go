@@ -45,8 +45,8 @@ type Snapshot struct {
 	// Minutes are what it did in each of the last 15, the oldest first, without those in
 	// which that was nothing.
 	Minutes []Minute `json:"minutes,omitempty"`
-	// LateP99 is how much after its slot one of a hundred goes out of those that had to
-	// wait, in these minutes.
+	// LateP99 is how much after its slot one of a hundred goes out of those that a limit
+	// alone held, in these minutes.
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits tells that the limits' store is away; zero when it is not.
 	Limits LimitsAway `json:"limits_away,omitzero"`

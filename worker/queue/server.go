@@ -27,7 +27,9 @@ type Job struct {
 	// Back is when it went back to the queue last, in whole seconds; zero for one
 	// that comes for the first time.
 	Back time.Time
-	// Wanted is the one of its last Return, unless it has been woken since.
+	// Why and Wanted are those of its last Return; Wanted is zero for one that has been
+	// woken since.
+	Why    string
 	Wanted time.Time
 	// Foreign says that no Producer of ours has put it there.
 	Foreign bool

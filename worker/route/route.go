@@ -62,6 +62,8 @@ type Route struct {
 	tried int64
 	// held is how many all workers together have held, as it was read last.
 	held atomic.Int64
+	// skipped is when jobs were left on the queue that may have been its, in Unix ns.
+	skipped atomic.Int64
 	// Of the one that calls LogTroubles.
 	tale tale
 }

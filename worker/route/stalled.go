@@ -64,7 +64,10 @@ func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 		if r.Quota != nil && rank > 0 && r.Quota.Room(QuotaWait) == 0 {
 			all = append(all, queue.Stalled{
 				Mark: push.OnlyMark(r.App, r.Platform), Until: now.Add(r.Quota.Back(0)), InHand: r.Quota.Stats().Waiting,
-				Skipped: func(n int64) { r.Quota.Back(int(n)) },
+				Skipped: func(n int64) {
+					r.skip(n, now)
+					r.Quota.Back(int(n))
+				},
 			})
 		}
 		if until := r.Bulkhead.skipUntil(rank, now); !until.IsZero() {
@@ -72,6 +75,7 @@ func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 			all = append(all, queue.Stalled{
 				Mark: push.OnlyMark(r.App, r.Platform), Until: until, InHand: taken + waiting,
 				Skipped: func(n int64) {
+					r.skip(n, now)
 					if rank > 0 { // critical ones do not queue up behind others
 						r.Bulkhead.skippedUntil(until, n)
 					}
@@ -81,3 +85,14 @@ func (rs *Routes) Stalled(name string, now time.Time) (all []queue.Stalled) {
 	}
 	return all
 }
+
+// skip notes that so many jobs stay on the queue.
+func (r *Route) skip(n int64, now time.Time) {
+	if n > 0 {
+		r.skipped.Store(now.UnixNano())
+	}
+}
+
+// SkippedSince reports whether this process has since left jobs on the queue, which may
+// have been the route's.
+func (r *Route) SkippedSince(t time.Time) bool { return r.skipped.Load() >= t.UnixNano() }
