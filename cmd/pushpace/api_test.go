@@ -63,10 +63,10 @@ func TestServeAPI(t *testing.T) {
 	s := newSite(t)
 	s.simulate(t)
 	p, url := s.serveAPI(t)
-	if status, text := ask(t, "", "POST", url+"/v1/notifications", notification("one", "ada", "chat", "apns", "00")); status != http.StatusAccepted {
+	if status, text := ask(t, "", "POST", url+"/v1/notifications", notification("one", "ada", "orders", "apns", "00")); status != http.StatusAccepted {
 		t.Fatalf("%d: %s", status, text)
 	}
-	many := "[" + notification("two", "ben", "chat", "fcm", "ben-pixel") + "," + notification("one", "ada", "chat", "apns", "00") + "]"
+	many := "[" + notification("two", "ben", "orders", "fcm", "ben-pixel") + "," + notification("one", "ada", "orders", "apns", "00") + "]"
 	if status, text := ask(t, "", "POST", url+"/v1/notifications", many); status != http.StatusAccepted || text != `{"results":[{"id":"two","status":202},{"id":"one","status":200}]}` {
 		t.Fatalf("%d: %s", status, text)
 	}

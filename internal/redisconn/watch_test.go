@@ -73,7 +73,7 @@ func TestWatch(t *testing.T) {
 				t.Fatal("nothing fails")
 			}
 			others.Error("a loop fails") // just after its command has
-			until(t, func() bool { return w.Status().Trouble == c.trouble })
+			until(t, func() bool { return w.Status().Trouble == c.trouble && told.String() != "" })
 			others.Error("a loop fails")
 			text := told.String()
 			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") {
@@ -88,7 +88,7 @@ func TestWatch(t *testing.T) {
 				t.Errorf("looked at now: %q", got)
 			}
 			c.end(s, t)
-			until(t, func() bool { return w.Status().Trouble == None })
+			until(t, func() bool { return w.Status().Trouble == None && strings.Contains(told.String(), "well again") })
 			others.Error("a loop fails by itself")
 			after := strings.TrimPrefix(told.String(), text)
 			if !strings.Contains(after, "Redis is well again") || !strings.Contains(after, "was=") || !strings.Contains(after, "level=ERROR msg=\"a loop fails by itself\" lane=1") || strings.Count(after, "\n") != 2 {
