@@ -27,6 +27,7 @@ const (
 	opLeave      = "leave" // cancel, but that an admission stays
 	opInherit    = "inherit"
 	opReschedule = "reschedule"
+	opProceed    = "proceed" // with what a reschedule has left
 )
 
 // slotless is the script's status of one that is deferred without a slot.
@@ -51,8 +52,6 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userStat
 // visitAll runs the script for notifications with the scopes of the first one. It may
 // decide of the first of them only.
 func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
 	r, k := &all[0], &user.keys
 	general, own := r.policies()
 	const heads, fields = 11, 6
@@ -62,12 +61,27 @@ func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *us
 		r := &all[i]
 		args = append(args, member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.Returned, r.accepted())
 	}
-	l.trips.Add(1)
-	reply, err := l.booking.Run(ctx, l.client, k.all(), args...).Slice()
+	reply, err := l.script(ctx, l.booking, k.all(), args...).Slice()
 	if err != nil {
 		return nil, false, StoreError(op, err)
 	}
 	return l.read(r, user, reply)
+}
+
+// script runs a script in one round trip, or in two where Redis does not know it. The
+// time-out is each one's own.
+func (l *Redis) script(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
+	trip := func(eval func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) *redis.Cmd {
+		ctx, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		return eval(ctx, l.client, keys, args...)
+	}
+	l.trips.Add(1)
+	cmd := trip(script.EvalSha)
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = trip(script.Eval)
+	}
+	return cmd
 }
 
 // words writes the policy as the script reads it: KIND MARGIN {N PERIOD}…, "" for nil.

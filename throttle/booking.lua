@@ -677,8 +677,16 @@ end
 
 local function reschedule() replan(not changed() and rest() or 0) end
 
+-- proceed goes on with a reschedule, unless others have done so to the end: to begin anew
+-- then would have it last for as long as they come.
+local function proceed()
+  local start = rest()
+  if start then replan(start) end
+end
+
 local operations = {
-  acquire = acquire, peek = acquire, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
+  acquire = acquire, peek = acquire, cancel = cancel, leave = cancel, inherit = inherit,
+  reschedule = reschedule, proceed = proceed,
 }
 local function send(s, instant)
   redis.call('ZADD', s.sent, text(instant), member)

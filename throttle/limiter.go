@@ -32,8 +32,9 @@ import (
 const General = "all"
 
 // A Limiter keeps the timelines of users. It is safe for concurrent use, and
-// its answers are the same whichever process asks. Each call returns within a
-// time-out of the limiter's own, also when its store accepts and never answers.
+// its answers are the same whichever process asks. Its store has a time-out of the
+// limiter's own for each answer, so that no call hangs on one that accepts and never
+// answers; how often a call asks depends on what it has to do.
 //
 // In any order of calls, any N+1 admissions of a user and scope span at least
 // the rate's period, and any two at least the gap, to within a millisecond.

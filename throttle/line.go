@@ -92,10 +92,7 @@ func (l *Redis) Line(ctx context.Context, r Request) (*Line, error) {
 
 // line reads those slots and admissions: see lineSource.
 func (l *Redis) line(ctx context.Context, r Request, count, most int, slots, category string) (*Line, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	l.trips.Add(1)
-	reply, err := lineScript.Run(ctx, l.client, []string{l.user(&r).keys.limits()}, TimelineEntries, count, most, slots, category).Slice()
+	reply, err := l.script(ctx, lineScript, []string{l.user(&r).keys.limits()}, TimelineEntries, count, most, slots, category).Slice()
 	if err != nil {
 		return nil, StoreError("timeline", err)
 	}

@@ -22,9 +22,9 @@ type Options struct {
 	// Horizon is how far back a timeline reaches: at least the longest period
 	// of any policy, for as long as it is remembered. 0 means 24 hours.
 	Horizon time.Duration
-	// Timeout bounds a call, also when Redis accepts and never answers. 0 means
-	// one second. The round trips of a client whose commands share pipelines have
-	// the pipelines' time-out.
+	// Timeout bounds each round trip of a call, also when Redis accepts and never
+	// answers. 0 means one second. Those of a client whose commands share pipelines
+	// have the pipelines' time-out.
 	Timeout time.Duration
 	// Now is the process's clock, nil for time.Now. Only its progress counts,
 	// not what it says: the instants that decide are Redis's.
@@ -275,10 +275,12 @@ func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if err := r.validateID(); err != nil {
 		return nil, err
 	}
+	op := opCancel
 	if r.Used {
-		return l.move(ctx, opLeave, r, "")
+		op = opLeave
 	}
-	return l.move(ctx, opCancel, r, "")
+	moved, _, err := l.move(ctx, op, r, "")
+	return moved, err
 }
 
 // Inherit implements Limiter.
@@ -286,39 +288,44 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking,
 	if err := r.validateHeir(from); err != nil {
 		return nil, err
 	}
-	return l.move(ctx, opInherit, r, from)
+	moved, _, err := l.move(ctx, opInherit, r, from)
+	return moved, err
 }
 
-// Reschedule implements Limiter.
+// Reschedule implements Limiter. A long line takes several round trips. What those before
+// an error have moved it returns with it, and the next call goes on from there.
 func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	return l.move(ctx, opReschedule, r, "")
+	var all []Booking
+	for op, more := opReschedule, true; more; op = opProceed {
+		moved, rest, err := l.move(ctx, op, r, "")
+		if all, more = append(all, moved...), rest; err != nil {
+			return all, err
+		}
+	}
+	return all, nil
 }
 
-func (l *Redis) move(ctx context.Context, op string, r Request, other string) (moved []Booking, err error) {
+// move runs the script once, and reports whether there are slots that are still to be
+// given again.
+func (l *Redis) move(ctx context.Context, op string, r Request, other string) (moved []Booking, more bool, err error) {
 	if len(r.Scopes) == 0 {
-		return nil, nil
+		return nil, false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
 	user := l.user(&r)
-	for more := true; more; more = more && op == opReschedule {
-		var d Decision
-		d, more, err = l.visit(ctx, op, &r, user, denial{}, other)
-		moved = append(moved, d.Moved...)
-		for _, b := range d.Moved {
-			// they come soon, and a claim would be in their way
-			user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
-		}
+	d, more, err := l.visit(ctx, op, &r, user, denial{}, other)
+	for _, b := range d.Moved {
+		// they come soon, and a claim would be in their way
+		user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
 	}
 	user.kept.Store(0) // a set that is empty now is gone, and its expiry with it
 	if err == nil && (op == opCancel || op == opLeave) {
 		user.waits.Store(0)
 	}
-	return moved, err
+	return d.Moved, more, err
 }
 
 // user answers what is remembered of the request's user.
