@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,10 +162,8 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 // besideNoClaim waits until this process has no claim of the user under way: beside one,
 // a call of the script may deny it by coming first, or count it though it will be denied.
 func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
 	if err := user.claiming.Acquire(ctx, 1); err != nil {
-		return StoreError(opAcquire, err)
+		return fmt.Errorf("throttle: %w", err)
 	}
 	user.claiming.Release(1)
 	return nil
