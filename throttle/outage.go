@@ -33,7 +33,9 @@ type OutageOptions struct {
 // calls while that one's store is away.
 //
 // An outage begins with a call that the store does not serve (an error that
-// wraps ErrUnavailable), and ends with the first that it does. Meanwhile one
+// wraps ErrUnavailable), and ends with the first that it does. A call that times out is
+// made once more before: its time may have passed in this process, as when that was
+// stopped for long, or behind other calls. Meanwhile one
 // call at a time tries the store, a quarter of a second after the last failure
 // and later once a second; the others do not wait: they get the last error, or
 // with Open an Acquire or a Peek is Granted with Decision.Unchecked. Cancel,
@@ -138,7 +140,13 @@ func (o *Outage) Inherit(ctx context.Context, r Request, from string) ([]Booking
 
 // Reschedule implements Limiter.
 func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
-	return withStore(ctx, o, Closed, r, r.validate(), o.limiter.Reschedule)
+	var all []Booking
+	_, err := withStore(ctx, o, Closed, r, r.validate(), func(ctx context.Context, r Request) (struct{}, error) {
+		moved, err := o.limiter.Reschedule(ctx, r)
+		all = append(all, moved...)
+		return struct{}{}, err
+	})
+	return all, err
 }
 
 // Timeline implements Limiter.
@@ -175,20 +183,32 @@ func withStore[T any](ctx context.Context, o *Outage, mode OnOutage, r Request, 
 	if o.locate != nil {
 		node = o.locate(ctx, r)
 	}
-	probe, err := o.enter(node, mode)
-	if err != nil {
+	for again := false; ; again = true {
+		probe, err := o.enter(node, mode)
+		if err != nil {
+			return answer, err
+		}
+		answer, err = f(ctx, r)
+		switch {
+		case err == nil:
+			o.answered(node)
+		case isAway(ctx, err):
+			if timedOut(err) && !probe && !again {
+				continue
+			}
+			o.failed(node, mode, probe, err)
+		case probe:
+			o.learntNothing(node)
+		}
 		return answer, err
 	}
-	answer, err = f(ctx, r)
-	switch {
-	case err == nil:
-		o.answered(node)
-	case isAway(ctx, err):
-		o.failed(node, mode, probe, err)
-	case probe:
-		o.learntNothing(node)
-	}
-	return answer, err
+}
+
+// timedOut reports whether the error is that a time-out is over, that for a connection of
+// this process among them.
+func timedOut(err error) bool {
+	var late interface{ Timeout() bool }
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.As(err, &late) && late.Timeout()
 }
 
 // isAway reports whether the error is that the store is away, and not that the caller
