@@ -32,8 +32,9 @@ type Options struct {
 	// Lanes is how many pipelines may be under way at once. 0 means 1, which
 	// makes the fewest system calls; more help where a round trip is long.
 	Lanes int
-	// Timeout bounds a pipeline's round trip; the client needs
-	// ContextTimeoutEnabled for it to hold. 0 means one second.
+	// Timeout bounds a pipeline's round trip, or on connections of redisconn the wait
+	// for the next of its answers; the client needs ContextTimeoutEnabled for it to hold.
+	// 0 means one second.
 	Timeout time.Duration
 }
 
@@ -113,7 +114,7 @@ func (p *Pipeline) Close() {
 // Do sends the group and waits for its replies. It returns the error of the
 // connection, if any: whether the commands were executed is then not known. A
 // command's own error is in the command. It returns within about twice the
-// time-out even when Redis accepts and never answers.
+// time-out when Redis accepts and never answers.
 func (p *Pipeline) Do(g *Group) error {
 	if g.done == nil {
 		g.done = make(chan struct{}, 1)

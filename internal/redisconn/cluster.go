@@ -23,7 +23,10 @@ func newCluster(opts *redis.UniversalOptions) *redis.ClusterClient {
 	o.ClusterStateReloadInterval, o.MaxRedirects = reloadEvery, redirects
 	o.MaxRetries = -1 // what is sent on is tried again
 	cluster := redis.NewClusterClient(o)
-	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(reloads{cluster}) })
+	cluster.OnNewNode(func(node *redis.Client) {
+		node.AddHook(reloads{cluster})
+		node.AddHook(progresses{})
+	})
 	return cluster
 }
 

@@ -26,7 +26,8 @@ const startLimit = 8 * time.Second
 // A Conn is a checked connection to a Redis.
 type Conn struct {
 	// Client is for any number of goroutines. It keeps to a context's deadline,
-	// and to the configuration's timeout where a context has none.
+	// and to the configuration's timeout where a context has none, but for answers that
+	// keep coming, of a pipeline.
 	Client redis.UniversalClient
 	// Warnings say how this Redis may lose keys, or stop as a whole, one each, with
 	// the remedy.
@@ -74,6 +75,7 @@ func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
 		client = newCluster(opts)
 	} else {
 		client = redis.NewUniversalClient(opts)
+		client.AddHook(progresses{})
 	}
 	client.AddHook(pipeline.Refusals{})
 	return client
