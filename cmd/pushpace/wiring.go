@@ -149,10 +149,6 @@ type timelines struct {
 	watch  *redisconn.Watch // nil where it is the queue's Redis
 }
 
-// limiterTimeout bounds a round trip to a Redis of the limiter's own, so that
-// two fit into the time that the limiter gives a call.
-const limiterTimeout = 400 * time.Millisecond
-
 // openTimelines answers the queue's Redis, whose round trips the limiter shares,
 // or connects the limiter to its own.
 func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
@@ -160,9 +156,7 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	if own == nil {
 		return timelines{client: s.queue, prefix: cfg.Redis.Prefix}, nil
 	}
-	its := *own
-	its.Timeout = min(its.Timeout, limiterTimeout)
-	conn, err := redisconn.Open(ctx, its, poolSize(cfg.Worker))
+	conn, err := redisconn.Open(ctx, *own, poolSize(cfg.Worker))
 	if err != nil {
 		return timelines{}, fmt.Errorf("limits.redis: %w", err)
 	}
@@ -172,14 +166,14 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 	if cfg.Limits.OnOutage == throttle.Open {
 		effect = "goes out unchecked"
 	}
-	watch := conn.Watch(its, redisconn.WatchOptions{
+	watch := conn.Watch(*own, redisconn.WatchOptions{
 		Name: "the limits' Redis", Effect: "what a limit is to check " + effect,
 		NodeEffect: "what a limit of its users is to check " + effect, Log: log})
 	s.add(watch.Close)
-	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: its.Timeout})
+	shared, stop := pipeline.Share(conn.Client, pipeline.Options{Timeout: own.Timeout})
 	s.add(func() error { stop(); return nil })
 	s.limitsRedis = conn.Client
-	return timelines{shared, its.Prefix, watch}, nil
+	return timelines{shared, own.Prefix, watch}, nil
 }
 
 // maxPool bounds the connections to one Redis.
