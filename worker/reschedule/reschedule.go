@@ -306,11 +306,12 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 // move gives those of the user in the app who wait, of all categories, the slots that
 // the limits in force allow, the general ones and the category's. It returns all that
 // wait, and what waits no longer: somebody else may have moved them, and woken nobody.
+// With an error it returns those that have moved: to try again does not tell of them.
 func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Booking, error) {
 	request := Request(of, r.Limits.InForce, r.MaxWait)
 	found, err := r.Limiter.Reschedule(ctx, request)
 	if err != nil {
-		return nil, fmt.Errorf("reschedule: %w", err)
+		return found, fmt.Errorf("reschedule: %w", err)
 	}
 	timeline, err := r.Limiter.Timeline(ctx, request)
 	if err != nil {
