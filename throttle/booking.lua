@@ -741,7 +741,7 @@ local function join()
   local slot = not later and search(max(row.from, row.last))
   if not later and not slot then return false end
   held, status, instant = 0, later and slotless or deferred, later or settled(slot, search)
-  which, rule = binding(row.views, instant)
+  which, rule = binding(instant < row.from and views(instant - 1) or row.views, instant)
   if instant > now + horizon then
     status = refused
   elseif later then
