@@ -34,6 +34,14 @@ func LeaveBy(ctx context.Context, latest time.Time) context.Context {
 	return context.WithValue(ctx, leaveKey{}, latest)
 }
 
+type leaveWhileKey struct{}
+
+// LeaveWhile returns a context for requests that are not to leave once may answers no,
+// which it is asked just before each does, whatever has left of the same notification.
+func LeaveWhile(ctx context.Context, may func() bool) context.Context {
+	return context.WithValue(ctx, leaveWhileKey{}, may)
+}
+
 // Depart is for Senders, as soon as there is a connection to write to: it answers
 // whether the request may leave.
 func Depart(ctx context.Context) bool {
@@ -56,6 +64,9 @@ func Return(ctx context.Context) {
 
 // Missed reports whether it is too late for a request to leave.
 func Missed(ctx context.Context) bool {
+	if may, ok := ctx.Value(leaveWhileKey{}).(func() bool); ok && !may() {
+		return true
+	}
 	if latest, ok := ctx.Value(leaveKey{}).(time.Time); ok && !time.Now().Before(latest) {
 		return true
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -77,6 +78,16 @@ func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Dec
 // askTogether asks the throttle about the deliveries of a line, in their order. One that
 // costs units is alone, and takes them first.
 func (h *handler) askTogether(ctx context.Context, together []*turn) []answer {
+	for i, t := range together {
+		if !t.term.Lost(ctx) {
+			continue
+		}
+		if i == 0 {
+			return []answer{{err: queue.ErrLost}}
+		}
+		together = together[:i] // the others ask again
+		break
+	}
 	first, began := together[0].delivery, time.Now()
 	if !h.takeUnits(ctx, first) {
 		return []answer{{err: errOverQuota}}

@@ -29,6 +29,7 @@ type delivery struct {
 	// is to be repeated, or a worker that crashed with it.
 	visits int
 	replay bool
+	term   *queue.Term // in which the job was pulled
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time
@@ -72,7 +73,7 @@ func (h *handler) decode(job *queue.Job) (*delivery, error) {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
 		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Why != "" && job.Why != control.WhyDeferred,

@@ -19,6 +19,9 @@ import (
 // dispose carries out what is to become of the job: the records, the slot, the log,
 // the trace, the metrics, and what asynq is to do, once.
 func (h *handler) dispose(ctx context.Context, d *delivery, to disposition) error {
+	if !d.sent() && d.term.Lost(ctx) {
+		return queue.ErrLost
+	}
 	if to.attempt {
 		if err := h.reportDead(ctx, d); err != nil && d.visits < h.Attempts {
 			h.unrecorded.keep(d)

@@ -89,6 +89,9 @@ func (h *handler) Take(job queue.Job) queue.Work {
 // Handle works off a delivery.
 func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	defer h.lines.leave(d)
+	if d.term.Lost(ctx) {
+		return queue.ErrLost
+	}
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.giveUnitsBack(d); route.Release(d.inside) }()

@@ -34,6 +34,7 @@ func (h *handler) send(ctx context.Context, d *delivery) {
 	if h.Device != nil {
 		h.each(ctx, d, (*handler).guard)
 	}
+	ctx = providers.LeaveWhile(ctx, d.term.Sure)
 	if len(d.scopes) > 0 {
 		ctx = providers.DepartBy(ctx, time.Now().Add(tooLate))
 	}

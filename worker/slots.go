@@ -20,7 +20,7 @@ func (h *handler) giveBack(ctx context.Context, d *delivery, used bool) {
 // freeSlot is giveBack, and leaves who has come forward to the caller.
 func (h *handler) freeSlot(ctx context.Context, d *delivery, used bool) []throttle.Booking {
 	request := h.request(d)
-	if len(request.Scopes) == 0 {
+	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // then it is another worker's
 		return nil
 	}
 	request.Used = used

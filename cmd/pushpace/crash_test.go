@@ -251,8 +251,7 @@ func (c *crashSite) sent() map[string]bool {
 	return sent
 }
 
-// drained waits until all have ended. Asynq brings a killed worker's jobs back
-// within about two minutes.
+// drained waits until all have ended.
 func (c *crashSite) drained(t *testing.T, n int) {
 	t.Helper()
 	records := push.NewRecords(c.client, "", 0)
@@ -378,7 +377,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 	defer resume()
 	worker.terminate(t)
 	const exiting = 8 * time.Second // the race detector has a program linger
-	if got := worker.wait(t, timeout+exiting); got != exitDone || !strings.Contains(worker.stderr.String(), "leases bring it back") {
+	if got := worker.wait(t, timeout+exiting); got != exitDone || !strings.Contains(worker.stderr.String(), "puts it back within seconds") {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
 	}
 	resume()

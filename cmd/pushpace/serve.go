@@ -126,7 +126,7 @@ func serve(ctx context.Context, c *configured) error {
 	log.Info("stopping; a second signal ends it at once", "within", cfg.Worker.ShutdownTimeout)
 	err = drain(cfg.Worker.ShutdownTimeout, func() error { return errors.Join(stopping.close(), s.close()) })
 	if errors.Is(err, errUnderWay) {
-		log.Warn("stopped before everything was put back: leases bring it back to the queue within minutes")
+		log.Warn("stopped before everything was put back: a worker that runs puts it back within seconds")
 		return s.removeFolder() // which closing everything has not come to
 	}
 	if err != nil {

@@ -280,7 +280,7 @@ func (c *circumstances) inHand() *Waits {
 	began := c.due()
 	switch {
 	case c.job.Orphaned || len(c.workers) == 0:
-		return &Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: began}
+		return &Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: began}
 	case c.slot != nil && c.slot.Slot.After(c.now):
 		return &Waits{For: ForLimit, Scope: c.slot.Scope, Rule: c.slot.Rule, Reason: limitWords(c.slot.Scope, c.slot.Rule), Since: began, Until: c.slot.Slot.UTC()}
 	case c.record.NotBefore.After(c.now):

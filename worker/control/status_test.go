@@ -95,7 +95,7 @@ func TestWaits(t *testing.T) {
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
 		"in hand until not_before":              {record: &push.Record{Accepted: accepted, Confirmed: true, NotBefore: at(time.Second)}, job: active, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Second)}},
-		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another takes it over within about two minutes", Since: accepted}},
+		"in the hands of a worker that is gone": {job: &queue.Place{State: queue.JobActive, Orphaned: true}, want: Waits{For: ForRecovery, Reason: "the worker that had it is gone; another that runs takes it over within seconds", Since: accepted}},
 		"archived":                              {job: &queue.Place{State: "archived", Back: accepted}, want: Waits{For: ForRecovery, Reason: "asynq has its job as archived", Since: accepted}},
 	} {
 		at := circumstances{now: now, record: c.record, job: c.job, n: c.n, slot: c.slot, surroundings: surroundings{c.workers, c.pauses}}

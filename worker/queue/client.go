@@ -42,7 +42,8 @@ type client struct {
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
 
-	idle *idle
+	idle  *idle
+	lives map[string]*life // by queue
 
 	// handing, by queue, is held by the lane that takes the next job of the queue in
 	// hand, and pulls where there is none: so their order is kept.
@@ -55,14 +56,14 @@ type client struct {
 
 func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
-	handing := make(map[string]*sync.Mutex)
+	handing, lives := make(map[string]*sync.Mutex), make(map[string]*life)
 	for queue := range push.Queues() {
-		handing[queue] = new(sync.Mutex)
+		handing[queue], lives[queue] = new(sync.Mutex), newLife(queue)
 	}
 	return &client{
 		ending: ending, end: end, handing: handing,
 		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
-		idle: newIdle(), ready: make(map[string][]pulled), stuck: make(map[string]int),
+		idle: newIdle(), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -88,6 +89,19 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	}
 	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
+
+// A batch is jobs that are done at about the same time, and share a command.
+type batch struct {
+	*push.Dones
+	young bool // see push.Dones.Command
+}
+
+// batchMost bounds how many share a command: it holds Redis up for less than a
+// millisecond.
+const batchMost = 64
+
+// Command implements pipeline.Batch.
+func (b batch) Command(ctx context.Context) *redis.Cmd { return b.Dones.Command(ctx, b.young) }
 
 // done settles in the same step what waits for it.
 func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd {

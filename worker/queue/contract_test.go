@@ -34,12 +34,14 @@ For each script that differs, compare asynq's internal/rdb/rdb.go at both versio
   scheduleCmd          push/onestep.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
   doneCmd              push/done.go, doneScript does the same for several jobs and settles
-  requeueCmd           replaced.go, cutOffScript does the same and counts a failure
+  requeueCmd           replaced.go, cutOffScript does the same for a job that the worker
+                       still has, and counts a failure
   forwardCmd           replaced.go, forwardScript does the same, of both sets at
                        once, and knows no groups
   listLeaseExpiredCmd  replaced.go, overScript does the same page by page
-  retryCmd             is run as it is, and insisted on: replaced.go, returnJob looks at
-                       its keys[0] and args[1]; push.Envelope reads the message
+  retryCmd             replaced.go, returnScript does the same for a job that the worker
+                       still has; returnJob looks at its keys and args[1], and runs it as
+                       it is where a lease is over; push.Envelope reads the message
   ZADD … XX            a lease: handOut in pull.go is shorter, insistFor in client.go longer
 Bring ours in line, then the hashes in scripts.go and push/queues.go, then
 push.AsynqVersion, and write the new golden file with: go test ./worker/queue -run TestAsynqIsTheOneWeKnow -update

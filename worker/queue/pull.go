@@ -53,7 +53,8 @@ const handOut = 5 * time.Second
 // KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
 // message may be; the channel of an idle worker, and for how long (s); how many of a
-// burst; then of each that is stalled its mark and until when its jobs stay (Unix s)
+// burst; the worker's ID by its sign of life; then of each that is stalled its mark and
+// until when its jobs stay (Unix s)
 //
 // It returns how many stay, whether the queue is empty then, and those in hand as
 // client.read has them.
@@ -64,11 +65,11 @@ redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
 redis.call('ZCARD', KEYS[5])
 local longest, head = tonumber(ARGV[4]), 0
-for i = 8, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
+for i = 9, #ARGV, 2 do head = math.max(head, 128 + #ARGV[i]) end
 local function stays(message)
   if type(message) ~= 'string' or head == 0 then return nil end
   message = string.sub(message, 1, head) -- the mark comes before the notification
-  for i = 8, #ARGV, 2 do
+  for i = 9, #ARGV, 2 do
     if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
@@ -90,7 +91,7 @@ local function take(id)
     return
   end
   if message ~= -1 then
-    redis.call('HSET', key, 'state', 'active')
+    redis.call('HSET', key, 'state', 'active', 'worker', ARGV[8])
     redis.call('HDEL', key, 'pending_since')
   end
   ids[#ids + 1] = id
@@ -139,12 +140,12 @@ type pulled struct {
 // when all are.
 func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	if c.refusals.recording() || c.ending.Err() != nil {
+	queue := queueOf(keys[0])
+	if c.refusals.recording() || c.ending.Err() != nil || !c.lives[queue].term.Load().Sure() {
 		_ = clock.Sleep(c.ending, failedPause)
 		cmd.SetErr(redis.Nil)
 		return cmd
 	}
-	queue := queueOf(keys[0])
 	job, err := c.handOut(ctx, queue, keys, args)
 	switch {
 	case err != nil:
@@ -175,7 +176,14 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(keys[0], err)
 	}
 	if job != nil {
-		c.works.note(job.ID, c.handler.Take(job.Job))
+		work, term := c.handler.Take(job.Job), job.Term
+		c.works.note(job.ID, func(ctx context.Context) error {
+			err := work(ctx)
+			if err != nil && term.Lost(ctx) {
+				return ErrLost
+			}
+			return err
+		})
 	}
 	return job, err
 }
@@ -235,8 +243,8 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	if c.failed.Load() {
 		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	lease := args[0]
-	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst}
+	lease, term := args[0], c.lives[queue].term.Load()
+	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
 	stuck := 0
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
@@ -257,7 +265,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	}
 	now := time.Now()
 	for i := range jobs {
-		jobs[i].at, jobs[i].lease = now, lease
+		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
 	}
 	return jobs, reply[1] == int64(1), nil
 }

@@ -6,16 +6,27 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/push"
 )
 
-// returnJob insists on retryCmd, which puts a job back on its queue. Where the answer is lost it may have been
-// done, and another worker may have the job by now: to do it again would take the job
-// from that one, and have a third send beside it.
+// returnJob insists on returnScript, or for a job whose lease is over on retryCmd. Where
+// the answer is lost it may have been done, and the job may be in hand again by now, also
+// in this worker's: to do it again would take the job from there, and have a third send
+// beside that one.
 func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	message, _ := args[1].([]byte)
+	envelope, _ := push.ReadEnvelope(string(message))
+	if Why(envelope.Error) == ErrLost.Why {
+		return redis.NewCmdResult("OK", nil)
+	}
+	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
+	if envelope.Error != asynq.ErrLeaseExpired.Error() {
+		owned := append(slices.Clip(args), c.lives[queueOf(keys[1])].term.Load().id)
+		run = func(ctx context.Context) *redis.Cmd { return returnScript.Run(ctx, c.UniversalClient, keys, owned...) }
+	}
 	again := false
 	return c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		if again {
@@ -30,8 +41,40 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 			}
 		}
 		again = true
-		return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...)
+		return run(ctx)
 	})
+}
+
+// returnScript is retryCmd, which puts a job back on its queue to come later: a job
+// that another worker does not have by now.
+//
+// KEYS  task, active, lease, retry, asynq's counts of the day, processed and failed, and
+// in all
+// ARGV  ID, message, when it is due (s), end of the day's counts, 1 for a failure, the
+// most that is counted; the worker that has the job
+var returnScript = redis.NewScript(ownedBy("KEYS[1]", "ARGV[7]") + `
+if redis.call('LREM', KEYS[2], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('ZREM', KEYS[3], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+redis.call('ZADD', KEYS[4], ARGV[3], ARGV[1])
+redis.call('HSET', KEYS[1], 'msg', ARGV[2], 'state', 'retry')
+if tonumber(ARGV[5]) == 1 then
+  for day = 5, 6 do
+    if redis.call('INCR', KEYS[day]) == 1 then redis.call('EXPIREAT', KEYS[day], ARGV[4]) end
+  end
+  if tonumber(redis.call('GET', KEYS[7])) == tonumber(ARGV[6]) then
+    redis.call('SET', KEYS[7], 1)
+    redis.call('SET', KEYS[8], 1)
+  else
+    redis.call('INCR', KEYS[7])
+    redis.call('INCR', KEYS[8])
+  end
+end
+return redis.status_reply('OK')
+`)
+
+// ownedBy has a script break off for a task that names another worker.
+func ownedBy(task, worker string) string {
+	return "if redis.call('HGET', " + task + ", 'worker') ~= " + worker + " then return redis.error_reply('NOT FOUND') end\n"
 }
 
 // returned reports whether the message that asynq has of a job is the one that it
@@ -43,12 +86,12 @@ func returned(known, message string) bool {
 }
 
 // cutOffScript is requeueCmd, which returns a job to the head of its
-// queue, and counts a failure.
+// queue, and counts a failure: of a job that another worker does not have by now.
 //
 // KEYS  active, lease, pending, task, the idle
-// ARGV  ID, what is put behind the message
-var cutOffScript = redis.NewScript(push.WakeIdle + `
-if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+// ARGV  ID, what is put behind the message, the worker that has the job
+var cutOffScript = redis.NewScript(push.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
+if redis.call('LREM', KEYS[1], -1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 redis.call('RPUSH', KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'state', 'pending', 'msg', redis.call('HGET', KEYS[4], 'msg') .. ARGV[2])
@@ -67,8 +110,9 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) *redis.C
 		return cmd
 	}
 	envelope, _ := push.ReadEnvelope(message)
-	keys = append(slices.Clip(keys), push.IdleKey(queueOf(keys[0])))
-	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore())
+	queue := queueOf(keys[0])
+	keys = append(slices.Clip(keys), push.IdleKey(queue))
+	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
 }
 
 // forward takes the place of forwardCmd, which asynq runs for what is scheduled, and

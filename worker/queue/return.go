@@ -20,6 +20,9 @@ type Return struct {
 	Failed bool
 }
 
+// ErrLost returns a job that another worker may have: nothing becomes of it here.
+var ErrLost = &Return{Why: "another worker may have it"}
+
 // Error is what asynq keeps in the job: Why and wanted read it.
 func (r *Return) Error() string {
 	kept := r.Why + backIn + r.After.String()

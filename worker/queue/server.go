@@ -33,6 +33,8 @@ type Job struct {
 	Wanted time.Time
 	// Foreign says that no Producer of ours has put it there.
 	Foreign bool
+	// Term is the one in which it was pulled.
+	Term *Term
 }
 
 // A Handler works off jobs.
@@ -71,11 +73,13 @@ type Server struct {
 	lanes  []*asynq.Server
 
 	listening sync.WaitGroup
+	signing   sync.WaitGroup
+	signOff   context.CancelCauseFunc
 }
 
 // NewServer returns a server that has not started yet.
 func NewServer(c Config) *Server {
-	return &Server{config: c, client: newClient(c), check: Check}
+	return &Server{config: c, client: newClient(c), check: Check, signOff: func(error) {}}
 }
 
 const (
@@ -97,6 +101,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
 	s.client.idle.most = int64(each * s.config.Lanes)
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
+	s.sign()
 	for i := range s.config.Lanes {
 		delayed, janitor := time.Duration(never), time.Duration(never)
 		if i == 0 {
@@ -141,11 +146,28 @@ func (s *Server) Shutdown() {
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
+	var left error
 	for queue := range push.Queues() {
 		if err := s.client.putBack(ctx, queue); err != nil {
-			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when their leases are over", "queue", queue, "error", err)
+			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
+			left = errLeft
 		}
 	}
+	s.signOff(left)
+	s.signing.Wait()
+}
+
+// sign leaves the worker's signs of life from now on. The first ones come before anything
+// is pulled, unless Redis does not answer.
+func (s *Server) sign() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.signOff = cancel
+	var first sync.WaitGroup
+	for _, l := range s.client.lives {
+		first.Add(1)
+		s.signing.Go(func() { s.client.keep(ctx, l, first.Done) })
+	}
+	first.Wait()
 }
 
 const putBackTimeout = 3 * time.Second
@@ -193,7 +215,7 @@ func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) error {
 	id, _ := asynq.GetTaskID(ctx)
 	work, ok := p.client.works.take(id)
 	if !ok {
-		return Snooze("it was handed out too long ago", Again)
+		return ErrLost
 	}
 	return work(ctx)
 }
