@@ -316,6 +316,18 @@ func (r *Records) Counts(ctx context.Context) (Counts, error) {
 	return counts()
 }
 
+// PrimaryCounts is Counts where all is on one Redis, at one instant, and fails on a
+// replica: what that tells may be old.
+func (r *Records) PrimaryCounts(ctx context.Context) (Counts, error) {
+	pipe := r.client.TxPipeline()
+	pipe.HIncrBy(ctx, r.tag(0)+"counts", "accepted", 0)
+	counts := r.CountsOn(ctx, pipe)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Counts{}, fmt.Errorf("counts of notifications: %w", err)
+	}
+	return counts()
+}
+
 // CountsOn has the sums read on a pipe of the records' Redis. What it answers
 // answers them once the pipe was executed.
 func (r *Records) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {

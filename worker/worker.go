@@ -208,6 +208,7 @@ func (w *Worker) Start() error {
 		w.h.side.Go(func() { clock.Watch(w.h.stopping, w.h.Log, w.h.ClockOffset) })
 	}
 	w.h.side.Go(func() { w.leaveSnapshots(w.h.stopping) })
+	w.h.side.Go(func() { w.h.control.TellLosses(w.h.stopping, w.h.Log) })
 	return nil
 }
 

@@ -198,6 +198,11 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 			}
 			s.arrive(t)
 			s.eachOnce(t)
+			for _, p := range s.workers {
+				if n := p.said("no longer has what was accepted"); n > 0 {
+					t.Errorf("a worker says %d times that something is lost", n)
+				}
+			}
 		})
 	}
 }

@@ -1,0 +1,68 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Redis that comes back without what it held is an error in the log, with how many of
+// those that waited are gone; one that has kept it is none.
+func TestWhatRedisHasLostIsTold(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		options []redistest.Option
+		want    int
+	}{
+		"empty":     {nil, 1},
+		"persisted": {[]redistest.Option{redistest.AppendOnly()}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, c.options...)
+			r := newRig(t, server.Client(t), unlimited)
+			sums := &limitsCommands{key: "accepted"} // of the looks at them
+			r.client.(*pipeline.Client).AddHook(sums)
+			log := r.logs()
+			r.start()
+			for _, id := range []string{"one", "two", "three"} {
+				n := to(id)
+				n.NotBefore = time.Now().Add(time.Hour)
+				r.enqueue(n)
+			}
+			r.enqueue(to("sent"))
+			unknown := to("unknown")
+			unknown.App = "unknown"
+			r.enqueue(unknown)
+			r.settled(2)
+			looks := func(n int64) {
+				t.Helper()
+				enough := sums.limits.Load() + n
+				wait(t, func() bool { return sums.limits.Load() >= enough })
+			}
+			looks(2)
+			purged, err := r.records.Purge(t.Context(), "unknown")
+			if err != nil || !purged {
+				t.Fatal(purged, err)
+			}
+			looks(2)
+			server.Restart(t)
+			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
+			looks(3)
+			told := log.text()
+			if got := strings.Count(told, "no longer has what was accepted"); got != c.want {
+				t.Errorf("it is told of %d times, want %d:\n%s", got, c.want, told)
+			}
+			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 notifications that waited are gone") || !strings.Contains(told, "accepted_before=5 accepted_now=0")) {
+				t.Error(told)
+			}
+			if counts, err := r.records.PrimaryCounts(t.Context()); err != nil || (counts.Accepted == 5) != (c.want == 0) || counts.Ended[push.Delivered] > 1 {
+				t.Errorf("%+v, %v", counts, err)
+			}
+		})
+	}
+}
