@@ -120,16 +120,16 @@ func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
 		switch before, known := first[e.Notification]; {
 		case !known:
 			first[e.Notification] = e.At
-		case before.Before(at.Add(50 * time.Millisecond)): // it was in flight
+		case before.Before(at.Add(5 * time.Second)): // it was in flight: the other cannot have had it
 			twice++
 		default:
 			late++
 			t.Logf("%s is sent at %s and at %s; the worker was stopped from %s to %s", e.Notification, before, e.At, at, again)
 		}
 	}
-	// Between the last look at its sign of life and its way through the connection one may be.
-	if late > 1 || twice > len(held)/4 || len(first) != users*each {
-		t.Errorf("%d of %d are sent, %d twice that were in flight at the stop, and %d that were not; %d were in hand", len(first), users*each, twice, late, len(held))
+	// One may be between the last look at the sign of life and the connection.
+	if late > 1 || len(first) != users*each {
+		t.Errorf("%d of %d are sent, and %d twice that were not in flight at the stop", len(first), users*each, late)
 	}
 	t.Logf("%d were in hand, %d were sent twice that were in flight, %d that were not", len(held), twice, late)
 	for _, p := range []*program{stopped, other} {

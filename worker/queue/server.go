@@ -100,8 +100,8 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	s.client.handler = h
 	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
 	s.client.idle.most = int64(each * s.config.Lanes)
-	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
 	s.sign()
+	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
 	for i := range s.config.Lanes {
 		delayed, janitor := time.Duration(never), time.Duration(never)
 		if i == 0 {
