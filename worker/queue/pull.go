@@ -176,7 +176,7 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(keys[0], err)
 	}
 	if job != nil {
-		work, term := c.handler.Take(job.Job), job.Term
+		work, term := c.workOf(job.Job), job.Term
 		c.works.note(job.ID, func(ctx context.Context) error {
 			err := work(ctx)
 			if err != nil && term.Lost(ctx) {
@@ -186,6 +186,16 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		})
 	}
 	return job, err
+}
+
+// workOf takes a job in hand. A panic over one is asynq's to catch, as one in the work is.
+func (c *client) workOf(job Job) (work Work) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			work = func(context.Context) error { panic(cause) }
+		}
+	}()
+	return c.handler.Take(job)
 }
 
 // more reports whether there may be a job for another lane.

@@ -58,3 +58,20 @@ func TestAPullBesideWhatStays(t *testing.T) {
 		}
 	})
 }
+
+// A panic over a job that is taken in hand costs that job its visit alone.
+func TestAPanicOverAJob(t *testing.T) {
+	t.Parallel()
+	c := &client{handler: panics{}}
+	work := c.workOf(Job{ID: "bad"})
+	defer func() {
+		if cause := recover(); cause != "bad" {
+			t.Errorf("the work panics with %v", cause)
+		}
+	}()
+	_ = work(t.Context())
+}
+
+type panics struct{}
+
+func (panics) Take(job Job) Work { panic(job.ID) }
