@@ -18,6 +18,8 @@ const (
 	littleGain = 500 * time.Millisecond
 	near       = 5 * time.Second
 	muchGain   = 10 * time.Second
+	// So many are looked at and woken in a round trip each.
+	wakePage = 500
 	// One that is not asleep yet is looked for again.
 	wakeTries = 3
 	wakePause = 500 * time.Millisecond
@@ -50,10 +52,8 @@ func (c *Control) wake(ctx context.Context, moved []throttle.Booking, worth func
 			return
 		}
 		var awake []throttle.Booking
-		for _, b := range moved {
-			if !c.wakeOne(ctx, b, worth) {
-				awake = append(awake, b)
-			}
+		for some := range slices.Chunk(moved, wakePage) {
+			awake = append(awake, c.wakeSome(ctx, some, worth)...)
 		}
 		if moved = awake; len(moved) == 0 {
 			return
@@ -61,20 +61,38 @@ func (c *Control) wake(ctx context.Context, moved []throttle.Booking, worth func
 	}
 }
 
-// wakeOne returns false for a job that may be on its way to sleep.
-func (c *Control) wakeOne(ctx context.Context, b throttle.Booking, worth func(gain, left time.Duration) bool) bool {
-	record, err := c.records.Lookup(ctx, b.ID)
-	switch {
-	case err != nil, record.State.Ended():
-		return true
-	case record.Until.IsZero():
-		return false
+// wakeSome returns those that may be on their way to sleep.
+func (c *Control) wakeSome(ctx context.Context, some []throttle.Booking, worth func(gain, left time.Duration) bool) (awake []throttle.Booking) {
+	ids := make([]string, len(some))
+	for i, b := range some {
+		ids[i] = b.ID
 	}
-	if !worth(record.Until.Sub(b.Slot), time.Until(b.Slot)) {
-		return true
+	known, err := c.records.Briefs(ctx, ids)
+	if err != nil {
+		return some
 	}
-	inHand, err := c.inspector.WakeAll(ctx, record.Queue, []string{b.ID})
-	return err == nil && len(inHand) == 0
+	asleep := map[string][]string{} // by queue
+	for _, b := range some {
+		switch record, there := known[b.ID]; {
+		case !there, record.State.Ended():
+		case record.Until.IsZero():
+			awake = append(awake, b)
+		case worth(record.Until.Sub(b.Slot), time.Until(b.Slot)):
+			asleep[record.Queue] = append(asleep[record.Queue], b.ID)
+		}
+	}
+	for queue, ids := range asleep {
+		inHand, err := c.inspector.WakeAll(ctx, queue, ids)
+		if err != nil {
+			inHand = ids
+		}
+		for _, b := range some {
+			if slices.Contains(inHand, b.ID) {
+				awake = append(awake, b)
+			}
+		}
+	}
+	return awake
 }
 
 // Gained are the IDs of those of the bookings that it is worth to wake for.

@@ -1,0 +1,91 @@
+package worker_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+// A line is a limiter that has all wait for an hour, until they come for the second
+// time.
+type line struct {
+	throttle.Limiter
+	mu    sync.Mutex
+	moved []throttle.Booking
+	came  map[string]bool
+}
+
+func (l *line) Acquire(_ context.Context, r throttle.Request) (throttle.Decision, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	wait := throttle.Decision{Status: throttle.Deferred, At: now.Add(time.Hour), Left: time.Hour}
+	if l.came[r.ID] {
+		return throttle.Decision{Status: throttle.Granted, At: now}, nil
+	}
+	l.came[r.ID] = true
+	l.moved = append(l.moved, throttle.Booking{ID: r.ID, Slot: now})
+	return wait, nil
+}
+
+// asleep has so many be put off for an hour.
+func asleep(t *testing.T, client redis.UniversalClient, many int) (r *rig, l *line, stop func()) {
+	t.Helper()
+	r = newRig(t, client, limits.New(every(time.Hour), nil))
+	l = &line{Limiter: r.limiter, came: map[string]bool{}}
+	r.options.Limiter = l
+	stop = r.start()
+	r.enqueueAll(many, "n", func(*push.Notification) {})
+	wait(t, func() bool { return r.jobs()[queue.JobPutOff] == int64(many) })
+	return r, l, stop
+}
+
+func (r *rig) jobs() map[queue.JobState]int64 {
+	jobs, err := queue.ReadJobs(r.t.Context(), r.client)
+	must(r.t, err)
+	return jobs[push.Default.Queue()]
+}
+
+// trips counts the round trips of a client.
+type trips struct{ n atomic.Int64 }
+
+func (*trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+func TestManyAreWokenInFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	client := realRedis(t)
+	r, l, stop := asleep(t, client, many)
+	stop()
+	counted := new(trips)
+	client.AddHook(counted)
+	control.New(client, push.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), l.moved)
+	if n := counted.n.Load(); n > many/10 {
+		t.Errorf("%d are woken in %d round trips", many, n)
+	}
+	if jobs := r.jobs(); jobs[queue.JobPending] != many {
+		t.Errorf("the jobs are %v", jobs)
+	}
+}
