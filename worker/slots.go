@@ -32,10 +32,11 @@ func (h *handler) freeSlot(ctx context.Context, d *delivery, used bool) []thrott
 }
 
 // Of the bookings that a call has moved, the first wakeMost are woken for, and
-// so many calls wait for it. What is beyond comes at its old slot.
+// so many calls wait for it. What is beyond comes at its old slot. A call moves a
+// page of a line at most, for all who wait in it: nobody else tells of them.
 const (
 	movedKept = 1024
-	wakeMost  = 64
+	wakeMost  = 500
 )
 
 // wake has those come back whose slot has moved forward, beside the pipeline.

@@ -17,7 +17,7 @@ import (
 )
 
 // A line is a limiter that has all wait for an hour, until they come for the second
-// time.
+// time. Who comes as "mover" has moved them.
 type line struct {
 	throttle.Limiter
 	mu    sync.Mutex
@@ -30,7 +30,11 @@ func (l *line) Acquire(_ context.Context, r throttle.Request) (throttle.Decision
 	defer l.mu.Unlock()
 	now := time.Now()
 	wait := throttle.Decision{Status: throttle.Deferred, At: now.Add(time.Hour), Left: time.Hour}
-	if l.came[r.ID] {
+	switch {
+	case r.ID == "mover":
+		wait.Moved = l.moved
+		return wait, nil
+	case l.came[r.ID]:
 		return throttle.Decision{Status: throttle.Granted, At: now}, nil
 	}
 	l.came[r.ID] = true
@@ -54,6 +58,17 @@ func (r *rig) jobs() map[queue.JobState]int64 {
 	jobs, err := queue.ReadJobs(r.t.Context(), r.client)
 	must(r.t, err)
 	return jobs[push.Default.Queue()]
+}
+
+// All whom a call has moved come back: a page of a long line, which nobody else tells of.
+func TestAPageOfALineComesBack(t *testing.T) {
+	t.Parallel()
+	const many = 200
+	r, _, _ := asleep(t, realRedis(t), many)
+	r.enqueue(to("mover"))
+	if counts := r.settled(many); counts.Ended[push.Delivered] != many {
+		t.Errorf("ended %+v", counts.Ended)
+	}
 }
 
 // trips counts the round trips of a client.
