@@ -36,6 +36,8 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 			}
 		}
 	}
+	const ttl = 25 * time.Second
+	var expires <-chan time.Time // the last one
 	enqueue := func(fate, user, id string) {
 		n := &push.Notification{
 			ID: id, App: "shop", User: user, Title: "hello", Category: fate,
@@ -43,7 +45,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 		}
 		switch {
 		case fate == "expires" && id == "a-"+user:
-			n.TTL = push.Duration(25 * time.Second)
+			n.TTL, expires = push.Duration(ttl), time.After(ttl)
 		case fate == "collapses":
 			n.CollapseKey = "score"
 		}
@@ -79,6 +81,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	all(func(fate, user string) { enqueue(fate, user, "b-"+user) })
+	<-expires // before another worker has what this one had, which is soon
 	second := c.serve(t)
 	all(func(fate, user string) {
 		if fate == "cancels" { // a worker has held it, and given back what it may

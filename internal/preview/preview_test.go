@@ -136,7 +136,7 @@ func (h *tellingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if reply, ok := cmd.(*redis.Cmd); ok && err == nil && strings.HasPrefix(cmd.Name(), "eval") && slices.Contains(args, any("reschedule")) {
 			list, _ := reply.Slice()
 			h.mu.Lock()
-			h.at[args[keys+2].(string)] = time.UnixMicro(list[1].(int64))
+			h.at[args[keys+2].(string)] = time.UnixMicro(list[0].(int64))
 			h.mu.Unlock()
 		}
 		return err

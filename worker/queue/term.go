@@ -190,7 +190,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 			})
 		}
 	})
-	if context.Cause(ctx) == errLeft {
+	if context.Cause(ctx) == errLeft || !l.term.Load().Sure() { // Redis does not answer
 		return
 	}
 	last, cancel := context.WithTimeout(context.Background(), l.perSign)
