@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 type lineRig struct {
 	*lines
 	began   time.Time
+	mu      sync.Mutex
 	asked   [][]int // the numbers of the deliveries that were asked about together
 	answers chan int
 	err     error
@@ -28,7 +30,9 @@ func newLineRig() *lineRig {
 		for _, t := range together {
 			numbers = append(numbers, int(t.accepted.Sub(r.began)/time.Microsecond))
 		}
+		r.mu.Lock()
 		r.asked = append(r.asked, numbers)
+		r.mu.Unlock()
 		n := min(<-r.answers, len(together))
 		if err := ctx.Err(); err != nil {
 			return slices.Repeat([]answer{{err: err}}, len(together))
@@ -55,6 +59,8 @@ func (r *lineRig) decideAll(ctx context.Context, all ...*delivery) {
 func (r *lineRig) check(t *testing.T, want ...[]int) {
 	t.Helper()
 	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !slices.EqualFunc(r.asked, want, slices.Equal) {
 		t.Errorf("asked about %v, want %v", r.asked, want)
 	}
@@ -110,7 +116,9 @@ func TestALineHasLateOnesAsk(t *testing.T) {
 		r.decideAll(t.Context(), r.taken("u", 2))
 		r.answers <- 1
 		synctest.Wait()
+		r.lines.mu.Lock()
 		slept.turn.asks = time.Now() // as when the machine has stood still: its timer is late
+		r.lines.mu.Unlock()
 		r.decideAll(t.Context(), r.taken("u", 3))
 		r.answers <- 2
 		r.check(t, []int{2}, []int{1, 3})
@@ -131,9 +139,11 @@ func TestALineGoesOn(t *testing.T) {
 		r.decideAll(t.Context(), third)
 		r.leave(ended)
 		synctest.Wait()
+		r.mu.Lock()
 		if len(r.asked) > 0 {
 			t.Errorf("asked about %v while one is ahead", r.asked)
 		}
+		r.mu.Unlock()
 		r.answers <- 1
 		time.Sleep(patience)
 		synctest.Wait()
