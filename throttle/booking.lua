@@ -40,7 +40,7 @@ local op, claim, alone = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local keep, life, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local other, report = ARGV[10], ARGV[11] == '1'
 local limits, beyond = KEYS[3], KEYS[4]
-local member, id, wait, horizon, back, accepted -- of the notification that is decided
+local member, id, wait, horizon, back, accepted, lead -- of the notification that is decided
 
 -- What one call may do, as Redis serves nobody else meanwhile: the slots that it gives
 -- again, the steps until it leaves the rest to later calls, which are those of one search
@@ -64,7 +64,7 @@ local now = clock[1] * 1000000 + clock[2]
 -- What comes forward has to be woken, which takes this long: with an earlier slot it
 -- would be late for it, and whatever is awake would take it. At least it settles, as a
 -- newcomer's slot does: to give all again must not move what nothing has happened to.
-local lead
+local function leadOf(wait) return max(settling, min(wait, 1000000)) end
 
 local function parse(words)
   local p, n = {rules = {}, free = true, margin = 0}, nil
@@ -294,14 +294,17 @@ local function views(from, law)
   return list
 end
 
--- first returns the first instant from that one on at which the request's scopes
--- have a place among those sent, and unless only the law is asked for among those
--- who wait; one behind all when the search takes too long.
+-- firstIn returns the first instant from that one on at which the views have a place, or
+-- nil when the search takes too long. Behind now that is with margins, but by the law alone.
 local function firstIn(around, from, law)
   local instant = place(around, from, false)
   if instant and instant > now and not law then instant = place(around, instant, true) end
   return instant
 end
+
+-- first returns the first instant from that one on at which the request's scopes
+-- have a place among those sent, and unless only the law is asked for among those
+-- who wait; one behind all when the search takes too long.
 local function first(from, law)
   local instant = firstIn(views(from - 1, law), from, law)
   if instant then return instant end
@@ -513,8 +516,8 @@ local function toldLast() return tonumber(redis.call('GET', beyond) or nil) end
 -- returns when a newcomer is to come back: behind all, and behind those that there
 -- was no room for before, one mean distance after another. While any of these is to
 -- come, half the room is theirs.
--- Of a row it knows better than Redis how many wait, the last of its category, and the
--- last one without a slot.
+-- What the row has not entered yet counts: how many wait, the last one of the category,
+-- and the last one without a slot.
 local function full(row)
   if most == 0 then return nil end
   local last = row and row.told or not row and toldLast()
@@ -528,8 +531,8 @@ local function full(row)
   return instant + distance
 end
 
--- behindSent returns when the notification may go at first by those that were let through, from
--- that instant on: also behind those ahead.
+-- behindSent returns the first instant, from that one on, behind all that were let
+-- through, those ahead too.
 local function behindSent(from)
   for _, s in ipairs(scopes) do
     local ahead = newest(s) > from
@@ -540,7 +543,7 @@ local function behindSent(from)
   return from
 end
 
--- settled returns the slot in the place of one that is too near for a newcomer; search
+-- settled returns a newcomer's slot: a later one where the fresh one is too near. search
 -- returns the first place from an instant on.
 local function settled(fresh, search)
   if accepted == 0 or fresh <= now or fresh >= now + settling then return fresh end
@@ -601,6 +604,7 @@ local function near()
   return count(all.booked, '-inf', text(max(now, claim) + longest)) > 0
 end
 
+-- tellLast notes when the last notification without a slot comes back.
 local function tellLast(instant)
   redis.call('SET', beyond, text(instant), 'PX', text(math.ceil((instant - now) / 1000)))
 end
@@ -693,7 +697,6 @@ local function send(s, instant)
   live(s.sent)
 end
 
-
 -- one decides of the notification.
 local function one()
   admission = tonumber(redis.call('ZSCORE', (general and all or own).sent, member) or nil)
@@ -721,6 +724,8 @@ end
 -- one, behind all that wait of their category: none of them may go now, and nobody is
 -- moved. One view serves them all, and what they get is entered together, at its end.
 local row
+
+-- beginRow begins a row, where some of the category wait.
 local function beginRow()
   local last = anybody and at(own.booked, -1)
   if not last or last <= now then return end
@@ -755,6 +760,7 @@ local function join()
   return true
 end
 
+-- endRow enters what those of the row got.
 local function endRow()
   if not row then return end
   if row.instants[1] then book(row.instants, row.holders) end
@@ -768,7 +774,7 @@ local begins, fields = 12, 6
 for i = begins, #ARGV, fields do
   member, id, wait, horizon = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
   back, accepted = ARGV[i + 4] == '1', tonumber(ARGV[i + 5])
-  lead = max(settling, min(wait, 1000000))
+  lead = leadOf(wait)
   if not join() then
     endRow()
     one()

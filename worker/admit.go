@@ -78,15 +78,11 @@ func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Dec
 // askTogether asks the throttle about the deliveries of a line, in their order. One that
 // costs units is alone, and takes them first.
 func (h *handler) askTogether(ctx context.Context, together []*turn) []answer {
-	for i, t := range together {
-		if !t.term.Lost(ctx) {
-			continue
-		}
-		if i == 0 {
-			return []answer{{err: queue.ErrLost}}
-		}
-		together = together[:i] // the others ask again
-		break
+	switch lost := slices.IndexFunc(together, func(t *turn) bool { return t.term.Lost(ctx) }); {
+	case lost == 0:
+		return []answer{{err: queue.ErrLost}}
+	case lost > 0:
+		together = together[:lost] // the others ask again
 	}
 	first, began := together[0].delivery, time.Now()
 	if !h.takeUnits(ctx, first) {
@@ -207,7 +203,7 @@ func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.
 	}
 }
 
-// ask asks the throttle: what knows its slot before that.
+// ask asks the throttle, of a job that knows its slot shortly before that.
 func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	if d.admitted {
 		return h.askAgain(ctx, d)
@@ -245,8 +241,8 @@ func (h *handler) await(ctx context.Context, d *delivery, decision throttle.Deci
 	return decision, err
 }
 
-// acquire asks the throttle in the delivery's turn, after so long, to be let through so
-// far ahead at most.
+// acquire waits that long, and then asks the throttle in the delivery's turn. The delivery
+// may be let through at most that far ahead of its instant.
 func (h *handler) acquire(ctx context.Context, d *delivery, after, ahead time.Duration) (throttle.Decision, error) {
 	d.ahead = ahead
 	if after > 0 {

@@ -40,7 +40,7 @@ type delivery struct {
 	needs    []*route.Bulkhead // of the routes that are to be taken
 	inside   []*route.Bulkhead // those where it has a place
 	scopes   []throttle.Scope  // by which its admission was asked for last
-	turn     *turn             // to be decided, for the first time; nil for none
+	turn     *turn             // in its line; nil while it waits for no decision
 	admitted bool              // that one was granted, in this visit
 	ahead    time.Duration     // how far ahead of its instant it may be let through
 

@@ -29,17 +29,17 @@ type lineKey struct{ queue, app, user, category string }
 type line struct {
 	key    lineKey
 	turns  []*turn // in the order of acceptance
-	asking bool    // about turns that were in it
+	asking bool    // one of its deliveries asks the throttle
 }
 
 // A turn is a delivery's place in its line.
 type turn struct {
 	*delivery
 	line  *line
-	ready bool         // it waits for its answer, or
-	asks  time.Time    // until it is to ask
-	lead  chan []*turn // whose turn it is, this one's first: it is to ask about them
-	told  chan answer
+	ready bool         // the delivery waits for its answer
+	asks  time.Time    // when it is to ask at first
+	lead  chan []*turn // gets the turns, this one first, that the delivery is to ask about
+	told  chan answer  // gets its answer
 }
 
 // An answer is the throttle's, or why there is none.
@@ -156,7 +156,7 @@ func (l *lines) decide(ctx context.Context, d *delivery, after time.Duration) an
 	t.ready, t.asks = true, time.Now().Add(after)
 	l.next(t.line)
 	l.mu.Unlock()
-	timer, asks := time.NewTimer(after), true // then, and patience later, is the timer over
+	timer, asks := time.NewTimer(after), true // the timer ends when it asks, and patience later
 	defer timer.Stop()
 	ended := ctx.Done()
 	for {

@@ -22,15 +22,15 @@ import (
 //
 //   - A worker signs each queue's set of workers once a second. Redis's clock says when,
 //     and every job that it pulls names the ID that it signs with.
-//   - Who has not signed for deadAfter is dead. Another worker writes that down, which
-//     ends the ID for good, and puts the jobs that name it at the head of the queue.
+//   - A worker that has not signed for deadAfter is dead. Another worker writes that down,
+//     which ends the ID for good, and puts the jobs that name it at the head of the queue.
 //   - A worker that was stopped, or cut off from Redis, cannot know whether it has been
 //     taken for dead. From sureFor after its last sign on it begins no send, and gives
 //     back and ends nothing, until it has signed again. If it is dead it begins another
 //     term, with another ID, and drops what it has pulled before.
-//   - Nobody signs while Redis is away, and nobody is dead for that: who had no answer
-//     for sureFor judges the others when it has signed for as long again, until when
-//     they have signed too.
+//   - No worker can sign while Redis is away, and none is dead for that. A worker that had
+//     no answer for sureFor first signs for as long again, as the others do meanwhile, and
+//     then judges them.
 //
 // The set lies with the queue, so that on a Cluster no other node is asked for its sake.
 
@@ -165,7 +165,8 @@ func (c *client) sign(ctx context.Context, l *life) (dead []string, err error) {
 // errLeft is why a worker does not sign off: what it has left is found when it is dead.
 var errLeft = errors.New("some jobs are not put back")
 
-// keep signs until ctx ends, and then off, unless that is for errLeft. It calls begun after the first attempt.
+// keep signs until ctx ends, and then signs off, unless ctx ends for errLeft. It calls
+// begun after the first attempt.
 func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	begun = sync.OnceFunc(begun)
 	var side sync.WaitGroup
