@@ -40,6 +40,10 @@ const (
 	prefetchedBurst = 256
 )
 
+// headStart is how long the rest of a burst waits whose beginning another worker has: it
+// asks first what may go at once.
+const headStart = 20 * time.Millisecond
+
 // handOut is how long a job may lie before its lease is looked after. asynq
 // looks after the leases of what it has in hand.
 const handOut = 5 * time.Second
@@ -56,7 +60,8 @@ const handOut = 5 * time.Second
 // burst; the worker's ID by its sign of life; then of each that is stalled its mark and
 // until when its jobs stay (Unix s)
 //
-// It returns how many stay, whether the queue is empty then, and those in hand as
+// It returns how many stay, whether the queue is empty then, whether the first one in
+// hand belongs to a burst whose last one another worker has, and those in hand as
 // client.read has them.
 var pullScript = redis.NewScript(readMessage + `
 if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1} end
@@ -73,11 +78,12 @@ local function stays(message)
     if string.find(message, ARGV[i], 1, true) then return ARGV[i + 1] end
   end
 end
-local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0}
+local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0, 0}
 local function whose(message) -- the app, user and category as they are encoded
   return type(message) == 'string' and string.match(message, '"app":.-,"targets":')
 end
-local last -- that was taken: its message
+local before = redis.call('LINDEX', KEYS[3], 0) -- the last one that any worker took, while it has it
+local first, last -- that are taken: their messages
 local function take(id)
   local key = ARGV[2] .. id
   local message = read(key, longest)
@@ -98,6 +104,7 @@ local function take(id)
   leases[#leases + 1] = ARGV[1]
   leases[#leases + 1] = id
   if message then
+    first = first or message
     answer[#answer + 1] = id
     answer[#answer + 1] = message
   end
@@ -119,6 +126,11 @@ while burst and #ids < tonumber(ARGV[7]) do
   redis.call('RPOP', KEYS[1])
   take(id)
 end
+if before and whose(first) then
+  before = ARGV[2] .. before
+  local worker = redis.pcall('HGET', before, 'worker')
+  if worker ~= ARGV[8] and whose(read(before, longest)) == whose(first) then answer[3] = 1 end
+end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
   redis.call('ZADD', KEYS[4], unpack(leases))
@@ -132,7 +144,8 @@ type pulled struct {
 	Job
 	message string
 	at      time.Time
-	lease   any // its end, in s
+	lease   any  // its end, in s
+	follows bool // another worker has the one before it of the same burst
 }
 
 // dequeue takes the place of dequeueCmd: it hands out one job of several that are
@@ -176,16 +189,24 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 		c.refusals.pulled(keys[0], err)
 	}
 	if job != nil {
-		work, term := c.workOf(job.Job), job.Term
-		c.works.note(job.ID, func(ctx context.Context) error {
-			err := work(ctx)
-			if err != nil && term.Lost(ctx) {
-				return ErrLost
-			}
-			return err
-		})
+		c.works.note(job.ID, job.worked(c.workOf(job.Job)))
 	}
 	return job, err
+}
+
+// worked is the work on the job, by this worker and none other.
+func (p *pulled) worked(work Work) Work {
+	term, follows := p.Term, p.follows
+	return func(ctx context.Context) error {
+		if follows {
+			_ = clock.Sleep(ctx, headStart)
+		}
+		err := work(ctx)
+		if err != nil && term.Lost(ctx) {
+			return ErrLost
+		}
+		return err
+	}
 }
 
 // workOf takes a job in hand. A panic over one is asynq's to catch, as one in the work is.
@@ -269,13 +290,14 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 		return nil, false, err
 	}
 	n, _ := reply[0].(int64)
-	jobs, _ = c.read(ctx, queue, reply[2:]) // what is not set aside yet is found again
+	jobs, _ = c.read(ctx, queue, reply[3:]) // what is not set aside yet is found again
 	for _, s := range stalled {
 		s.Skipped(n)
 	}
 	now := time.Now()
 	for i := range jobs {
 		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
+		jobs[i].follows = i == 0 && reply[2] == int64(1)
 	}
 	return jobs, reply[1] == int64(1), nil
 }

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,3 +77,60 @@ func TestAPanicOverAJob(t *testing.T) {
 type panics struct{}
 
 func (panics) Take(job Job) Work { panic(job.ID) }
+
+// The rest of a burst whose beginning another worker has waits before it is worked off,
+// and nothing else does.
+func TestTheRestOfABurstWaits(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		enqueue := func(user string, n int) {
+			t.Helper()
+			for range n {
+				if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), &push.Notification{
+					App: "demo", User: user, Title: "hi", Targets: []push.Target{{Platform: push.APNs, Token: "00"}},
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		one, other := newNewcomer(t, client), newNewcomer(t, client)
+		take := func(n *newcomer, want ...bool) {
+			t.Helper()
+			queue := push.Default.Queue()
+			keys := []string{push.QueueKey(queue, "pending"), push.QueueKey(queue, "paused"), push.QueueKey(queue, "active"), push.QueueKey(queue, "lease")}
+			jobs, _, err := n.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), push.QueueKey(queue, "t:")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var follow []bool
+			for _, job := range jobs {
+				follow = append(follow, job.follows)
+			}
+			if !slices.Equal(follow, want) {
+				t.Errorf("of the jobs taken follow another worker's: %v, want %v", follow, want)
+			}
+		}
+		enqueue("ada", 1)
+		take(one, false)
+		enqueue("ada", 2)
+		take(other, true, false)
+		enqueue("ada", 1)
+		take(other, false) // its own are in order as it is
+		enqueue("bob", 1)
+		take(one, false)
+		enqueue("ada", 1)
+		take(other, false)
+	})
+}
+
+// The head start is kept.
+func TestTheHeadStartIsKept(t *testing.T) {
+	t.Parallel()
+	for follows, least := range map[bool]time.Duration{true: headStart, false: 0} {
+		began := time.Now()
+		work := (&pulled{follows: follows}).worked(func(context.Context) error { return nil })
+		if err := work(t.Context()); err != nil || time.Since(began) < least {
+			t.Errorf("a job that follows another worker's (%t) ends with %v after %v", follows, err, time.Since(began))
+		}
+	}
+}
