@@ -28,9 +28,6 @@ type backend interface {
 	// Enqueue hands notifications over, each on its own, those of one user in
 	// order, and answers what became of each.
 	Enqueue(ctx context.Context, notifications []*push.Notification) []apiclient.Result
-	// Batch is how many notifications one Enqueue takes at best, and how many
-	// Enqueues are worth having under way at once.
-	Batch() (size, calls int)
 
 	Status(ctx context.Context, id string) (*control.Status, error)
 	Cancel(ctx context.Context, id string) error

@@ -22,6 +22,13 @@ const (
 	enqueuePause = 200 * time.Millisecond
 	// enqueueTriesLater is how often when the API says after how long to come again.
 	enqueueTriesLater = 5
+	// batchSize is how many are enqueued together at most, and batches how many such calls
+	// are under way at once.
+	batchSize = 250
+	batches   = 8
+	// batchPause is how long a batch that is not full waits for the next line: a user's
+	// burst is to come to the queue at once, for one worker to take it.
+	batchPause = 2 * time.Millisecond
 )
 
 // enqueue enqueues notifications, those of one user in order. A failure that
@@ -89,14 +96,13 @@ type line struct {
 func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	size, calls := b.Batch()
-	queues := make([]chan line, calls)
+	queues := make([]chan line, batches)
 	var wg sync.WaitGroup
 	for i := range queues {
-		queues[i] = make(chan line, max(16, size))
+		queues[i] = make(chan line, batchSize)
 		wg.Go(func() {
 			for first := range queues[i] {
-				batch := gather(first, queues[i], size)
+				batch := gather(first, queues[i])
 				if ctx.Err() != nil {
 					for _, l := range batch {
 						r.add(resultOf(l.number, push.Result{Receipt: push.Receipt{ID: l.n.ID}, Err: fmt.Errorf("not enqueued: %w", context.Cause(ctx))}))
@@ -130,17 +136,19 @@ func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error 
 	return nil
 }
 
-// gather adds to the first line those that are there already, up to size.
-func gather(first line, queue <-chan line, size int) []line {
+// gather adds to the first line those that follow at once.
+func gather(first line, queue <-chan line) []line {
 	batch := []line{first}
-	for len(batch) < size {
+	pause := time.NewTimer(batchPause)
+	defer pause.Stop()
+	for len(batch) < batchSize {
 		select {
 		case l, ok := <-queue:
 			if !ok {
 				return batch
 			}
 			batch = append(batch, l)
-		default:
+		case <-pause.C:
 			return batch
 		}
 	}

@@ -29,8 +29,8 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// enqueuers is how many notifications are enqueued at once.
-const enqueuers = 32
+// connections is how many there are to the queue's Redis at most.
+const connections = 32
 
 // direct is the backend on the workers' own Redis.
 type direct struct {
@@ -60,7 +60,7 @@ func openDirect(ctx context.Context, configured string) (*direct, error) {
 		return nil, err
 	}
 	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
-	queue, err := redisconn.Open(ctx, cfg.Redis, enqueuers)
+	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +111,19 @@ func (d *direct) limiter(ctx context.Context) (*throttle.Redis, error) {
 	return limiter, nil
 }
 
-// Batch has each notification in a call of its own: their round trips are shared
-// as it is.
-func (d *direct) Batch() (size, calls int) { return 1, enqueuers }
-
 func (d *direct) Enqueue(ctx context.Context, notifications []*push.Notification) []apiclient.Result {
 	results := make([]apiclient.Result, len(notifications))
+	var valid []*push.Notification
+	var indices []int
 	for i, n := range notifications {
-		r := &results[i]
-		if r.Err = names.Faults(n, d.apps, d.limits); r.Err != nil {
-			continue
+		if results[i].Err = names.Faults(n, d.apps, d.limits); results[i].Err == nil {
+			valid, indices = append(valid, n), append(indices, i)
 		}
-		if r.Receipt, r.Err = d.producer.Enqueue(ctx, n); r.Err == nil {
-			r.Warnings = names.Warnings(n, d.limits)
+	}
+	for j, r := range d.producer.EnqueueAll(ctx, valid) {
+		i := indices[j]
+		if results[i].Result = r; r.Err == nil {
+			results[i].Warnings = names.Warnings(valid[j], d.limits)
 		}
 	}
 	return results

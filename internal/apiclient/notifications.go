@@ -15,10 +15,6 @@ import (
 
 const notifications = "/v1/notifications"
 
-// Batch is how many notifications one Enqueue takes at best, and how many
-// Enqueues are worth having under way at once.
-func (c *Client) Batch() (size, calls int) { return 250, connections }
-
 // A Result is what became of one notification of Enqueue.
 type Result struct {
 	push.Result

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -52,4 +53,23 @@ func (p *Producer) Enqueue(ctx context.Context, n *push.Notification) (push.Rece
 			attribute.String("pushpace.app", n.App), attribute.String("pushpace.category", n.Category))
 	}
 	return receipt, err
+}
+
+// EnqueueAll is push.Producer's, as one span.
+func (p *Producer) EnqueueAll(ctx context.Context, notifications []*push.Notification) []push.Result {
+	if len(notifications) == 1 {
+		receipt, err := p.Enqueue(ctx, notifications[0])
+		return []push.Result{{Receipt: receipt, Err: err}}
+	}
+	if p.tracer == nil {
+		return p.Producer.EnqueueAll(ctx, notifications)
+	}
+	ctx, span := p.tracer.Start(ctx, "enqueue", trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(notifications))))
+	defer func() { span.End() }()
+	results := p.Producer.EnqueueAll(ctx, notifications)
+	if slices.ContainsFunc(results, func(r push.Result) bool { return r.Err != nil }) {
+		span.SetStatus(codes.Error, "not all accepted")
+	}
+	return results
 }
