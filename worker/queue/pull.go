@@ -29,14 +29,12 @@ type Stalled struct {
 // skipRounds is how many scripts one pull runs that find nothing but what stays.
 const skipRounds = 8
 
-// prefetched is how many jobs one pull takes from a queue at most, and prefetchedMore
-// while it has to look through what stays: the others are to have as many in hand as
-// ever, since what is done at once shares commands. Where the last one is of a user's
-// burst, the pull goes on up to prefetchedBurst, so that one process decides of the burst,
-// in its order. They are active on the queue from then on, and are handed out one by one.
+// prefetched is how many jobs one pull takes from a queue at most: what is done at once
+// shares commands. Where the last one is of a user's burst, the pull goes on up to
+// prefetchedBurst, so that one process decides of the burst, in its order. They are active
+// on the queue from then on, and are handed out one by one.
 const (
-	prefetched      = 16
-	prefetchedMore  = 32
+	prefetched      = 64
 	prefetchedBurst = 256
 )
 
@@ -265,10 +263,7 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
 	most, burst, stalled := prefetched, prefetchedBurst, c.config.Stalled(queue, time.Now())
-	if len(stalled) > 0 {
-		most = prefetchedMore
-	}
-	if c.idle.inHand.Load() > 4*prefetched {
+	if c.idle.inHand.Load() > prefetched {
 		burst = most // to take one of many in hand out of the active list is dear
 	}
 	if c.failed.Load() {

@@ -15,9 +15,9 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// Beside what stays on its queue a pull takes more, and what is done is looked for from
-// the end of the active list that fewer of what is in hand lie at.
-func TestAPullBesideWhatStays(t *testing.T) {
+// What is done is looked for from the end of the active list that fewer of what is in
+// hand lie at.
+func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		var stalled []Stalled
@@ -26,25 +26,25 @@ func TestAPullBesideWhatStays(t *testing.T) {
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
 		queue := push.Bulk.Queue()
-		for i := range 2 * prefetchedMore {
+		for i := range 3 * prefetched {
 			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		take := func(want int) {
+		take := func() {
 			t.Helper()
 			keys := []string{push.QueueKey(queue, "pending"), push.QueueKey(queue, "paused"), push.QueueKey(queue, "active"), push.QueueKey(queue, "lease")}
 			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), push.QueueKey(queue, "t:")})
-			if err != nil || len(jobs) != want {
-				t.Errorf("it takes %d jobs, %v, want %d", len(jobs), err, want)
+			if err != nil || len(jobs) != prefetched {
+				t.Errorf("it takes %d jobs, %v, want %d", len(jobs), err, prefetched)
 			}
 		}
-		take(prefetched)
+		take()
 		stalled = []Stalled{
 			{Mark: "this", Until: time.Now().Add(time.Second), InHand: 8, Skipped: func(int64) {}},
 			{Mark: "that", Until: time.Now().Add(time.Second), InHand: 12, Skipped: func(int64) {}},
 		}
-		take(prefetchedMore)
+		take()
 		for inHand, want := range map[int64]bool{39: true, 40: false} {
 			if c.idle.inHand.Store(inHand); c.mostStuck(queue) != want {
 				t.Errorf("of %d in hand 20 are stuck, and most: %t", inHand, !want)
@@ -54,7 +54,7 @@ func TestAPullBesideWhatStays(t *testing.T) {
 			t.Error("it is so of another queue")
 		}
 		stalled = nil
-		take(prefetched)
+		take()
 		if c.mostStuck(queue) {
 			t.Error("nothing is stalled any more")
 		}
