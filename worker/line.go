@@ -9,10 +9,12 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 
-// lines have the jobs of a user's category that this process has in hand decided in the
-// order of acceptance: a job waits for those ahead of it until they are granted, put off
-// or ended, and not until they are sent. One that is to ask before its slot, later, holds
-// nobody up until then. Jobs whose turn it is are decided together.
+// lines have a user's jobs that this process has in hand decided in the order of acceptance:
+// a job waits for those of its category ahead of it until they are granted, put off or
+// ended, and not until they are sent. One that is to ask before its slot, later, holds
+// nobody up until then. Those of a category that follow one upon the other are decided
+// together, and no more: the categories share the general limits, and one that took its
+// slots first would push the others' far behind.
 type lines struct {
 	// ask asks the throttle about deliveries of one line. It returns answers for the
 	// first of them, at least for one.
@@ -24,12 +26,12 @@ type lines struct {
 
 // A lineKey says whose line it is. Jobs of another queue are more or less urgent: they
 // may pass, and be passed.
-type lineKey struct{ queue, app, user, category string }
+type lineKey struct{ queue, app, user string }
 
 type line struct {
 	key    lineKey
-	turns  []*turn // in the order of acceptance
-	asking bool    // one of its deliveries asks the throttle
+	turns  []*turn         // in the order of acceptance
+	asking map[string]bool // categories of which a delivery asks the throttle
 }
 
 // A turn is a delivery's place in its line.
@@ -64,10 +66,10 @@ func newLines(ask func(context.Context, []*turn) []answer) *lines {
 func (l *lines) enter(d *delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := lineKey{d.queue, d.App, d.User, d.Category}
+	key := lineKey{d.queue, d.App, d.User}
 	in := l.open[key]
 	if in == nil {
-		in = &line{key: key}
+		in = &line{key: key, asking: make(map[string]bool, 1)}
 		l.open[key] = in
 	}
 	d.turn = &turn{delivery: d, line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
@@ -99,33 +101,46 @@ func (l *lines) leave(d *delivery) bool {
 	return true
 }
 
-// next has the turns of the line be asked about that have come, unless others are. A
-// delivery that costs units is alone: it takes them first.
+// next has the turns of the line be asked about that have come.
 func (l *lines) next(in *line) {
-	if in.asking {
-		return
-	}
-	var together []*turn
 	now := time.Now()
-	for _, t := range in.turns {
-		if !t.ready || len(together) == mostTogether {
-			break
+	var held []string // categories of which one is ahead that is not ready
+	for i := 0; i < len(in.turns); {
+		switch t := in.turns[i]; {
+		case in.asking[t.Category], t.later(now), slices.Contains(held, t.Category):
+			i++
+		case !t.ready:
+			held = append(held, t.Category)
+			i++
+		default:
+			asked := together(in.turns[i:], now)
+			in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(asked, t) })
+			in.asking[t.Category] = true
+			t.lead <- asked
 		}
-		if now.Before(t.asks) {
-			continue
-		}
-		if len(together) > 0 && (together[0].metered || t.metered) {
-			break
-		}
-		together = append(together, t)
 	}
-	if len(together) > 0 {
-		in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(together, t) })
-		in.asking = true
-		together[0].lead <- together
-	} else if len(in.turns) == 0 {
+	if len(in.turns) == 0 && len(in.asking) == 0 {
 		delete(l.open, in.key)
 	}
+}
+
+// later reports whether the delivery has a slot to ask before, and that is not yet.
+func (t *turn) later(now time.Time) bool { return t.ready && now.Before(t.asks) }
+
+// together returns the turns from the first one on that are asked about with it. A
+// delivery that costs units is alone: it takes them first.
+func together(turns []*turn, now time.Time) (all []*turn) {
+	first := turns[0]
+	for _, t := range turns {
+		switch {
+		case t.later(now):
+		case len(all) == mostTogether, !t.ready, t.Category != first.Category, t != first && (first.metered || t.metered):
+			return all
+		default:
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // answered tells the first of those that were asked about their answers. The others are
@@ -137,7 +152,7 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := together[0].line
-	in.asking = false
+	delete(in.asking, together[0].Category)
 	for _, t := range together[len(answers):] {
 		in.insert(t)
 	}

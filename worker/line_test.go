@@ -104,6 +104,27 @@ func TestALineGathers(t *testing.T) {
 	})
 }
 
+// The categories of a user ask side by side, and of each only those together between which
+// none of another one lies.
+func TestALineOfCategories(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		var all []*delivery
+		for n, category := range []string{"news", "chat", "news", "news", "chat", "chat", "news"} {
+			d := &delivery{Notification: &push.Notification{User: "u", Category: category}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
+			r.enter(d)
+			all = append(all, d)
+		}
+		r.decideAll(t.Context(), all...)
+		for range 5 {
+			r.answers <- mostTogether
+			synctest.Wait()
+		}
+		r.check(t, []int{0}, []int{1}, []int{2, 3}, []int{4, 5}, []int{6})
+	})
+}
+
 // One that is to ask later holds nobody up, and is asked about when it is late for that,
 // before those that were accepted later.
 func TestALineHasLateOnesAsk(t *testing.T) {
