@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/near"
 )
 
@@ -26,10 +27,10 @@ func (p *Producer) complete(n *Notification, now time.Time) (Notification, error
 	if p.apps == nil || n == nil || n.App == "" || slices.Contains(p.apps, n.App) {
 		return accepted, err
 	}
-	faults := Faults{{"/app", near.NoApp(n.App, p.apps)}}
+	all := faults.New("/app", "%s", near.NoApp(n.App, p.apps))
 	var others Faults
 	if errors.As(err, &others) {
-		faults = append(faults, others...)
+		all = append(all, others...)
 	}
-	return accepted, faults
+	return accepted, all
 }

@@ -66,7 +66,7 @@ func (s *nameScan) object(depth int) {
 			}
 		}
 		if many != nil && many[s.key(name)] || many == nil && s.known(s.names[first:], name) {
-			s.faults.add(s.pointer(), "is given twice")
+			s.faults.Add(s.pointer(), "is given twice")
 		}
 		if many != nil {
 			many[s.key(name)] = true

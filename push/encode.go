@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
@@ -108,7 +110,7 @@ func Encode(j *Job) ([]byte, error) {
 		return nil, fmt.Errorf("encode a job: %w", err)
 	}
 	if len(data) > MaxEncodedSize {
-		return nil, fmt.Errorf("encode a job: %w", Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}})
+		return nil, fmt.Errorf("encode a job: %w", faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize))
 	}
 	return data, nil
 }
@@ -163,13 +165,13 @@ func decodeV1(data []byte) (*Job, error) {
 		return nil, &MalformedError{Reason: MalformedVersion}
 	}
 	if loneSurrogate(data) {
-		return nil, &MalformedError{MalformedNotification, Faults{{"", loneSurrogateFault}}}
+		return nil, &MalformedError{MalformedNotification, faults.New("", "%s", loneSurrogateFault)}
 	}
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
 	f := j.faults()
 	if j.Notification != nil {
 		for _, fault := range j.Notification.faults() {
-			f.add("/notification"+fault.Field, "%s", fault.Problem)
+			f.Add("/notification"+fault.Field, "%s", fault.Problem)
 		}
 	}
 	if len(f) > 0 {
@@ -182,18 +184,18 @@ func decodeV1(data []byte) (*Job, error) {
 func (j *Job) faults() Faults {
 	var f Faults
 	if j.AcceptedAt.IsZero() {
-		f.add("/accepted_at", "is missing")
+		f.Add("/accepted_at", "is missing")
 	}
 	checkInstant(&f, "/accepted_at", j.AcceptedAt)
 	if j.Notification == nil {
-		f.add("/notification", "is missing")
+		f.Add("/notification", "is missing")
 		return f
 	}
 	if j.Notification.ID == "" {
-		f.add("/notification/id", "is missing: the Producer generates one")
+		f.Add("/notification/id", "is missing: the Producer generates one")
 	}
 	if j.Notification.TTL != 0 {
-		f.add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
+		f.Add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
 	}
 	return f
 }

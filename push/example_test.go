@@ -99,7 +99,7 @@ func ExampleProducer_WithApps() {
 		App: "shpo", User: "u1", Targets: []push.Target{{Platform: push.FCM, Token: "a-registration-token"}}, Title: "Hello",
 	})
 	fmt.Println(err)
-	// Output: /app is not one of the configuration's apps: kiosk, shop; did you mean shop?
+	// Output: /app: is not one of the configuration's apps: kiosk, shop; did you mean shop?
 }
 
 // Many at once take one round trip, and each has its own result.
@@ -121,7 +121,7 @@ func ExampleProducer_EnqueueAll() {
 	}
 	// Output:
 	// accepted: news-1
-	// refused: /user is missing
+	// refused: /user: is missing
 }
 
 // A notification that waits can be looked at, and cancelled.

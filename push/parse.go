@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // Parse reads one notification from its JSON form, as a line of NDJSON or a
@@ -34,7 +36,7 @@ func Parse(data []byte) (*Notification, error) {
 // parsed returns what is wrong with a notification that was decoded with that error.
 func parsed(data []byte, n *Notification, err error) error {
 	if len(data) > MaxEncodedSize {
-		return Faults{{"", fmt.Sprintf("is %d bytes, at most %d are taken", len(data), MaxEncodedSize)}}
+		return faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
 	}
 	return strictly(data, n, err, openMembers...)
 }
@@ -50,19 +52,19 @@ func ParseStrictly(data []byte, v any, open ...string) error {
 // with that error.
 func strictly(data []byte, v any, err error, open ...string) error {
 	if !utf8.Valid(data) {
-		return Faults{{"", "is not UTF-8"}}
+		return faults.New("", "is not UTF-8")
 	}
 	if err != nil {
 		return misfits(data, v, err)
 	}
 	if loneSurrogate(data) {
-		return Faults{{"", loneSurrogateFault}}
+		return faults.New("", "%s", loneSurrogateFault)
 	}
 	if f := duplicates(data, open...); len(f) > 0 {
 		return f
 	}
 	if string(bytes.TrimSpace(data)) == "null" {
-		return Faults{{"", "must be an object"}}
+		return faults.New("", "must be an object")
 	}
 	return nil
 }
@@ -114,11 +116,11 @@ func misfitArray(data []byte, most int) error {
 	case errors.As(err, new(*json.UnmarshalTypeError)):
 		problem = "must be an array"
 	case err != nil:
-		return Faults{{"", notJSON(err)}}
+		return faults.New("", "%s", notJSON(err))
 	case len(items) > most:
 		problem = fmt.Sprintf("has %d notifications, at most %d are taken", len(items), most)
 	}
-	return Faults{{"", problem}}
+	return faults.New("", "%s", problem)
 }
 
 // misfits explains why data does not decode into what v points to, field by
@@ -126,11 +128,11 @@ func misfitArray(data []byte, most int) error {
 func misfits(data []byte, v any, err error) Faults {
 	var f Faults
 	if !json.Valid(data) {
-		return Faults{{"", notJSON(err)}}
+		return faults.New("", "%s", notJSON(err))
 	}
 	misfit(data, reflect.TypeOf(v).Elem(), nil, &f)
 	if len(f) == 0 {
-		f.add("", "does not have the form that is expected")
+		f.Add("", "does not have the form that is expected")
 	}
 	return f
 }
@@ -162,7 +164,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
 	case t.Kind() == reflect.Struct && t != instantType:
 		var members map[string]json.RawMessage
 		if json.Unmarshal(data, &members) != nil {
-			f.add(pointer(path...), "must be an object")
+			f.Add(pointer(path...), "must be an object")
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -170,13 +172,13 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
 			if field, ok := fieldNamed(t, name); ok {
 				misfit(members[name], field, at, f)
 			} else {
-				f.add(pointer(at...), "is not a known field")
+				f.Add(pointer(at...), "is not a known field")
 			}
 		}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		var items []json.RawMessage
 		if json.Unmarshal(data, &items) != nil {
-			f.add(pointer(path...), "must be an array")
+			f.Add(pointer(path...), "must be an array")
 			return
 		}
 		for i, item := range items {
@@ -185,7 +187,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
 	case t.Kind() == reflect.Map:
 		var members map[string]json.RawMessage
 		if json.Unmarshal(data, &members) != nil {
-			f.add(pointer(path...), "must be an object")
+			f.Add(pointer(path...), "must be an object")
 			return
 		}
 		for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -193,7 +195,7 @@ func misfit(data json.RawMessage, t reflect.Type, path []string, f *Faults) {
 		}
 	default:
 		if json.Unmarshal(data, reflect.New(t).Interface()) != nil {
-			f.add(pointer(path...), "must be %s", expected(t))
+			f.Add(pointer(path...), "must be %s", expected(t))
 		}
 	}
 }

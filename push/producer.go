@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // A Producer hands notifications over. Once Enqueue has returned without an
@@ -172,12 +174,12 @@ func (n *Notification) overdue(now time.Time) bool {
 	return !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now)
 }
 
-var errOverdue = Faults{{"/expires_at", "has passed"}}
+var errOverdue = faults.New("/expires_at", "has passed")
 
 // complete is Accepted, and takes what has expired too.
 func complete(n *Notification, now time.Time) (Notification, error) {
 	if n == nil {
-		return Notification{}, Faults{{"", "is missing: it is nil"}}
+		return Notification{}, faults.New("", "is missing: it is nil")
 	}
 	accepted := *n
 	if accepted.ID == "" {
@@ -193,7 +195,7 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 		if !accepted.ExpiresAt.After(accepted.NotBefore) {
-			return accepted, Faults{{"/ttl", "is over before not_before: it is counted from now"}}
+			return accepted, faults.New("/ttl", "is over before not_before: it is counted from now")
 		}
 	}
 	return accepted, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // The most bytes APNs takes as a payload.
@@ -135,7 +137,7 @@ func (n *Notification) apnsPayload(id string) ([]byte, error) {
 		limit = MaxAPNsVoIPPayload
 	}
 	if len(payload) > limit {
-		return nil, Faults{{"", fmt.Sprintf("is %d bytes as APNs' payload, at most %d are taken", len(payload), limit)}}
+		return nil, faults.New("", "is %d bytes as APNs' payload, at most %d are taken", len(payload), limit)
 	}
 	return payload, nil
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strconv"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // MaxFCMMessage is the most bytes of an FCM message: its JSON as rendered,
@@ -104,7 +106,7 @@ func (n *Notification) fcmMessage(id, ttl string) ([]byte, error) {
 		}
 	}
 	if len(message) > MaxFCMMessage {
-		return nil, Faults{{"", fmt.Sprintf("is %d bytes as FCM's message without its token, at most %d are taken", len(message), MaxFCMMessage)}}
+		return nil, faults.New("", "is %d bytes as FCM's message without its token, at most %d are taken", len(message), MaxFCMMessage)
 	}
 	return message, nil
 }

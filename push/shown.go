@@ -11,7 +11,7 @@ func (n *Notification) checkShown(f *Faults) {
 		return
 	}
 	if n.has(APNs) && !n.shownByAPNs() || n.has(FCM) && !n.reachesFCM() {
-		f.add("/push_type", "%s", nothingShown)
+		f.Add("/push_type", "%s", nothingShown)
 	}
 }
 

@@ -40,7 +40,7 @@ func (n *Notification) Validate() error {
 		}
 		f = append(f, n.sizeFaults(len(f) == 0)...)
 	}
-	return f.err()
+	return f.Err()
 }
 
 // faults are all but those of the rendered sizes, and of an alert that shows
@@ -48,7 +48,7 @@ func (n *Notification) Validate() error {
 func (n *Notification) faults() Faults {
 	var f Faults
 	if size := n.leastSize(); size > MaxEncodedSize {
-		f.add("", "is more than %d bytes, at most %d are taken", size, MaxEncodedSize)
+		f.Add("", "is more than %d bytes, at most %d are taken", size, MaxEncodedSize)
 		return f
 	}
 	n.checkNames(&f)
@@ -84,9 +84,9 @@ func (n *Notification) leastSize() int {
 
 func (n *Notification) checkNames(f *Faults) {
 	if n.ID != "" && strings.TrimSpace(n.ID) == "" {
-		f.add("/id", "must not be blank")
+		f.Add("/id", "must not be blank")
 	} else if n.ID != "" && !ValidID(n.ID) {
-		f.add("/id", "must be printable ASCII of at most %d bytes", MaxIDBytes)
+		f.Add("/id", "must be printable ASCII of at most %d bytes", MaxIDBytes)
 	}
 	for _, name := range []struct {
 		field, value string
@@ -95,23 +95,23 @@ func (n *Notification) checkNames(f *Faults) {
 		{"/app", n.App, 1}, {"/user", n.User, 1}, {"/category", n.Category, 0},
 	} {
 		if len(name.value) < name.least {
-			f.add(name.field, "is missing")
+			f.Add(name.field, "is missing")
 		} else if name.value != "" && !ValidName(name.value) {
-			f.add(name.field, "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxNameBytes)
+			f.Add(name.field, "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxNameBytes)
 		}
 	}
 	switch n.Priority {
 	case "", Critical, Default, Bulk:
 	default:
-		f.add("/priority", "must be %s, %s or %s", Critical, Default, Bulk)
+		f.Add("/priority", "must be %s, %s or %s", Critical, Default, Bulk)
 	}
 	switch n.IfFull {
 	case "", IfFullWait, IfFullReject:
 	default:
-		f.add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
+		f.Add("/if_full", "must be %s or %s", IfFullWait, IfFullReject)
 	}
 	if len(n.CollapseKey) > MaxCollapseKeyBytes || !isPlain(n.CollapseKey) {
-		f.add("/collapse_key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxCollapseKeyBytes)
+		f.Add("/collapse_key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxCollapseKeyBytes)
 	}
 }
 
@@ -128,9 +128,9 @@ func ValidName(name string) bool {
 func (n *Notification) checkTargets(f *Faults) {
 	switch {
 	case len(n.Targets) == 0:
-		f.add("/targets", "is missing: at least one is needed")
+		f.Add("/targets", "is missing: at least one is needed")
 	case len(n.Targets) > MaxTargets:
-		f.add("/targets", "has %d targets, at most %d are taken", len(n.Targets), MaxTargets)
+		f.Add("/targets", "has %d targets, at most %d are taken", len(n.Targets), MaxTargets)
 		return
 	}
 	var seen map[Target]int
@@ -141,17 +141,17 @@ func (n *Notification) checkTargets(f *Faults) {
 		// Pointers are built only where there is a fault: most have none.
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
 		if t.Platform != APNs && t.Platform != FCM {
-			f.add(at("/platform"), "must be %s or %s", APNs, FCM)
+			f.Add(at("/platform"), "must be %s or %s", APNs, FCM)
 		}
 		switch {
 		case t.Token == "":
-			f.add(at("/token"), "is missing")
+			f.Add(at("/token"), "is missing")
 		case len(t.Token) > MaxTokenBytes:
-			f.add(at("/token"), "is %d bytes, at most %d are taken", len(t.Token), MaxTokenBytes)
+			f.Add(at("/token"), "is %d bytes, at most %d are taken", len(t.Token), MaxTokenBytes)
 		case t.Platform == APNs && !isHex(t.Token):
-			f.add(at("/token"), "must be hexadecimal: it is an APNs device token")
+			f.Add(at("/token"), "must be hexadecimal: it is an APNs device token")
 		case !isPrintable(t.Token, '!'):
-			f.add(at("/token"), "must be printable ASCII without spaces")
+			f.Add(at("/token"), "must be printable ASCII without spaces")
 		}
 		if seen == nil {
 			continue
@@ -160,7 +160,7 @@ func (n *Notification) checkTargets(f *Faults) {
 			t.Token = strings.ToLower(t.Token)
 		}
 		if first, ok := seen[t]; ok {
-			f.add(at(""), "is the same as /targets/%d", first)
+			f.Add(at(""), "is the same as /targets/%d", first)
 		} else {
 			seen[t] = i
 		}
@@ -170,7 +170,7 @@ func (n *Notification) checkTargets(f *Faults) {
 func (n *Notification) checkContent(f *Faults) {
 	_, known := topicSuffixes[n.pushType()]
 	if !known {
-		f.add("/push_type", "is not one of APNs' push types, such as %s or %s", PushAlert, PushBackground)
+		f.Add("/push_type", "is not one of APNs' push types, such as %s or %s", PushAlert, PushBackground)
 	}
 	type content struct {
 		field string
@@ -190,19 +190,19 @@ func (n *Notification) checkContent(f *Faults) {
 		{"/channel", n.Channel != "", n.Channel, false},
 	} {
 		if !utf8.ValidString(c.value) {
-			f.add(c.field, "must be UTF-8")
+			f.Add(c.field, "must be UTF-8")
 		}
 		shows := n.pushType() == PushAlert || n.pushType() == PushLiveActivity && c.live
 		if c.set && known && !shows {
-			f.add(c.field, "must be left out: push type %q shows none", n.PushType)
+			f.Add(c.field, "must be left out: push type %q shows none", n.PushType)
 		}
 	}
 	if n.Badge != nil && *n.Badge < 0 {
-		f.add("/badge", "must not be negative")
+		f.Add("/badge", "must not be negative")
 	}
 	if n.Image != "" {
 		if problem := isHTTPS(n.Image); problem != "" {
-			f.add("/image", "%s", problem)
+			f.Add("/image", "%s", problem)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (n *Notification) checkData(f *Faults) {
 			problem = "must be UTF-8"
 		}
 		if problem != "" {
-			f.add(pointer("data", key), "%s", problem)
+			f.Add(pointer("data", key), "%s", problem)
 		}
 	}
 	slices.SortFunc((*f)[before:], func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
@@ -246,10 +246,10 @@ func (n *Notification) checkTimes(f *Faults) {
 	checkInstant(f, "/not_before", n.NotBefore)
 	checkInstant(f, "/expires_at", n.ExpiresAt)
 	if n.TTL < 0 {
-		f.add("/ttl", "must be positive")
+		f.Add("/ttl", "must be positive")
 	}
 	if n.TTL != 0 && !n.ExpiresAt.IsZero() {
-		f.add("/ttl", "must be left out beside expires_at: either says when the notification expires")
+		f.Add("/ttl", "must be left out beside expires_at: either says when the notification expires")
 	}
 }
 
@@ -257,7 +257,7 @@ func (n *Notification) checkTimes(f *Faults) {
 // over alone: what is on a queue so ends as expired.
 func (n *Notification) checkSpan(f *Faults) {
 	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.NotBefore) {
-		f.add("/expires_at", "must be after not_before")
+		f.Add("/expires_at", "must be after not_before")
 	}
 }
 
@@ -267,9 +267,9 @@ func checkInstant(f *Faults, field string, t time.Time) {
 		return
 	}
 	if _, err := t.UTC().MarshalText(); err != nil {
-		f.add(field, "must be in the years 0 to 9999")
+		f.Add(field, "must be in the years 0 to 9999")
 	} else if _, err := t.MarshalText(); err != nil {
-		f.add(field, "must be less than a day away from UTC")
+		f.Add(field, "must be less than a day away from UTC")
 	}
 }
 
@@ -281,7 +281,7 @@ func (n *Notification) checkRaw(f *Faults) {
 	case n.PushType == PushBackground:
 		for _, name := range []string{"alert", "badge", "sound"} {
 			if aps[name] != nil {
-				f.add(pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
+				f.Add(pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
 			}
 		}
 	case n.PushType == PushLiveActivity && n.has(APNs):
@@ -291,7 +291,7 @@ func (n *Notification) checkRaw(f *Faults) {
 		}
 		for _, name := range needed {
 			if aps[name] == nil {
-				f.add(pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
+				f.Add(pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any 
 	}
 	var block map[string]any
 	if err := decodeJSON(raw, &block); err != nil {
-		f.add("/"+name, "must be one JSON object")
+		f.Add("/"+name, "must be one JSON object")
 		return nil
 	}
 	s.check(block, []string{name}, f)
@@ -343,7 +343,7 @@ func (n *Notification) sizeFaults(only bool) Faults {
 		if errors.As(err, &tooLarge) {
 			f = append(f, tooLarge...)
 		} else if err != nil && only {
-			f.add("", "cannot be rendered for %s: %v", p, err)
+			f.Add("", "cannot be rendered for %s: %v", p, err)
 		}
 	}
 	if n.has(APNs) {

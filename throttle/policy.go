@@ -1,12 +1,13 @@
 package throttle
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 const (
@@ -129,65 +130,66 @@ type Policy struct {
 	Exempt bool `yaml:"exempt"`
 }
 
+// Faults are all that is wrong with a policy, by the keys that the configuration has for
+// its fields.
+type Faults = faults.Faults
+
 // Unlimited reports whether p has neither a gap nor a rate.
 func (p Policy) Unlimited() bool { return p.MinGap == 0 && len(p.Rates) == 0 }
 
-// Validate reports all that is wrong with p. No gap or period may be longer
+// Validate reports all that is wrong with p, as Faults. No gap or period may be longer
 // than horizon, which is how far back a timeline reaches. Limits that are well
 // formed and that nobody means are refused too: more than MaxPerSecond a second,
 // a gap longer than every period. See Warnings for what is merely odd.
 func (p Policy) Validate(horizon time.Duration) error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf(format, args...))
-	}
+	var all Faults
 	if p.Exempt && !p.Unlimited() {
-		fault("exempt excludes min_gap and rates: remove one or the other")
+		all.Add("exempt", "excludes min_gap and rates: remove one or the other")
 	}
 	switch {
 	case p.MinGap < 0:
-		fault("min_gap %s is negative; want 0 or a positive duration", FormatPeriod(p.MinGap))
+		all.Add("min_gap", "%s is negative; want 0 or a positive duration", FormatPeriod(p.MinGap))
 	case p.MinGap%time.Microsecond != 0:
-		fault("min_gap %s is not in whole microseconds", FormatPeriod(p.MinGap))
+		all.Add("min_gap", "%s is not in whole microseconds", FormatPeriod(p.MinGap))
 	case p.MinGap > horizon:
-		fault("min_gap %s is longer than the horizon, %s", FormatPeriod(p.MinGap), FormatPeriod(horizon))
+		all.Add("min_gap", "%s is longer than the horizon, %s", FormatPeriod(p.MinGap), FormatPeriod(horizon))
 	}
 	if len(p.Rates) > MaxRates {
-		fault("there are %d rates; at most %d are allowed", len(p.Rates), MaxRates)
-		return errors.Join(faults...)
+		all.Add("rates", "there are %d; at most %d are allowed", len(p.Rates), MaxRates)
+		return all.Err()
 	}
 	seen := make(map[time.Duration]Rate, len(p.Rates))
 	for _, r := range p.Rates {
 		if err := r.Validate(); err != nil {
-			faults = append(faults, err)
+			all.Add("rates", "%v", err)
 			continue
 		}
 		if r.Period > horizon {
-			fault("rate %s has a longer period than the horizon, %s", r, FormatPeriod(horizon))
+			all.Add("rates", "%s has a longer period than the horizon, %s", r, FormatPeriod(horizon))
 		}
 		if first, ok := seen[r.Period]; ok {
-			fault("rates %s and %s have the same period: keep one", first, r)
+			all.Add("rates", "%s and %s have the same period: keep one", first, r)
 		}
 		seen[r.Period] = r
 	}
-	if len(faults) > 0 {
-		return errors.Join(faults...)
+	if len(all) > 0 {
+		return all.Err()
 	}
 	// what is well formed, and no operator means
 	if p.MinGap > 0 && tooMany(1, p.MinGap) {
-		return fmt.Errorf("min_gap %s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
+		all.Add("min_gap", "%s is shorter than %s: nobody receives %d a second; leave it out", FormatPeriod(p.MinGap), time.Second/MaxPerSecond, MaxPerSecond)
 	}
 	longest := time.Duration(0)
 	for _, r := range p.Rates {
 		if tooMany(r.Count, r.Period) {
-			return fmt.Errorf("rate %s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
+			all.Add("rates", "%s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
 		}
 		longest = max(longest, r.Period)
 	}
 	if longest > 0 && p.MinGap > longest {
-		return fmt.Errorf("min_gap %s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", FormatPeriod(p.MinGap))
+		all.Add("min_gap", "%s is longer than every rate's period, so that no rate says anything: shorten it or leave the rates out", FormatPeriod(p.MinGap))
 	}
-	return nil
+	return all.Err()
 }
 
 const (

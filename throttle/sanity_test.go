@@ -29,15 +29,15 @@ func TestNonsense(t *testing.T) {
 		rates []string
 		want  string // begins the error; "" for none
 	}{
-		{0, []string{"1000000/1s"}, "rate 1000000/1s allows more than 1000 a second"},
-		{0, []string{"2/1ms"}, "rate 2/1ms allows more than 1000 a second"},
+		{0, []string{"1000000/1s"}, "rates: 1000000/1s allows more than 1000 a second"},
+		{0, []string{"2/1ms"}, "rates: 2/1ms allows more than 1000 a second"},
 		{0, []string{"1000/1s"}, ""},
 		{0, []string{"1/1ms"}, ""},
 		{0, []string{"1000000/17m"}, ""},
-		{time.Microsecond, nil, "min_gap 1µs is shorter than 1ms"},
+		{time.Microsecond, nil, "min_gap: 1µs is shorter than 1ms"},
 		{time.Millisecond, nil, ""},
-		{time.Hour, []string{"10/1m"}, "min_gap 1h is longer than every rate's period"},
-		{time.Hour, []string{"10/1m", "20/59m"}, "min_gap 1h is longer than every rate's period"},
+		{time.Hour, []string{"10/1m"}, "min_gap: 1h is longer than every rate's period"},
+		{time.Hour, []string{"10/1m", "20/59m"}, "min_gap: 1h is longer than every rate's period"},
 		{time.Hour, []string{"10/1m", "20/24h"}, ""},
 		{time.Minute, []string{"10/1m"}, ""},
 		{time.Hour, nil, ""},
@@ -68,7 +68,7 @@ func TestWarnings(t *testing.T) {
 		{0, []string{"10/7m", "89/1h"}, nil},
 		{time.Second, []string{"60/1m"}, []string{"rate 60/1m never decides: min_gap 1s alone allows at most 60 in 1m"}},
 		{time.Second, []string{"59/1m"}, nil},
-		{time.Second, []string{"1/24h"}, []string{"min_gap 1s never decides: rate 1/24h alone"}},
+		{time.Second, []string{"1/24h"}, []string{"min_gap: 1s never decides: rate 1/24h alone"}},
 		{time.Minute, []string{"1/1m"}, []string{"rate 1/1m never decides: min_gap 1m"}},
 		{0, []string{"20000/24h"}, []string{"rate 20000/24h keeps up to 20000 admissions"}},
 	} {

@@ -306,7 +306,7 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		{[]string{"unset", "--app", "demo", "--user", "eve"}, said{stderr: "The override of app demo, user eve is gone."}},
 		{[]string{"unset", "--app", "gone"}, said{status: exitFailed, stderr: "app gone has no override"}},
 		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user nobody has no override`}},
-		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt is for a category"}},
+		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt: is for a category"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/720h"}, said{status: exitUsage, stderr: "horizon"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: limits.ErrPast.Error()}},
 		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--by", "me"}, said{status: exitUsage, stderr: "--by: through the HTTP API"}},

@@ -60,7 +60,7 @@ func TestServeScopes(t *testing.T) {
 		{args: "audit", status: exitFailed, says: alone},
 		{args: "timeline eve", says: "eve"},
 		{args: "timeline eve --app demo", status: exitFailed, says: alone},
-		{args: "send --app demo --user eve --title t --fcm t", status: exitFailed, says: "/app the token is for the app shop alone"},
+		{args: "send --app demo --user eve --title t --fcm t", status: exitFailed, says: "/app: the token is for the app shop alone"},
 		{args: "send --app shop --user eve --title t --fcm t --id own"},
 		{args: "overview", says: "1 notification waits of shop"},
 		{args: "status own", says: "own"},

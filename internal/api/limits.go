@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/names"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
@@ -215,52 +216,29 @@ func readOverride(body []byte, o *limits.Override, horizon time.Duration) error 
 // override has o be what is wanted, as far as that is valid.
 func (w *wanted) override(o *limits.Override, validate func() error) error {
 	o.Policy, o.Until = throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}, w.Until
-	var faults []fault
+	var all []fault
 	for i, text := range w.Rates {
 		rate, err := throttle.ParseRate(text)
 		if err != nil {
-			faults = append(faults, fault{"/rates/" + strconv.Itoa(i), err.Error()})
+			all = append(all, fault{"/rates/" + strconv.Itoa(i), err.Error()})
 		}
 		o.Policy.Rates = append(o.Policy.Rates, rate)
 	}
-	if len(faults) > 0 {
-		return invalid(faults)
+	if len(all) > 0 {
+		return invalid(all)
 	}
-	for _, err := range each(validate()) {
-		faults = append(faults, fault{pointerOf(err.Error()), err.Error()})
-	}
-	if len(faults) > 0 {
-		return invalid(faults)
-	}
-	return nil
-}
-
-// pointerOf is the field that a fault of an override is about: it begins with it.
-func pointerOf(fault string) string {
-	for _, field := range []struct{ begins, pointer string }{
-		{"min_gap", "/min_gap"}, {"rate", "/rates"}, {"there are", "/rates"}, {"exempt", "/exempt"}, {"until", "/until"},
-	} {
-		if strings.HasPrefix(fault, field.begins) {
-			return field.pointer
+	for _, f := range faults.Of(validate()) {
+		switch f.Field {
+		case "min_gap", "rates", "exempt", "until":
+			all = append(all, fault{"/" + f.Field, f.Problem})
+		default: // the level, and who sets it, are not in the body
+			all = append(all, fault{"", faults.Faults{f}.Error()})
 		}
 	}
-	return ""
-}
-
-// each answers what errors.Join has joined, at any depth.
-func each(err error) []error {
-	var joined interface{ Unwrap() []error }
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &joined):
-		return []error{err}
+	if len(all) > 0 {
+		return invalid(all)
 	}
-	var all []error
-	for _, one := range joined.Unwrap() {
-		all = append(all, each(one)...)
-	}
-	return all
+	return nil
 }
 
 var errNoOverride = &problem{Status: http.StatusNotFound, Detail: "There is no override here."}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/providers/apns"
@@ -70,17 +69,9 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// checkProvider takes over a provider's own faults, each of which begins with
-// its key. A send that outlasts the shutdown would be cut off, and sent again.
+// checkProvider takes over a provider's own faults. A send that outlasts the shutdown would be cut off, and sent again.
 func checkProvider(k *check, key string, err error, timeout time.Duration, w Worker) {
-	for _, err := range each(err) {
-		field, message, found := strings.Cut(err.Error(), ": ")
-		if !found || !plainName(field) {
-			k.fault(key, err.Error())
-			continue
-		}
-		k.fault(join(key, field), message)
-	}
+	k.found(key, err)
 	if timeout >= w.ShutdownTimeout {
 		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", timeout, w.ShutdownTimeout))
 	}

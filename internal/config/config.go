@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // Config is the whole configuration. Load and Parse return only valid ones.
@@ -103,6 +105,17 @@ func (k *check) at(key string) string {
 		return fmt.Sprintf(" on line %d", line)
 	}
 	return ""
+}
+
+// found takes over what a validator reports of what stands at key.
+func (k *check) found(key string, err error) {
+	for _, f := range faults.Of(err) {
+		if f.Field == "" {
+			k.fault(key, f.Problem)
+		} else {
+			k.fault(join(key, f.Field), f.Problem)
+		}
+	}
 }
 
 func (k *check) fault(key, message string) {

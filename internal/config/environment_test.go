@@ -151,7 +151,7 @@ func TestEnvironmentFaults(t *testing.T) {
 		{"PUSHPACE_REDIS__PASSWORD=" + canary, "PUSHPACE_REDIS__PASSWORD: redis.password: the embedded Redis takes no credentials"},
 		{"PUSHPACE_REDIS__PASSWORD_FILE=no-such-file", "PUSHPACE_REDIS__PASSWORD_FILE: redis.password_file: the file cannot be read"},
 		{"PUSHPACE_LIMITS__DEFAULT__RATES=1/1s,ten/1m", `PUSHPACE_LIMITS__DEFAULT__RATES: limits.default.rates[1]: rate "ten/1m"`},
-		{"PUSHPACE_LIMITS__DEFAULT__MIN_GAP=48h", "PUSHPACE_LIMITS__DEFAULT__MIN_GAP: limits.default.min_gap: min_gap 48h is longer"},
+		{"PUSHPACE_LIMITS__DEFAULT__MIN_GAP=48h", "PUSHPACE_LIMITS__DEFAULT__MIN_GAP: limits.default.min_gap: 48h is longer"},
 		{"PUSHPACE_LIMITS__DEFAULT__RATES__0=1/1s", "PUSHPACE_LIMITS__DEFAULT__RATES__0: limits.default.rates: is one value"},
 		{"PUSHPACE_LIMITS__HORIZON=", "PUSHPACE_LIMITS__HORIZON: limits.horizon: want a duration"},
 		{"PUSHPACE_APPS__shop__SIMULATED=true", "PUSHPACE_APPS__shop__SIMULATED: apps: want the name in capitals"},

@@ -2,7 +2,6 @@ package config
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
@@ -106,20 +105,7 @@ func (l Limits) odd(k *check, key string) {
 }
 
 func checkPolicy(k *check, key string, p throttle.Policy, horizon time.Duration) {
-	for _, err := range each(p.Validate(horizon)) {
-		k.fault(join(key, policyField(err.Error())...), err.Error())
-	}
-}
-
-// policyField is the field that a fault of a policy is about: its message
-// begins with the field or is about a rate.
-func policyField(message string) []string {
-	for start, field := range map[string]string{"min_gap": "min_gap", "rate": "rates", "exempt": "exempt"} {
-		if strings.HasPrefix(message, start) {
-			return []string{field}
-		}
-	}
-	return nil
+	k.found(key, p.Validate(horizon))
 }
 
 // LogValue describes l for a log.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/near"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -83,14 +84,11 @@ func (q Quota) checkSpec(k *check, key string, spec meter.Spec) {
 		k.fault(join(key, "algorithm"), fmt.Sprintf("want one of %s", meter.Algorithms)) // and is not shown
 		return
 	}
-	for _, err := range each(spec.Validate()) {
-		field, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), ":", " "), " ")
-		switch field {
-		case "algorithm", "burst", "ramp", "cells":
-		default:
-			field = rates
+	for _, f := range faults.Of(spec.Validate()) {
+		if f.Field == "rates" {
+			f.Field = rates
 		}
-		k.fault(join(key, field), strings.TrimPrefix(err.Error(), field+": "))
+		k.fault(join(key, f.Field), f.Problem)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -100,8 +101,8 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 // field.
 func (f *limitForm) override(at limits.Level, by string, now time.Time, horizon time.Duration) (limits.Override, map[string][]string) {
 	o := limits.Override{Level: at, By: by, Policy: throttle.Policy{Exempt: f.Exempt}}
-	faults := map[string][]string{}
-	fault := func(field, text string) { faults[field] = append(faults[field], text) }
+	wrong := map[string][]string{}
+	fault := func(field, text string) { wrong[field] = append(wrong[field], text) }
 	var err error
 	if text := strings.TrimSpace(f.MinGap); text != "" {
 		if o.Policy.MinGap, err = time.ParseDuration(text); err != nil {
@@ -126,22 +127,18 @@ func (f *limitForm) override(at limits.Level, by string, now time.Time, horizon 
 			fault("until", limits.ErrPast.Error())
 		}
 	}
-	if len(faults) > 0 {
-		return o, faults
+	if len(wrong) > 0 {
+		return o, wrong
 	}
-	if err := o.Validate(horizon); err != nil {
-		for text := range strings.Lines(err.Error()) {
-			text = strings.TrimSpace(text)
-			field := "policy"
-			for begins, of := range map[string]string{"min_gap": "min_gap", "rate": "rates", "there are": "rates", "until": "until"} {
-				if strings.HasPrefix(text, begins) {
-					field = of
-				}
-			}
-			fault(field, text)
+	for _, f := range faults.Of(o.Validate(horizon)) {
+		switch f.Field {
+		case "min_gap", "rates", "until":
+			fault(f.Field, f.Problem)
+		default:
+			fault("policy", faults.Faults{f}.Error())
 		}
 	}
-	return o, faults
+	return o, wrong
 }
 
 var errNoLevel = &fault{http.StatusBadRequest, "Whose limits?", "Name a user, a category, an app or several of these, or a quota."}

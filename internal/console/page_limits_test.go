@@ -183,19 +183,19 @@ func TestBadLimitForms(t *testing.T) {
 		}
 	})
 	for _, c := range []struct{ form, want string }{
-		{"user=u", "min_gap and rates are missing"},
+		{"user=u", "is missing, as rates are"},
 		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
-		{"user=u&min_gap=48h", `<div id="min_gap-hint"><p class="fault">min_gap 48h is longer`},
+		{"user=u&min_gap=48h", `<div id="min_gap-hint"><p class="fault">48h is longer`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
-		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">rate 1000000/1s allows`},
+		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">1000000/1s allows`},
 		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">want a duration such as 2h`},
 		{"user=u&rates=1/1m&until=-1h", `<div id="until-hint"><p class="fault">until has passed`},
 		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">until has passed`},
-		{"user=u&exempt=yes", "exempt is for a category"},
-		{"category=all&rates=1/1m", "category all is the name"},
+		{"user=u&exempt=yes", "exempt: is for a category"},
+		{"category=all&rates=1/1m", "category: all is the name"},
 		{"app=shpo&rates=1/1m", "app is not one of the configuration&#39;s apps: shop; did you mean shop?"},
 		{"quota=none&rates=1/1m", "none of the configuration"},
-		{"quota=eu&rates=1/1m 2/1h", "rate: want one for a quota"},
+		{"quota=eu&rates=1/1m 2/1h", "want one for a quota"},
 	} {
 		values, err := url.ParseQuery(c.form)
 		if err != nil {

@@ -1,12 +1,12 @@
 package apns
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"time"
 
 	"github.com/sideshow/apns2"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // The environments.
@@ -53,54 +53,51 @@ type Config struct {
 // Validate returns every fault of the configuration, joined, each with its key.
 // It opens no file.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
-	}
+	var all faults.Faults
 	if c.Topic == "" {
-		fault("topic", "must be the app's bundle ID")
+		all.Add("topic", "must be the app's bundle ID")
 	}
 	switch c.Environment {
 	case "", Production, Sandbox:
 	default:
-		fault("environment", "%q is neither %s nor %s", c.Environment, Production, Sandbox)
+		all.Add("environment", "%q is neither %s nor %s", c.Environment, Production, Sandbox)
 	}
 	switch {
 	case c.CertificateFile != "":
 		const both = "belongs to a .p8 key, but certificate_file is set: use one of them"
 		if c.KeyID != "" {
-			fault("key_id", both)
+			all.Add("key_id", both)
 		}
 		if c.TeamID != "" {
-			fault("team_id", both)
+			all.Add("team_id", both)
 		}
 	case c.KeyFile == "" && c.KeyID == "" && c.TeamID == "":
-		fault("key_file", "must be set, with key_id and team_id, or else certificate_file")
+		all.Add("key_file", "must be set, with key_id and team_id, or else certificate_file")
 	default:
 		if c.KeyFile == "" {
-			fault("key_file", "must be the .p8 file of the key")
+			all.Add("key_file", "must be the .p8 file of the key")
 		}
 		if len(c.KeyID) != 10 {
-			fault("key_id", "must be the 10 characters that Apple shows for the key")
+			all.Add("key_id", "must be the 10 characters that Apple shows for the key")
 		}
 		if len(c.TeamID) != 10 {
-			fault("team_id", "must be the 10 characters that Apple shows for the team")
+			all.Add("team_id", "must be the 10 characters that Apple shows for the team")
 		}
 		if c.PasswordFile != "" {
-			fault("password_file", "is for certificate_file: a .p8 key has no password")
+			all.Add("password_file", "is for certificate_file: a .p8 key has no password")
 		}
 	}
 	if c.Endpoint != "" {
 		u, err := url.Parse(c.Endpoint)
 		if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil ||
 			(u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
-			fault("endpoint", "must be https://host or https://host:port")
+			all.Add("endpoint", "must be https://host or https://host:port")
 		}
 	}
 	if c.Timeout < 0 {
-		fault("timeout", "%v is negative", c.Timeout)
+		all.Add("timeout", "%v is negative", c.Timeout)
 	}
-	return errors.Join(faults...)
+	return all.Err()
 }
 
 // host returns the URL that requests start with, without a final slash.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/sideshow/apns2"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 func TestConfigValidate(t *testing.T) {
@@ -36,11 +38,8 @@ func TestConfigValidate(t *testing.T) {
 	} {
 		err := c.config.Validate()
 		var keys []string
-		if err != nil {
-			for line := range strings.Lines(err.Error()) {
-				key, _, _ := strings.Cut(line, ":")
-				keys = append(keys, key)
-			}
+		for _, f := range faults.Of(err) {
+			keys = append(keys, f.Field)
 		}
 		if strings.Join(keys, " ") != strings.Join(c.keys, " ") {
 			t.Errorf("%s: faults %v, want %v: %v", c.name, keys, c.keys, err)

@@ -2,10 +2,11 @@ package fcm
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // DefaultTimeout is how long one attempt may take when Config.Timeout is zero.
@@ -47,25 +48,22 @@ var projectID = regexp.MustCompile(`^[a-z0-9.:-]{1,100}$`)
 // Validate returns every fault of the configuration, each with its key. It
 // reads no file.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(key, format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
-	}
+	var all faults.Faults
 	if c.CredentialsFile == "" {
-		fault("credentials_file", "is missing: name the JSON key file of a service account that may send messages")
+		all.Add("credentials_file", "is missing: name the JSON key file of a service account that may send messages")
 	}
 	if c.ProjectID != "" && !projectID.MatchString(c.ProjectID) {
-		fault("project_id", "%q is not a project ID: it has lower-case letters, digits and hyphens", c.ProjectID)
+		all.Add("project_id", "%q is not a project ID: it has lower-case letters, digits and hyphens", c.ProjectID)
 	}
 	if c.Endpoint != "" {
 		if err := checkURL(c.Endpoint); err != nil {
-			fault("endpoint", "%v", err)
+			all.Add("endpoint", "%v", err)
 		}
 	}
 	if c.Timeout < 0 || c.Timeout > MaxTimeout {
-		fault("timeout", "%v is not between 0 and %v", c.Timeout, MaxTimeout)
+		all.Add("timeout", "%v is not between 0 and %v", c.Timeout, MaxTimeout)
 	}
-	return errors.Join(faults...)
+	return all.Err()
 }
 
 // Project returns the Firebase project, which the credentials name where ProjectID does

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -36,13 +36,12 @@ type Override struct {
 }
 
 // Validate reports all that is wrong with o, as strictly as the configuration is
-// read; horizon is limits.horizon. Each fault begins with the field that it is
-// about: app, user, category, min_gap, rate, exempt, until, by or quota.
+// read, as throttle.Faults; horizon is limits.horizon. The fields are app, user, category,
+// min_gap, rates, exempt, until, by and quota.
 func (o *Override) Validate(horizon time.Duration) error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var all throttle.Faults
 	if o.Level == (Level{}) {
-		fault("app, user and category are missing: want at least one of them")
+		all.Add("", "app, user and category are missing: want at least one of them")
 	}
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
 		most := MaxNameBytes
@@ -50,44 +49,46 @@ func (o *Override) Validate(horizon time.Duration) error {
 			most = maxKeyBytes
 		}
 		if len(*name.value) > most || !isPlain(*name.value) {
-			fault("%s must be UTF-8 without control characters, of at most %d bytes", name.of, most)
+			all.Add(name.of, "must be UTF-8 without control characters, of at most %d bytes", most)
 		}
 	}
 	if o.Category == throttle.General {
-		fault("category %s is the name of the general limits: name no category, or change limits.default in the configuration", throttle.General)
+		all.Add("category", "%s is the name of the general limits: name no category, or change limits.default in the configuration", throttle.General)
 	}
 	if o.By == "" {
-		fault("by is missing: the audit log says who changed a limit")
+		all.Add("by", "is missing: the audit log says who changed a limit")
 	}
 	switch {
 	case o.Quota != "":
-		if err := o.validateQuota(); err != nil {
-			faults = append(faults, err)
-		}
+		all = append(all, o.quotaFaults()...)
 	case o.Policy.Exempt && o.Category == "":
-		fault("exempt is for a category, of all or of one user or app: give generous rates instead")
+		all.Add("exempt", "is for a category, of all or of one user or app: give generous rates instead")
 	case !o.Policy.Exempt && o.Policy.Unlimited():
-		fault("min_gap and rates are missing: an override replaces the whole policy; to have the one below it back, remove the override")
+		all.Add("min_gap", "is missing, as rates are: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
-	if err := o.Policy.Validate(horizon); err != nil && o.Quota == "" {
-		faults = append(faults, err)
+	if o.Quota == "" {
+		all = append(all, faults.Of(o.Policy.Validate(horizon))...)
 	}
 	if year := o.Until.UTC().Year(); !o.Until.IsZero() && (year < 2000 || year > 9999) {
-		fault("until %s is no sensible instant", o.Until.Format(time.RFC3339))
+		all.Add("until", "%s is no sensible instant", o.Until.Format(time.RFC3339))
 	}
-	return errors.Join(faults...)
+	return all.Err()
 }
 
-// validateQuota reports what is wrong with one of a quota. What the quota's algorithm
-// asks of a rate, those who know it say.
-func (o *Override) validateQuota() error {
+// quotaFaults are of an override of a quota. What the quota's algorithm asks of a rate,
+// internal/quotas says.
+func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {
 	case o.Level != (Level{Quota: o.Quota}):
-		return errors.New("quota excludes app, user and category: it is of all that share it")
+		all.Add("quota", "excludes app, user and category: it is of all that share it")
 	case o.Policy.MinGap != 0 || o.Policy.Exempt || len(o.Policy.Rates) != 1:
-		return errors.New("rate: want one for a quota, and neither min_gap nor exempt")
+		all.Add("rates", "want one for a quota, and neither min_gap nor exempt")
+	default:
+		if err := o.Policy.Rates[0].Validate(); err != nil {
+			all.Add("rates", "%v", err)
+		}
 	}
-	return o.Policy.Rates[0].Validate()
+	return all
 }
 
 // isPlain is what push asks of names: UTF-8 without control characters and those

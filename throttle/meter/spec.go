@@ -2,11 +2,11 @@ package meter
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -110,36 +110,32 @@ func (s Spec) Most(window time.Duration) int {
 	return most
 }
 
-// Validate reports all that is wrong with the spec, by the names of the configuration.
+// Validate reports all that is wrong with the spec, as throttle.Faults.
 func (s Spec) Validate() error {
 	if s.Algorithm != "" && !slices.Contains(Algorithms, s.Algorithm) {
-		return fmt.Errorf("algorithm %q: want one of %v", s.Algorithm, Algorithms)
+		return faults.New("algorithm", "%q is none of %v", s.Algorithm, Algorithms)
 	}
-	if err := s.validate(); err != nil || s.Life == 0 || s.windowed() {
-		return err
+	if all := s.faults(); len(all) > 0 || s.Life == 0 || s.windowed() {
+		return all.Err()
 	}
 	// what fills a bucket of a promise is what its burst leaves of the count
 	if burst, _ := s.sizes(); 2*(burst-1) > s.Rates[0].Count {
-		return fmt.Errorf("burst %d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
+		return faults.New("burst", "%d leaves %d of %s for the time after it: at most %d, and small is better", burst, s.Rates[0].Count-burst, s.Rates[0], s.Rates[0].Count/2+1)
 	}
 	return nil
 }
 
-func (s Spec) validate() error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf(format, args...))
-	}
+func (s Spec) faults() (all throttle.Faults) {
 	if len(s.Rates) == 0 {
-		fault("there is no rate")
+		all.Add("rates", "there is none")
 	}
 	for i, r := range s.Rates {
 		if err := r.Validate(); err != nil {
-			faults = append(faults, err)
+			all.Add("rates", "%v", err)
 		}
 		for _, other := range s.Rates[:i] {
 			if r.Period == other.Period {
-				fault("rates %s and %s have the same period: keep one", other, r)
+				all.Add("rates", "%s and %s have the same period: keep one", other, r)
 			}
 		}
 	}
@@ -148,71 +144,71 @@ func (s Spec) validate() error {
 		length time.Duration
 	}{{"ramp", s.Ramp}, {"life", s.Life}} {
 		if d.length < 0 || d.length%time.Microsecond != 0 || d.length > 24*time.Hour {
-			fault("%s %s: want 0 to 24h in whole microseconds", d.name, throttle.FormatPeriod(d.length))
+			all.Add(d.name, "%s: want 0 to 24h in whole microseconds", throttle.FormatPeriod(d.length))
 		}
 	}
 	if s.Burst < 0 || s.Burst > throttle.MaxCount {
-		fault("burst %d: want 1 to %d", s.Burst, throttle.MaxCount)
+		all.Add("burst", "%d: want 1 to %d", s.Burst, throttle.MaxCount)
 	}
 	if s.windowed() {
-		s.windowFaults(fault)
+		s.windowFaults(&all)
 	} else {
-		s.bucketFaults(fault)
+		s.bucketFaults(&all)
 	}
-	if !s.windowed() && len(faults) == 0 {
-		s.exactFault(fault)
+	if !s.windowed() && len(all) == 0 {
+		s.exactFault(&all)
 	}
-	return errors.Join(faults...)
+	return all
 }
 
-func (s Spec) windowFaults(fault func(string, ...any)) {
+func (s Spec) windowFaults(all *throttle.Faults) {
 	if s.Burst != 0 {
-		fault("burst: %s has none, it allows its count at once", s.Algorithm)
+		all.Add("burst", "%s has none, it allows its count at once", s.Algorithm)
 	}
 	if s.Ramp != 0 {
-		fault("ramp: %s has none; token_bucket has", s.Algorithm)
+		all.Add("ramp", "%s has none; token_bucket has", s.Algorithm)
 	}
 	if len(s.Rates) > throttle.MaxRates {
-		fault("there are %d rates; at most %d are allowed", len(s.Rates), throttle.MaxRates)
+		all.Add("rates", "there are %d; at most %d are allowed", len(s.Rates), throttle.MaxRates)
 	}
 	switch {
 	case s.Algorithm != FixedWindow && (s.Cells < 0 || s.Cells > MaxCells):
-		fault("cells %d: want 1 to %d", s.Cells, MaxCells)
+		all.Add("cells", "%d: want 1 to %d", s.Cells, MaxCells)
 	case s.Algorithm == FixedWindow && s.Cells != 0:
-		fault("cells: fixed_window has none; sliding_window has")
+		all.Add("cells", "fixed_window has none; sliding_window has")
 	case s.Algorithm == FixedWindow && s.Life != 0:
-		fault("algorithm fixed_window lets twice its count pass around the end of a window, and so keeps no promise: " +
+		all.Add("algorithm", "fixed_window lets twice its count pass around the end of a window, and so keeps no promise: "+
 			"take token_bucket or sliding_window")
 	}
 }
 
-func (s Spec) bucketFaults(fault func(string, ...any)) {
+func (s Spec) bucketFaults(all *throttle.Faults) {
 	if len(s.Rates) > 1 {
-		fault("there are %d rates; a bucket has one: take fixed_window or sliding_window for several at once", len(s.Rates))
+		all.Add("rates", "there are %d; a bucket has one: take fixed_window or sliding_window for several at once", len(s.Rates))
 	}
 	if s.Cells != 0 {
-		fault("cells: a bucket has none; sliding_window has")
+		all.Add("cells", "a bucket has none; sliding_window has")
 	}
 	if s.Life > 0 && s.Algorithm != LeakyBucket && len(s.Rates) > 0 && s.Burst > s.Rates[0].Count {
-		fault("burst %d is more than %s allows in its period: lower it", s.Burst, s.Rates[0])
+		all.Add("burst", "%d is more than %s allows in its period: lower it", s.Burst, s.Rates[0])
 	}
 }
 
 // exactFault is of a bucket that cannot be counted without losing fractions.
-func (s Spec) exactFault(fault func(string, ...any)) {
+func (s Spec) exactFault(all *throttle.Faults) {
 	b := s.bucket()
 	largest := int64(exact)
 	if s.Ramp > 0 {
 		largest /= coldest
 	}
 	if size := int64(b.size); size > largest/b.unit {
-		fault("burst %d is too large to be counted exactly at %s: at most %d, or a count that divides the period", size, s.Rates[0], largest/b.unit)
+		all.Add("burst", "%d is too large to be counted exactly at %s: at most %d, or a count that divides the period", size, s.Rates[0], largest/b.unit)
 	}
 }
 
 // check reports what is wrong with the spec or the ask.
 func (s Spec) check(key string, a Ask) error {
-	if err := s.validate(); err != nil {
+	if err := s.faults().Err(); err != nil {
 		return fmt.Errorf("meter %s: %w", key, err)
 	}
 	if a.Least < 0 || a.Keep < 0 || a.Ahead < 0 || a.Most > 0 && a.Least > a.Most {

@@ -112,16 +112,13 @@ func (p *Pause) Validate() error {
 		{"/by", p.By, push.MaxNameBytes}, {"/reason", p.Reason, maxReasonBytes},
 	} {
 		if len(text.value) > text.most || !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, unicode.IsControl) {
-			faults = append(faults, push.Fault{Field: text.field, Problem: fmt.Sprintf("must be UTF-8 without control characters, of at most %d bytes", text.most)})
+			faults.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
 		}
 	}
 	if p.Platform != "" && p.Platform != push.APNs && p.Platform != push.FCM {
-		faults = append(faults, push.Fault{Field: "/platform", Problem: fmt.Sprintf("must be %s or %s", push.APNs, push.FCM)})
+		faults.Add("/platform", "must be %s or %s", push.APNs, push.FCM)
 	}
-	if len(faults) > 0 {
-		return faults
-	}
-	return nil
+	return faults.Err()
 }
 
 // An entry is an operator's or a provider's pause as Redis has it. Its instants are
