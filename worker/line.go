@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -127,6 +128,10 @@ func (l *lines) next(in *line) {
 // later reports whether the delivery has a slot to ask before, and that is not yet.
 func (t *turn) later(now time.Time) bool { return t.ready && now.Before(t.asks) }
 
+// same reports whether the other turn is of the same notification: a job that another
+// worker has had meanwhile may come again before its first visit here is over.
+func (t *turn) same(other *turn) bool { return t.ID == other.ID }
+
 // together returns the turns from the first one on that are asked about with it. A
 // delivery that costs units is alone: it takes them first.
 func together(turns []*turn, now time.Time) (all []*turn) {
@@ -134,13 +139,26 @@ func together(turns []*turn, now time.Time) (all []*turn) {
 	for _, t := range turns {
 		switch {
 		case t.later(now):
-		case len(all) == mostTogether, !t.ready, t.Category != first.Category, t != first && (first.metered || t.metered):
+		case len(all) == mostTogether, !t.ready, t.Category != first.Category, t != first && (first.metered || t.metered), slices.ContainsFunc(all, t.same):
 			return all
 		default:
 			all = append(all, t)
 		}
 	}
 	return all
+}
+
+// errNotAsked is what is known of those that nothing was asked about.
+var errNotAsked = errors.New("the throttle was not asked")
+
+// askFor asks about the turns, and tells them, also where that panics.
+func (l *lines) askFor(ctx context.Context, together []*turn) {
+	answers := slices.Repeat([]answer{{err: errNotAsked}}, len(together))
+	defer func() { l.answered(together, answers) }()
+	answers = l.ask(ctx, together)
+	if ctx.Err() != nil { // which says nothing of the others
+		answers = answers[:1]
+	}
 }
 
 // answered tells the first of those that were asked about their answers. The others are
@@ -177,18 +195,14 @@ func (l *lines) decide(ctx context.Context, d *delivery, after time.Duration) an
 	for {
 		select {
 		case together := <-t.lead:
-			answers := l.ask(ctx, together)
-			if ctx.Err() != nil { // which says nothing of the others
-				answers = answers[:1]
-			}
-			l.answered(together, answers)
+			l.askFor(ctx, together)
 			continue
 		case told := <-t.told:
 			return told
 		case <-timer.C:
+			timer.Reset(patience)
 			if asks {
 				asks = false
-				timer.Reset(patience)
 				l.mu.Lock()
 				l.next(t.line)
 				l.mu.Unlock()

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -44,7 +45,7 @@ func newLineRig() *lineRig {
 
 // taken is a delivery of the user that was accepted as the n-th, and has its turn.
 func (r *lineRig) taken(user string, n int) *delivery {
-	d := &delivery{Notification: &push.Notification{User: user}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
+	d := &delivery{Notification: &push.Notification{ID: fmt.Sprint(n), User: user}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
 	r.enter(d)
 	return d
 }
@@ -112,7 +113,7 @@ func TestALineOfCategories(t *testing.T) {
 		r := newLineRig()
 		var all []*delivery
 		for n, category := range []string{"news", "chat", "news", "news", "chat", "chat", "news"} {
-			d := &delivery{Notification: &push.Notification{User: "u", Category: category}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
+			d := &delivery{Notification: &push.Notification{ID: fmt.Sprint(n), User: "u", Category: category}, accepted: r.began.Add(time.Duration(n) * time.Microsecond)}
 			r.enter(d)
 			all = append(all, d)
 		}
@@ -209,5 +210,53 @@ func TestALineOfMeteredOnes(t *testing.T) {
 			r.answers <- mostTogether
 		}
 		r.check(t, []int{1}, []int{2, 3}, []int{4}, []int{5})
+	})
+}
+
+// Where asking panics, all that were asked about are told, and the line goes on.
+func TestALineOutlivesAPanic(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		l := newLines(func(context.Context, []*turn) []answer {
+			if calls++; calls == 1 {
+				panic("no answer")
+			}
+			return []answer{{}}
+		})
+		d := func(id string) *delivery { return &delivery{Notification: &push.Notification{ID: id, User: "u"}} }
+		first, second := d("1"), d("2")
+		l.enter(first)
+		l.enter(second)
+		told := make(chan error, 1)
+		go func() { told <- l.decide(t.Context(), second, 0).err }()
+		synctest.Wait()
+		func() {
+			defer func() { _ = recover() }()
+			l.decide(t.Context(), first, 0)
+			t.Error("the panic is kept from who asks")
+		}()
+		if err := <-told; !errors.Is(err, errNotAsked) {
+			t.Errorf("the other is told %v", err)
+		}
+		if got := l.decide(t.Context(), d("3"), 0); got.err != nil {
+			t.Error(got.err)
+		}
+	})
+}
+
+// A job that comes again before its first visit is over is asked about after that.
+func TestALineAsksOnceForEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newLineRig()
+		all := []*delivery{r.taken("u", 1), r.taken("u", 2), r.taken("u", 3), r.taken("u", 4)}
+		all[1].ID, all[2].ID, all[3].ID = "a", "b", "a"
+		r.decideAll(t.Context(), all...)
+		for range 3 {
+			r.answers <- mostTogether
+			synctest.Wait()
+		}
+		r.check(t, []int{1}, []int{2, 3}, []int{4})
 	})
 }

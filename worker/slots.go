@@ -33,7 +33,7 @@ func (h *handler) freeSlot(ctx context.Context, d *delivery, used bool) []thrott
 
 // Of the bookings that a call has moved, the first wakeMost are woken for, and
 // so many calls wait for it. What is beyond comes at its old slot. A call moves a
-// page of a line at most, for all who wait in it: nobody else tells of them.
+// page of a line at most for each it decides of, and nobody else tells of them.
 const (
 	movedKept = 1024
 	wakeMost  = 500

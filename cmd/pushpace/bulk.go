@@ -26,8 +26,8 @@ const (
 	// are under way at once.
 	batchSize = 250
 	batches   = 8
-	// batchPause is how long a batch that is not full waits for the next line: a user's
-	// burst is to come to the queue at once, for one worker to take it.
+	// batchPause is how long a batch is gathered that is not full: a user's burst is to
+	// come to the queue at once, for one worker to take it.
 	batchPause = 2 * time.Millisecond
 )
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/httplimit"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -21,7 +20,7 @@ func (a *API) charge(ctx context.Context, c *call, cost int) error {
 	}
 	spec := rate.Spec()
 	if most := spec.AtOnce(); cost > most {
-		return push.Faults{{Problem: fmt.Sprintf("has %d notifications, and the token's rate allows at most %d at once: split it", cost, most)}}
+		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The batch has %d notifications, and the token's rate allows at most %d at once: split it.", cost, most)}
 	}
 	taken, err := a.o.Meter.Take(ctx, "token/"+throttle.Escape(c.who.Name), spec, meter.Ask{Least: cost, Most: cost})
 	if err != nil {

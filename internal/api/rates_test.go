@@ -73,8 +73,8 @@ func TestRateOfAToken(t *testing.T) {
 	if got := r.counts(); got.Accepted != 7 {
 		t.Errorf("%+v, want 7 accepted", got)
 	}
-	large := r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications", batchOf(0, 11)).problem(t)
-	if len(large.Errors) != 1 || large.Errors[0].Detail != "has 11 notifications, and the token's rate allows at most 10 at once: split it" {
+	large := r.do(http.StatusRequestEntityTooLarge, producerToken, "POST", "/v1/notifications", batchOf(0, 11)).problem(t)
+	if large.Detail != "The batch has 11 notifications, and the token's rate allows at most 10 at once: split it." {
 		t.Errorf("%+v", large)
 	}
 	if free := r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").Header; free.Get("RateLimit-Policy") != "" {

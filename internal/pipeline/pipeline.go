@@ -317,6 +317,15 @@ func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func
 	return &Client{shared, p}, p.Close
 }
 
+// Alone returns the client that Share was given, whose commands end with their context;
+// one that Share has not made is returned as it is.
+func Alone(client redis.UniversalClient) redis.UniversalClient {
+	if shared, ok := client.(*Client); ok {
+		return shared.pipeline.client
+	}
+	return client
+}
+
 // Of returns the pipeline that the client's commands share, for those that have
 // groups to send; nil for a client that Share has not made.
 func Of(client redis.UniversalClient) *Pipeline {

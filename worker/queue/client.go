@@ -28,10 +28,14 @@ import (
 // What asynq could not read, or would lose, it never sees: see unfit.go.
 type client struct {
 	redis.UniversalClient
+	// alone is for what must not take longer than it may: its commands end with their
+	// context, and share nothing.
+	alone    redis.UniversalClient
 	config   Config
 	batches  *pipeline.Batches[batch]
 	oneStep  bool
 	failed   atomic.Bool // the last pull
+	left     atomic.Bool // a job that was cut off is not put back
 	refusals refusals
 	handler  Handler
 	works    recent[Work] // of the jobs on their way through asynq
@@ -62,7 +66,7 @@ func newClient(c Config) *client {
 	}
 	return &client{
 		ending: ending, end: end, handing: handing,
-		UniversalClient: c.Client, config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
+		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
 		idle: newIdle(), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
@@ -158,8 +162,7 @@ func outOfHand(cmd *redis.Cmd) bool {
 	return err == nil || notFound(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
-// insistFor is how long: until another worker may have the job, whose lease
-// has been over for half a minute then.
+// insistFor is how long. The scripts do nothing to a job that another worker has by then.
 const insistFor = time.Minute
 
 // notFound reports whether the error is asynq's for a job that is not, or no

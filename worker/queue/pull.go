@@ -62,7 +62,7 @@ const handOut = 5 * time.Second
 // hand belongs to a burst whose last one another worker has, and those in hand as
 // client.read has them.
 var pullScript = redis.NewScript(readMessage + `
-if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1} end
+if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, 0} end
 redis.call('SETRANGE', KEYS[6], 0, '')
 redis.call('LLEN', KEYS[3])
 redis.call('ZCARD', KEYS[4])
@@ -78,7 +78,9 @@ local function stays(message)
 end
 local most, ids, leases, later, answer = tonumber(ARGV[3]), {}, {}, {}, {0, 0, 0}
 local function whose(message) -- the app, user and category as they are encoded
-  return type(message) == 'string' and string.match(message, '"app":.-,"targets":')
+  local from = type(message) == 'string' and string.find(message, '"app":', 1, true)
+  local to = from and string.find(message, ',"targets":', from, true)
+  return to and string.sub(message, from, to)
 end
 local before = redis.call('LINDEX', KEYS[3], 0) -- the last one that any worker took, while it has it
 local first, last -- that are taken: their messages
@@ -314,8 +316,9 @@ func (c *client) next(ctx context.Context, queue string) *pulled {
 
 // putBackScript returns a job to the head of its queue as long as its lease is
 // the one given.
-// KEYS  active, lease, pending, task, the idle; ARGV  ID, end of the lease
-var putBackScript = redis.NewScript(push.WakeIdle + `
+// KEYS  active, lease, pending, task, the idle; ARGV  ID, end of the lease, the worker
+// that has the job
+var putBackScript = redis.NewScript(push.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
@@ -334,7 +337,9 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
 		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.ID), push.IdleKey(queue)}
-		errs = append(errs, putBackScript.Run(ctx, c.UniversalClient, keys, job.ID, job.lease).Err())
+		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !notFound(err) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

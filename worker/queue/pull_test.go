@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,9 +97,7 @@ func TestTheRestOfABurstWaits(t *testing.T) {
 		one, other := newNewcomer(t, client), newNewcomer(t, client)
 		take := func(n *newcomer, want ...bool) {
 			t.Helper()
-			queue := push.Default.Queue()
-			keys := []string{push.QueueKey(queue, "pending"), push.QueueKey(queue, "paused"), push.QueueKey(queue, "active"), push.QueueKey(queue, "lease")}
-			jobs, _, err := n.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), push.QueueKey(queue, "t:")})
+			jobs, _, err := n.once()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,4 +132,38 @@ func TestTheHeadStartIsKept(t *testing.T) {
 			t.Errorf("a job that follows another worker's (%t) ends with %v after %v", follows, err, time.Since(began))
 		}
 	}
+}
+
+// A queue that asynq's own tool has paused gives nothing, and harms nothing.
+func TestAPausedQueue(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("job")
+		queue := push.Default.Queue()
+		if err := client.Set(t.Context(), push.QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		jobs, empty, err := n.once()
+		if len(jobs) > 0 || !empty || err != nil {
+			t.Errorf("%d jobs, empty %t, %v", len(jobs), empty, err)
+		}
+	})
+}
+
+// A message that no Producer of ours has made is looked through once.
+func TestAHostileMessageIsPulled(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		task := asynq.NewTask(push.TaskType, []byte(strings.Repeat(`"app":`, push.MaxEnvelopeSize/8)))
+		for range 2 * prefetched {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if jobs, _, err := n.once(); len(jobs) != prefetched || err != nil {
+			t.Errorf("%d jobs, %v", len(jobs), err)
+		}
+	})
 }

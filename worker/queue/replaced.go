@@ -94,7 +94,7 @@ var cutOffScript = redis.NewScript(push.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]")
 if redis.call('LREM', KEYS[1], -1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 redis.call('RPUSH', KEYS[3], ARGV[1])
-redis.call('HSET', KEYS[4], 'state', 'pending', 'msg', redis.call('HGET', KEYS[4], 'msg') .. ARGV[2])
+redis.call('HSET', KEYS[4], 'state', 'pending', 'msg', (redis.call('HGET', KEYS[4], 'msg') or '') .. ARGV[2])
 wake(KEYS[5])
 return redis.status_reply('OK')
 `)
@@ -106,13 +106,18 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) *redis.C
 	cmd := redis.NewCmd(ctx)
 	message, err := c.HGet(ctx, keys[3], "msg").Result()
 	if err != nil {
+		c.left.Store(true)
 		cmd.SetErr(err)
 		return cmd
 	}
 	envelope, _ := push.ReadEnvelope(message)
 	queue := queueOf(keys[0])
 	keys = append(slices.Clip(keys), push.IdleKey(queue))
-	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
+	cmd = cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
+	if err := cmd.Err(); err != nil && !notFound(err) {
+		c.left.Store(true)
+	}
+	return cmd
 }
 
 // forward takes the place of forwardCmd, which asynq runs for what is scheduled, and

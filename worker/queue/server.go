@@ -51,8 +51,8 @@ type Work func(ctx context.Context) error
 type Config struct {
 	Client  redis.UniversalClient
 	Records *push.Records
-	// Lanes is how many of asynq's servers pull side by side, a job a round trip
-	// each, and Handlers how many jobs they have in hand at most.
+	// Lanes is how many of asynq's servers hand out jobs side by side, and Handlers how
+	// many jobs they have in hand at most.
 	Lanes, Handlers int
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
@@ -147,6 +147,9 @@ func (s *Server) Shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
 	defer cancel()
 	var left error
+	if s.client.left.Load() {
+		left = errLeft
+	}
 	for queue := range push.Queues() {
 		if err := s.client.putBack(ctx, queue); err != nil {
 			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)

@@ -146,7 +146,7 @@ func (c *client) sign(ctx context.Context, l *life) (dead []string, err error) {
 		l.since = now
 	}
 	judges := now.Sub(l.since) >= l.sureFor
-	dead, err = signScript.Run(ctx, c.UniversalClient, []string{workersKey(l.queue)},
+	dead, err = signScript.Run(ctx, c.alone, []string{workersKey(l.queue)},
 		term.id, !term.signed, l.deadAfter.Seconds(), judges).StringSlice()
 	if errors.Is(err, redis.Nil) {
 		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "this worker was taken for dead: others have what it had in hand",
@@ -196,7 +196,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	}
 	last, cancel := context.WithTimeout(context.Background(), l.perSign)
 	defer cancel()
-	_ = c.ZRem(last, workersKey(l.queue), l.term.Load().id).Err() // else it is dead in a while
+	_ = c.alone.ZRem(last, workersKey(l.queue), l.term.Load().id).Err() // else it is dead in a while
 }
 
 // An orphan is a job that a dead worker has in hand.
@@ -220,7 +220,7 @@ func (c *client) bury(ctx context.Context, queue string, dead []string) {
 		n, err = c.handBack(ctx, queue, orphans)
 	}
 	if err == nil {
-		err = c.ZRem(ctx, workersKey(queue), dead).Err()
+		err = c.alone.ZRem(ctx, workersKey(queue), dead).Err()
 	}
 	attrs := []slog.Attr{slog.String("queue", queue), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	if err != nil {
@@ -262,7 +262,7 @@ func (c *client) orphans(ctx context.Context, queue string, dead []string) (all 
 		for _, id := range dead {
 			args = append(args, id)
 		}
-		reply, err := orphansScript.Run(ctx, c.UniversalClient, []string{push.QueueKey(queue, "lease")}, args...).StringSlice()
+		reply, err := orphansScript.Run(ctx, c.alone, []string{push.QueueKey(queue, "lease")}, args...).StringSlice()
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (c *client) orphans(ctx context.Context, queue string, dead []string) (all 
 // returns how many: not one that another worker has put back.
 func (c *client) handBack(ctx context.Context, queue string, orphans []orphan) (n int, err error) {
 	for page := range slices.Chunk(orphans, overPage) {
-		pipe := c.Pipeline()
+		pipe := c.alone.Pipeline()
 		cmds := make([]*redis.Cmd, len(page))
 		for i, o := range page {
 			keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+o.id), push.IdleKey(queue)}

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -88,8 +89,7 @@ func (n *newcomer) enqueue(ids ...string) {
 func (n *newcomer) pull() (ids []string) {
 	n.t.Helper()
 	for {
-		jobs, empty, err := n.take(n.t.Context(), n.queue, []string{n.key("pending"), n.key("paused"), n.key("active"), n.key("lease")},
-			[]any{time.Now().Add(30 * time.Second).Unix(), n.key("t:")})
+		jobs, empty, err := n.once()
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -100,6 +100,12 @@ func (n *newcomer) pull() (ids []string) {
 			return ids
 		}
 	}
+}
+
+// once pulls once.
+func (n *newcomer) once() (jobs []pulled, empty bool, err error) {
+	return n.take(n.t.Context(), n.queue, []string{n.key("pending"), n.key("paused"), n.key("active"), n.key("lease")},
+		[]any{time.Now().Add(30 * time.Second).Unix(), n.key("t:")})
 }
 
 // returns has asynq put the job back on its queue for later, as after a visit that
@@ -377,4 +383,37 @@ func (s *refuser) Take(job Job) Work {
 		s.handled <- job
 		return <-s.goOn
 	}
+}
+
+// A sign takes no longer than it may, whatever shares pipelines waits for.
+func TestASignTakesNoLongerThanItMay(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	plain := server.Client(t)
+	shared, end := pipeline.Share(plain, pipeline.Options{Timeout: time.Hour})
+	t.Cleanup(end)
+	n := newNewcomer(t, shared)
+	server.Pause(t)
+	defer server.Resume(t)
+	n.life.perSign = 10 * time.Millisecond
+	if _, err := n.client.sign(t.Context(), n.life); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the sign ends with %v", err)
+	}
+}
+
+// A job without a message does not keep a dead worker's others.
+func TestADeadWorkersJobWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		dead, alive := newNewcomer(t, client), newNewcomer(t, client)
+		dead.enqueue("one", "two")
+		dead.pull()
+		if err := client.HDel(t.Context(), dead.key("t:one"), "msg").Err(); err != nil {
+			t.Fatal(err)
+		}
+		alive.bury(t.Context(), alive.queue, []string{dead.id()})
+		if n, err := client.LLen(t.Context(), dead.key("pending")).Result(); n != 2 || err != nil {
+			t.Errorf("%d are back on the queue, %v", n, err)
+		}
+	})
 }
