@@ -59,6 +59,9 @@ func TestTheFirstOfABurstGoes(t *testing.T) {
 				for n := range c.jobs {
 					want = append(want, id(user, n))
 				}
+				// those that go at once are judged as a set: one that has no connection in time
+				// is admitted anew
+				slices.Sort(line[:c.first])
 				if !slices.Equal(line, want) {
 					t.Errorf("%d of %d go at once: %v", c.first, c.jobs, line)
 				}
