@@ -301,7 +301,7 @@ func (s *soak) settled(t *testing.T) {
 		s.program(10*time.Second, nil, args...) // it may not be paused
 	}
 	records := push.NewRecords(s.client, "", 0)
-	err := eventually(6*time.Minute, func() bool {
+	err := eventually(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
 		s.supervise(t)
 		counts, err := records.Counts(ctx)
 		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0 && len(s.inHand(ctx)) == 0
