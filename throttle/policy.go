@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -136,6 +137,21 @@ type Faults = faults.Faults
 
 // Unlimited reports whether p has neither a gap nor a rate.
 func (p Policy) Unlimited() bool { return p.MinGap == 0 && len(p.Rates) == 0 }
+
+// String writes p for people, such as "500ms apart, 10/1m".
+func (p Policy) String() string {
+	if p.Exempt {
+		return "exempt"
+	}
+	var parts []string
+	if p.MinGap > 0 {
+		parts = append(parts, FormatPeriod(p.MinGap)+" apart")
+	}
+	for _, r := range p.Rates {
+		parts = append(parts, r.String())
+	}
+	return cmp.Or(strings.Join(parts, ", "), "no limit")
+}
 
 // Validate reports all that is wrong with p, as Faults. No gap or period may be longer
 // than horizon, which is how far back a timeline reaches. Limits that are well

@@ -174,3 +174,15 @@ func TestPolicyUnlimited(t *testing.T) {
 		}
 	}
 }
+
+func TestPolicyString(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]Policy{
+		"no limit": {}, "exempt": {Exempt: true}, "1m apart": {MinGap: time.Minute},
+		"500ms apart, 10/1m, 100/24h": {MinGap: 500 * time.Millisecond, Rates: []Rate{{10, time.Minute}, {100, 24 * time.Hour}}},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -119,7 +119,7 @@ func newLimitsGet() *cobra.Command {
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		row := func(name string, r limits.EffectivePolicy) {
-			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, describePolicy(r.Policy), describeSource(r.Source), describeEnd(r.Until))
+			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, r.Policy, r.Source.Words(), describeEnd(r.Until))
 		}
 		row("general", general)
 		if level.Category != "" {
@@ -127,30 +127,6 @@ func newLimitsGet() *cobra.Command {
 		}
 		return w.Flush()
 	})
-}
-
-func describePolicy(p throttle.Policy) string {
-	if p.Exempt {
-		return "exempt"
-	}
-	var parts []string
-	if p.MinGap > 0 {
-		parts = append(parts, p.MinGap.String()+" apart")
-	}
-	for _, r := range p.Rates {
-		parts = append(parts, r.String())
-	}
-	if len(parts) == 0 {
-		return "no limit"
-	}
-	return strings.Join(parts, ", ")
-}
-
-func describeSource(s limits.Source) string {
-	if s == limits.FromConfiguration {
-		return "the configuration"
-	}
-	return "the override of the " + string(s)
 }
 
 func describeEnd(until time.Time) string {
@@ -224,7 +200,7 @@ limits.default.`,
 			return err
 		}
 		if !*asJSON {
-			told := fmt.Sprintf("In force for %s: %s %s", level, describePolicy(stands.Policy), describeEnd(stands.Until))
+			told := fmt.Sprintf("In force for %s: %s %s", level, stands.Policy, describeEnd(stands.Until))
 			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
 			return nil
 		}
@@ -301,5 +277,5 @@ func describeOverride(o *limits.Override) string {
 	if o == nil {
 		return "-"
 	}
-	return strings.TrimSpace(describePolicy(o.Policy) + " " + describeEnd(o.Until))
+	return strings.TrimSpace(o.Policy.String() + " " + describeEnd(o.Until))
 }

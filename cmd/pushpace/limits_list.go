@@ -56,7 +56,7 @@ func newLimitsList() *cobra.Command {
 				until = timeline.Stamp(override.Until)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.App), quoted(override.User), quoted(override.Category), quoted(override.Quota),
-				describePolicy(override.Policy), quoted(override.By), timeline.Stamp(override.At), until)
+				override.Policy, quoted(override.By), timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})

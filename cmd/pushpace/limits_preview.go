@@ -48,11 +48,11 @@ func printPreview(out io.Writer, of *overrideLevel, told *preview.Preview) error
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, p preview.Policy) {
-		policy := describePolicy(p.Limits())
+		policy := p.Limits().String()
 		if of.Quota != "" && p.Source == limits.FromConfiguration {
 			policy = "its rate"
 		}
-		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, describeSource(p.Source), describeEnd(p.Until))
+		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, p.Source.Words(), describeEnd(p.Until))
 	}
 	fmt.Fprintf(out, "For %s:\n", whom)
 	row("now", told.Before)

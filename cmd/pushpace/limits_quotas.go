@@ -36,7 +36,7 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "QUOTA\tAPPS\tLIMIT\tFREE\tFROM")
 		for _, q := range all {
-			from := describeSource(q.Source)
+			from := q.Source.Words()
 			if q.By != "" {
 				from = strings.TrimSpace("the override by " + quoted(q.By) + " " + describeEnd(q.Until))
 			}

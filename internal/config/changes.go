@@ -144,7 +144,7 @@ func policyText(p throttle.Policy) string {
 		parts = append(parts, "exempt: true")
 	}
 	if p.MinGap > 0 {
-		parts = append(parts, "min_gap: "+p.MinGap.String())
+		parts = append(parts, "min_gap: "+throttle.FormatPeriod(p.MinGap))
 	}
 	if len(p.Rates) > 0 {
 		parts = append(parts, "rates: "+told(reflect.ValueOf(p.Rates)))

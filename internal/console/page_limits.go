@@ -89,15 +89,15 @@ func (c *Console) overridesFrom(ctx context.Context, v *visit) (all []limits.Ove
 
 // viewOfLimits sorts the overrides by app, then category, then user.
 func viewOfLimits(general throttle.Policy, categories map[string]throttle.Policy, overrides []limits.Override) limitsView {
-	view := limitsView{Configured: []configuredLimit{{Name: "", Policy: policyText(general)}}}
+	view := limitsView{Configured: []configuredLimit{{Name: "", Policy: general.String()}}}
 	for _, name := range slices.Sorted(maps.Keys(categories)) {
-		view.Configured = append(view.Configured, configuredLimit{name, policyText(categories[name]), editOf(limits.Level{Category: name})})
+		view.Configured = append(view.Configured, configuredLimit{name, categories[name].String(), editOf(limits.Level{Category: name})})
 	}
 	slices.SortFunc(overrides, func(a, b limits.Override) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Category, b.Category), cmp.Compare(a.User, b.User), cmp.Compare(a.Quota, b.Quota))
 	})
 	for _, o := range overrides {
-		view.Overrides = append(view.Overrides, overrideRow{o, policyText(o.Policy), editOf(o.Level), levelText(o.Level)})
+		view.Overrides = append(view.Overrides, overrideRow{o, o.Policy.String(), editOf(o.Level), levelText(o.Level)})
 	}
 	return view
 }
@@ -105,41 +105,18 @@ func viewOfLimits(general throttle.Policy, categories map[string]throttle.Policy
 // editOf is where the limits of a level are changed.
 func editOf(l limits.Level) string { return editPath + "?" + l.Key() }
 
-// policyText writes a policy.
-func policyText(p throttle.Policy) string {
-	if p.Exempt {
-		return "exempt"
-	}
-	var parts []string
-	if p.MinGap > 0 {
-		parts = append(parts, throttle.FormatPeriod(p.MinGap)+" apart")
-	}
-	for _, r := range p.Rates {
-		parts = append(parts, r.String())
-	}
-	return cmp.Or(strings.Join(parts, ", "), "no limit")
-}
-
 // overrideText writes an override, with its end.
 func overrideText(o *limits.Override) string {
 	if o == nil {
 		return "none"
 	}
 	if o.Until.IsZero() {
-		return policyText(o.Policy)
+		return o.Policy.String()
 	}
-	return policyText(o.Policy) + " until " + stamp(o.Until)
+	return o.Policy.String() + " until " + stamp(o.Until)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
-
-// sourceText says where a policy is from.
-func sourceText(s limits.Source) string {
-	if s == limits.FromConfiguration {
-		return "the configuration"
-	}
-	return "the override of the " + string(s)
-}
 
 // levelText names a level.
 func levelText(l limits.Level) string {

@@ -62,7 +62,7 @@ type inForceView struct {
 }
 
 func inForceOf(p limits.EffectivePolicy) inForceView {
-	return inForceView{policyText(p.Policy), sourceText(p.Source), p.Until}
+	return inForceView{p.Policy.String(), p.Source.Words(), p.Until}
 }
 
 // A limitForm is a policy as somebody writes it, and the version of the override that it
@@ -181,7 +181,7 @@ func (c *Console) editing(ctx context.Context, at limits.Level) (*editView, erro
 		inForce = throttle.Policy{}
 	}
 	if there != nil {
-		view.There = &overrideRow{Override: *there, Policy: policyText(there.Policy)}
+		view.There = &overrideRow{Override: *there, Policy: there.Policy.String()}
 	}
 	view.Form = formOver(there, inForce)
 	return view, nil
@@ -241,8 +241,8 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 		return page{}, err
 	}
 	before := view.Told.Before
-	view.Now = inForceView{policyText(before.Limits()), sourceText(before.Source), before.Until}
-	view.Then = inForceView{policyText(o.Policy), "", o.Until}
+	view.Now = inForceView{before.Limits().String(), before.Source.Words(), before.Until}
+	view.Then = inForceView{o.Policy.String(), "", o.Until}
 	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]
 	view.More = int64(len(view.Told.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil
@@ -316,7 +316,7 @@ func (c *Console) removeLimits(ctx context.Context, v *visit, view *editView, ov
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
 			Facts: []field{{"Of", view.Name}, {"Removed", overrideText(&view.There.Override)}, {"Set by", view.There.By},
-				{"Then in force", policyText(below.Policy) + ", from " + sourceText(below.Source)}},
+				{"Then in force", below.Policy.String() + ", from " + below.Source.Words()}},
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil
 	}

@@ -39,6 +39,14 @@ const (
 	FromQuota           Source = "quota"
 )
 
+// Words name s for people, behind "from".
+func (s Source) Words() string {
+	if s == FromConfiguration {
+		return "the configuration"
+	}
+	return "the override of the " + string(s)
+}
+
 var sources = map[[3]bool]Source{
 	{}:                   FromConfiguration,
 	{true, false, false}: FromApp,
