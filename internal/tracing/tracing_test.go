@@ -3,6 +3,7 @@ package tracing_test
 import (
 	"compress/gzip"
 	"context"
+	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/http"
@@ -341,5 +342,32 @@ func TestOff(t *testing.T) {
 	mux := http.NewServeMux()
 	if off.Tracer() != nil || off.HTTP(mux, nil) != http.Handler(mux) || off.Close() != nil {
 		t.Error("something is traced")
+	}
+}
+
+// Those that are enqueued together are one span, to which their jobs belong.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t)
+	traces := start(t, r, 1)
+	client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), ContextTimeoutEnabled: true})
+	defer client.Close()
+	other := shipped()
+	other.ID = "order-2"
+	for _, result := range traces.Producer(push.NewProducer(client, "", 0)).EnqueueAll(t.Context(), []*push.Notification{shipped(), other}) {
+		must(t, result.Err)
+	}
+	must(t, traces.Close())
+	span := r.one(t, "enqueue")
+	if span.Status.GetCode() == otlp.Status_STATUS_CODE_ERROR {
+		t.Errorf("%v", span)
+	}
+	trace := hex.EncodeToString(span.TraceId)
+	for _, id := range []string{"order-1", "order-2"} {
+		message, err := client.HGet(t.Context(), push.QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
+		must(t, err)
+		if !strings.Contains(message, trace) {
+			t.Errorf("the job of %s does not carry the trace %s", id, trace)
+		}
 	}
 }
