@@ -280,7 +280,7 @@ func (h *handler) acquire(ctx context.Context, d *delivery, after, ahead time.Du
 // is away for all tells throttle.Outage. It returns why the notification waits,
 // which is with its job.
 func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error {
-	if errors.Is(err, throttle.ErrUnavailable) || ctx.Err() != nil {
+	if errors.Is(err, throttle.ErrUnavailable) || errors.Is(err, queue.ErrLost) || ctx.Err() != nil {
 		return err
 	}
 	// each of what is theirs tries again every few seconds

@@ -87,6 +87,7 @@ local first, last -- that are taken: their messages
 local function take(id)
   local key = ARGV[2] .. id
   local message = read(key, longest)
+  if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
   last = message
   local at = stays(message)
   if at then

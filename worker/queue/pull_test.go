@@ -167,3 +167,21 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 		}
 	})
 }
+
+// An ID without a job is in nobody's hands.
+func TestAnIDWithoutAJobIsDropped(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		n.enqueue("one", "two")
+		if err := client.Del(t.Context(), n.key("t:one")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if ids := n.pull(); !slices.Equal(ids, []string{"two"}) {
+			t.Errorf("pulled %v", ids)
+		}
+		if left := client.Exists(t.Context(), n.key("t:one")).Val() + client.LLen(t.Context(), n.key("active")).Val(); left != 1 {
+			t.Errorf("%d are in hand", left)
+		}
+	})
+}
