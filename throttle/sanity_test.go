@@ -68,7 +68,7 @@ func TestWarnings(t *testing.T) {
 		{0, []string{"10/7m", "89/1h"}, nil},
 		{time.Second, []string{"60/1m"}, []string{"rate 60/1m never decides: min_gap 1s alone allows at most 60 in 1m"}},
 		{time.Second, []string{"59/1m"}, nil},
-		{time.Second, []string{"1/24h"}, []string{"min_gap: 1s never decides: rate 1/24h alone"}},
+		{time.Second, []string{"1/24h"}, []string{"min_gap 1s never decides: rate 1/24h alone"}},
 		{time.Minute, []string{"1/1m"}, []string{"rate 1/1m never decides: min_gap 1m"}},
 		{0, []string{"20000/24h"}, []string{"rate 20000/24h keeps up to 20000 admissions"}},
 	} {

@@ -65,7 +65,7 @@ func TestStrangeAnswers(t *testing.T) {
 		}, "answered 401 Unauthorized: Send a token: give its token by --token-file or PUSHPACE_API_TOKEN"},
 		{"faults", func(w http.ResponseWriter, _ *http.Request) {
 			problem(w, http.StatusBadRequest, `{"detail":"The body is not valid.","errors":[{"pointer":"/rates/0","detail":"is odd"},{"pointer":"","detail":"is long"}]}`)
-		}, "answered 400 Bad Request: The body is not valid: /rates/0 is odd; is long"},
+		}, "answered 400 Bad Request: The body is not valid: /rates/0: is odd; is long"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		{"a={rates: [1/1s], brust: 2}", "a: unknown field \"brust\""},
 		{"a={rate: 1/1s, rate: 2/1s}", "a: "},
 		{"a={rate: 1/1s, algorithm: gcra}", "a: algorithm \"gcra\": want one of [rolling token_bucket"},
-		{"a={rates: [1/1s, 2/1m], algorithm: token_bucket}", "a: there are 2 rates"},
+		{"a={rates: [1/1s, 2/1m], algorithm: token_bucket}", "a: rates: there are 2"},
 		{"a={rates: [1/1s, 2/1m], algorithm: weighted_window}", "a: weighted_window has one rate"},
 		{"a={rate: 1/1s, min_gap: 1s}", "a: min_gap: token_bucket has none"},
 		{"a={rate: 1/1s, min_gap: 1s, algorithm: weighted_window}", "a: min_gap: weighted_window has none"},
@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 		{"a={rates: [1/1s], cells: 5}", "a: rolling has rates alone"},
 		{"a={rates: [1/1s], promise: true}", "a: rolling has rates alone"},
 		{"a={rate: 1/1s, burst: -1, algorithm: published_bucket}", "a: burst -1"},
-		{"a={rate: 1/1s, cells: 1000, algorithm: published_window}", "a: cells 1000"},
+		{"a={rate: 1/1s, cells: 1000, algorithm: published_window}", "a: cells: 1000"},
 	} {
 		if got, err := Parse([]string{c.text}); err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %+v, %v, want %s", c.text, got, err, c.want)

@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 		{configured[0], rate(300_000, time.Minute), ""},
 		{configured[0], rate(1, time.Hour), ""},
 		{configured[1], rate(5, time.Second), ""},
-		{Quota{Quota: config.Quota{Rate: rate(10, time.Minute), Burst: 9}}, rate(999_983, 24*time.Hour), "rate: burst 899984 is too large to be counted exactly"},
+		{Quota{Quota: config.Quota{Rate: rate(10, time.Minute), Burst: 9}}, rate(999_983, 24*time.Hour), "rate: burst: 899984 is too large to be counted exactly"},
 	} {
 		err := c.q.Check(c.rate)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
