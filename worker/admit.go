@@ -203,7 +203,7 @@ func nextAsk(decision *throttle.Decision, most time.Duration) (left, ahead time.
 	}
 }
 
-// ask asks the throttle, of a job that knows its slot shortly before that.
+// ask asks the throttle. For a job that has a slot it does so shortly before the slot.
 func (h *handler) ask(ctx context.Context, d *delivery) (throttle.Decision, error) {
 	if d.admitted {
 		return h.askAgain(ctx, d)

@@ -13,9 +13,9 @@ import (
 // lines have a user's jobs that this process has in hand decided in the order of acceptance:
 // a job waits for those of its category ahead of it until they are granted, put off or
 // ended, and not until they are sent. One that is to ask before its slot, later, holds
-// nobody up until then. Those of a category that follow one upon the other are decided
-// together, and no more: the categories share the general limits, and one that took its
-// slots first would push the others' far behind.
+// nobody up until then. Consecutive jobs of one category are decided together. More are not:
+// the categories share the general limits, and the slots of a whole row of one category
+// would push the others' far behind.
 type lines struct {
 	// ask asks the throttle about deliveries of one line. It returns answers for the
 	// first of them, at least for one.
@@ -31,8 +31,8 @@ type lineKey struct{ queue, app, user string }
 
 type line struct {
 	key    lineKey
-	turns  []*turn         // in the order of acceptance
-	asking map[string]bool // categories of which a delivery asks the throttle
+	turns  []*turn  // in the order of acceptance
+	asking []string // categories of which a delivery asks the throttle
 }
 
 // A turn is a delivery's place in its line.
@@ -70,7 +70,7 @@ func (l *lines) enter(d *delivery) {
 	key := lineKey{d.queue, d.App, d.User}
 	in := l.open[key]
 	if in == nil {
-		in = &line{key: key, asking: make(map[string]bool, 1)}
+		in = &line{key: key}
 		l.open[key] = in
 	}
 	d.turn = &turn{delivery: d, line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
@@ -108,7 +108,7 @@ func (l *lines) next(in *line) {
 	var held []string // categories of which one is ahead that is not ready
 	for i := 0; i < len(in.turns); {
 		switch t := in.turns[i]; {
-		case in.asking[t.Category], t.later(now), slices.Contains(held, t.Category):
+		case slices.Contains(in.asking, t.Category), t.later(now), slices.Contains(held, t.Category):
 			i++
 		case !t.ready:
 			held = append(held, t.Category)
@@ -116,7 +116,7 @@ func (l *lines) next(in *line) {
 		default:
 			asked := together(in.turns[i:], now)
 			in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(asked, t) })
-			in.asking[t.Category] = true
+			in.asking = append(in.asking, t.Category)
 			t.lead <- asked
 		}
 	}
@@ -148,7 +148,7 @@ func together(turns []*turn, now time.Time) (all []*turn) {
 	return all
 }
 
-// errNotAsked is what is known of those that nothing was asked about.
+// errNotAsked is the answer to those whom a panic has left without one.
 var errNotAsked = errors.New("the throttle was not asked")
 
 // askFor asks about the turns, and tells them, also where that panics.
@@ -170,7 +170,7 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := together[0].line
-	delete(in.asking, together[0].Category)
+	in.asking = slices.DeleteFunc(in.asking, func(category string) bool { return category == together[0].Category })
 	for _, t := range together[len(answers):] {
 		in.insert(t)
 	}

@@ -26,8 +26,8 @@ const (
 	// are under way at once.
 	batchSize = 250
 	batches   = 8
-	// batchPause is how long a batch is gathered that is not full: a user's burst is to
-	// come to the queue at once, for one worker to take it.
+	// batchPause is after how long a batch leaves that is not full. A user's burst comes to
+	// the queue at once so, and one worker takes it.
 	batchPause = 2 * time.Millisecond
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Lines that come one close upon the other are enqueued together, and none waits long for
-// the next.
+// Lines that follow within the pause are enqueued together, and none waits longer for the
+// next.
 func TestLinesAreGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

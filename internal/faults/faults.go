@@ -10,7 +10,7 @@ import (
 
 // A Fault is one thing that is wrong.
 type Fault struct {
-	// Field says with what: a JSON pointer (RFC 6901) into a notification or a request,
+	// Field is what is wrong: a JSON pointer (RFC 6901) into a notification or a request,
 	// such as "/targets/3/token", or a key of the configuration's, such as "min_gap". It
 	// is empty for the whole.
 	Field string `json:"field"`

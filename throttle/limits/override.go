@@ -75,8 +75,8 @@ func (o *Override) Validate(horizon time.Duration) error {
 	return all.Err()
 }
 
-// quotaFaults are of an override of a quota. What the quota's algorithm asks of a rate,
-// internal/quotas says.
+// quotaFaults returns what is wrong with an override of a quota. internal/quotas checks
+// what the quota's algorithm asks of its rate.
 func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {
 	case o.Level != (Level{Quota: o.Quota}):

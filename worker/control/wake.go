@@ -36,7 +36,7 @@ func (c *Control) Wake(ctx context.Context, moved []throttle.Booking) {
 // WakeAll is Wake for those whose limits were raised: all come for their new slots.
 func (c *Control) WakeAll(ctx context.Context, moved []throttle.Booking) {
 	seen := make(map[string]bool, len(moved))
-	slices.Reverse(moved) // of one that was moved twice the last slot is true
+	slices.Reverse(moved) // of a booking that was moved twice the last slot counts
 	moved = slices.DeleteFunc(moved, func(b throttle.Booking) bool {
 		again := seen[b.ID]
 		seen[b.ID] = true

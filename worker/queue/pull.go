@@ -38,8 +38,8 @@ const (
 	prefetchedBurst = 256
 )
 
-// headStart is how long the rest of a burst waits whose beginning another worker has: it
-// asks first what may go at once.
+// headStart is how long the rest of a burst waits where another worker has its beginning,
+// which is to ask the limiter first.
 const headStart = 20 * time.Millisecond
 
 // handOut is how long a job may lie before its lease is looked after. asynq
@@ -58,9 +58,9 @@ const handOut = 5 * time.Second
 // burst; the worker's ID by its sign of life; then of each that is stalled its mark and
 // until when its jobs stay (Unix s)
 //
-// It returns how many stay, whether the queue is empty then, whether the first one in
-// hand belongs to a burst whose last one another worker has, and those in hand as
-// client.read has them.
+// It returns how many stay, whether the queue is empty then, whether another worker
+// has the job before the first one, of the same burst, and those in hand as client.read
+// has them.
 var pullScript = redis.NewScript(readMessage + `
 if redis.call('EXISTS', KEYS[2]) == 1 then return {0, 1, 0} end
 redis.call('SETRANGE', KEYS[6], 0, '')
@@ -82,9 +82,10 @@ local function whose(message) -- the app, user and category as they are encoded
   local to = from and string.find(message, ',"targets":', from, true)
   return to and string.sub(message, from, to)
 end
-local before = redis.call('LINDEX', KEYS[3], 0) -- the last one that any worker took, while it has it
-local first, last -- that are taken: their messages
+local before = redis.call('LINDEX', KEYS[3], 0) -- the job that any worker took last, until it is done
+local last, looked = nil, 0 -- the message taken last, and how many jobs were looked at
 local function take(id)
+  looked = looked + 1
   local key = ARGV[2] .. id
   local message = read(key, longest)
   if not message and redis.call('EXISTS', key) == 0 then return end -- of a job that has ended
@@ -105,12 +106,11 @@ local function take(id)
   leases[#leases + 1] = ARGV[1]
   leases[#leases + 1] = id
   if message then
-    first = first or message
     answer[#answer + 1] = id
     answer[#answer + 1] = message
   end
 end
-while #ids < most and answer[1] < 256 do
+while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
     answer[2] = 1
@@ -127,10 +127,9 @@ while burst and #ids < tonumber(ARGV[7]) do
   redis.call('RPOP', KEYS[1])
   take(id)
 end
-if before and whose(first) then
-  before = ARGV[2] .. before
-  local worker = redis.pcall('HGET', before, 'worker')
-  if worker ~= ARGV[8] and whose(read(before, longest)) == whose(first) then answer[3] = 1 end
+if before and redis.pcall('HGET', ARGV[2] .. before, 'worker') ~= ARGV[8] then
+  local first = whose(answer[5]) -- the first one's message
+  if first and whose(read(ARGV[2] .. before, longest)) == first then answer[3] = 1 end
 end
 if #ids > 0 then
   redis.call('LPUSH', KEYS[3], unpack(ids))
@@ -195,7 +194,7 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 	return job, err
 }
 
-// worked is the work on the job, by this worker and none other.
+// worked returns the work on the job. It is lost when another worker may have the job.
 func (p *pulled) worked(work Work) Work {
 	term, follows := p.Term, p.follows
 	return func(ctx context.Context) error {
@@ -295,7 +294,9 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	now := time.Now()
 	for i := range jobs {
 		jobs[i].at, jobs[i].lease, jobs[i].Term = now, lease, term
-		jobs[i].follows = i == 0 && reply[2] == int64(1)
+	}
+	if len(jobs) > 0 {
+		jobs[0].follows = reply[2] == int64(1)
 	}
 	return jobs, reply[1] == int64(1), nil
 }

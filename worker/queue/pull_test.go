@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -125,13 +126,15 @@ func TestTheRestOfABurstWaits(t *testing.T) {
 // The head start is kept.
 func TestTheHeadStartIsKept(t *testing.T) {
 	t.Parallel()
-	for follows, least := range map[bool]time.Duration{true: headStart, false: 0} {
-		began := time.Now()
-		work := (&pulled{follows: follows}).worked(func(context.Context) error { return nil })
-		if err := work(t.Context()); err != nil || time.Since(began) < least {
-			t.Errorf("a job that follows another worker's (%t) ends with %v after %v", follows, err, time.Since(began))
+	synctest.Test(t, func(t *testing.T) {
+		for follows, want := range map[bool]time.Duration{true: headStart, false: 0} {
+			began := time.Now()
+			work := (&pulled{follows: follows}).worked(func(context.Context) error { return nil })
+			if err := work(t.Context()); err != nil || time.Since(began) != want {
+				t.Errorf("a job that follows another worker's (%t) ends with %v after %v", follows, err, time.Since(began))
+			}
 		}
-	}
+	})
 }
 
 // A queue that asynq's own tool has paused gives nothing, and harms nothing.
@@ -151,19 +154,29 @@ func TestAPausedQueue(t *testing.T) {
 	})
 }
 
-// A message that no Producer of ours has made is looked through once.
+// A message that no Producer of ours has made is looked through once, and not from each of
+// its places: that took seconds. Of three pulls the machine stands still in all of them
+// hardly ever.
 func TestAHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newNewcomer(t, client)
 		task := asynq.NewTask(push.TaskType, []byte(strings.Repeat(`"app":`, push.MaxEnvelopeSize/8)))
-		for range 2 * prefetched {
+		for range 3 * prefetched {
 			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if jobs, _, err := n.once(); len(jobs) != prefetched || err != nil {
-			t.Errorf("%d jobs, %v", len(jobs), err)
+		fastest := time.Hour
+		for range 3 {
+			began := time.Now()
+			if jobs, _, err := n.once(); len(jobs) != prefetched || err != nil {
+				t.Fatalf("%d jobs, %v", len(jobs), err)
+			}
+			fastest = min(fastest, time.Since(began))
+		}
+		if fastest > 2*time.Second {
+			t.Errorf("a pull takes %s", fastest)
 		}
 	})
 }
@@ -182,6 +195,26 @@ func TestAnIDWithoutAJobIsDropped(t *testing.T) {
 		}
 		if left := client.Exists(t.Context(), n.key("t:one")).Val() + client.LLen(t.Context(), n.key("active")).Val(); left != 1 {
 			t.Errorf("%d are in hand", left)
+		}
+	})
+}
+
+// IDs without jobs, however many, do not have one pull look at all of them.
+func TestManyIDsWithoutAJob(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		n := newNewcomer(t, client)
+		for i := range 300 {
+			if err := client.LPush(t.Context(), n.key("pending"), fmt.Sprint("gone-", i)).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.enqueue("job")
+		if jobs, empty, err := n.once(); len(jobs) > 0 || empty || err != nil {
+			t.Errorf("%d jobs, empty %t, %v", len(jobs), empty, err)
+		}
+		if ids := n.pull(); !slices.Equal(ids, []string{"job"}) {
+			t.Errorf("pulled %v", ids)
 		}
 	})
 }

@@ -102,22 +102,22 @@ return redis.status_reply('OK')
 // cutOff returns a job to its queue that a shutdown cuts off. It may be on its way
 // to a provider, or sent and not recorded, which asynq does not count: so that the
 // next visit looks at the record, and takes nothing for not sent, this does.
-func (c *client) cutOff(ctx context.Context, keys []string, args []any) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
+func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *redis.Cmd) {
+	defer func() {
+		if err := cmd.Err(); err != nil && !notFound(err) {
+			c.left.Store(true)
+		}
+	}()
 	message, err := c.HGet(ctx, keys[3], "msg").Result()
 	if err != nil {
-		c.left.Store(true)
+		cmd = redis.NewCmd(ctx)
 		cmd.SetErr(err)
 		return cmd
 	}
 	envelope, _ := push.ReadEnvelope(message)
 	queue := queueOf(keys[0])
 	keys = append(slices.Clip(keys), push.IdleKey(queue))
-	cmd = cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
-	if err := cmd.Err(); err != nil && !notFound(err) {
-		c.left.Store(true)
-	}
-	return cmd
+	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
 }
 
 // forward takes the place of forwardCmd, which asynq runs for what is scheduled, and
