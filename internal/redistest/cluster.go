@@ -82,16 +82,24 @@ func join(ctx context.Context, c *redis.Client, first *Server, i, n int) error {
 	return c.ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(first.port)).Err()
 }
 
-// whole checks that a node knows all n nodes and that all slots are served.
+// whole checks that all slots are served, that a node knows all n nodes, and that it has
+// a link to each: a message published on it reaches no node to which it has none.
 func whole(ctx context.Context, c *redis.Client, n int) error {
 	info, err := c.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_size:%d", n), fmt.Sprintf("cluster_known_nodes:%d", n)} {
+	for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_assigned:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", n)} {
 		if !strings.Contains(info, want+"\r\n") {
 			return fmt.Errorf("the Cluster is not whole: no %s", want)
 		}
+	}
+	nodes, err := c.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if strings.Contains(nodes, "handshake") || strings.Contains(nodes, "disconnected") {
+		return fmt.Errorf("the Cluster is not whole: a node has no link to another")
 	}
 	return nil
 }
@@ -111,17 +119,9 @@ func Replica(t testing.TB, of *Server, nodes []*Server, opts ...Option) *Server 
 	if err != nil {
 		t.Fatalf("redistest: replica %s: %v", s.Addr(), err)
 	}
-	known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(nodes)+1)
 	for _, node := range append([]*Server{s}, nodes...) {
 		c := node.Client(t)
-		err := poll(ctx, func() error {
-			info, err := c.ClusterInfo(ctx).Result()
-			if err == nil && !strings.Contains(info, known) {
-				err = fmt.Errorf("a node is not known")
-			}
-			return err
-		})
-		if err != nil {
+		if err := poll(ctx, func() error { return whole(ctx, c, len(nodes)+1) }); err != nil {
 			t.Fatalf("redistest: node %s: %v", node.Addr(), err)
 		}
 	}
