@@ -3,14 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -169,11 +167,11 @@ const (
 	lateTries = 4
 )
 
+// Why a delivery is not admitted, but for the limiter's reasons.
 var (
-	errTooLate   = errors.New(control.WhyTooLate)
-	errBusy      = errors.New(control.WhyBusy)
-	errUnchecked = errors.New(control.WhyUnchecked)
-	errOverQuota = errors.New(control.WhyOverQuota)
+	errTooLate   = &queue.Return{Why: queue.TooLate, After: queue.Again}
+	errBusy      = &queue.Return{Why: queue.ProviderBusy}
+	errOverQuota = &queue.Return{Why: queue.OverQuota}
 )
 
 // A slot that is waited for here is asked for beforeSlot ahead: what is late for it
@@ -286,7 +284,7 @@ func (h *handler) notAcquired(ctx context.Context, d *delivery, err error) error
 	// each of what is theirs tries again every few seconds
 	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "the limits of a user cannot be checked, and what is theirs waits: look at that user's keys in the limits' Redis",
 		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.Any("error", err))
-	return fmt.Errorf("%w: %w", errUnchecked, err)
+	return &queue.Return{Why: queue.Unchecked, Detail: err.Error(), After: queue.Again}
 }
 
 // waitOut waits in the process, where so many may wait at once.

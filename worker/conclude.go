@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -30,7 +31,7 @@ type outcome struct {
 	until time.Time
 	lacks *meter.Pool
 	// guarded is what holds its device back, in this visit; nil for nothing.
-	guarded *guarded
+	guarded *queue.Return
 }
 
 // open reports whether the target is still to be sent to.
@@ -62,18 +63,16 @@ type disposition struct {
 	reason, problem string
 	dead            int // targets whose token is dead
 
-	// why and delay are for a job that comes back.
-	why   string
-	delay time.Duration
+	// back is how a job returns to the queue. Its Wanted is the slot that a deferral has
+	// given it, by this machine's clock.
+	back queue.Return
 	// attempt says that the visit was an attempt, which is to be recorded, and counted
 	// that an earlier visit has counted it on asynq's side.
 	attempt, counted bool
 	blocked          bool // some targets were not sent to, because their route is closed
 	release          release
-	// deferral is the limiter's, when that has put the notification off, and slot the
-	// one that it holds, by this machine's clock.
+	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
-	slot     time.Time
 }
 
 // release says what of its slot a job that comes back gives back.
@@ -85,12 +84,19 @@ const (
 	slotQuietly         // and those behind it are not: the next one is likely to give its back too
 )
 
-// later brings the job back because something of ours is away.
-func later(cause error) disposition { return snooze(cause.Error(), queue.Again) }
+// later brings the job back because something of ours does not answer, or as the error
+// says that is a Return.
+func later(err error) disposition {
+	back := &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
+	if !errors.As(err, &back) && errors.Is(err, throttle.ErrUnavailable) {
+		back.Why = queue.LimiterAway
+	}
+	return snooze(*back)
+}
 
 // snooze brings the job back, at no cost.
-func snooze(why string, delay time.Duration) disposition {
-	return disposition{state: push.Waiting, why: why, delay: delay}
+func snooze(back queue.Return) disposition {
+	return disposition{state: push.Waiting, back: back}
 }
 
 // snoozeBlocked brings the job back when a route may be open, at the cost of neither an
@@ -101,55 +107,52 @@ func (h *handler) snoozeBlocked(d *delivery) disposition {
 	return to
 }
 
-// whyBlocked is why targets were not sent to, and after how long the delivery comes back
-// for them: for its devices when the first one may get another.
-func (h *handler) whyBlocked(d *delivery) (why string, back time.Duration) {
+// whyBlocked is how the delivery comes back for targets that were not sent to: for its
+// devices when the first one may get another.
+func (h *handler) whyBlocked(d *delivery) queue.Return {
 	if d.lacks() != nil {
-		return d.whyOver(), d.overQuotaFor()
+		return d.overQuota()
 	}
-	var first *guarded
+	var first *queue.Return
 	for i := range d.outcomes {
-		if g := d.outcomes[i].guarded; g != nil && (first == nil || g.left < first.left) {
+		if g := d.outcomes[i].guarded; g != nil && (first == nil || g.After < first.After) {
 			first = g
 		}
 	}
 	if first != nil {
-		return first.why, d.orExpired(first.left, time.Now())
+		back := *first
+		back.After = d.orExpired(back.After, time.Now())
+		return back
 	}
-	return control.WhyPaused, h.blockedFor(d)
+	return queue.Return{Why: queue.ProviderPaused, After: h.blockedFor(d)}
 }
 
 // turnedAway reports whether the delivery is not to be sent now, and brings it back.
 func (h *handler) turnedAway(d *delivery, now time.Time) (disposition, bool) {
 	if h.queue.Refused(d.queue) {
-		return snooze(control.WhyUnwritten, route.BusyDelay), true
+		return snooze(queue.Return{Why: queue.RedisRefuses, After: route.BusyDelay}), true
 	}
 	delay := route.Busy(d.needs, d.Priority, now)
-	return snooze(control.WhyBusy, delay), delay > 0
+	return snooze(queue.Return{Why: queue.ProviderBusy, After: delay}), delay > 0
 }
 
 // busy brings a job back that found no place in a bulkhead.
 func (h *handler) busy(d *delivery) disposition {
 	to, away := h.turnedAway(d, time.Now())
 	if !away {
-		to.delay = route.BusyDelay
+		to.back.After = route.BusyDelay
 	}
 	to.release = slot
 	return to
 }
 
-// overQuota brings a job back that all workers together may not send now, at the cost of
+// overQuota is how a job comes back that all workers together may not send now, at the cost of
 // nothing: what it holds of its user's limits it keeps.
-func (h *handler) overQuota(d *delivery) disposition {
-	return snooze(d.whyOver(), d.overQuotaFor())
+func (d *delivery) overQuota() queue.Return {
+	back := control.OverQuota(route.QuotaOf(d.lacks()))
+	back.After = d.orExpired(d.lacks().Back(1), time.Now())
+	return back
 }
-
-// overQuotaFor is after how long it comes again.
-func (d *delivery) overQuotaFor() time.Duration {
-	return d.orExpired(d.lacks().Back(1), time.Now())
-}
-
-func (d *delivery) whyOver() string { return control.WhyOver(route.QuotaOf(d.lacks())) }
 
 // postpone brings the job back at its slot, or when there may be room for it where the
 // user's line is full and it is ready to wait for that.
@@ -160,14 +163,14 @@ func (d *delivery) postpone(decision throttle.Decision) disposition {
 	to := until(decision.Left)
 	to.deferral = decision
 	if !decision.Full {
-		to.slot = time.Now().Add(decision.Left)
+		to.back.Wanted = time.Now().Add(decision.Left)
 	}
 	return to
 }
 
 // until brings the job back when the time left is over.
 func until(left time.Duration) disposition {
-	return snooze(control.WhyDeferred, queue.Before(left))
+	return snooze(queue.Return{Why: queue.Deferred, After: queue.Before(left)})
 }
 
 // settle ends the notification after an attempt, or brings the job back for another.
@@ -228,7 +231,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		case providers.Rejected:
 			rejected = true
 		}
-		c.delay = max(c.delay, o.RetryAfter)
+		c.back.After = max(c.back.After, o.RetryAfter)
 		c.reason = string(o.Reason)
 		if o.Err != nil {
 			c.problem = o.Err.Error()
@@ -240,7 +243,7 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 	case (again || c.blocked) && !spent:
 		c.state = push.Waiting
 		if again {
-			c.delay = max(c.delay, backoff)
+			c.back.After = max(c.back.After, backoff)
 		}
 	case delivered:
 		c.state = push.Delivered
@@ -263,9 +266,9 @@ func (h *handler) conclude(d *delivery) disposition {
 	if to.state != push.Waiting {
 		return to
 	}
-	to.why, to.release = control.WhyAgain, slot
-	if to.blocked = to.blocked && to.delay == 0; to.blocked { // else other targets are to be sent to again, then
-		to.why, to.delay = h.whyBlocked(d)
+	to.back.Why, to.release = queue.Retried, slot
+	if to.blocked = to.blocked && to.back.After == 0; to.blocked { // else other targets are to be sent to again, then
+		to.back = h.whyBlocked(d)
 	}
 	return to
 }

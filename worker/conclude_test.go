@@ -49,7 +49,7 @@ func TestConclude(t *testing.T) {
 		"misconfigured too long":         {[]outcome{misconfigured}, 2, time.Hour + 1, push.Exhausted, 0, false},
 	} {
 		got := conclude(c.outcomes, c.attempts, c.since, budget{3, time.Hour}, backoff)
-		if got.state != c.state || got.delay != c.delay || (&delivery{outcomes: c.outcomes}).used() != c.used {
+		if got.state != c.state || got.back.After != c.delay || (&delivery{outcomes: c.outcomes}).used() != c.used {
 			t.Errorf("%s: %+v, want %s in %s, used %t", name, got, c.state, c.delay, c.used)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -73,10 +72,10 @@ func (h *handler) decode(job *queue.Job) (*delivery, error) {
 		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	d := &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
 		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
-		held:     job.Why != "" && job.Why != control.WhyDeferred,
+		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
 	}
 	if job.Back.IsZero() {
 		h.Observer.Handled(d.waited(time.Now()))
@@ -106,7 +105,7 @@ func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) err
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
 	if err := h.Records.SetAside(ctx, letter); err != nil {
-		return queue.Snooze(err.Error(), queue.Again)
+		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	}
 	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))
 	h.Observer.Ended(letter.State)

@@ -72,10 +72,11 @@ func (h *handler) bringBack(ctx context.Context, d *delivery, to disposition) er
 		moved = h.freeSlot(ctx, d, d.used())
 	}
 	if to.blocked && !h.rememberBlocked(ctx, d, moved) {
-		to.delay = min(to.delay, unnotedBlock)
+		to.back.After = min(to.back.After, unnotedBlock)
 	}
 	h.tell(d, &to)
-	return &queue.Return{Why: to.why, After: to.delay, Wanted: to.slot, Failed: to.attempt && !to.counted}
+	to.back.Failed = to.attempt && !to.counted
+	return &to.back
 }
 
 // end settles the notification, once.
@@ -102,7 +103,7 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 		h.unrecorded.keep(d)
 		return unsettled(err, d.visits)
 	case err != nil:
-		return queue.Snooze(err.Error(), queue.Again)
+		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	case !d.used() || !d.sent():
 		h.giveBack(ctx, d, d.used() || !first && h.endedTaken(ctx, d))
 	}
@@ -120,7 +121,7 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 // recorded. It counts on asynq's side: the next visit looks at the record before
 // anything is sent.
 func unsettled(cause error, visits int) error {
-	return &queue.Return{Why: "not recorded: " + cause.Error(), After: max(queue.Again, backoffAfter(visits)), Failed: true}
+	return &queue.Return{Why: queue.Unrecorded, Detail: cause.Error(), After: max(queue.Again, backoffAfter(visits)), Failed: true}
 }
 
 // note notes the attempt in the record. It returns false when another worker has
@@ -241,9 +242,9 @@ func (h *handler) tell(d *delivery, to *disposition) {
 		Category: d.Category, Priority: d.Priority, Platforms: d.platforms(),
 	}
 	if to.state == push.Waiting {
-		e.For = string(control.ReturnedFor(e.At, to.why, d.Notification, h.inForce.Load().Operators))
+		e.For = string(control.ReturnedFor(e.At, to.back, d.Notification, h.inForce.Load().Operators))
 		if !to.blocked { // what is blocked is woken
-			e.Until = e.At.Add(to.delay)
+			e.Until = e.At.Add(to.back.After)
 		}
 		if p := &to.deferral; p.Rule != "" {
 			e.Reason = p.Scope + " " + p.Rule

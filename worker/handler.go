@@ -142,7 +142,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	case errors.Is(err, errBusy):
 		return h.busy(d), true
 	case errors.Is(err, errOverQuota):
-		return h.overQuota(d), true
+		return snooze(d.overQuota()), true
 	case err != nil:
 		return later(err), true
 	case decision.Status == throttle.Refused:
@@ -157,7 +157,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 		return to, false // with its place, and its admission, which may still do
 	}
 	if d.lacks() != nil && !d.sent() {
-		return h.overQuota(d), true
+		return snooze(d.overQuota()), true
 	}
 	return h.settle(d), true
 }

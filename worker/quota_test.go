@@ -341,7 +341,7 @@ func TestAGuardedDeviceGetsMoreLater(t *testing.T) {
 		r.enqueueAll(3, "n", func(*push.Notification) {})
 		for i := range 3 {
 			wait(t, func() bool {
-				return r.overDevice(fmt.Sprint("n-", i), control.WhyUnmetered+"of the device: the meter is away")
+				return r.overDevice(fmt.Sprint("n-", i), "nobody can tell what is left of the quota of the device: the meter is away")
 			})
 		}
 		if text := log.text(); !strings.Contains(text, "what a device may get") || !strings.Contains(text, "the meter is away") {

@@ -328,7 +328,7 @@ func TestARaisedQuotaLeavesOthersParked(t *testing.T) {
 			jobs, next, err := queue.NewInspector(r.client).Page(t.Context(), queue.Spot{Queue: push.Default.Queue(), State: queue.JobPutOff}, position)
 			must(t, err)
 			for _, job := range jobs {
-				if job.Why == "" && strings.HasPrefix(job.ID, name) {
+				if job.Last.Why == "" && strings.HasPrefix(job.ID, name) {
 					all[job.ID] = job.Due
 				}
 			}

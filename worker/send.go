@@ -13,7 +13,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/clock"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -136,12 +135,6 @@ func (h *handler) leave(ctx context.Context, d *delivery, i int) providers.Outco
 	}
 }
 
-// guarded is why a target's device gets no push for now, and for how long.
-type guarded struct {
-	why  string
-	left time.Duration
-}
-
 // guard counts a push to the target's device, or has the target wait.
 func (h *handler) guard(ctx context.Context, d *delivery, i int) {
 	o := &d.outcomes[i]
@@ -151,9 +144,9 @@ func (h *handler) guard(ctx context.Context, d *delivery, i int) {
 		if ctx.Err() == nil { // each tries again every few seconds
 			h.repeats.Tell(ctx, h.RedisLog, slog.LevelWarn, "nobody can tell what a device may get, and what is for it waits", nil, slog.String("id", d.ID), slog.Any("error", err))
 		}
-		o.guarded = &guarded{control.WhyUnmetered + "of the device: " + route.CauseOf(err), queue.Again}
+		o.guarded = &queue.Return{Why: queue.DeviceUnmetered, Detail: route.CauseOf(err), After: queue.Again}
 	case answer.Units == 0: // the spec may change meanwhile
-		o.guarded = &guarded{control.WhyGuarded + answer.Rule, min(answer.Left, longestBlock)}
+		o.guarded = &queue.Return{Why: queue.OverDevice, Key: answer.Rule, After: min(answer.Left, longestBlock)}
 	}
 	o.blocked = o.guarded != nil
 }

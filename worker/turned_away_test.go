@@ -8,7 +8,6 @@ import (
 
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -31,20 +30,20 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 		for name, c := range map[string]struct {
 			refused bool
 			needs   []*route.Bulkhead
-			want    string
+			want    queue.Why
 		}{
 			"nothing":              {false, nil, ""},
-			"busy":                 {false, []*route.Bulkhead{full}, control.WhyBusy},
-			"not written":          {true, nil, control.WhyUnwritten},
-			"busy and not written": {true, []*route.Bulkhead{full}, control.WhyUnwritten},
+			"busy":                 {false, []*route.Bulkhead{full}, queue.ProviderBusy},
+			"not written":          {true, nil, queue.RedisRefuses},
+			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
 		} {
 			h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
 			if c.refused {
 				_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
-			got := ""
+			var got queue.Why
 			if to, away := h.turnedAway(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}, time.Now()); away {
-				got = to.why
+				got = to.back.Why
 			}
 			if got != c.want {
 				t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -16,7 +16,6 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -63,12 +62,12 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 		until := time.Now().Add(d.Left)
 		_, err = r.options.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
-		r.returned(n.ID, control.WhyDeferred, until)
+		r.returned(n.ID, queue.Deferred, until)
 	}
 }
 
 // returned has a job that is due return to the queue, as asynq does it.
-func (r *rig) returned(id, why string, until time.Time) {
+func (r *rig) returned(id string, why queue.Why, until time.Time) {
 	r.t.Helper()
 	ctx := r.t.Context()
 	name := push.Default.Queue()
@@ -77,7 +76,7 @@ func (r *rig) returned(id, why string, until time.Time) {
 	must(r.t, err)
 	const errorField = 7
 	message = protowire.AppendTag(message, errorField, protowire.BytesType)
-	message = protowire.AppendString(message, queue.Snooze(why, time.Until(until)).Error())
+	message = protowire.AppendString(message, (&queue.Return{Why: why, After: time.Until(until)}).Error())
 	pipe := r.client.TxPipeline()
 	pipe.HSet(ctx, task, "msg", message, "state", "retry")
 	pipe.LRem(ctx, push.QueueKey(name, "pending"), 1, id)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
@@ -32,20 +31,6 @@ const (
 	ForRecovery Cause = "recovery" // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
 )
 
-// Why a job returns, as asynq keeps it: Causes are read from it.
-const (
-	WhyDeferred  = "deferred"
-	WhyAgain     = "to be sent again"
-	WhyBusy      = "the provider is busy"
-	WhyPaused    = "the provider is paused"
-	WhyUnwritten = "Redis refuses to write"
-	WhyTooLate   = "the machine is too busy to send on time"
-	WhyUnchecked = "the user's limits cannot be checked"
-	WhyOverQuota = "over the quota "
-	WhyUnmetered = "nobody can tell what is left of the quota "
-	WhyGuarded   = "over the device's limit "
-)
-
 // Causes are all of them, in the order in which they are told.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
@@ -59,7 +44,7 @@ type surroundings struct {
 // causeOf returns what a job waits for: where it is on the queue, why it has returned to
 // it last, what it holds, and what is recorded of its targets. n is nil when the job
 // cannot be read.
-func (in *surroundings) causeOf(now time.Time, state queue.JobState, why string, n *push.Notification, outcomes []push.TargetOutcome) Cause {
+func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []push.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
 	case queue.JobActive:
@@ -67,7 +52,7 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, why string,
 	case queue.JobScheduled:
 		return ForSchedule
 	case queue.JobPutOff:
-		if c = returnedFor(why); n == nil {
+		if c = returns[last.Why].cause; n == nil {
 			return c
 		}
 		switch {
@@ -75,7 +60,7 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, why string,
 			return ForSchedule
 		case c == ForLimit:
 			return c
-		case why == "" && overQuota(n, in.workers) != "":
+		case last.Why == "" && overQuota(n, in.workers).Why != "":
 			c = ForQuota
 		}
 	}
@@ -95,7 +80,7 @@ func (in *surroundings) only(state queue.JobState) Cause {
 	if state == queue.JobPutOff || state == queue.JobPending && len(in.pauses) > 0 {
 		return ""
 	}
-	return in.causeOf(time.Time{}, state, "", nil, nil)
+	return in.causeOf(time.Time{}, state, queue.Return{}, nil, nil)
 }
 
 func causeOfPause(p *pause.Pause) Cause {
@@ -162,58 +147,64 @@ func platformsLeft(n *push.Notification, outcomes []push.TargetOutcome) (left []
 
 // ReturnedFor returns what a notification waits for that a worker has just brought back,
 // as far as that worker knows: these are the operators' pauses.
-func ReturnedFor(now time.Time, why string, n *push.Notification, pauses []pause.Pause) Cause {
+func ReturnedFor(now time.Time, why queue.Return, n *push.Notification, pauses []pause.Pause) Cause {
 	in := surroundings{pauses: pauses}
 	return in.causeOf(now, queue.JobPutOff, why, n, nil)
 }
 
-// overQuota says which quota it is that something is parked for, which was never in a
-// worker's hands; "" when its provider is busy. A quota may have a unit to spare for a
-// moment: what is parked then was for it too, unless others wait for a place.
-func overQuota(n *push.Notification, workers []Snapshot) string {
+// overQuota returns which quota it is that something is parked for, which was never in a
+// worker's hands; the zero value when its provider is busy. A quota may have a unit to
+// spare for a moment: what is parked then was for it too, unless others wait for a place.
+func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return) {
 	if n == nil {
-		return ""
+		return r
 	}
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			if r.App == n.App && r.Platform == n.Targets[0].Platform && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
-				return WhyOver(r.Quota)
+				return OverQuota(r.Quota)
 			}
 		}
 	}
-	return ""
+	return r
 }
 
-// WhyOver says which quota has nothing left, or that nobody knows.
-func WhyOver(q route.QuotaStatus) string {
+// OverQuota returns a job for which a quota has nothing left, or of which nobody knows.
+func OverQuota(q route.QuotaStatus) queue.Return {
 	if q.Error != "" {
-		return WhyUnmetered + q.Key + ": " + q.Error
+		return queue.Return{Why: queue.Unmetered, Key: q.Key, Detail: q.Error}
 	}
-	return WhyOverQuota + q.Key + ": " + q.Rate
+	return queue.Return{Why: queue.OverQuota, Key: q.Key, Detail: q.Rate}
 }
 
-// returnedFor reads why a job has returned.
-func returnedFor(why string) Cause {
-	switch why {
-	case WhyDeferred:
-		return ForLimit
-	case WhyAgain:
-		return ForAttempt
-	case WhyBusy, WhyPaused, "": // what is parked was never in a worker's hands
-		return ForProvider
-	case WhyUnwritten:
-		return ForRedis
-	case WhyTooLate:
-		return ForMachine
-	}
-	switch {
-	case strings.HasPrefix(why, WhyUnchecked):
-		return ForTimeline
-	case strings.HasPrefix(why, WhyOverQuota), strings.HasPrefix(why, WhyUnmetered), strings.HasPrefix(why, WhyGuarded):
-		return ForQuota
-	}
-	if strings.Contains(why, throttle.ErrUnavailable.Error()) {
-		return ForLimiter
-	}
-	return ForRecovery
+// returns says of each Why what a job waits for that has returned for it, and the same
+// for a person: KEY and DETAIL are the Return's.
+var returns = map[queue.Why]struct {
+	cause Cause
+	words string
+}{
+	"":                    {ForProvider, "the provider is busy"}, // what is parked was never in a worker's hands
+	queue.Deferred:        {ForLimit, "deferred"},
+	queue.Retried:         {ForAttempt, "to be sent again"},
+	queue.ProviderBusy:    {ForProvider, "the provider is busy"},
+	queue.ProviderPaused:  {ForProvider, "the provider is paused"},
+	queue.OverQuota:       {ForQuota, "over the quota KEY: DETAIL"},
+	queue.Unmetered:       {ForQuota, "nobody can tell what is left of the quota KEY: DETAIL"},
+	queue.OverDevice:      {ForQuota, "over the device's limit KEY"},
+	queue.DeviceUnmetered: {ForQuota, "nobody can tell what is left of the quota of the device: DETAIL"},
+	queue.LimiterAway:     {ForLimiter, "DETAIL"},
+	queue.Unchecked:       {ForTimeline, "the user's limits cannot be checked: DETAIL"},
+	queue.RedisRefuses:    {ForRedis, "Redis refuses to write"},
+	queue.TooLate:         {ForMachine, "the machine is too busy to send on time"},
+	queue.Unrecorded:      {ForRecovery, "not recorded: DETAIL"},
+	queue.Failed:          {ForRecovery, "DETAIL"},
+	queue.Panicked:        {ForRecovery, "DETAIL"},
+	queue.Crashed:         {ForRecovery, "asynq: task lease expired"},
+	queue.Lost:            {ForRecovery, "another worker may have it"},
+	queue.Unreadable:      {ForRecovery, "put off by another version"},
+}
+
+// sentence says for a person why a job has returned.
+func sentence(r queue.Return) string {
+	return strings.NewReplacer("KEY", r.Key, "DETAIL", r.Detail).Replace(returns[r.Why].words)
 }

@@ -134,11 +134,11 @@ func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Wait
 		if n == nil && !s.All() || n != nil && !s.matches(n) {
 			continue
 		}
-		q.For = in.causeOf(now, at.State, job.Why, n, nil)
-		if n != nil && job.Why == WhyAgain && len(in.keep(n, nil)) > 0 {
+		q.For = in.causeOf(now, at.State, job.Last, n, nil)
+		if n != nil && job.Last.Why == queue.Retried && len(in.keep(n, nil)) > 0 {
 			again[q.ID] = n
 		}
-		if job.Why == WhyPaused {
+		if job.Last.Why == queue.ProviderPaused {
 			q.Until = time.Time{} // it is woken
 		}
 		list = append(list, q)
@@ -149,7 +149,7 @@ func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Wait
 		if n == nil {
 			continue
 		}
-		if list[i].For = in.causeOf(now, at.State, WhyAgain, n, outcomes); list[i].For == ForProvider {
+		if list[i].For = in.causeOf(now, at.State, queue.Return{Why: queue.Retried}, n, outcomes); list[i].For == ForProvider {
 			list[i].retries = in.keep(n, outcomes)
 		}
 	}

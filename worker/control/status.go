@@ -217,7 +217,7 @@ func (c *circumstances) queued() *Waits {
 
 // returned is what a job waits for that a worker has put back on the queue.
 func (c *circumstances) returned() *Waits {
-	w := &Waits{For: c.causeOf(c.now, queue.JobPutOff, c.job.Why, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
+	w := &Waits{For: c.causeOf(c.now, queue.JobPutOff, c.job.Last, c.n, c.record.Outcomes), Until: c.job.Due.UTC()}
 	if !c.job.Back.IsZero() {
 		w.Since = c.job.Back.UTC()
 	}
@@ -238,25 +238,25 @@ func (c *circumstances) returned() *Waits {
 	case ForAttempt:
 		w.Reason = c.record.Error
 	case ForQuota:
-		w.Reason = cmp.Or(c.job.Why, overQuota(c.n, c.workers))
+		w.Reason = sentence(cmp.Or(c.job.Last, overQuota(c.n, c.workers)))
 	case ForProvider:
-		w.Reason = cmp.Or(c.job.Why, WhyBusy)
-		w.Since = time.Time{}       // since when is not known
-		if c.job.Why == WhyPaused { // it is woken when the provider works, long before it looks by itself
+		w.Reason = sentence(c.job.Last)
+		w.Since = time.Time{}                       // since when is not known
+		if c.job.Last.Why == queue.ProviderPaused { // it is woken when the provider works, long before it looks by itself
 			w.Until = time.Time{}
 		}
 		if left := platformsLeft(c.n, c.record.Outcomes); len(left) == 1 {
 			w.Platform = left[0]
 		}
 	case ForLimiter:
-		w.Reason = c.job.Why
+		w.Reason = sentence(c.job.Last)
 		for _, worker := range c.workers {
 			if away := worker.Limits; !away.Since.IsZero() && (w.Since.IsZero() || away.Since.Before(w.Since)) {
 				w.Since, w.Reason = away.Since, away.Cause
 			}
 		}
 	case ForTimeline, ForRedis, ForMachine, ForRecovery:
-		w.Reason = c.job.Why
+		w.Reason = sentence(c.job.Last)
 	}
 	return w
 }

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,8 +31,8 @@ func TestWaits(t *testing.T) {
 	away := idle
 	away.Limits = LimitsAway{Since: at(-time.Minute), Cause: "NOPERM"}
 	draining, refused := Snapshot{Pulls: true, Draining: true}, Snapshot{}
-	returned := func(why string, until time.Duration) *queue.Place {
-		return &queue.Place{State: queue.JobPutOff, Why: why, Back: at(-5 * time.Second), Due: at(until)}
+	returned := func(why queue.Why, until time.Duration) *queue.Place {
+		return &queue.Place{State: queue.JobPutOff, Last: queue.Return{Why: why, Detail: "WRONGTYPE"}, Back: at(-5 * time.Second), Due: at(until)}
 	}
 	pending := &queue.Place{State: queue.JobPending}
 	active := &queue.Place{State: queue.JobActive}
@@ -69,28 +71,28 @@ func TestWaits(t *testing.T) {
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
 		"scheduled":                              {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
 		"overdue, no worker":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &push.Record{Accepted: at(-time.Hour), Confirmed: true}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
-		"deferred":                               {record: deferred, job: returned(WhyDeferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"deferred, moved forward":                {record: deferred, job: returned(WhyDeferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
-		"deferred, and paused for less":          {record: deferred, job: returned(WhyDeferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"back until not_before":                  {n: later, job: returned(WhyDeferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"another attempt":                        {record: tried, job: returned(WhyAgain, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
-		"another attempt, trouble":               {record: tried, job: returned(WhyAgain, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"another attempt, trouble of one of two": {record: tried, job: returned(WhyAgain, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"deferred":                               {record: deferred, job: returned(queue.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, moved forward":                {record: deferred, job: returned(queue.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"deferred, and paused for less":          {record: deferred, job: returned(queue.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"back until not_before":                  {n: later, job: returned(queue.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"another attempt":                        {record: tried, job: returned(queue.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
+		"another attempt, trouble":               {record: tried, job: returned(queue.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"another attempt, trouble of one of two": {record: tried, job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
 		"another attempt, trouble of the one that is left": {record: &push.Record{Accepted: accepted, Confirmed: true, Attempts: 1, Outcomes: []push.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}},
-			job: returned(WhyAgain, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"too late, trouble":                     {job: returned(WhyTooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
-		"one paused, one in trouble":            {job: returned(WhyPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
-		"one in trouble and paused":             {job: returned(WhyPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
-		"paused":                                {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
-		"refused by the provider":               {job: returned(WhyPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
-		"trouble":                               {job: returned(WhyPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
-		"trouble, untold":                       {job: returned(WhyPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: WhyPaused}},
-		"busy":                                  {job: returned(WhyBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: WhyBusy, Until: at(time.Second)}},
-		"limits away":                           {job: returned("acquire: "+throttle.ErrUnavailable.Error()+": EOF", time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
-		"one user's limits":                     {job: returned(WhyUnchecked+": WRONGTYPE", time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"nothing can be recorded":               {job: returned(WhyUnwritten, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"too late":                              {job: returned(WhyTooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
-		"after a crash":                         {job: returned("asynq: task lease expired", time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
+			job: returned(queue.Retried, time.Minute), n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
+		"too late, trouble":                     {job: returned(queue.TooLate, time.Second), pauses: troubled(push.FCM), want: trouble},
+		"one paused, one in trouble":            {job: returned(queue.ProviderPaused, time.Minute), n: apnsAndFCM, pauses: append(troubled(push.FCM), operator(push.APNs, at(time.Hour))), want: trouble},
+		"one in trouble and paused":             {job: returned(queue.ProviderPaused, time.Minute), pauses: append(troubled(push.FCM), operator("", at(time.Second))), want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour), Until: at(time.Second)}},
+		"paused":                                {job: returned(queue.ProviderPaused, time.Minute), pauses: []pause.Pause{operator(push.FCM, time.Time{}), operator("", at(time.Hour))}, want: Waits{For: ForPause, Reason: "sale", Since: at(-time.Hour)}},
+		"refused by the provider":               {job: returned(queue.ProviderPaused, time.Minute), pauses: []pause.Pause{refusal}, want: Waits{For: ForProvider, Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}},
+		"trouble":                               {job: returned(queue.ProviderPaused, time.Minute), pauses: troubled(push.FCM), want: trouble},
+		"trouble, untold":                       {job: returned(queue.ProviderPaused, time.Minute), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is paused"}},
+		"busy":                                  {job: returned(queue.ProviderBusy, time.Second), want: Waits{For: ForProvider, Platform: push.FCM, Reason: "the provider is busy", Until: at(time.Second)}},
+		"limits away":                           {job: returned(queue.LimiterAway, time.Second), workers: []Snapshot{away}, want: Waits{For: ForLimiter, Reason: "NOPERM", Since: at(-time.Minute), Until: at(time.Second)}},
+		"one user's limits":                     {job: returned(queue.Unchecked, time.Second), want: Waits{For: ForTimeline, Reason: "the user's limits cannot be checked: WRONGTYPE", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"nothing can be recorded":               {job: returned(queue.RedisRefuses, time.Second), want: Waits{For: ForRedis, Reason: "Redis refuses to write", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"too late":                              {job: returned(queue.TooLate, time.Second), want: Waits{For: ForMachine, Reason: "the machine is too busy to send on time", Since: at(-5 * time.Second), Until: at(time.Second)}},
+		"after a crash":                         {job: returned(queue.Crashed, time.Second), want: Waits{For: ForRecovery, Reason: "asynq: task lease expired", Since: at(-5 * time.Second), Until: at(time.Second)}},
 		"in hand":                               {job: active, want: Waits{For: InHand, Since: accepted}},
 		"in hand until its slot":                {job: active, slot: slot(time.Second), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Second)}},
 		"in hand at its slot":                   {job: active, slot: slot(-time.Second), want: Waits{For: InHand, Since: accepted}},
@@ -114,8 +116,25 @@ func TestWaits(t *testing.T) {
 		if c.job == nil || at.noWorker() != "" || c.job.State != queue.JobPending && c.job.State != queue.JobPutOff {
 			continue
 		}
-		if got := at.causeOf(now, c.job.State, c.job.Why, at.n, at.record.Outcomes); got != c.want.For {
+		if got := at.causeOf(now, c.job.State, c.job.Last, at.n, at.record.Outcomes); got != c.want.For {
 			t.Errorf("%s: it is listed as waiting for %s", name, got)
 		}
+	}
+}
+
+// Each reason for which a job returns has a cause and a sentence.
+func TestEachWhyHasItsWords(t *testing.T) {
+	t.Parallel()
+	for _, why := range append(queue.Whys, "") {
+		told := sentence(queue.Return{Why: why, Key: "a key", Detail: "a detail"})
+		if told == "" || strings.Contains(told, "KEY") || strings.Contains(told, "DETAIL") || !slices.Contains(Causes, returns[why].cause) {
+			t.Errorf("%q: %q, %q", why, told, returns[why].cause)
+		}
+	}
+	if n := len(queue.Whys) + 1; len(returns) != n {
+		t.Errorf("%d are told of, want %d", len(returns), n)
+	}
+	if told := sentence(queue.Return{Why: queue.OverQuota, Key: "DETAIL", Detail: "KEY"}); told != "over the quota DETAIL: KEY" {
+		t.Error(told)
 	}
 }

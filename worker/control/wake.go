@@ -117,7 +117,7 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 
 // momentary is why a job that is parked may have returned before: none has it wait for
 // long.
-var momentary = []string{"", WhyBusy, WhyUnwritten, WhyTooLate, WhyUnchecked}
+var momentary = []queue.Why{"", queue.ProviderBusy, queue.RedisRefuses, queue.TooLate, queue.Unchecked}
 
 // WakeOver has come back what waits for the quota. What is parked does not say for what:
 // it comes too where it has one of the marks, and is parked again if it was for something
@@ -134,7 +134,7 @@ func (c *Control) WakeOver(ctx context.Context, key string, marks []string) erro
 			var ids []string
 			for _, job := range jobs {
 				marked := func(mark string) bool { return strings.Contains(job.Payload, mark) }
-				if slices.Contains(momentary, job.Why) && slices.ContainsFunc(marks, marked) || strings.HasPrefix(job.Why, WhyOverQuota+key+": ") {
+				if slices.Contains(momentary, job.Last.Why) && slices.ContainsFunc(marks, marked) || job.Last.Why == queue.OverQuota && job.Last.Key == key {
 					ids = append(ids, job.ID)
 				}
 			}

@@ -30,8 +30,8 @@ type Place struct {
 	Payload []byte
 	// Orphaned says that the worker is gone that had the job in hand.
 	Orphaned bool
-	// Why the job has returned to the queue last, and when; zero when it has not.
-	Why  string
+	// Last is the job's last Return, and Back when that was; zero when it has not returned.
+	Last Return
 	Back time.Time
 	// Due is when it comes back; zero for one that is due.
 	Due time.Time
@@ -53,7 +53,7 @@ func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) 
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
 	return &Place{
-		State: jobState(info.State.String()), Payload: info.Payload, Orphaned: info.IsOrphaned, Why: Why(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
+		State: jobState(info.State.String()), Payload: info.Payload, Orphaned: info.IsOrphaned, Last: readReturn(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
 	}, nil
 }
 

@@ -209,11 +209,12 @@ func (p *pulled) worked(work Work) Work {
 	}
 }
 
-// workOf takes a job in hand. A panic over one is asynq's to catch, as one in the work is.
+// workOf takes a job in hand. A panic over it costs that job its visit alone.
 func (c *client) workOf(job Job) (work Work) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			work = func(context.Context) error { panic(cause) }
+			err := c.panicked(context.Background(), job.ID, cause)
+			work = func(context.Context) error { return err }
 		}
 	}()
 	return c.handler.Take(job)

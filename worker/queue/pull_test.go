@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,19 +67,31 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 // A panic over a job that is taken in hand costs that job its visit alone.
 func TestAPanicOverAJob(t *testing.T) {
 	t.Parallel()
-	c := &client{handler: panics{}}
-	work := c.workOf(Job{ID: "bad"})
-	defer func() {
-		if cause := recover(); cause != "bad" {
-			t.Errorf("the work panics with %v", cause)
+	var log strings.Builder
+	c := &client{handler: panics{}, idle: newIdle(), config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	c.works.note("", func(context.Context) error {
+		var none []string
+		return errors.New(none[3])
+	})
+	for name, work := range map[string]Work{
+		"a panic: *queue.panics": c.workOf(Job{ID: "worse"}),
+		"a panic: runtime error: index out of range [3] with length 0": func(ctx context.Context) error {
+			return processor{c}.ProcessTask(ctx, nil)
+		},
+	} {
+		var r *Return
+		if err := work(t.Context()); !errors.As(err, &r) || *r != (Return{Why: Panicked, Detail: name, After: Again, Failed: true}) {
+			t.Errorf("%s: %v", name, err)
 		}
-	}()
-	_ = work(t.Context())
+	}
+	if text := log.String(); strings.Count(text, "a panic over a job") != 1 || !strings.Contains(text, "pull_test.go") {
+		t.Error(text)
+	}
 }
 
 type panics struct{}
 
-func (panics) Take(job Job) Work { panic(job.ID) }
+func (panics) Take(Job) Work { panic(new(panics)) }
 
 // The rest of a burst whose beginning another worker has waits before it is worked off,
 // and nothing else does.

@@ -19,7 +19,7 @@ import (
 func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	message, _ := args[1].([]byte)
 	envelope, _ := push.ReadEnvelope(string(message))
-	if Why(envelope.Error) == ErrLost.Why {
+	if readReturn(envelope.Error).Why == Lost {
 		return redis.NewCmdResult("OK", nil)
 	}
 	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }

@@ -1,64 +1,95 @@
 package queue
 
 import (
+	"encoding/json"
 	"errors"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
 )
 
-// A Return is the error by which a handler has its job return to the queue.
+// A Return is the error by which a handler has its job return to the queue. asynq keeps
+// why and what for with the job, as JSON; the next visit, and operators, read it. The zero
+// value is that of a job that has never returned.
 type Return struct {
-	Why   string
-	After time.Duration
+	Why Why `json:"why"`
+	// Key is the quota or the device's limit that Why is about.
+	Key string `json:"key,omitempty"`
+	// Detail is the rate of the quota, or the text of an error.
+	Detail string `json:"detail,omitempty"`
 	// Wanted is when the job is wanted in a worker's hands, if it comes back before that:
-	// see Before.
-	Wanted time.Time
+	// see Before. Zero when nobody has said.
+	Wanted time.Time `json:"wanted,omitzero"`
+	// After is when it comes back.
+	After time.Duration `json:"-"`
 	// Failed counts on asynq's side, which tells the next visit to look at the
 	// notification's record.
-	Failed bool
+	Failed bool `json:"-"`
+}
+
+// A Why is why a job returns, from a closed set.
+type Why string
+
+// The reasons.
+const (
+	Deferred        Why = "deferred"         // one of its user's limits, or its producer, has it wait
+	Retried         Why = "retried"          // an attempt has failed
+	ProviderBusy    Why = "provider_busy"    // the provider has no room for it
+	ProviderPaused  Why = "provider_paused"  // its route is closed, by trouble or by an operator
+	OverQuota       Why = "over_quota"       // the quota Key has nothing left
+	Unmetered       Why = "unmetered"        // nobody knows what is left of the quota Key
+	OverDevice      Why = "over_device"      // the limit Key of its device
+	DeviceUnmetered Why = "device_unmetered" // nobody knows what its device may get
+	LimiterAway     Why = "limiter_away"     // the limits' Redis does not answer
+	Unchecked       Why = "unchecked"        // its user's limits cannot be checked
+	RedisRefuses    Why = "redis_refuses"    // Redis refuses to write
+	TooLate         Why = "too_late"         // the machine is too busy to send it on time
+	Unrecorded      Why = "unrecorded"       // it was sent, and that is not recorded
+	Failed          Why = "failed"           // something of ours does not answer
+	Panicked        Why = "panicked"         // there was a panic over it
+	Crashed         Why = "crashed"          // its lease was over: its worker had crashed, or Redis did not answer
+	Lost            Why = "lost"             // another worker may have it
+	Unreadable      Why = "unreadable"       // another version has put it off
+)
+
+// Whys are all of them.
+var Whys = []Why{
+	Deferred, Retried, ProviderBusy, ProviderPaused, OverQuota, Unmetered, OverDevice, DeviceUnmetered, LimiterAway,
+	Unchecked, RedisRefuses, TooLate, Unrecorded, Failed, Panicked, Crashed, Lost, Unreadable,
 }
 
 // ErrLost returns a job that another worker may have: nothing becomes of it here.
-var ErrLost = &Return{Why: "another worker may have it"}
+var ErrLost = &Return{Why: Lost}
 
-// Error is what asynq keeps in the job: Why and wanted read it.
+// Error is what asynq keeps with the job: readReturn reads it.
 func (r *Return) Error() string {
-	kept := r.Why + backIn + r.After.String()
-	if !r.Wanted.IsZero() {
-		kept += wantedAt + r.Wanted.UTC().Format(time.RFC3339Nano)
-	}
-	return kept
+	kept, _ := json.Marshal(r) // which fails for no Return
+	return string(kept)
 }
 
-const (
-	backIn   = ", back in "
-	wantedAt = ", wanted at "
-)
+// readReturn reads what asynq has kept of a job's last Return.
+func readReturn(kept string) (r Return) {
+	switch {
+	case kept == "":
+		return r
+	case kept == asynq.ErrLeaseExpired.Error():
+		return Return{Why: Crashed}
+	}
+	if err := json.Unmarshal([]byte(kept), &r); err != nil || !slices.Contains(Whys, r.Why) {
+		return Return{Why: Unreadable}
+	}
+	return r
+}
 
-// wanted returns when a job is wanted that has returned with that error; zero when
-// nobody has said, and for one that has been woken since: that is wanted now.
-func wanted(kept string, now time.Time) time.Time {
-	_, at, said := strings.Cut(kept, wantedAt)
-	if !said {
+// wanted returns when the job is wanted that has returned so; zero for one that has been
+// woken since: that is wanted now.
+func (r Return) wanted(now time.Time) time.Time {
+	if now.Before(r.Wanted.Add(-earliness).Truncate(time.Second)) {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339Nano, at)
-	if err != nil || now.Before(t.Add(-earliness).Truncate(time.Second)) {
-		return time.Time{}
-	}
-	return t
+	return r.Wanted
 }
-
-// Why returns why a job has returned, by the error that asynq has kept.
-func Why(kept string) string {
-	why, _, _ := strings.Cut(kept, backIn)
-	return why
-}
-
-// Snooze returns the job after so long. It is no failure and spends nothing.
-func Snooze(why string, after time.Duration) *Return { return &Return{Why: why, After: after} }
 
 // Before is the delay of a job that is wanted in a worker's hands by the end of the time
 // left: asynq looks for delayed jobs only so often. It floors the instant to whole
@@ -75,7 +106,7 @@ func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
 	if errors.As(err, &r) {
 		return r.After
 	}
-	return Again // a crashed worker's job, or a panic of ours
+	return Again // a crashed worker's job
 }
 
 func isFailure(err error) bool {

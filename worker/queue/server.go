@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -27,10 +28,8 @@ type Job struct {
 	// Back is when it went back to the queue last, in whole seconds; zero for one
 	// that comes for the first time.
 	Back time.Time
-	// Why and Wanted are those of its last Return; Wanted is zero for one that has been
-	// woken since.
-	Why    string
-	Wanted time.Time
+	// Last is its last Return. Wanted is zero for one that has been woken since.
+	Last Return
 	// Foreign says that no Producer of ours has put it there.
 	Foreign bool
 	// Term is the one in which it was pulled.
@@ -211,17 +210,38 @@ func (s *Server) Pulls() bool { return !s.client.failed.Load() }
 type processor struct{ client *client }
 
 // ProcessTask implements asynq.Handler.
-func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) error {
+func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) (err error) {
 	growStack()
 	p.client.idle.inHand.Add(1)
 	defer p.client.idle.inHand.Add(-1)
 	id, _ := asynq.GetTaskID(ctx)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = p.client.panicked(ctx, id, cause)
+		}
+	}()
 	work, ok := p.client.works.take(id)
 	if !ok {
 		return ErrLost
 	}
 	return work(ctx)
 }
+
+// panicked returns a job over which there was a panic. What that says may be of the
+// notification, unless the Go runtime says it.
+func (c *client) panicked(ctx context.Context, id string, cause any) error {
+	said := fmt.Sprintf("a panic: %T", cause)
+	if err, ok := cause.(runtime.Error); ok {
+		said = "a panic: " + err.Error()
+	}
+	stack := debug.Stack()
+	c.repeats.Tell(ctx, c.config.Log, slog.LevelError, "a panic over a job, which comes back: please report it", nil,
+		slog.String("task", id), slog.String("said", said), slog.String("stack", string(stack[:min(len(stack), longestStack)])))
+	return &Return{Why: Panicked, Detail: said, After: Again, Failed: true}
+}
+
+// longestStack is how many bytes are logged of a stack.
+const longestStack = 4 << 10
 
 // growStack makes room on the stack of one of asynq's goroutines, of which each
 // job has two, while there is next to nothing on it. A stack starts small and

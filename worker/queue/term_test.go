@@ -246,7 +246,7 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 		if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 			t.Fatalf("the other pulls %v", got)
 		}
-		if errs := []error{stopped.returns("job", Snooze("deferred", 0)), stopped.requeues("job")}; !notFound(errs[0]) || !notFound(errs[1]) {
+		if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !notFound(errs[0]) || !notFound(errs[1]) {
 			t.Errorf("before it knows: %v", errs)
 		}
 		stopped.sign()
@@ -259,7 +259,7 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 		if state := client.HGet(t.Context(), other.key("t:job"), "state").Val(); state != "active" {
 			t.Errorf("the other's job is %s", state)
 		}
-		if err := other.returns("job", Snooze("deferred", 0)); err != nil {
+		if err := other.returns("job", &Return{Why: Deferred}); err != nil {
 			t.Errorf("the other returns its job: %v", err)
 		}
 		if left := client.LLen(t.Context(), other.key("active")).Val(); left != 0 {

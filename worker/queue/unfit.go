@@ -55,7 +55,8 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why string) {
 	e, err := push.ReadEnvelope(job.message)
 	job.Type, job.Payload, job.Headers, job.Retries = e.Type, []byte(e.Payload), e.Headers, e.Retried
-	job.Back, job.Why, job.Wanted = e.Back, Why(e.Error), wanted(e.Error, time.Now())
+	job.Back, job.Last = e.Back, readReturn(e.Error)
+	job.Last.Wanted = job.Last.wanted(time.Now())
 	switch {
 	case err != nil:
 		return err.Error()

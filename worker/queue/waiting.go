@@ -36,7 +36,7 @@ func (s Spot) key() string { return push.QueueKey(s.Queue, s.State.Asynq()) }
 type Waiting struct {
 	ID      string
 	Due     time.Time // when it comes back; zero when it is due
-	Why     string    // it has returned to the queue last
+	Last    Return
 	Payload string
 }
 
@@ -141,7 +141,7 @@ func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []W
 	for i, job := range jobs {
 		if message, ok := messages[i].(string); ok {
 			envelope, _ := push.ReadEnvelope(message)
-			job.Why, job.Payload = Why(envelope.Error), envelope.Payload
+			job.Last, job.Payload = readReturn(envelope.Error), envelope.Payload
 			there = append(there, job)
 		}
 	}
