@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // On one Redis the record of a notification changes in the same step as asynq's
@@ -163,7 +164,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 			errs[i] = a.read(replies[i])
 		}
 		return errs, nil
-	case len(s.all) == 1 || !ofOne(err):
+	case len(s.all) == 1 || !redisreply.OfItsKeys(err):
 		return nil, err
 	}
 	pipe := s.client.Pipeline()
@@ -180,12 +181,6 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 		}
 	}
 	return errs, nil
-}
-
-// ofOne reports whether Redis refuses something that may be about the keys of one
-// notification alone: the type of one, or what is in it.
-func ofOne(err error) bool {
-	return redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")
 }
 
 // read reads enqueueScript's reply of the notification.

@@ -44,8 +44,8 @@ func (s *stream) next(ctx context.Context, group string, left time.Duration, n i
 	if err == nil && len(entries) == 0 {
 		entries, err = s.fresh(ctx, group, n)
 	}
-	if err != nil && strings.HasPrefix(err.Error(), "NOGROUP") {
-		if err := s.client.XGroupCreateMkStream(ctx, s.key, group, "0").Err(); err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {
+	if err != nil && redis.HasErrorPrefix(err, "NOGROUP") {
+		if err := s.client.XGroupCreateMkStream(ctx, s.key, group, "0").Err(); err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 			return nil, fmt.Errorf("read %s: %w", s.what, err)
 		}
 		entries, err = s.fresh(ctx, group, n)
@@ -117,7 +117,7 @@ func (s *stream) ack(ctx context.Context, group string, ids []string) error {
 // acknowledged was reported; zero when there is none.
 func (s *stream) oldest(ctx context.Context, group string) (time.Time, error) {
 	pending, err := s.client.XPending(ctx, s.key, group).Result()
-	if err != nil && (errors.Is(err, redis.Nil) || strings.HasPrefix(err.Error(), "NOGROUP")) {
+	if err != nil && (errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOGROUP")) {
 		return time.Time{}, nil
 	}
 	if err != nil {

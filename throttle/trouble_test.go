@@ -17,42 +17,6 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-func TestWhoseTroubleAReplyIs(t *testing.T) {
-	t.Parallel()
-	for reply, oneUser := range map[string]bool{
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                                                              true,
-		"WRONGTYPE Operation against a key holding the wrong kind of value script: bcb6, on @user_script:1.":                             true,
-		"ERR Error running script (call to f_bcb6): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value":   true,
-		"ERR value is not a valid float script: ad5f, on @user_script:1.":                                                                true,
-		"ERR min or max is not a float script: ad5f, on @user_script:1.":                                                                 true,
-		"ERR value is not an integer or out of range script: ad5f, on @user_script:1.":                                                   true,
-		"ERR user_script:1: attempt to compare nil with number script: dbad, on @user_script:1.":                                         true,
-		"ERR user_script:1: bad argument #2 to 'format' (number expected, got nil) script: 006b, on @user_script:1.":                     true,
-		"ERR Error running script (call to f_006b): @user_script:1: user_script:1: attempt to perform arithmetic on a nil value":         true,
-		"NOPERM this user has no permissions to run the 'zadd' command":                                                                  false,
-		"ERR The user executing the script can't run this command or subcommand script: bcb6, on @user_script:1.":                        false,
-		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 51b6, on @u": false,
-		"NOAUTH Authentication required.":                                                                false,
-		"WRONGPASS invalid username-password pair or user is disabled.":                                  false,
-		"NOREPLICAS Not enough good replicas to write. script: bcb6, on @user_script:1.":                 false,
-		"OOM command not allowed when used memory > 'maxmemory'. script: bcb6, on @user_script:1.":       false,
-		"MISCONF Redis is configured to save RDB snapshots":                                              false,
-		"READONLY You can't write against a read only replica.":                                          false,
-		"BUSY Redis is busy running a script.":                                                           false,
-		"LOADING Redis is loading the dataset in memory":                                                 false,
-		"CLUSTERDOWN The cluster is down":                                                                false,
-		"ERR unknown command 'zadd', with args beginning with: ":                                         false,
-		"ERR Unknown Redis command called from script script: e168, on @user_script:1.":                  false,
-		"ERR Script attempted to access a non local key in a cluster node script: e1, on @user_script:1": false,
-		"ERR max number of clients reached":                                                              false,
-		"ANYTHING that a later Redis may answer":                                                         false,
-	} {
-		if got := ofOneUser(reply); got != oneUser {
-			t.Errorf("%q: one user's trouble: %v, want %v", reply, got, oneUser)
-		}
-	}
-}
-
 // Redis quotes the keys of a command that it does not know. No log, probe or
 // snapshot has them, and no name among them passes for one user's trouble.
 func TestAnOutageNamesNoUser(t *testing.T) {

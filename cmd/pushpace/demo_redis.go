@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // claimLife is how long a demo that crashed keeps its claim on a database.
@@ -24,7 +25,7 @@ func claimDatabase(ctx context.Context, its *config.Redis) error {
 	const least, most = 1, 15
 	for its.DB = most; its.DB >= least; its.DB-- {
 		conn, err := redisconn.Open(ctx, *its, 2)
-		if err != nil && strings.Contains(err.Error(), "DB index is out of range") {
+		if err != nil && redisreply.NoDatabase(err) {
 			continue
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // checks are what has to be so for the process to be ready.
@@ -62,7 +63,7 @@ func (s *system) inTrouble(context.Context) string {
 // well has a look at a Redis. More of what is wrong is in the log.
 func well(watch *redisconn.Watch) func(context.Context) string {
 	return func(ctx context.Context) string {
-		if trouble := watch.Look(ctx); trouble != redisconn.None {
+		if trouble := watch.Look(ctx); trouble != redisreply.None {
 			return trouble.Says()
 		}
 		return ""

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // causeBytes bounds what is told of an error.
@@ -29,7 +29,7 @@ func cause(err error) string {
 }
 
 func plain(err error) string {
-	text := quoted.ReplaceAllString(pipeline.Said(err), "…")
+	text := quoted.ReplaceAllString(redisreply.Said(err), "…")
 	if open := strings.IndexAny(text, "\"`"); open >= 0 {
 		text = text[:open] // a quotation that does not end
 	}

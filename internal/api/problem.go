@@ -18,7 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/preview"
-	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -124,7 +124,7 @@ func Explain(err error) (status int, detail, why string) {
 
 // away says what is wrong with Redis.
 func away(err error) string {
-	if trouble := redisconn.TroubleOf(err); trouble != redisconn.None {
+	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return "Redis " + trouble.Says() + "."
 	}
 	return "Redis does not answer as it should."
@@ -136,7 +136,7 @@ func isAway(err error) bool {
 		network net.Error // the end of a deadline, too
 		reply   redis.Error
 	)
-	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) || redisconn.TroubleOf(err) != redisconn.None {
+	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) || redisreply.Of(err) != redisreply.None {
 		return true
 	}
 	for _, one := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, redis.ErrClosed, pipeline.ErrClosed} {
@@ -144,9 +144,7 @@ func isAway(err error) bool {
 			return true
 		}
 	}
-	// What go-redis says of itself, and asynq of it, has no type.
-	text := err.Error()
-	return strings.Contains(text, "redis: ") || strings.Contains(text, "redis eval error: ") || strings.Contains(text, "redis command error: ") || strings.Contains(text, "asynq: ")
+	return redisreply.OfClient(err)
 }
 
 // statusGone stands in the log for a client that did not wait for its answer.

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -134,7 +135,7 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 // serves reports whether Redis does, given whether what it holds was read. While
 // nodes of a Cluster are in trouble that says nothing of the others.
 func serves(status redisconn.Status, read bool) bool {
-	return status.Trouble == redisconn.None && (read || len(status.Nodes) > 0)
+	return status.Trouble == redisreply.None && (read || len(status.Nodes) > 0)
 }
 
 // get answers what was read last, whether that still says anything, and whether

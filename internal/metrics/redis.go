@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // troubles collects what trouble each Redis is in, by what the configuration
@@ -20,11 +21,11 @@ func (troubles) Describe(all chan<- *prometheus.Desc) { all <- redisTrouble }
 func (t troubles) Collect(samples chan<- prometheus.Metric) {
 	for name, status := range t {
 		now := status()
-		in := map[redisconn.Trouble]bool{now.Trouble: true}
+		in := map[redisreply.Trouble]bool{now.Trouble: true}
 		for _, node := range now.Nodes {
 			in[node.Trouble] = true
 		}
-		for _, reason := range redisconn.Troubles {
+		for _, reason := range redisreply.Troubles {
 			samples <- prometheus.MustNewConstMetric(redisTrouble, prometheus.GaugeValue, oneIf(in[reason]), name, string(reason))
 		}
 	}

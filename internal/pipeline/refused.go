@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -56,11 +55,4 @@ func (Refusals) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		return spread(cmds, next(ctx, cmds))
 	}
-}
-
-// Said is the text of an error without what Redis quotes of a command that it does
-// not know: its keys and values, and so users and what is theirs.
-func Said(err error) string {
-	text, _, _ := strings.Cut(err.Error(), ", with args beginning with")
-	return text
 }

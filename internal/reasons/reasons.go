@@ -3,7 +3,7 @@
 package reasons
 
 import (
-	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
@@ -34,7 +34,7 @@ func Sets() []Set {
 		{"Reasons of APNs", words(apns.Reasons())},
 		{"Reasons of FCM", words(fcm.Reasons())},
 		{"Reasons of malformed jobs", words(push.MalformedReasons)},
-		{"Troubles of Redis", words(redisconn.Troubles)},
+		{"Troubles of Redis", words(redisreply.Troubles)},
 	}
 }
 

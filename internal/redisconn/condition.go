@@ -5,39 +5,40 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // A Status is what trouble a Redis is in. The zero value is none.
 type Status struct {
-	Trouble Trouble       // of all of it
-	Nodes   []NodeTrouble // of a Cluster that is not in trouble as a whole
+	Trouble redisreply.Trouble // of all of it
+	Nodes   []NodeTrouble      // of a Cluster that is not in trouble as a whole
 }
 
 // A NodeTrouble is the trouble of one node of a Cluster.
 type NodeTrouble struct {
 	Address string
-	Trouble Trouble
+	Trouble redisreply.Trouble
 }
 
-func (s Status) well() bool { return s.Trouble == None && len(s.Nodes) == 0 }
+func (s Status) well() bool { return s.Trouble == redisreply.None && len(s.Nodes) == 0 }
 
 // A condition is what is known of a Redis, or of one node. The zero value is that
 // it is well.
 type condition struct {
-	trouble Trouble
+	trouble redisreply.Trouble
 	since   time.Time // when the trouble began
 	well    time.Time // since when it has been well again; zero for not
 }
 
 // next is the condition after a look.
-func (c condition) next(trouble Trouble, now time.Time) condition {
+func (c condition) next(trouble redisreply.Trouble, now time.Time) condition {
 	switch {
-	case trouble != None:
-		if c.trouble == None {
+	case trouble != redisreply.None:
+		if c.trouble == redisreply.None {
 			c.since = now
 		}
 		c.trouble, c.well = trouble, time.Time{}
-	case c.trouble == None:
+	case c.trouble == redisreply.None:
 	case c.well.IsZero():
 		c.well = now
 	case now.Sub(c.well) >= lookAgain:
@@ -62,8 +63,8 @@ func (c change) log(log *slog.Logger, cfg config.Redis, now time.Time) {
 		args = append(args, "node", c.node)
 	}
 	switch {
-	case c.after.trouble == c.before.trouble, c.after.trouble == Starting && c.before.trouble != None:
-	case c.after.trouble == None:
+	case c.after.trouble == c.before.trouble, c.after.trouble == redisreply.Starting && c.before.trouble != redisreply.None:
+	case c.after.trouble == redisreply.None:
 		says := " is well again"
 		if c.left {
 			says = " has left"

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // explain says what an error of Redis, or on the way there, means for whoever
@@ -31,39 +31,38 @@ func meaning(err error, cfg config.Redis) string {
 		record   tls.RecordHeaderError
 		verifies *tls.CertificateVerificationError
 	)
-	message := err.Error()
 	switch {
 	case errors.As(err, &record), errors.As(err, &verifies):
 		return "TLS fails: check tls"
 	case errors.As(err, &op) && op.Op == "dial":
 		return "cannot be reached: check address, and that the server runs"
-	case cfg.Address.Mode == config.Cluster && strings.Contains(message, "cluster support disabled"):
+	case cfg.Address.Mode == config.Cluster && redisreply.NoCluster(err):
 		return "is no Cluster: write address as host:port, not as a list"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "does not answer: check that the server is well, and whether tls is on or off at both ends"
-	case cfg.Address.Mode == config.Sentinel && strings.Contains(message, "all sentinels"):
+	case cfg.Address.Mode == config.Sentinel && redisreply.NoMaster(err):
 		return "no Sentinel knows the master: check address.sentinels and address.master"
 	}
-	switch TroubleOf(err) {
-	case Away:
+	switch redisreply.Of(err) {
+	case redisreply.Away:
 		return "does not answer: check that the server is well"
-	case Refused:
+	case redisreply.Refused:
 		return "the credentials are refused: check username and password"
-	case Crowded:
+	case redisreply.Crowded:
 		return "takes no more clients: raise its maxclients, or have fewer"
-	case Full:
+	case redisreply.Full:
 		return "is full, nothing is accepted: raise its maxmemory, or make room"
-	case ReadOnly:
+	case redisreply.ReadOnly:
 		return "is a read-only replica: write the master as address, or the Sentinels"
-	case NoReplicas:
+	case redisreply.NoReplicas:
 		return "has fewer replicas than it wants to write: bring them back, or lower its min-replicas-to-write"
-	case NotSaved:
+	case redisreply.NotSaved:
 		return "cannot save to its disk, and takes nothing: look into its log"
-	case Starting:
+	case redisreply.Starting:
 		return "is loading its keys, or waits for its master: wait"
-	case Busy:
+	case redisreply.Busy:
 		return "is held up by a script: wait, or end it by SCRIPT KILL"
-	case Broken:
+	case redisreply.Broken:
 		return "the Cluster is down: not every slot has a master; look at its CLUSTER INFO"
 	}
 	return ""

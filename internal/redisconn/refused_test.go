@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -21,10 +22,10 @@ func TestRefusedConnections(t *testing.T) {
 	for name, refuse := range map[string]struct {
 		command []any
 		says    string
-		trouble Trouble
+		trouble redisreply.Trouble
 	}{
-		"another password":   {[]any{"CONFIG", "SET", "requirepass", "changed"}, "NOAUTH", Refused},
-		"a user who may not": {[]any{"ACL", "SETUSER", "default", "-@all", "+acl|setuser"}, "NOPERM", None},
+		"another password":   {[]any{"CONFIG", "SET", "requirepass", "changed"}, "NOAUTH", redisreply.Refused},
+		"a user who may not": {[]any{"ACL", "SETUSER", "default", "-@all", "+acl|setuser"}, "NOPERM", redisreply.None},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,17 +77,17 @@ func TestDiscardedTransaction(t *testing.T) {
 	for _, c := range []redis.UniversalClient{conn.Client, shared} {
 		tx := c.TxPipeline()
 		get := tx.Get(t.Context(), "k")
-		if _, err := tx.Exec(t.Context()); TroubleOf(err) != Full || TroubleOf(get.Err()) != Full {
+		if _, err := tx.Exec(t.Context()); redisreply.Of(err) != redisreply.Full || redisreply.Of(get.Err()) != redisreply.Full {
 			t.Errorf("%v; the command's own: %v", err, get.Err())
 		}
 	}
 }
 
-func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, trouble Trouble) {
+func everyCommandFails(t *testing.T, c redis.UniversalClient, says string, trouble redisreply.Trouble) {
 	t.Helper()
 	check := func(how string, err error) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), says) || says != "" && TroubleOf(err) != trouble {
+		if err == nil || !strings.Contains(err.Error(), says) || says != "" && redisreply.Of(err) != trouble {
 			t.Errorf("%s: %v, want %q (%q)", how, err, says, trouble)
 		}
 	}
@@ -119,53 +120,13 @@ func TestTroubleOfAll(t *testing.T) {
 	down, full := errors.New("CLUSTERDOWN The cluster is down"), errors.New("OOM command not allowed")
 	for _, c := range []struct {
 		a, b error
-		want Trouble
+		want redisreply.Trouble
 	}{
-		{nil, nil, None}, {nil, away, None}, {down, nil, None}, {full, away, Full}, {away, down, Broken},
-		{nil, errors.New("CLUSTERDOWN Hash slot not served"), Broken},
+		{nil, nil, redisreply.None}, {nil, away, redisreply.None}, {down, nil, redisreply.None}, {full, away, redisreply.Full}, {away, down, redisreply.Broken},
+		{nil, errors.New("CLUSTERDOWN Hash slot not served"), redisreply.Broken},
 	} {
-		if got, err := ofAll(map[string]error{"a:1": c.a, "b:2": c.b}); got != c.want || (err == nil) != (got == None) {
+		if got, err := ofAll(map[string]error{"a:1": c.a, "b:2": c.b}); got != c.want || (err == nil) != (got == redisreply.None) {
 			t.Errorf("%v and %v: %q, %v; want %q", c.a, c.b, got, err, c.want)
 		}
 	}
 }
-
-func TestTroubleOf(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]Trouble{
-		"NOAUTH Authentication required.":                                                                    Refused,
-		"list the pauses: WRONGPASS invalid username-password pair or user is disabled.":                     Refused,
-		"UNKNOWN: redis eval error: dial tcp 127.0.0.1:1: connect: connection refused":                       Away,
-		"enqueue: INTERNAL_ERROR: redis eval error: OOM command not allowed when used memory > 'maxmemory'.": Full,
-		"READONLY You can't write against a read only replica.":                                              ReadOnly,
-		"NOREPLICAS Not enough good replicas to write.":                                                      NoReplicas,
-		"MISCONF Redis is configured to save RDB snapshots":                                                  NotSaved,
-		"LOADING Redis is loading the dataset in memory":                                                     Starting,
-		"BUSY Redis is busy running a script.":                                                               Busy,
-		"ERR unknown command 'zadd', with args beginning with: 'OOM '":                                       None,
-		"CLUSTERDOWN The cluster is down":                                                                    Broken,
-		"ERR max number of clients reached":                                                                  Crowded,
-		"WRONGTYPE Operation against a key holding the wrong kind of value":                                  None,
-		"NOPERM this user has no permissions to run the 'get' command":                                       None,
-		"NOSCRIPT No matching script.":                                                                       None,
-	} {
-		if got := TroubleOf(redisError(text)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-	for _, err := range []error{nil, redis.Nil, context.Canceled} {
-		if got := TroubleOf(err); got != None {
-			t.Errorf("%v: %q", err, got)
-		}
-	}
-	for _, trouble := range Troubles[1:] {
-		if trouble.Says() == Away.Says() {
-			t.Errorf("%s has no words", trouble)
-		}
-	}
-}
-
-type redisError string
-
-func (e redisError) Error() string { return string(e) }
-func (redisError) RedisError()     {}

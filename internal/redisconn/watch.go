@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 const (
@@ -97,7 +98,7 @@ func (w *Watch) run(ctx context.Context) {
 }
 
 // Look looks at the Redis now, and answers what trouble all of it is in.
-func (w *Watch) Look(ctx context.Context) Trouble {
+func (w *Watch) Look(ctx context.Context) redisreply.Trouble {
 	trouble := w.look(ctx)
 	if !w.Status().well() {
 		w.wake()
@@ -113,7 +114,7 @@ func (w *Watch) wake() {
 	}
 }
 
-func (w *Watch) look(ctx context.Context) Trouble {
+func (w *Watch) look(ctx context.Context) redisreply.Trouble {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	answers := w.write(ctx)
@@ -160,7 +161,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 	trouble, err := ofAll(answers)
 	whole := change{name: w.o.Name, effect: w.o.Effect, before: w.whole, after: w.whole.next(trouble, now), err: err}
 	w.whole = whole.after
-	if w.whole.trouble != None {
+	if w.whole.trouble != redisreply.None {
 		clear(w.nodes) // they are told of when theirs lasts longer
 		return []change{whole}
 	}
@@ -178,7 +179,7 @@ func (w *Watch) changes(answers map[string]error, now time.Time) []change {
 		its := change{name: "a node of " + w.o.Name, effect: w.o.NodeEffect, node: node, before: w.nodes[node], err: err}
 		its.after = its.before.next(troubleFound(err), now)
 		all = append(all, its)
-		if w.nodes[node] = its.after; its.after.trouble == None {
+		if w.nodes[node] = its.after; its.after.trouble == redisreply.None {
 			delete(w.nodes, node)
 		}
 	}
@@ -204,11 +205,11 @@ func (w *Watch) tells() bool {
 	return w.suspect != nil || w.inTrouble()
 }
 
-func (w *Watch) inTrouble() bool { return w.whole.trouble != None || len(w.nodes) > 0 }
+func (w *Watch) inTrouble() bool { return w.whole.trouble != redisreply.None || len(w.nodes) > 0 }
 
 // heard takes in a command's error.
 func (w *Watch) heard(err error) {
-	if err == nil || TroubleOf(err) == None {
+	if err == nil || redisreply.Of(err) == redisreply.None {
 		return
 	}
 	w.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/repeats"
 )
@@ -42,18 +43,18 @@ func TestWatch(t *testing.T) {
 	full := func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "1") }
 	for name, c := range map[string]struct {
 		begin, end func(*redistest.Server, *testing.T)
-		trouble    Trouble
+		trouble    redisreply.Trouble
 		says       []string
 	}{
-		"full": {full, func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "0") }, Full,
+		"full": {full, func(s *redistest.Server, t *testing.T) { set(t, s, "maxmemory", "0") }, redisreply.Full,
 			[]string{"is full (OOM): nothing is accepted", "raise its maxmemory", "OOM command not allowed"}},
-		"gone": {func(s *redistest.Server, t *testing.T) { s.Kill(t) }, func(s *redistest.Server, t *testing.T) { s.Restart(t) }, Away,
+		"gone": {func(s *redistest.Server, t *testing.T) { s.Kill(t) }, func(s *redistest.Server, t *testing.T) { s.Restart(t) }, redisreply.Away,
 			[]string{"does not answer: nothing is accepted", "cannot be reached"}},
 		"without replicas": {func(s *redistest.Server, t *testing.T) { set(t, s, "min-replicas-to-write", "1") },
-			func(s *redistest.Server, t *testing.T) { set(t, s, "min-replicas-to-write", "0") }, NoReplicas,
+			func(s *redistest.Server, t *testing.T) { set(t, s, "min-replicas-to-write", "0") }, redisreply.NoReplicas,
 			[]string{"(NOREPLICAS)", "bring them back"}},
 		"a replica": {func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "127.0.0.1", "1") },
-			func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "no", "one") }, ReadOnly,
+			func(s *redistest.Server, t *testing.T) { replicaOf(t, s, "no", "one") }, redisreply.ReadOnly,
 			[]string{"(READONLY)", "or the Sentinels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestWatch(t *testing.T) {
 			w := conn.Watch(settings(config.Single, s.Addr()), WatchOptions{Name: "Redis", Effect: "nothing is accepted", Log: log})
 			defer w.Close()
 			others := Quiet(log, w).With("lane", 1)
-			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Look(t.Context()) != None {
+			if err := conn.Client.Set(t.Context(), "k", "v", 0).Err(); err != nil || w.Look(t.Context()) != redisreply.None {
 				t.Fatalf("%v, %q", err, w.Status().Trouble)
 			}
 			c.begin(s, t)
@@ -88,7 +89,9 @@ func TestWatch(t *testing.T) {
 				t.Errorf("looked at now: %q", got)
 			}
 			c.end(s, t)
-			until(t, func() bool { return w.Status().Trouble == None && strings.Contains(told.String(), "well again") })
+			until(t, func() bool {
+				return w.Status().Trouble == redisreply.None && strings.Contains(told.String(), "well again")
+			})
 			others.Error("a loop fails by itself")
 			after := strings.TrimPrefix(told.String(), text)
 			if !strings.Contains(after, "Redis is well again") || !strings.Contains(after, "was=") || !strings.Contains(after, "level=ERROR msg=\"a loop fails by itself\" lane=1") || strings.Count(after, "\n") != 2 {
@@ -133,16 +136,16 @@ func TestCondition(t *testing.T) {
 	}
 	var c condition
 	for i, step := range []struct {
-		found Trouble
+		found redisreply.Trouble
 		at    float64
-		want  Trouble
+		want  redisreply.Trouble
 		since float64
 	}{
-		{None, 0, None, 0}, {Away, 1, Away, 1}, {Starting, 2, Starting, 1}, {None, 3, Starting, 1}, {Away, 3.5, Away, 1},
-		{None, 4, Away, 1}, {None, 4.9, Away, 1}, {None, 5, None, 0}, {Full, 6, Full, 6},
+		{redisreply.None, 0, redisreply.None, 0}, {redisreply.Away, 1, redisreply.Away, 1}, {redisreply.Starting, 2, redisreply.Starting, 1}, {redisreply.None, 3, redisreply.Starting, 1}, {redisreply.Away, 3.5, redisreply.Away, 1},
+		{redisreply.None, 4, redisreply.Away, 1}, {redisreply.None, 4.9, redisreply.Away, 1}, {redisreply.None, 5, redisreply.None, 0}, {redisreply.Full, 6, redisreply.Full, 6},
 	} {
 		c = c.next(step.found, at(step.at))
-		if c.trouble != step.want || step.want != None && !c.since.Equal(at(step.since)) {
+		if c.trouble != step.want || step.want != redisreply.None && !c.since.Equal(at(step.since)) {
 			t.Errorf("step %d: %+v", i, c)
 		}
 	}
@@ -193,7 +196,7 @@ func TestWatchOfACluster(t *testing.T) {
 		Name: "Redis", Effect: "nothing is accepted", NodeEffect: "what it holds waits", Log: log,
 	})
 	defer w.Close()
-	look := func(want Trouble, its ...NodeTrouble) {
+	look := func(want redisreply.Trouble, its ...NodeTrouble) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as much as a probe has
 		defer cancel()
@@ -208,25 +211,25 @@ func TestWatchOfACluster(t *testing.T) {
 		t.Helper()
 		until(t, func() bool { return w.Status().well() })
 	}
-	look(None)
+	look(redisreply.None)
 	set(t, nodes[1], "maxmemory", "1")
-	look(None, NodeTrouble{nodes[1].Addr(), Full})
+	look(redisreply.None, NodeTrouble{nodes[1].Addr(), redisreply.Full})
 	set(t, nodes[1], "maxmemory", "0")
 	over()
 	nodes[2].Pause(t)
-	look(None, NodeTrouble{nodes[2].Addr(), Away})
+	look(redisreply.None, NodeTrouble{nodes[2].Addr(), redisreply.Away})
 	Quiet(log, w).Error("a loop fails") // on that node
 	nodes[2].Resume(t)
 	over()
 	for _, node := range nodes {
 		set(t, node, "maxmemory", "1")
 	}
-	look(Full)
+	look(redisreply.Full)
 	for _, node := range nodes[1:] {
 		set(t, node, "maxmemory", "0")
 	}
 	until(t, func() bool {
-		return slices.Equal(w.Status().Nodes, []NodeTrouble{{nodes[0].Addr(), Full}})
+		return slices.Equal(w.Status().Nodes, []NodeTrouble{{nodes[0].Addr(), redisreply.Full}})
 	})
 	set(t, nodes[0], "maxmemory", "0")
 	over()

@@ -5,11 +5,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 const (
@@ -65,7 +66,7 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 		all.Go(func() {
 			cmds, err := pipe.Exec(ctx)
 			for _, cmd := range cmds {
-				if TroubleOf(cmd.Err()) != None { // rather than that a slot has moved
+				if redisreply.Of(cmd.Err()) != redisreply.None { // rather than that a slot has moved
 					err = cmd.Err()
 				}
 			}
@@ -79,36 +80,32 @@ func execEach(ctx context.Context, pipes map[string]redis.Pipeliner) map[string]
 }
 
 // troubleFound says what trouble a look's error tells of.
-func troubleFound(err error) Trouble {
-	if trouble := TroubleOf(err); trouble != None {
+func troubleFound(err error) redisreply.Trouble {
+	if trouble := redisreply.Of(err); trouble != redisreply.None {
 		return trouble
 	}
 	if err != nil && !refused(err) {
-		return Away
+		return redisreply.Away
 	}
-	return None
+	return redisreply.None
 }
-
-// notServed is what any node answers for a slot that none has. That a node says
-// of the Cluster that it is down may be its own view, as after its start.
-const notServed = "Hash slot not served"
 
 // ofAll answers the trouble of all nodes, None while one of them is well, and an
 // error that tells of it.
-func ofAll(answers map[string]error) (trouble Trouble, err error) {
+func ofAll(answers map[string]error) (trouble redisreply.Trouble, err error) {
 	well := false
 	for _, node := range slices.Sorted(maps.Keys(answers)) {
 		switch its := troubleFound(answers[node]); {
-		case its == Broken && strings.Contains(answers[node].Error(), notServed):
+		case its == redisreply.Broken && redisreply.NotServed(answers[node]):
 			return its, answers[node]
-		case its == None:
+		case its == redisreply.None:
 			well = true
-		case trouble == None || its == Broken:
+		case trouble == redisreply.None || its == redisreply.Broken:
 			trouble, err = its, answers[node]
 		}
 	}
 	if well {
-		return None, nil
+		return redisreply.None, nil
 	}
 	return trouble, err
 }

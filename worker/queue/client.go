@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 )
@@ -124,7 +124,7 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 		}
 		return cmd
 	})
-	if err := cmd.Err(); err == nil || notFound(err) {
+	if err := cmd.Err(); err == nil || redisreply.NotFound(err) {
 		c.delivered.take(id)
 	}
 	return cmd
@@ -159,12 +159,8 @@ func (c *client) insist(ctx context.Context, f func(context.Context) *redis.Cmd)
 // outOfHand reports whether the job is, or another script is asked for.
 func outOfHand(cmd *redis.Cmd) bool {
 	err := cmd.Err()
-	return err == nil || notFound(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
+	return err == nil || redisreply.NotFound(err) || redis.HasErrorPrefix(err, "NOSCRIPT")
 }
 
 // insistFor is how long. The scripts do nothing to a job that another worker has by then.
 const insistFor = time.Minute
-
-// notFound reports whether the error is asynq's for a job that is not, or no
-// longer, in hand.
-func notFound(err error) bool { return strings.Contains(err.Error(), "NOT FOUND") }

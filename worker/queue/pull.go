@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -340,7 +341,7 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
 		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.ID), push.IdleKey(queue)}
-		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !notFound(err) {
+		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !redisreply.NotFound(err) {
 			errs = append(errs, err)
 		}
 	}

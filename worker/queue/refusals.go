@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -28,25 +28,6 @@ type refusals struct {
 	pulls map[string]bool // by the key of what is pending: the last pull was refused
 	gone  bool            // some of that was given up, and nothing was written since
 	told  bool
-}
-
-// refused tells an answer that concerns all writes from one that is a single
-// key's. That there is none is not looked at: pulls are not answered either.
-func refused(err error) bool {
-	var reply redis.Error
-	if !errors.As(err, &reply) || errors.Is(err, redis.Nil) || notFound(reply) {
-		return false
-	}
-	text := reply.Error()
-	if strings.HasPrefix(text, "ERR") { // so Redis 6.2 begins what a script was refused
-		for _, word := range []string{"-OOM ", "-MISCONF ", "-NOREPLICAS ", "-READONLY "} {
-			if strings.Contains(text, word) {
-				return true
-			}
-		}
-		return false
-	}
-	return !strings.HasPrefix(text, "WRONGTYPE") && !strings.HasPrefix(text, "NOSCRIPT")
 }
 
 // held reports whether what came from that queue is not to be sent now.
@@ -73,7 +54,7 @@ func (r *refusals) pulled(pending string, err error) {
 	if r.pulls == nil {
 		r.pulls = make(map[string]bool)
 	}
-	r.pulls[pending] = refused(err)
+	r.pulls[pending] = redisreply.RefusesWrites(err)
 	r.gone = r.gone && err != nil
 	r.tell(err)
 }
@@ -116,7 +97,7 @@ func (r *refusals) persist(ctx context.Context, limit time.Duration, write func(
 	}
 	counted := false
 	count := func() {
-		if !counted && refused(err) {
+		if !counted && redisreply.RefusesWrites(err) {
 			counted = true
 			r.ended(1, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -104,7 +105,7 @@ return redis.status_reply('OK')
 // next visit looks at the record, and takes nothing for not sent, this does.
 func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *redis.Cmd) {
 	defer func() {
-		if err := cmd.Err(); err != nil && !notFound(err) {
+		if err := cmd.Err(); err != nil && !redisreply.NotFound(err) {
 			c.left.Store(true)
 		}
 	}()

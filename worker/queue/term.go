@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -299,7 +300,7 @@ func (c *client) handBack(ctx context.Context, queue string, orphans []orphan) (
 			switch failed := cmd.Err(); {
 			case failed == nil:
 				n++
-			case !notFound(failed):
+			case !redisreply.NotFound(failed):
 				err = failed
 			}
 		}

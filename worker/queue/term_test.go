@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -246,7 +247,7 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 		if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 			t.Fatalf("the other pulls %v", got)
 		}
-		if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !notFound(errs[0]) || !notFound(errs[1]) {
+		if errs := []error{stopped.returns("job", &Return{Why: Deferred}), stopped.requeues("job")}; !redisreply.NotFound(errs[0]) || !redisreply.NotFound(errs[1]) {
 			t.Errorf("before it knows: %v", errs)
 		}
 		stopped.sign()

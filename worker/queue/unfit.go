@@ -66,13 +66,18 @@ func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why stri
 		return "asynq's Deadline is not taken: a notification says expires_at"
 	}
 	job.Foreign, job.message = true, push.Adopted(job.message)
-	if strings.HasPrefix(e.UniqueKey, push.QueueKey(queue, "unique:")) {
-		// asynq's lock is over when the job is in a worker's hands
-		if err := unlockScript.Run(ctx, c.UniversalClient, []string{e.UniqueKey}, job.ID).Err(); err != nil {
-			c.repeats.Tell(ctx, c.config.RedisLog, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", nil, slog.String("task", job.ID), slog.Any("error", err))
-		}
-	}
+	c.unlock(ctx, queue, e.UniqueKey, job.ID)
 	return ""
+}
+
+// unlock ends asynq's lock of a unique task, which ends when a worker has the job in hand.
+func (c *client) unlock(ctx context.Context, queue, key, id string) {
+	if !strings.HasPrefix(key, push.QueueKey(queue, "unique:")) {
+		return
+	}
+	if err := unlockScript.Run(ctx, c.UniversalClient, []string{key}, id).Err(); err != nil {
+		c.repeats.Tell(ctx, c.config.RedisLog, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", nil, slog.String("task", id), slog.Any("error", err))
+	}
 }
 
 // unlockScript ends asynq's lock of a unique task. KEYS the lock; ARGV the task's ID
