@@ -51,7 +51,7 @@ func TestThePictureOfTheStates(t *testing.T) {
 }
 
 // The picture of the packages has every package that is not internal or for tests,
-// the API and the console, and every import among them that no other path of the picture implies.
+// the operators' service, the API and the console, and every import among them that no other path of the picture implies.
 func TestThePictureOfThePackages(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
@@ -63,7 +63,7 @@ func TestThePictureOfThePackages(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
 		name, ours := strings.CutPrefix(words[0], module)
-		if !ours || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" {
+		if !ours || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" && name != "internal/operate" {
 			continue
 		}
 		imports[name] = words[1:]

@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
@@ -184,8 +185,9 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(access.Tokens), Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
+	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
+	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(access.Tokens), Service: service, Log: log})
 	server, err := api.Serve(cfg.HTTP, handler, log)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())

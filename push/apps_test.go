@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -26,7 +26,7 @@ func TestWithApps(t *testing.T) {
 		{App: "shpo", User: "u", Targets: to, Title: "t"},
 		{App: "mail", Targets: to, Title: "t"},
 	} {
-		want := names.Faults(n, names.Apps{"kiosk": platforms, "shop": platforms}, policies)
+		want := operate.Refusal(n, operate.Apps{"kiosk": platforms, "shop": platforms}, policies)
 		_, alone := p.Enqueue(t.Context(), n)
 		for _, err := range []error{alone, p.EnqueueAll(t.Context(), []*push.Notification{n})[0].Err} {
 			if !reflect.DeepEqual(err, want) {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/several"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -240,7 +240,14 @@ func TestCancelEach(t *testing.T) {
 			ids = append(ids, one.ID)
 		}
 		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), "n-3"))
-		for i, err := range several.Each(t.Context(), append(ids, "nobody"), r.control().Cancel) {
+		ids = append(ids, "nobody")
+		errs := make([]error, len(ids))
+		var all sync.WaitGroup
+		for i, id := range ids {
+			all.Go(func() { errs[i] = r.control().Cancel(t.Context(), id) })
+		}
+		all.Wait()
+		for i, err := range errs {
 			want := map[int]error{3: push.ErrEnded, 40: push.ErrUnknownID}[i]
 			if !errors.Is(err, want) {
 				t.Errorf("%d: %v, want %v", i, err, want)

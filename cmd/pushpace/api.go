@@ -11,9 +11,8 @@ import (
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/console"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/watch"
@@ -33,18 +32,25 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	producing, end := pipeline.Share(s.client, pipeline.Options{Timeout: cfg.Redis.Timeout, Lanes: producerLanes})
 	s.add(func() error { end(); return nil })
 	s.tokens.Set(cfg.HTTP.Tokens)
-	control := control.New(s.queue, s.records, s.limiter, s.limits)
-	foretell := &preview.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names(), MaxWait: cfg.Worker.MaxWait}
-	producer := s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer
-	a := &apiServer{API: api.New(api.Options{
-		HTTP: cfg.HTTP, Tokens: &s.tokens, Producer: producer, Records: s.records,
-		Control: control, Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.allQuotas, Apps: s.apps, Log: log,
-	})}
+	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
+	s.add(func() error { watcher.Close(); return nil })
+	o := operate.Options{
+		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
+		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
+		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names(), MaxWait: cfg.Worker.MaxWait},
+		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis, Watcher: watcher,
+		Within: cfg.HTTP.Timeout, Log: log,
+	}
+	service := operate.New(o)
+	s.add(func() error { service.Close(); return nil })
+	a := &apiServer{API: api.New(api.Options{HTTP: cfg.HTTP, Tokens: &s.tokens, Service: service, Meter: s.meter, Log: log})}
 	var err error
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
-		pages := s.newConsole(cfg, producer, control, foretell, log)
+		o.Fresh, o.Within = console.Fresh, console.Within
+		pages := console.New(console.Options{
+			Config: cfg, Tokens: &s.tokens, Service: operate.New(o), Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Configuration: s.configuration, Log: log,
+		})
 		s.add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)
 	}
@@ -59,17 +65,6 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	log.Info("api", "url", a.server.URL())
 	s.api = a
 	return nil
-}
-
-// newConsole returns the console over what the API works with.
-func (s *system) newConsole(cfg *config.Config, producer *push.Producer, control *control.Control, foretell *preview.Previewer, log *slog.Logger) *console.Console {
-	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
-	s.add(func() error { watcher.Close(); return nil })
-	return console.New(console.Options{
-		Config: cfg, Tokens: &s.tokens, Redis: s.client, Producer: producer, Records: s.records, Control: control,
-		Overview: &overview.Reader{Control: control, Records: s.records, Queue: s.client, LimitsRedis: s.limitsRedis},
-		Watcher:  watcher, Limits: s.limits, Overrides: s.overrides, Preview: foretell, Meter: s.meter, Quotas: s.allQuotas, Configuration: s.configuration, Apps: s.apps, Log: log,
-	})
 }
 
 // withConsole has the console answer what is below its path: no page is answered to a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -22,7 +23,7 @@ status 3 when it is more.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		audit, err := b.Audit(ctx)
 		if err != nil {
 			return err

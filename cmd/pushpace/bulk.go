@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -34,26 +36,22 @@ const (
 // enqueue enqueues notifications, those of one user in order. A failure that
 // leaves open whether one was taken is tried again under the same ID. What is
 // under way when ctx ends still ends, so that it is known what became of it.
-func enqueue(ctx context.Context, b backend, ns []*push.Notification) []apiclient.Result {
-	results := make([]apiclient.Result, len(ns))
-	named := make([]bool, len(ns)) // by its producer
-	todo := make([]int, len(ns))
-	for i, n := range ns {
-		todo[i], named[i] = i, n.ID != ""
-		if !named[i] {
-			n.ID = uuid.Must(uuid.NewV7()).String()
-		}
+func enqueue(ctx context.Context, b *apiclient.Client, all []item) []apiclient.Result {
+	results := make([]apiclient.Result, len(all))
+	todo := make([]int, len(all))
+	for i := range all {
+		todo[i] = i
 	}
 	for try := 1; ; try++ {
-		batch := make([]*push.Notification, len(todo))
+		batch := make([]apiclient.Item, len(todo))
 		for j, i := range todo {
-			batch[j] = ns[i]
+			batch[j] = all[i].Item
 		}
 		again := todo[:0:0]
 		var pause time.Duration
 		for j, r := range b.Enqueue(context.WithoutCancel(ctx), batch) {
 			i := todo[j]
-			if errors.As(r.Err, new(push.Faults)) && !named[i] {
+			if errors.As(r.Err, new(push.Faults)) && !all[i].named {
 				r.ID = ""
 			}
 			results[i] = r
@@ -72,10 +70,16 @@ func enqueue(ctx context.Context, b backend, ns []*push.Notification) []apiclien
 	}
 }
 
+// refused reports whether the error is of that notification alone: it is not valid, or
+// another has its ID.
+func refused(err error) bool {
+	return errors.As(err, new(push.Faults)) || errors.Is(err, push.ErrConflict)
+}
+
 // comesAgain says whether what failed so at that try is worth another one, and
 // after how long.
 func comesAgain(err error, try int) (time.Duration, bool) {
-	if err == nil || errors.As(err, new(push.Faults)) {
+	if err == nil || refused(err) {
 		return 0, false
 	}
 	var p *apiclient.Problem
@@ -85,15 +89,45 @@ func comesAgain(err error, try int) (time.Duration, bool) {
 	return time.Duration(try) * enqueuePause, try < enqueueTries
 }
 
+// An item is a notification to enqueue.
+type item struct {
+	apiclient.Item
+	named bool   // by its producer
+	user  string // whose notifications stay in order
+}
+
+// itemOf returns the notification as one, with an ID of its own if it has none.
+func itemOf(n *push.Notification) item {
+	named := n.ID != ""
+	if !named {
+		n.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	return item{apiclient.ItemOf(n), named, n.App + "/" + n.User}
+}
+
+// readItem reads the notification of a line, as far as it is JSON: what else is wrong with
+// it the API says. The line is good until the next one is read.
+func readItem(text []byte) (item, error) {
+	var n struct{ ID, App, User string }
+	if err := json.Unmarshal(text, &n); err == nil && n.ID != "" {
+		return item{apiclient.Item{ID: n.ID, JSON: bytes.Clone(text)}, true, n.App + "/" + n.User}, nil
+	}
+	whole, err := push.Parse(text)
+	if err != nil {
+		return item{}, err
+	}
+	return itemOf(whole), nil
+}
+
 // A line is a notification with the number of its line.
 type line struct {
 	number int
-	n      *push.Notification
+	item
 }
 
 // sendLines enqueues the notification of each line. Those of one user stay in
 // order. It stops reading when ctx ends or the backend fails.
-func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error {
+func sendLines(ctx context.Context, b *apiclient.Client, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	queues := make([]chan line, batches)
@@ -105,16 +139,16 @@ func sendLines(ctx context.Context, b backend, in io.Reader, r *receipts) error 
 				batch := gather(first, queues[i])
 				if ctx.Err() != nil {
 					for _, l := range batch {
-						r.add(resultOf(l.number, push.Result{Receipt: push.Receipt{ID: l.n.ID}, Err: fmt.Errorf("not enqueued: %w", context.Cause(ctx))}))
+						r.add(resultOf(l.number, push.Result{Receipt: push.Receipt{ID: l.ID}, Err: fmt.Errorf("not enqueued: %w", context.Cause(ctx))}))
 					}
 					continue
 				}
-				ns := make([]*push.Notification, len(batch))
+				items := make([]item, len(batch))
 				for j, l := range batch {
-					ns[j] = l.n
+					items[j] = l.item
 				}
-				for j, result := range enqueue(ctx, b, ns) {
-					if result.Err != nil && !errors.As(result.Err, new(push.Faults)) {
+				for j, result := range enqueue(ctx, b, items) {
+					if result.Err != nil && !refused(result.Err) {
 						stop(result.Err)
 					}
 					r.add(resultOf(batch[j].number, result.Result, result.Warnings...))
@@ -173,13 +207,13 @@ func distribute(ctx context.Context, lines *lines, queues []chan line, r *receip
 		if err != nil {
 			return number, err
 		}
-		n, err := push.Parse(text)
+		one, err := readItem(text)
 		if err != nil {
 			refuse(number, err)
 			continue
 		}
 		select {
-		case queues[maphash.String(seed, n.App+"/"+n.User)%uint64(len(queues))] <- line{number, n}:
+		case queues[maphash.String(seed, one.user)%uint64(len(queues))] <- line{number, one}:
 		case <-ctx.Done():
 			return number - 1, nil
 		}

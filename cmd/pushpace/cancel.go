@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -28,7 +29,7 @@ Breaking off is safe: do it again for the rest.`,
 	}
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		switch {
 		case *all && len(args) > 0:
 			return misusedf("--all: an ID names one; give one or the other")
@@ -43,7 +44,7 @@ Breaking off is safe: do it again for the rest.`,
 	})
 }
 
-func cancelOne(ctx context.Context, b backend, id string, out io.Writer, asJSON bool) error {
+func cancelOne(ctx context.Context, b *apiclient.Client, id string, out io.Writer, asJSON bool) error {
 	err := b.Cancel(ctx, id)
 	if errors.Is(err, push.ErrUnderWay) {
 		return fmt.Errorf("%s: %w; look again in a moment", id, err)

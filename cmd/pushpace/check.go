@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/console"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -364,7 +364,7 @@ func (e *effective) print(w io.Writer, asJSON bool) error {
 }
 
 // settings are the keys with their values, in the order of the type.
-func (e *effective) settings() (all []console.Setting) {
+func (e *effective) settings() (all []operate.Configured) {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return nil
@@ -372,7 +372,7 @@ func (e *effective) settings() (all []console.Setting) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	flatten(d, nil, func(path []string, value string) {
-		s := console.Setting{Key: config.Join("", path...), Value: value}
+		s := operate.Configured{Key: config.Join("", path...), Value: value}
 		if path[0] == "apps" && len(path) > 1 {
 			s.App = path[1]
 		}

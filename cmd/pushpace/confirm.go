@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // A confirmation has a command that acts on many begin only when their number is
@@ -49,7 +49,7 @@ func (c *confirmation) confirm(n int, what, do string) error {
 }
 
 // tellBulk prints what became of many, and fails when some are left to do.
-func tellBulk(b several.Bulk, out io.Writer, asJSON bool, done string, first error) error {
+func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first error) error {
 	if asJSON {
 		if err := printJSON(out, b); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -32,7 +33,7 @@ func newDeadShow() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		letter, err := b.Letter(ctx, args[0])
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
@@ -54,13 +55,13 @@ func newDeadPurge() *cobra.Command {
 		Short: "Delete dead letters; what became of their notifications stays counted",
 		Args:  cobra.MinimumNArgs(1),
 	}
-	return operate(cmd, eachLetter(backend.Purge, "purged", jsonFlag(cmd)))
+	return operating(cmd, eachLetter((*apiclient.Client).Purge, "purged", jsonFlag(cmd)))
 }
 
 // eachLetter does the same with each ID, goes on after one that fails, and says
 // how many are done.
-func eachLetter(f func(b backend, ctx context.Context, id string) error, verb string, asJSON *bool) func(context.Context, backend, []string, io.Writer) error {
-	return func(ctx context.Context, b backend, ids []string, out io.Writer) error {
+func eachLetter(f func(b *apiclient.Client, ctx context.Context, id string) error, verb string, asJSON *bool) func(context.Context, *apiclient.Client, []string, io.Writer) error {
+	return func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
 		var errs []error
 		defer func() {
 			if n := len(ids) - len(errs); n > 0 && !*asJSON {

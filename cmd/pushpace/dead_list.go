@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 )
@@ -30,7 +31,7 @@ twice.`,
 	}
 	asJSON := jsonFlag(cmd)
 	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		switch {
 		case *limit < 1:
 			return misusedf("--limit: want 1 or more")
@@ -53,7 +54,7 @@ twice.`,
 	})
 }
 
-func printLettersAsTheyCome(ctx context.Context, b backend, out io.Writer) error {
+func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, out io.Writer) error {
 	var failed error
 	err := b.Letters(ctx, func(l *push.Letter) bool {
 		l.Job = nil
@@ -65,7 +66,7 @@ func printLettersAsTheyCome(ctx context.Context, b backend, out io.Writer) error
 
 // newestLetters answers so many dead letters without their jobs, the newest first,
 // and how many there are for each reason.
-func newestLetters(ctx context.Context, b backend, most int) (newest []*push.Letter, counts map[string]int, err error) {
+func newestLetters(ctx context.Context, b *apiclient.Client, most int) (newest []*push.Letter, counts map[string]int, err error) {
 	counts = map[string]int{}
 	trim := func() {
 		slices.SortFunc(newest, func(a, b *push.Letter) int {

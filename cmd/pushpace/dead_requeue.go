@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -32,7 +33,7 @@ Breaking off is safe: do it again for the rest.`,
 	completeApps(cmd)
 	completeCategories(cmd)
 	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, ids []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
 		switch {
 		case selection.since < 0:
 			return misusedf("--since: want a positive duration such as 2h")
@@ -45,7 +46,7 @@ Breaking off is safe: do it again for the rest.`,
 		case *selection != letterSelection{} || f.Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}
-		return eachLetter(backend.Requeue, "requeued", asJSON)(ctx, b, ids, out)
+		return eachLetter((*apiclient.Client).Requeue, "requeued", asJSON)(ctx, b, ids, out)
 	})
 }
 
@@ -61,7 +62,7 @@ func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
 }
 
 // requeueAll requeues what is selected, once its number is confirmed.
-func requeueAll(ctx context.Context, b backend, s letterSelection, c *confirmation, out io.Writer, asJSON bool) error {
+func requeueAll(ctx context.Context, b *apiclient.Client, s letterSelection, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
 	seen, now := map[string]bool{}, time.Now()
 	err := b.Letters(ctx, func(l *push.Letter) bool {
@@ -77,6 +78,6 @@ func requeueAll(ctx context.Context, b backend, s letterSelection, c *confirmati
 	if err := c.confirm(len(ids), "dead letters match", "requeue them"); err != nil {
 		return err
 	}
-	done, err := several.InPages(ctx, ids, b.RequeueEach)
+	done, err := operate.InPages(ctx, ids, b.RequeueEach)
 	return tellBulk(done, out, asJSON, "requeued", err)
 }

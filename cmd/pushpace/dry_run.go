@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -96,7 +96,7 @@ func refuse(out io.Writer, line int, why error) error {
 
 func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, out io.Writer) error {
 	policies := limitsOf(cfg.Limits)
-	if err := names.Faults(n, appsOf(cfg), policies); err != nil {
+	if err := operate.Refusal(n, appsOf(cfg), policies); err != nil {
 		return refuse(out, line, err)
 	}
 	now := time.Now()
@@ -104,7 +104,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 	if err != nil {
 		return refuse(out, line, err)
 	}
-	r := rendering{Line: line, ID: accepted.ID, Warnings: names.Warnings(n, policies)}
+	r := rendering{Line: line, ID: accepted.ID, Warnings: operate.Warnings(n, policies)}
 	s.warned.add(r.Warnings)
 	for _, t := range accepted.Targets {
 		rendered, err := renderTarget(cfg.Apps[accepted.App], &accepted, t, now)

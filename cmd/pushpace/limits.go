@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/preview"
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -60,37 +58,26 @@ func (l *overrideLevel) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// check refuses a level that is none.
+func (l *overrideLevel) check() error {
+	switch {
+	case l.Level == limits.Level{}:
+		return misusedf("want --app, --user, --category or several of them, or --quota")
+	case l.Quota != "" && l.Level != limits.Level{Quota: l.Quota}:
+		return misusedf("--quota excludes --app, --user and --category: it is of all that share it")
+	}
+	return nil
+}
+
 // quotaFlag adds --quota to the level's.
 func quotaFlag(cmd *cobra.Command, l *overrideLevel) {
 	cmd.Flags().StringVar(&l.Quota, "quota", "", "the `QUOTA`, by its name in limits.quotas or as limits quotas lists it")
 }
 
 // byFlag adds --by: who is in the log.
-func byFlag(cmd *cobra.Command) *string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if host, err := os.Hostname(); err == nil {
-		name += "@" + host
-	}
-	if len(name) > limits.MaxNameBytes {
-		name = name[:limits.MaxNameBytes]
-	}
-	by := cmd.Flags().String("by", name, "`WHO` changes it, for the log; through the API that is the token's name")
+func byFlag(cmd *cobra.Command) {
+	cmd.Flags().String("by", userAtHost(), "`WHO` changes it, for the log; through the API that is the token's name")
 	cmd.Flags().Lookup("by").DefValue = "USER@HOST" // in the manual, which may be made on another machine
-	return by
-}
-
-// inForce is a policy in force, as limits get prints it.
-type inForce struct {
-	effectivePolicy
-	Source limits.Source `json:"source"`
-	Until  time.Time     `json:"until,omitzero"`
-}
-
-func inForceOf(r limits.EffectivePolicy) inForce {
-	return inForce{policyOf(r.Policy), r.Source, r.Until}
 }
 
 func newLimitsGet() *cobra.Command {
@@ -100,19 +87,18 @@ func newLimitsGet() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		general, own, err := b.InForce(ctx, level.Level)
 		if err != nil {
 			return err
 		}
 		shown := struct {
 			limits.Level
-			General inForce  `json:"general"`
-			Own     *inForce `json:"of_category,omitempty"`
-		}{level.Level, inForceOf(general), nil}
+			General limits.EffectivePolicy  `json:"general"`
+			Own     *limits.EffectivePolicy `json:"of_category,omitempty"`
+		}{level.Level, general, nil}
 		if level.Category != "" {
-			of := inForceOf(own)
-			shown.Own = &of
+			shown.Own = &own
 		}
 		if *asJSON {
 			return printJSON(out, shown)
@@ -155,15 +141,16 @@ limits.default.`,
   pushpace limits set --category marketing --rate 10/24h --dry-run`,
 		Args: cobra.NoArgs,
 	}
-	level, by := levelFlags(cmd), byFlag(cmd)
+	level := levelFlags(cmd)
+	byFlag(cmd)
 	quotaFlag(cmd, level)
 	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	dry := dryFlag(cmd)
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		override := limits.Override{Level: level.Level, By: *by, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		override := limits.Override{Level: level.Level, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
 			if err != nil {
@@ -175,26 +162,15 @@ limits.default.`,
 		if override.Until, err = until(); err != nil {
 			return err
 		}
-		horizon, err := b.Horizon(ctx)
-		if err != nil {
-			return err
-		}
-		validate := override.Validate
-		if *dry {
-			validate = func(horizon time.Duration) error { return preview.Validate(override, horizon) }
-		}
-		if err := validate(horizon); err != nil {
-			return misused(err)
-		}
 		if *dry {
 			return foretell(ctx, b, level, &override, *asJSON, out)
+		}
+		if err := level.check(); err != nil {
+			return err
 		}
 		stands, warnings, err := b.SetOverride(ctx, override)
 		for _, w := range warnings {
 			warnUser(w)
-		}
-		if errors.Is(err, limits.ErrPast) {
-			return misused(err)
 		}
 		if err != nil {
 			return err
@@ -217,17 +193,18 @@ func newLimitsUnset() *cobra.Command {
 		Short: "Remove an override, so that the policy below it is in force again",
 		Args:  cobra.NoArgs,
 	}
-	level, by, asJSON := levelFlags(cmd), byFlag(cmd), jsonFlag(cmd)
+	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
+	byFlag(cmd)
 	quotaFlag(cmd, level)
 	dry := dryFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		if level.Level == (limits.Level{}) {
-			return misusedf("limits unset: want --app, --user, --category or several, or --quota")
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		if err := level.check(); err != nil {
+			return err
 		}
 		if *dry {
 			return foretell(ctx, b, level, nil, *asJSON, out)
 		}
-		there, err := b.UnsetOverride(ctx, level.Level, *by)
+		there, err := b.UnsetOverride(ctx, level.Level)
 		if err == nil && !there {
 			return fmt.Errorf("%s has no override", level)
 		}
@@ -250,7 +227,7 @@ func newLimitsLog() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	newest := cmd.Flags().IntP("newest", "n", 100, "at most so `MANY` of the newest")
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		changes, err := b.LimitsLog(ctx, *newest)
 		if err != nil {
 			return err

@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -21,7 +25,7 @@ import (
 )
 
 // sortedOverrides are all overrides, by app, user, category and quota.
-func sortedOverrides(ctx context.Context, b backend) ([]limits.Override, error) {
+func sortedOverrides(ctx context.Context, b *apiclient.Client) ([]limits.Override, error) {
 	var all []limits.Override
 	err := b.Overrides(ctx, func(override limits.Override) bool {
 		all = append(all, override)
@@ -40,7 +44,7 @@ func newLimitsList() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		all, err := sortedOverrides(ctx, b)
 		if err != nil {
 			return err
@@ -79,7 +83,7 @@ func newLimitsExport() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		all, err := sortedOverrides(ctx, b)
 		if err != nil {
 			return err
@@ -97,10 +101,10 @@ leaves out what has ended by now, and keeps other overrides as they are. The log
 has whoever imports as who changed them.`,
 		Args: cobra.ExactArgs(1),
 	}
-	by := byFlag(cmd)
+	byFlag(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		in, name := io.Reader(os.Stdin), "standard input"
 		if args[0] != "-" {
 			file, err := os.Open(args[0])
@@ -114,7 +118,7 @@ has whoever imports as who changed them.`,
 		if err != nil {
 			return err
 		}
-		read, err := readOverrides(in, *by, horizon)
+		read, err := readOverrides(in, horizon)
 		if err != nil {
 			return misusedf("%s: %w", name, err)
 		}
@@ -127,7 +131,7 @@ has whoever imports as who changed them.`,
 		done := "%d are valid; nothing was set.\n"
 		if !*dry {
 			if err := b.Import(ctx, read.all); err != nil {
-				return err
+				return read.misuse(name, err)
 			}
 			done = "%d are set.\n"
 		}
@@ -147,8 +151,30 @@ has whoever imports as who changed them.`,
 // imported is what a file of overrides says.
 type imported struct {
 	all      []limits.Override
+	lines    []int // of all, where each stands
 	ended    int
 	warnings []string // each with its line in front
+}
+
+// misuse has what the API says is wrong with an override be about its line.
+func (i *imported) misuse(name string, err error) error {
+	var p *apiclient.Problem
+	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
+		return err
+	}
+	var wrong []error
+	for _, f := range p.Errors {
+		at, field, _ := strings.Cut(strings.TrimPrefix(f.Pointer, "/overrides/"), "/")
+		n, bad := strconv.Atoi(at)
+		if bad != nil || n < 0 || n >= len(i.lines) {
+			return err
+		}
+		if field != "" {
+			field += ": "
+		}
+		wrong = append(wrong, fmt.Errorf("line %d: %s%s", i.lines[n], field, f.Detail))
+	}
+	return misusedf("%s: %w", name, errors.Join(wrong...))
 }
 
 // maxFaults bounds the faults of a file that are told at once.
@@ -156,7 +182,7 @@ const maxFaults = 20
 
 // readOverrides reads all overrides, and tells all that is wrong with them, each
 // fault with its line.
-func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, error) {
+func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
 	read := &imported{}
 	var faults []error
 	fault := func(number int, err error) { faults = append(faults, fmt.Errorf("line %d: %w", number, err)) }
@@ -182,7 +208,7 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 			fault(number, err)
 			continue
 		}
-		override.By = by
+		override.By = userAtHost() // who imports it is known where it is set
 		level := overrideLevel{override.Level}
 		if first, ok := seen[level]; ok {
 			fault(number, fmt.Errorf("is for the same as line %d: %s", first, &level))
@@ -205,7 +231,7 @@ func readOverrides(in io.Reader, by string, horizon time.Duration) (*imported, e
 				read.warnings = append(read.warnings, fmt.Sprintf("%d: %s", number, w))
 			}
 		}
-		read.all = append(read.all, override)
+		read.all, read.lines = append(read.all, override), append(read.lines, number)
 	}
 	return read, errors.Join(faults...)
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/preview"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -20,7 +21,7 @@ func dryFlag(cmd *cobra.Command) *bool {
 }
 
 // foretell prints what the override would do, or for nil the removal of the one there.
-func foretell(ctx context.Context, b backend, of *overrideLevel, o *limits.Override, asJSON bool, out io.Writer) error {
+func foretell(ctx context.Context, b *apiclient.Client, of *overrideLevel, o *limits.Override, asJSON bool, out io.Writer) error {
 	told, err := b.Preview(ctx, of.Level, o)
 	if err != nil {
 		return err
@@ -41,14 +42,14 @@ func foretell(ctx context.Context, b backend, of *overrideLevel, o *limits.Overr
 	return nil
 }
 
-func printPreview(out io.Writer, of *overrideLevel, told *preview.Preview) error {
+func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error {
 	whom := of.String()
 	if whom == "" {
 		whom = "everyone"
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name string, p preview.Policy) {
-		policy := p.Limits().String()
+	row := func(name string, p limits.EffectivePolicy) {
+		policy := p.Policy.String()
 		if of.Quota != "" && p.Source == limits.FromConfiguration {
 			policy = "its rate"
 		}

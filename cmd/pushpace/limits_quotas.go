@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pushpace/pushpace/internal/apiclient"
 )
 
 func newLimitsQuotas() *cobra.Command {
@@ -20,7 +22,7 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		all, err := b.Quotas(ctx)
 		if err != nil {
 			return err

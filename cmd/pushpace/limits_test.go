@@ -44,6 +44,12 @@ func TestLimitsCommands(t *testing.T) {
 	run(exitDone, "set", "--category", "marketing", "--rate", "2/24h", "--by", "bob")
 	run(exitDone, "set", "--user", "ada", "--category", "security", "--exempt", "--until", "2099-01-01T00:00:00Z")
 
+	type inForce struct {
+		MinGap string   `json:"min_gap"`
+		Rates  []string `json:"rates"`
+		Exempt bool     `json:"exempt"`
+		Source string   `json:"source"`
+	}
 	var got struct {
 		General inForce `json:"general"`
 		Own     inForce `json:"of_category"`
@@ -65,7 +71,7 @@ func TestLimitsCommands(t *testing.T) {
 			if f.Exempt {
 				what = "exempt"
 			}
-			return f.MinGap + " " + what + " " + string(f.Source)
+			return f.MinGap + " " + what + " " + f.Source
 		}
 		if describe(got.General) != c.general || describe(got.Own) != c.own {
 			t.Errorf("get %s: %+v", c.args, got)
@@ -138,18 +144,18 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"set", "--rate", "1/1m"}, "user and category are missing"},
-		{[]string{"set", "--user", "u"}, "min_gap: is missing, as rates are"},
+		{[]string{"set", "--rate", "1/1m"}, "want --app, --user, --category or several"},
+		{[]string{"set", "--user", "u"}, "--min-gap: is missing, as rates are"},
 		{[]string{"set", "--user", "u", "--rate", "-1/1m"}, "the count is negative"},
 		{[]string{"set", "--user", "u", "--rate", "1000000/1s"}, "allows more than 1000 a second"},
-		{[]string{"set", "--user", "u", "--min-gap", "1h", "--rate", "10/1m"}, "min_gap: 1h is longer than every"},
+		{[]string{"set", "--user", "u", "--min-gap", "1h", "--rate", "10/1m"}, "--min-gap: 1h is longer than every"},
 		{[]string{"set", "--user", "u", "--rate", "1/25h"}, "longer period than the horizon"},
-		{[]string{"set", "--user", "u", "--exempt"}, "exempt: is for a category"},
+		{[]string{"set", "--user", "u", "--exempt"}, "--exempt: is for a category"},
 		{[]string{"set", "--category", "all", "--rate", "1/1m"}, "category: all is the name"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "tomorrow"}, "--until: want an instant"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--for", "-1h"}, "--for: want a positive"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--for", "1h", "--until", "2099-01-01T00:00:00Z"}, "give one"},
-		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, "until has passed"},
+		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, "--until: has passed"},
 		{[]string{"unset"}, "want --app, --user, --category or several"},
 		{[]string{"import", "none.jsonl"}, "none.jsonl"},
 		{nil, "want get, set"},
@@ -183,9 +189,9 @@ func TestReadOverrides(t *testing.T) {
 		{`{"user":"v","rates":["1/1m"],"user":"w"}`, "line 1: /user"},
 		{`{"user":"v","rates":["1/1m"],"RATES":["9/1m"]}`, "line 1: /RATES"},
 	} {
-		read, err := readOverrides(strings.NewReader(c.text), "ann", 24*time.Hour)
+		read, err := readOverrides(strings.NewReader(c.text), 24*time.Hour)
 		switch {
-		case c.want == "" && (err != nil || len(read.all) != 1 || read.all[0].By != "ann"):
+		case c.want == "" && (err != nil || len(read.all) != 1 || read.all[0].By == ""):
 			t.Errorf("%.60s: %+v, %v", c.text, read, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%.60s: %v, want %q", c.text, err, c.want)

@@ -14,7 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
@@ -41,7 +42,7 @@ of those apps, and what is counted for no app by itself is left out.`,
 	}
 	asJSON := jsonFlag(cmd)
 	once := cmd.Flags().Bool("once", false, "print it once, on a terminal too")
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		if *asJSON || *once || !decorated(os.Stdout) {
 			o, err := b.Overview(ctx)
 			if err != nil {
@@ -58,8 +59,8 @@ of those apps, and what is counted for no app by itself is left out.`,
 
 // watchOverview draws the overview until ctx ends. While it cannot be read it
 // says why, above the last one.
-func watchOverview(ctx context.Context, b backend, out io.Writer) error {
-	var last *overview.Overview
+func watchOverview(ctx context.Context, b *apiclient.Client, out io.Writer) error {
+	var last *operate.Overview
 	for ctx.Err() == nil {
 		o, err := b.Overview(ctx)
 		if err == nil {
@@ -85,7 +86,7 @@ func watchOverview(ctx context.Context, b backend, out io.Writer) error {
 }
 
 // printOverview prints it, the one sentence that matters most first.
-func printOverview(out io.Writer, o *overview.Overview) error {
+func printOverview(out io.Writer, o *operate.Overview) error {
 	fmt.Fprintf(out, "%s\n\n", headline(o))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -179,7 +180,7 @@ func took(d time.Duration) string {
 }
 
 // headline says in one sentence how it is.
-func headline(o *overview.Overview) string {
+func headline(o *operate.Overview) string {
 	waits, about := "nothing waits", ""
 	if o.Sampled {
 		waits, about = "nothing waits that was looked at", "about "
@@ -214,7 +215,7 @@ func workerState(s control.Snapshot) string {
 	return "runs"
 }
 
-func providerState(p overview.Provider) string {
+func providerState(p operate.Provider) string {
 	text := "works"
 	switch t := p.Trouble; {
 	case p.Pause != "":
@@ -284,7 +285,7 @@ func age(now, at time.Time) string {
 }
 
 // tellNoWorker says on standard error that no worker runs, where that is known.
-func tellNoWorker(ctx context.Context, b backend) {
+func tellNoWorker(ctx context.Context, b *apiclient.Client) {
 	if alive, err := b.Workers(ctx); err == nil && len(alive) == 0 {
 		fmt.Fprintln(os.Stderr, "No worker runs: what waits is sent when one is started.")
 	}

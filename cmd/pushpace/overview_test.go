@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // Who looks sees whether a worker runs and what waits, on Redis and through the
@@ -35,7 +35,7 @@ func TestOverview(t *testing.T) {
 	}
 	worker := s.serve(t)
 	worker.until(t, "the overview of a worker that has delivered it", func() bool {
-		var o overview.Overview
+		var o operate.Overview
 		got := ended(t, remote, "overview", "--json")
 		if err := json.Unmarshal([]byte(got.stdout), &o); err != nil {
 			t.Fatalf("%+v: %v", got, err)

@@ -13,14 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// holdFlags adds the flags that say what is paused, and answers what reads them.
-func holdFlags(cmd *cobra.Command) func() (pause.Pause, error) {
+// pauseFlags adds the flags that say what is paused, and answers what reads them.
+func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "what is for the `APP`")
 	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, apns or fcm")
 	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
@@ -29,14 +30,14 @@ func holdFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	completeCategories(cmd)
 	complete(cmd, "platform", string(push.APNs), string(push.FCM))
 	return func() (pause.Pause, error) {
-		h := pause.Pause{App: *app, Platform: push.Platform(*platform), Category: *category}
-		switch some := h != (pause.Pause{}); {
+		p := pause.Pause{App: *app, Platform: push.Platform(*platform), Category: *category}
+		switch some := p != (pause.Pause{}); {
 		case !some && !*all:
-			return h, misusedf("say what: --app, --platform, --category or several of them; or --all")
+			return p, misusedf("say what: --app, --platform, --category or several of them; or --all")
 		case some && *all:
-			return h, misusedf("--all excludes --app, --platform and --category")
+			return p, misusedf("--all excludes --app, --platform and --category")
 		}
-		return h, nil
+		return p, badPause(p.Validate())
 	}
 }
 
@@ -52,35 +53,38 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
   pushpace pause --category marketing`,
 		Args: cobra.NoArgs,
 	}
-	hold, until, by := holdFlags(cmd), untilFlags(cmd), byFlag(cmd)
+	selected, until := pauseFlags(cmd), untilFlags(cmd)
+	byFlag(cmd)
 	reason := cmd.Flags().String("reason", "", "why, as others are to read it: a `TEXT`")
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		h, err := hold()
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		p, err := selected()
 		if err != nil {
 			return err
 		}
-		if h.Until, err = until(); err != nil {
+		if p.Until, err = until(); err != nil {
 			return err
 		}
-		h.By, h.Reason = *by, *reason
-		if err := warnOfCategory(ctx, b, h.Category); err != nil {
+		if p.Reason = *reason; p.Validate() != nil {
+			return badPause(p.Validate())
+		}
+		if err := warnOfCategory(ctx, b, p.Category); err != nil {
 			return err
 		}
-		if err := b.Pause(ctx, h); err != nil {
-			return badHold(err)
+		if err := b.Pause(ctx, p); err != nil {
+			return err
 		}
 		if !*asJSON {
-			tellPaused(ctx, b, h)
+			tellPaused(ctx, b, p)
 			return nil
 		}
 		list, err := b.Pauses(ctx)
 		if err != nil {
 			return err
 		}
-		for _, p := range list {
-			if p.Kind == pause.Operator && p.App == h.App && p.Platform == h.Platform && p.Category == h.Category {
-				return printJSON(out, p)
+		for _, begun := range list {
+			if begun.Kind == pause.Operator && begun.App == p.App && begun.Platform == p.Platform && begun.Category == p.Category {
+				return printJSON(out, begun)
 			}
 		}
 		return errors.New("the pause was ended by somebody else in the meantime")
@@ -89,25 +93,22 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 
 // warnOfCategory says when a command is about a category that the configuration
 // does not have: it does what it is told, and may do nothing.
-func warnOfCategory(ctx context.Context, b backend, name string) error {
+func warnOfCategory(ctx context.Context, b *apiclient.Client, name string) error {
 	if name == "" {
 		return nil
 	}
 	configured, err := b.Categories(ctx)
-	if w := names.CategoryWarning(name, configured); err == nil && w != "" {
+	if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
 		warnUser(w)
 	}
 	return err
 }
 
-// badHold makes wrong use of what is wrong with the flags.
-func badHold(err error) error {
+// badPause is the error of flags that are no pause's.
+func badPause(err error) error {
 	var faults push.Faults
-	switch {
-	case errors.As(err, &faults):
+	if errors.As(err, &faults) {
 		return misusedf("--%s: %s", strings.TrimPrefix(faults[0].Field, "/"), faults[0].Problem)
-	case errors.Is(err, pause.ErrOver):
-		return misusedf("--until: %w", err)
 	}
 	return err
 }
@@ -127,19 +128,19 @@ That is for a credential that was mended outside, say; a new one ends its pause 
 itself.`,
 		Args: cobra.NoArgs,
 	}
-	hold, by, asJSON := holdFlags(cmd), byFlag(cmd), jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
-		h, err := hold()
+	selected, asJSON := pauseFlags(cmd), jsonFlag(cmd)
+	byFlag(cmd)
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		p, err := selected()
 		if err != nil {
 			return err
 		}
-		h.By = *by
-		ended, err := b.Resume(ctx, h)
+		ended, err := b.Resume(ctx, p)
 		if err == nil && len(ended) == 0 {
 			return errors.New("there is no such pause; pushpace pauses lists them")
 		}
 		if err != nil {
-			return badHold(err)
+			return err
 		}
 		for _, p := range ended {
 			if *asJSON {
@@ -166,7 +167,7 @@ many wait for a provider.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		list, err := b.Pauses(ctx)
 		if err != nil {
 			return err

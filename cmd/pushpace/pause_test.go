@@ -88,14 +88,14 @@ func TestPauseIsRefused(t *testing.T) {
 		{"say what: --app", []string{"pause"}},
 		{"say what: --app", []string{"resume"}},
 		{"--all excludes", []string{"pause", "--all", "--app", "demo"}},
-		{"--app: is not one of the configuration's apps: demo; did you mean demo?", []string{"pause", "--app", "deom"}},
+		{"the app is not one of the configuration's apps: demo; did you mean demo?", []string{"pause", "--app", "deom"}},
 		{"--platform: must be apns or fcm", []string{"pause", "--platform", "pigeon"}},
 		{"--reason: must be UTF-8", []string{"pause", "--all", "--reason", strings.Repeat("x", 513)}},
 		{"--for and --until", []string{"pause", "--all", "--for", "1h", "--until", "2030-01-01T00:00:00Z"}},
 		{"--for: want a positive", []string{"pause", "--all", "--for", "-1h"}},
 		{"--for: want a positive", []string{"pause", "--all", "--for", "0s"}},
 		{"--until: want an instant", []string{"pause", "--all", "--until", "noon"}},
-		{"--until: the pause would be over", []string{"pause", "--all", "--until", "2020-01-01T00:00:00Z"}},
+		{"--until: has passed", []string{"pause", "--all", "--until", "2020-01-01T00:00:00Z"}},
 	} {
 		if _, words := s.run(t, exitUsage, c.args...); !strings.Contains(words, c.want) {
 			t.Errorf("%s: %s", strings.Join(c.args, " "), words)

@@ -43,8 +43,8 @@ func (p *place) remote() string {
 	return os.Getenv(apiVariable)
 }
 
-// open opens the backend.
-func (p *place) open(ctx context.Context) (backend, error) {
+// open returns the client of the API there, or without a URL of one in this process.
+func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 	given := p.cmd.Flags().Changed
 	if given("config") && given("api") {
 		return nil, misusedf("--config and --api: the configuration is for Redis, so use one or the other")
@@ -56,7 +56,11 @@ func (p *place) open(ctx context.Context) (backend, error) {
 				return nil, misusedf("--%s is for the HTTP API: name that by --api or %s", name, apiVariable)
 			}
 		}
-		return openDirect(ctx, *p.config)
+		by := userAtHost()
+		if f := p.cmd.Flags().Lookup("by"); f != nil {
+			by = f.Value.String()
+		}
+		return openLocal(ctx, *p.config, by)
 	}
 	if f := p.cmd.Flags().Lookup("by"); f != nil && f.Changed {
 		return nil, misusedf("--by: through the HTTP API, the token's name is who changes it")

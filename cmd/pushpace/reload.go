@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/filewatch"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // A configured is the configuration that serve runs with, and goes on reading.
@@ -44,9 +44,9 @@ func (c *configured) lastReload() (ok bool, at time.Time) {
 }
 
 // tell says what is in force, without secrets.
-func (c *configured) tell() console.Configuration {
+func (c *configured) tell() operate.Configuration {
 	last := c.last.Load()
-	told := console.Configuration{
+	told := operate.Configuration{
 		File: c.file, Loaded: last.at, Waiting: last.waiting, Settings: effectiveOf(last.config).settings(), Warnings: last.config.Warnings(),
 		Sends: c.roles.worker,
 	}

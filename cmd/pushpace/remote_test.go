@@ -308,7 +308,7 @@ func TestLimitsThroughTheAPI(t *testing.T) {
 		{[]string{"unset", "--user", "nobody"}, said{status: exitFailed, stderr: `user nobody has no override`}},
 		{[]string{"set", "--user", "ada", "--exempt"}, said{status: exitUsage, stderr: "exempt: is for a category"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/720h"}, said{status: exitUsage, stderr: "horizon"}},
-		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: limits.ErrPast.Error()}},
+		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, said{status: exitUsage, stderr: "--until: has passed"}},
 		{[]string{"set", "--user", "ada", "--rate", "1/1m", "--by", "me"}, said{status: exitUsage, stderr: "--by: through the HTTP API"}},
 	} {
 		got := ended(t, remote, append([]string{"limits"}, c.args...)...)
@@ -399,7 +399,7 @@ func TestQuotasThroughTheAPI(t *testing.T) {
 		for want, args := range map[string][]string{
 			"did you mean " + key:           {"--quota", "category/demo/markting", "--rate", "1/1m"},
 			"want one for a quota":          {"--quota", key, "--rate", "1/1m", "--rate", "2/1h"},
-			"excludes app, user":            {"--quota", key, "--user", "ada", "--rate", "1/1m"},
+			"excludes --app, --user":        {"--quota", key, "--user", "ada", "--rate", "1/1m"},
 			"the count is not positive":     {"--quota", key, "--rate", "0/1m"},
 			"neither min_gap nor exempt":    {"--quota", key, "--min-gap", "1s"},
 			"quota is none of the configur": {"--quota", "fcm/none", "--rate", "1/1m"},
@@ -423,6 +423,11 @@ func TestManyLimitsThroughTheAPI(t *testing.T) {
 	remote := through(url, operatorToken)
 	remote.stdin = strings.NewReader(`{"user":"ada","rates":["1/1m"]}` + "\n" + `{"user":"ben","rates":["1/720h"]}` + "\n")
 	if got := ended(t, remote, "limits", "import", "-"); got.status != exitUsage || !strings.Contains(got.stderr, "line 2: ") || !strings.Contains(got.stderr, "horizon") {
+		t.Errorf("%+v", got)
+	}
+	remote.stdin = strings.NewReader(`{"user":"ada","rates":["1/1m"]}` + "\n\n" + `{"app":"deom","rates":["1/1m"]}` + "\n" + `{"quota":"none","rates":["1/1m"]}` + "\n")
+	want := "pushpace: standard input: line 3: app is not one of the configuration's apps: demo; did you mean demo?\nline 4: quota is none of the configuration's\n"
+	if got := ended(t, remote, "limits", "import", "-"); got != (said{status: exitUsage, stderr: want}) {
 		t.Errorf("%+v", got)
 	}
 	remote.stdin = nil
@@ -482,5 +487,19 @@ func TestPausesThroughTheAPI(t *testing.T) {
 	}
 	if got := ended(t, through(url, viewerToken), "pause", "--all"); got.status != exitFailed {
 		t.Errorf("a viewer pauses: %+v", got)
+	}
+}
+
+// A line whose ID is another notification's is refused, and stops none of the others.
+func TestAUsedIDStopsNoOthers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.send(t, exitDone, notification("used", "ada", "orders", "fcm", "t"))
+	got := s.send(t, exitFailed, notification("used", "ben", "orders", "fcm", "t")+notification("other", "ben", "orders", "fcm", "t"))
+	if got[1].Known != nil || !strings.Contains(got[1].Error, "the ID is another notification's") || got[2].ID != "other" || got[2].Known == nil {
+		t.Errorf("%+v", got)
+	}
+	if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 2 {
+		t.Errorf("%+v, %v", counts, err)
 	}
 }

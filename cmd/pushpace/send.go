@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -207,8 +208,8 @@ func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
 }
 
 // sendOne enqueues one notification.
-func sendOne(ctx context.Context, b backend, n *push.Notification, out io.Writer) error {
-	r := enqueue(ctx, b, []*push.Notification{n})[0]
+func sendOne(ctx context.Context, b *apiclient.Client, n *push.Notification, out io.Writer) error {
+	r := enqueue(ctx, b, []item{itemOf(n)})[0]
 	var w warned
 	w.add(r.Warnings)
 	w.tell()

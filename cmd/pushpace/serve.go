@@ -105,7 +105,7 @@ func serve(ctx context.Context, c *configured) error {
 		return err
 	}
 	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
-	s.allQuotas = func() quotas.Quotas { return s.quotas.list().WithUnnamed(c.last.Load().config) }
+	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.list().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
 		if s.quotas, err = newLiveQuotas(c.started); err != nil {
 			log.Warn("quotas are not listed here, nor overridden", "error", err)

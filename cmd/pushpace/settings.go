@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 )
 
@@ -64,11 +64,11 @@ func loadReachable(flag string) (*config.Config, error) {
 }
 
 // appsOf are the configuration's apps.
-func appsOf(cfg *config.Config) names.Apps {
+func appsOf(cfg *config.Config) operate.Apps {
 	if len(cfg.Apps) == 0 {
 		return nil
 	}
-	apps := names.Apps{}
+	apps := operate.Apps{}
 	for name, app := range cfg.Apps {
 		apps[name] = app.Platforms()
 	}

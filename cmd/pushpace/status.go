@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -22,7 +23,7 @@ func newStatus() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		status, err := b.Status(ctx, args[0])
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -42,7 +43,7 @@ goes from now to when a limit that is used up is free again.`,
 		}
 		return nil
 	}
-	return operate(cmd, func(ctx context.Context, b backend, args []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		t, err := b.Timeline(ctx, *app, args[0], *categories)
 		if err != nil {
 			return err

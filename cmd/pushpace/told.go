@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -16,7 +17,7 @@ const countTime = time.Second
 
 // countQueued counts what waits in words, within countTime: "no notification
 // waits", "at least 12000 notifications wait". It is "" when that is not known.
-func countQueued(ctx context.Context, b backend, s control.Selection) string {
+func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) string {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	n := 0
@@ -35,7 +36,7 @@ func countQueued(ctx context.Context, b backend, s control.Selection) string {
 }
 
 // tellPaused says what was paused, how much of it waits and what ends it.
-func tellPaused(ctx context.Context, b backend, h pause.Pause) {
+func tellPaused(ctx context.Context, b *apiclient.Client, h pause.Pause) {
 	what, flags := describeHold(h)
 	text := "Paused: " + what
 	if !h.Until.IsZero() {

@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -30,7 +31,7 @@ func selectionFlags(cmd *cobra.Command) *control.Selection {
 }
 
 // eachQueued calls f with each selected notification that waits, once.
-func eachQueued(ctx context.Context, b backend, s control.Selection, f func(control.Queued) bool) error {
+func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f func(control.Queued) bool) error {
 	seen := map[string]bool{}
 	return b.Queued(ctx, s, func(q control.Queued) bool {
 		if seen[q.ID] {
@@ -70,7 +71,7 @@ it is given. What moves on while it is listed may be missed.`,
 	}
 	selection, asJSON := selectionFlags(cmd), jsonFlag(cmd)
 	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
-	return operate(cmd, func(ctx context.Context, b backend, _ []string, out io.Writer) error {
+	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		if *limit < 1 {
 			return misusedf("--limit: want 1 or more")
 		}
@@ -82,7 +83,7 @@ it is given. What moves on while it is listed may be missed.`,
 }
 
 // printQueued prints each as it comes.
-func printQueued(ctx context.Context, b backend, s control.Selection, out io.Writer, most int, limited bool) error {
+func printQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int, limited bool) error {
 	n := 0
 	var failed error
 	err := eachQueued(ctx, b, s, func(q control.Queued) bool {
@@ -94,7 +95,7 @@ func printQueued(ctx context.Context, b backend, s control.Selection, out io.Wri
 }
 
 // listQueued prints those that come first, and how many more there are.
-func listQueued(ctx context.Context, b backend, s control.Selection, out io.Writer, most int) error {
+func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, out io.Writer, most int) error {
 	var list []control.Queued
 	n := 0
 	first := func(a, b control.Queued) int {
@@ -151,7 +152,7 @@ func selected(s control.Selection) string {
 }
 
 // cancelAll cancels what is selected, once its number is confirmed.
-func cancelAll(ctx context.Context, b backend, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
 	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
 		return err
@@ -159,6 +160,6 @@ func cancelAll(ctx context.Context, b backend, s control.Selection, c *confirmat
 	if err := c.confirm(len(ids), "wait"+selected(s), "cancel them"); err != nil {
 		return err
 	}
-	done, err := several.InPages(ctx, ids, b.CancelEach)
+	done, err := operate.InPages(ctx, ids, b.CancelEach)
 	return tellBulk(done, out, asJSON, "cancelled", err)
 }

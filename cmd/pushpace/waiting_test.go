@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -99,8 +99,8 @@ func TestFindAndCancelMany(t *testing.T) {
 	if got := ended(t, through(url, viewerToken), "cancel", "--all", "--expect", "2"); got.status != exitFailed || !strings.Contains(got.stderr, "2 failed") {
 		t.Errorf("a viewer cancels: %+v", got)
 	}
-	var done several.Bulk
-	if got := ended(t, s.setup, "cancel", "--all", "--expect", "2", "--json"); json.Unmarshal([]byte(got.stdout), &done) != nil || done != (several.Bulk{Selected: 2, Done: 2}) {
+	var done operate.Bulk
+	if got := ended(t, s.setup, "cancel", "--all", "--expect", "2", "--json"); json.Unmarshal([]byte(got.stdout), &done) != nil || done != (operate.Bulk{Selected: 2, Done: 2}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,10 +12,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/console"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -46,7 +45,7 @@ type system struct {
 	meter   meter.Meter
 	api     *apiServer // nil where there is none
 	tokens  access.Tokens
-	apps    names.Apps     // of the configuration
+	apps    operate.Apps   // of the configuration
 	config  *config.Config // that it was made from
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
@@ -58,9 +57,9 @@ type system struct {
 	// lastReload answers how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
 	// configuration returns what is in force of it.
-	configuration func() console.Configuration
+	configuration func() operate.Configuration
 	// allQuotas are the quotas, and those that no app names.
-	allQuotas func() quotas.Quotas
+	allQuotas func() (quotas.Quotas, error)
 	// worker is there once it has started.
 	worker atomic.Pointer[worker.Worker]
 	// watch tells of the queue's Redis in trouble, and limitsWatch of the limits' own,

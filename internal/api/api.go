@@ -10,44 +10,28 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
-	"github.com/pushpace/pushpace/internal/overview"
-	"github.com/pushpace/pushpace/internal/preview"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/repeats"
-	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Options say what an API works with. All are required unless they say otherwise.
 type Options struct {
 	// HTTP are its bounds, and Tokens who may use it.
-	HTTP     config.HTTP
-	Tokens   *access.Tokens
-	Producer *push.Producer
-	Records  *push.Records
-	Control  *control.Control
-	Overview *overview.Reader
-	// Limits are the configured ones, and Overrides those above them.
-	Limits    *limits.Policies
-	Overrides *limits.Overrides
-	// Preview tells what an override would do.
-	Preview *preview.Previewer
-	// Meter counts what tokens with a rate ask for, and what Quotas are of. Optional
-	// where there is neither.
+	HTTP    config.HTTP
+	Tokens  *access.Tokens
+	Service *operate.Service
+	// Meter counts what tokens with a rate ask for. Optional where there are none.
 	Meter meter.Meter
-	// Quotas answers what all workers together may do, as it is configured; nil for
-	// nothing.
-	Quotas func() quotas.Quotas
-	// Apps are those of the configuration. Optional: without them there are no
-	// timelines, and an app of any name is taken.
-	Apps names.Apps
-	Log  *slog.Logger // nil for slog.Default
+	// Local is who makes every request, where all of them are made by this process: without
+	// HTTP's bounds, which protect from others, and without tokens. Nil where they come from
+	// elsewhere.
+	Local *access.Bearer
+	Log   *slog.Logger // nil for slog.Default
 }
 
 // An API answers requests. It is an http.Handler; Close it.
@@ -59,20 +43,20 @@ type API struct {
 	requests chan struct{} // holds one entry for each that is being answered, once it has arrived
 	bodies   *budget
 	repeats  repeats.Log // what clients can have it say again and again
-	lookout  lookout
 }
 
 // New returns an API.
 func New(o Options) *API {
 	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
-	if o.Quotas == nil {
-		a.o.Quotas = func() quotas.Quotas { return nil }
-	}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
+	if o.Local != nil {
+		o.HTTP, o.Tokens = config.HTTP{MaxRequests: localRequests, MaxBody: localBody, Timeout: localTimeout}, new(access.Tokens)
+		a.o.HTTP, a.o.Tokens, a.requests = o.HTTP, o.Tokens, make(chan struct{}, localRequests)
+	}
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
-	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: a.waiting}
+	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: o.Service.Waiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
 		a.mux.Handle(r.method+" "+r.path, a.handler(r))
@@ -90,6 +74,13 @@ func New(o Options) *API {
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.fail(w, r, "", "", errNotFound) })
 	return a
 }
+
+// What a process may ask of itself.
+const (
+	localRequests = 1000
+	localBody     = 1 << 30
+	localTimeout  = time.Hour
+)
 
 // Close waits for what the API does besides answering.
 func (a *API) Close() {
@@ -129,6 +120,7 @@ type call struct {
 	query url.Values
 	body  []byte
 	who   access.Bearer
+	as    *operate.Operator
 	// header is the answer's.
 	header http.Header
 }
@@ -142,7 +134,7 @@ type reply struct {
 // handler has r answered.
 func (a *API) handler(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		who, err := a.identify(req, r.roles)
+		who, err := a.identify(req, r.action)
 		if err != nil {
 			a.fail(w, req, r.path, who.Name, err)
 			return
@@ -162,7 +154,7 @@ func (a *API) handler(r route) http.Handler {
 }
 
 func (a *API) answer(w http.ResponseWriter, req *http.Request, r route, who access.Bearer) (reply, error) {
-	c := &call{Request: req, who: who, header: w.Header()}
+	c := &call{Request: req, who: who, as: a.o.Service.As(who, req.RemoteAddr), header: w.Header()}
 	var err error
 	if c.query, err = readQuery(req.URL.RawQuery, r.query, r.several); err != nil {
 		return reply{}, err

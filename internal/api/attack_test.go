@@ -59,7 +59,7 @@ func TestDeclaredBodiesTakeNothing(t *testing.T) {
 func TestUnfinishedRequests(t *testing.T) {
 	t.Parallel()
 	const most = 40
-	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = most })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxRequests = most })
 	s := r.listen(patientReads)
 	for range most / shares {
 		stalled(t, s, "Transfer-Encoding: chunked", "")
@@ -103,7 +103,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 // More requests at once than are allowed are told to come again.
 func TestRequestsAreBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HTTP.MaxRequests = 1 })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxRequests = 1 })
 	r.api.requests <- struct{}{}
 	for _, path := range []string{"/v1/limits", "/v1/audit"} {
 		if answer := r.do(http.StatusServiceUnavailable, viewerToken, "GET", path, ""); answer.Header.Get("Retry-After") != "1" {
@@ -142,7 +142,7 @@ func TestTooLargeIsAnswered(t *testing.T) {
 func TestTooLargeIsAnsweredOverHTTP2(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 10
-	r := newRig(t, func(o *Options) { o.HTTP.MaxBody = most })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxBody = most })
 	dir := t.TempDir()
 	files := config.ServerTLS{CertFile: filepath.Join(dir, "api.crt"), KeyFile: filepath.Join(dir, "api.key")}
 	selfSigned(t, files, 1)

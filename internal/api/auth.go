@@ -5,13 +5,17 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
-// identify returns who the request is from, once it is known that they may make it.
-func (a *API) identify(r *http.Request, roles []config.Role) (access.Bearer, error) {
-	if roles == nil {
+// identify returns who the request is from, once it is known that they may ask for the
+// action; nil is everyone's, without a token.
+func (a *API) identify(r *http.Request, action *operate.Action) (access.Bearer, error) {
+	if action == nil {
 		return access.Bearer{}, nil
+	}
+	if a.o.Local != nil {
+		return *a.o.Local, nil
 	}
 	if a.o.Tokens.None() {
 		if !access.FromHere(r) {
@@ -28,8 +32,8 @@ func (a *API) identify(r *http.Request, roles []config.Role) (access.Bearer, err
 		return access.Bearer{}, errUnknownToken
 	}
 	who := access.BearerOf(known)
-	if !who.May(roles) {
-		return who, &problem{Status: http.StatusForbidden, Detail: "The token's role, " + string(who.Role) + ", does not allow this."}
+	if !action.Allows(who) {
+		return who, &operate.RoleError{Role: who.Role}
 	}
 	return who, nil
 }
@@ -37,7 +41,7 @@ func (a *API) identify(r *http.Request, roles []config.Role) (access.Bearer, err
 // Knows reports whether the request comes with a token that is one; without any
 // tokens, whether it may be made at all.
 func (a *API) Knows(r *http.Request) bool {
-	_, err := a.identify(r, watchers)
+	_, err := a.identify(r, operate.Status)
 	return err == nil
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -53,7 +53,7 @@ func TestRedisAway(t *testing.T) {
 			options.ReadTimeout, options.WriteTimeout, options.PoolTimeout, options.DialTimeout = timeout, timeout, timeout, timeout
 			client := redis.NewClient(options)
 			t.Cleanup(func() { _ = client.Close() })
-			r := newRigOn(t, client, func(o *Options) { o.Apps = names.Apps{"demo": both} })
+			r := newRigOn(t, client, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 			r.taken("zero")
 			leave(server, t)
 			for _, c := range needy {
@@ -82,7 +82,7 @@ func TestRedisAway(t *testing.T) {
 			for path, id := range map[string]string{"/v1/cancellations": "zero", "/v1/requeues": "letter"} {
 				var answer struct{ Results []done }
 				r.do(http.StatusOK, operatorToken, "POST", path, `{"ids":["`+id+`"]}`).into(t, &answer)
-				if one := answer.Results[0]; one.Outcome != outcomeFailed || !strings.HasPrefix(one.Detail, "Redis does not answer") {
+				if one := answer.Results[0]; one.Outcome != operate.Failed || !strings.HasPrefix(one.Detail, "Redis does not answer") {
 					t.Errorf("%s: %+v", path, one)
 				}
 			}
@@ -125,7 +125,7 @@ func TestRedisRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = conn.Close() })
-			r := newRigOn(t, conn.Client.(*redis.Client), func(o *Options) { o.Apps = names.Apps{"demo": both} })
+			r := newRigOn(t, conn.Client.(*redis.Client), func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 			r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
 			admin := server.Client(t)
 			if err := admin.ConfigSet(t.Context(), "requirepass", "second").Err(); err != nil {
@@ -153,7 +153,7 @@ func TestRedisRefuses(t *testing.T) {
 func TestRedisFull(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := newRigOn(t, redistest.Connect(t, server.Options()), func(o *Options) { o.Apps = names.Apps{"demo": both} })
+	r := newRigOn(t, redistest.Connect(t, server.Options()), func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("zero", "ada"))
 	if err := r.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)

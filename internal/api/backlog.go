@@ -15,7 +15,7 @@ const freshFor = time.Second
 // a second while it is asked, beside the requests; only before it says that there
 // are too many it makes sure.
 type backlog struct {
-	most  int64
+	most  int64 // zero for any number
 	count func(context.Context) (int64, error)
 
 	waiting   atomic.Int64
@@ -26,6 +26,9 @@ type backlog struct {
 
 // full reports whether no more are taken.
 func (b *backlog) full(ctx context.Context) bool {
+	if b.most == 0 {
+		return false
+	}
 	if b.fresh() {
 		return b.waiting.Load() >= b.most
 	}
@@ -61,11 +64,5 @@ func (b *backlog) measure(ctx context.Context) {
 
 // took tells that n more wait.
 func (b *backlog) took(n int) { b.waiting.Add(int64(n)) }
-
-// waiting answers how many notifications wait.
-func (a *API) waiting(ctx context.Context) (int64, error) {
-	counts, err := a.o.Records.Counts(ctx)
-	return counts.Waiting(), err
-}
 
 var errFull = &problem{Status: http.StatusServiceUnavailable, Detail: "Too many notifications wait.", retryAfter: comeAgain}

@@ -22,7 +22,7 @@ const never = math.MaxInt64
 // Too many that wait are refused, and taken again once there is room.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HTTP.MaxQueue = 3 })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 3 })
 	r.api.backlog.at.Store(never)
 	for i := range 3 {
 		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification(fmt.Sprint(i), "ada"))
@@ -154,7 +154,7 @@ func TestRoundTrips(t *testing.T) {
 // While the queue is full, a known ID is refused as any other.
 func TestFullForAKnownID(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HTTP.MaxQueue = 1 })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.MaxQueue = 1 })
 	r.api.backlog.at.Store(never)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 	r.api.backlog.at.Store(0)

@@ -6,8 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -49,36 +48,18 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 		return reply{}, errKeyOfMany
 	}
 	results := make([]result, len(items))
-	notifications := make([]*push.Notification, 0, len(items))
-	indices := make([]int, 0, len(items))
-	for i, item := range items {
-		n, err := item.Notification, item.Err
-		if err == nil {
-			err = a.taken(c, n)
-		}
-		if err != nil {
-			results[i] = resultOf(i, push.Result{Err: err})
-			continue
-		}
-		notifications, indices = append(notifications, n), append(indices, i)
-	}
 	var cause error
-	for j, r := range a.o.Producer.EnqueueAll(ctx, notifications) {
-		i := indices[j]
-		results[i] = resultOf(i, r)
-		switch results[i].Status {
-		case http.StatusAccepted, http.StatusOK:
-			results[i].Warnings = names.Warnings(notifications[j], a.o.Limits)
-		case http.StatusServiceUnavailable:
+	for i, r := range c.as.EnqueueAll(ctx, items) {
+		if results[i] = resultOf(i, r); results[i].Status == http.StatusServiceUnavailable {
 			cause = r.Err
 		}
 	}
 	return a.replyTo(results, cause)
 }
 
-func resultOf(i int, r push.Result) result {
+func resultOf(i int, r operate.Result) result {
 	var faults push.Faults
-	var others *access.OthersError
+	var others *operate.OthersError
 	switch at := "/" + strconv.Itoa(i); {
 	case errors.As(r.Err, &faults):
 		return result{Status: http.StatusBadRequest, Errors: faultsAt(at, faults)}
@@ -89,9 +70,9 @@ func resultOf(i int, r push.Result) result {
 	case r.Err != nil:
 		return result{ID: r.ID, Status: http.StatusServiceUnavailable, Detail: problemOf(r.Err).Detail}
 	case r.Known:
-		return result{ID: r.ID, Status: http.StatusOK}
+		return result{ID: r.ID, Status: http.StatusOK, Warnings: r.Warnings}
 	}
-	return result{ID: r.ID, Status: http.StatusAccepted}
+	return result{ID: r.ID, Status: http.StatusAccepted, Warnings: r.Warnings}
 }
 
 // replyTo answers a batch: 202 when one of it was accepted, else 503 when one

@@ -2,12 +2,11 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -26,8 +25,8 @@ func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 	if err := push.ParseStrictly(c.body, &w); err != nil {
 		return nil, err
 	}
-	if len(w.IDs) == 0 || len(w.IDs) > several.Most {
-		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", several.Most)}})
+	if len(w.IDs) == 0 || len(w.IDs) > operate.MostIDs {
+		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", operate.MostIDs)}})
 	}
 	for i, id := range w.IDs {
 		if !valid(id) {
@@ -39,56 +38,23 @@ func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 
 // A done is what became of one of several.
 type done struct {
-	ID      string `json:"id"`
-	Outcome string `json:"outcome"`
-	Detail  string `json:"detail,omitempty"` // why it failed
+	ID      string          `json:"id"`
+	Outcome operate.Outcome `json:"outcome"`
+	Detail  string          `json:"detail,omitempty"` // why it failed
 }
 
-// The outcomes. What failed may be asked for again.
-const (
-	outcomeDone     = "done"
-	outcomeUnknown  = "unknown"
-	outcomeEnded    = "ended"
-	outcomeUnderWay = "under_way"
-	outcomeFailed   = "failed"
-)
-
-func outcomeOf(err error) string {
-	switch {
-	case err == nil:
-		return outcomeDone
-	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
-		return outcomeUnknown
-	case errors.Is(err, push.ErrEnded):
-		return outcomeEnded
-	case errors.Is(err, push.ErrUnderWay), errors.Is(err, push.ErrStillThere):
-		return outcomeUnderWay
-	}
-	return outcomeFailed
-}
-
-// each answers what became of each of the IDs, and logs how many were done.
-func (a *API) each(c *call, what string, ids []string, errs []error) reply {
+// each answers what became of each of the IDs.
+func each(ids []string, errs []error) reply {
 	answer := struct {
 		Results []done `json:"results"`
 	}{make([]done, len(ids))}
-	n := 0
-	var failed error
 	for i, err := range errs {
-		one := done{ID: ids[i], Outcome: outcomeOf(err)}
-		switch one.Outcome {
-		case outcomeDone:
-			n++
-		case outcomeFailed:
-			one.Detail, failed = problemOf(err).Detail, err
+		one := done{ID: ids[i], Outcome: operate.OutcomeOf(err)}
+		if one.Outcome == operate.Failed {
+			one.Detail = problemOf(err).Detail
 		}
 		answer.Results[i] = one
 	}
-	attrs := []any{"by", c.who.Name, "remote", c.RemoteAddr, "count", n}
-	if failed != nil {
-		attrs = append(attrs, "cause", cause(failed))
-	}
-	a.log.Info(what, attrs...)
 	return reply{http.StatusOK, answer}
 }
 
@@ -98,12 +64,7 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "notifications are cancelled", ids, several.Each(ctx, ids, func(ctx context.Context, id string) error {
-		if err := c.who.Notification(ctx, a.o.Records, id); err != nil {
-			return err
-		}
-		return a.o.Control.Cancel(ctx, id)
-	})), nil
+	return each(ids, c.as.CancelEach(ctx, ids)), nil
 }
 
 // requeueEach has dead letters' notifications sent again.
@@ -112,10 +73,5 @@ func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return a.each(c, "dead letters are requeued", ids, several.Each(ctx, ids, func(ctx context.Context, id string) error {
-		if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
-			return err
-		}
-		return a.o.Producer.Requeue(ctx, id)
-	})), nil
+	return each(ids, c.as.RequeueEach(ctx, ids)), nil
 }

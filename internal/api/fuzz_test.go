@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -35,7 +36,7 @@ func FuzzBatch(f *testing.F) {
 				t.Fatalf("%+v and alone %+v, %v", item, n, err)
 			}
 			if err != nil {
-				if r := resultOf(0, push.Result{Err: err}); r.Status != 400 || len(r.Errors) == 0 {
+				if r := resultOf(0, operate.Result{Result: push.Result{Err: err}}); r.Status != 400 || len(r.Errors) == 0 {
 					t.Fatalf("%+v", r)
 				}
 				continue

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -76,7 +76,7 @@ func TestGeneratedClients(t *testing.T) {
 		t.Skip("generates and compiles clients")
 	}
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps = names.Apps{"demo": both} })
+	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 	server := httptest.NewServer(r.api)
 	t.Cleanup(server.Close)
 	t.Run("TypeScript", func(t *testing.T) {

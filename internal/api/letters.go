@@ -8,37 +8,24 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// page is a part of the dead letters, without their jobs.
-type page struct {
-	Letters []push.Letter `json:"dead_letters"`
-	// Next is the cursor of the rest; "" when this is the end.
-	Next string `json:"next,omitempty"`
-}
-
 // The sizes of a page.
 const (
 	pageSize    = 100
 	maxPageSize = 1000
 )
 
-// letters lists dead letters.
+// letters lists dead letters, without their jobs.
 func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	limit, err := pageLimit(c)
 	if err != nil {
 		return reply{}, err
 	}
-	found, next, err := a.o.Records.LettersFrom(ctx, c.query.Get("cursor"), limit)
-	if err != nil {
-		return reply{}, err
-	}
-	answer := page{Letters: make([]push.Letter, 0, len(found)), Next: next}
-	for _, l := range found {
-		if c.who.Sees(l.App) {
-			l.Job = nil
-			answer.Letters = append(answer.Letters, *l)
-		}
-	}
-	return reply{http.StatusOK, answer}, nil
+	found, _, next, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
+	return reply{http.StatusOK, struct {
+		Letters []push.Letter `json:"dead_letters"`
+		// Next is the cursor of the rest; "" when this is the end.
+		Next string `json:"next,omitempty"`
+	}{found, next}}, err
 }
 
 // pageLimit is how many entries the query asks for.
@@ -56,55 +43,17 @@ func pageLimit(c *call) (int, error) {
 
 // letter shows a dead letter whole.
 func (a *API) letter(ctx context.Context, c *call) (reply, error) {
-	l, err := c.who.Letter(ctx, a.o.Records, c.PathValue("id"))
-	if err != nil {
-		return reply{}, err
-	}
-	shown := struct {
-		*push.Letter
-		Notification *push.Notification `json:"notification,omitempty"`
-	}{Letter: l}
-	if job, err := push.Decode(l.Job); err == nil {
-		shown.Notification = job.Notification
-	}
-	return reply{http.StatusOK, shown}, nil
+	l, err := c.as.Letter(ctx, c.PathValue("id"))
+	return reply{http.StatusOK, l}, err
 }
 
 // requeue has a dead letter's notification sent again.
 func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
 	id := c.PathValue("id")
-	if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
-		return reply{}, err
-	}
-	if err := a.o.Producer.Requeue(ctx, id); err != nil {
-		return reply{}, err
-	}
-	a.log.Info("a dead letter is requeued", "by", c.who.Name, "remote", c.RemoteAddr)
-	return reply{http.StatusAccepted, accepted{ID: id}}, nil
+	return reply{http.StatusAccepted, accepted{ID: id}}, c.as.Requeue(ctx, id)
 }
 
 // purge deletes a dead letter.
 func (a *API) purge(ctx context.Context, c *call) (reply, error) {
-	id := c.PathValue("id")
-	if err := c.who.KnowsLetter(ctx, a.o.Records, id); err != nil {
-		return reply{}, err
-	}
-	there, err := a.o.Records.Purge(ctx, id)
-	if err == nil && !there {
-		err = push.ErrNoLetter
-	}
-	if err != nil {
-		return reply{}, err
-	}
-	a.log.Info("a dead letter is purged", "by", c.who.Name, "remote", c.RemoteAddr)
-	return reply{status: http.StatusNoContent}, nil
-}
-
-// audit compares what was accepted with what became of it, of all apps together.
-func (a *API) audit(ctx context.Context, c *call) (reply, error) {
-	if err := c.who.Everybody(); err != nil {
-		return reply{}, err
-	}
-	audit, err := a.o.Control.Audit(ctx)
-	return reply{http.StatusOK, audit}, err
+	return reply{status: http.StatusNoContent}, c.as.Purge(ctx, c.PathValue("id"))
 }

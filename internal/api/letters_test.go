@@ -71,7 +71,10 @@ func TestDeadLettersInPages(t *testing.T) {
 	seen := map[string]bool{}
 	pages := 0
 	for next := ""; ; pages++ {
-		var p page
+		var p struct {
+			Letters []push.Letter `json:"dead_letters"`
+			Next    string
+		}
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=7&cursor="+next, "").into(t, &p)
 		for _, l := range p.Letters {
 			seen[l.ID] = true

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -19,19 +21,19 @@ func TestLimits(t *testing.T) {
 	r := newRig(t)
 	const user, of = "/v1/limits/users/a%2Fb%20c", "/v1/limits/users/a%2Fb%20c/categories/marketing"
 	const category = "/v1/limits/categories/marketing"
-	get := func(path string) levelLimits {
+	get := func(path string) operate.LevelLimits {
 		t.Helper()
-		var l levelLimits
+		var l operate.LevelLimits
 		r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &l)
 		return l
 	}
-	if l := get(of); l.User != "a/b c" || l.Category != "marketing" || l.General.MinGap != "1s" || l.General.Source != limits.FromConfiguration || l.OfCategory == nil || l.Override != nil {
+	if l := get(of); l.User != "a/b c" || l.Category != "marketing" || l.General.Policy.MinGap != time.Second || l.General.Source != limits.FromConfiguration || l.OfCategory == nil || l.Override != nil {
 		t.Errorf("%+v", l)
 	}
-	if l := get("/v1/limits/categories/security"); l.OfCategory == nil || !l.OfCategory.Exempt {
+	if l := get("/v1/limits/categories/security"); l.OfCategory == nil || !l.OfCategory.Policy.Exempt {
 		t.Errorf("%+v", l)
 	}
-	var set setting
+	var set operate.Setting
 	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"500ms","rates":["30/1m"],"until":"2126-01-01T00:00:00Z"}`).into(t, &set)
 	if o := set.Override; o.User != "a/b c" || o.By != "ada" || o.At.IsZero() || o.Policy.MinGap != 500*time.Millisecond || len(set.Warnings) != 0 {
 		t.Errorf("%+v", set)
@@ -41,20 +43,20 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	r.do(http.StatusOK, operatorToken, "PUT", of, `{"exempt":true}`)
-	if l := get(of); l.OfCategory.Source != limits.FromUserCategory || !l.OfCategory.Exempt || l.Override == nil {
+	if l := get(of); l.OfCategory.Source != limits.FromUserCategory || !l.OfCategory.Policy.Exempt || l.Override == nil {
 		t.Errorf("%+v", l)
 	}
-	if l := get(user); l.Override == nil || l.OfCategory != nil || l.General.MinGap != "500ms" {
+	if l := get(user); l.Override == nil || l.OfCategory != nil || l.General.Policy.MinGap != 500*time.Millisecond {
 		t.Errorf("%+v", l)
 	}
-	set = setting{}
+	set = operate.Setting{}
 	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"1m","rates":["100/1h"]}`).into(t, &set)
 	if len(set.Warnings) != 1 || !strings.Contains(set.Warnings[0], "100/1h") {
 		t.Errorf("%+v", set)
 	}
-	var all allLimits
+	var all operate.Limits
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
-	if all.Default.MinGap != "1s" || !all.Categories["security"].Exempt || len(all.Overrides) != 3 {
+	if all.Default.Policy.MinGap != time.Second || !all.Categories["security"].Policy.Exempt || len(all.Overrides) != 3 {
 		t.Errorf("%+v", all)
 	}
 	r.do(http.StatusOK, operatorToken, "PUT", "/v1/limits/apps/shop", `{"rates":["7/1h"]}`)
@@ -100,7 +102,7 @@ func TestPagesOfLimits(t *testing.T) {
 	}
 	seen, pages := map[string]bool{}, 0
 	for cursor := ""; cursor != "" || pages == 0; pages++ {
-		var page allLimits
+		var page operate.Limits
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits?limit=100&cursor="+cursor, "").into(t, &page)
 		for _, o := range page.Overrides {
 			seen[o.User] = true
@@ -180,10 +182,47 @@ func TestBadLimits(t *testing.T) {
 		r.do(http.StatusBadRequest, viewerToken, "GET", path, "")
 	}
 	r.do(http.StatusBadRequest, operatorToken, "DELETE", "/v1/limits/users/%00", "")
-	var all allLimits
+	var all operate.Limits
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
 	if len(all.Overrides) != 0 {
 		t.Errorf("%+v", all.Overrides)
+	}
+}
+
+// Of an import all is set, or nothing where something is not valid.
+func TestImportLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	count := func() int {
+		var all operate.Limits
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
+		return len(all.Overrides)
+	}
+	for body, pointer := range map[string]string{
+		`{}`:               "/overrides",
+		`{"overrides":[]}`: "/overrides",
+		`{"overrides":[` + strings.Repeat(`{"user":"ada","min_gap":"1s"},`, maxImport) + `{"user":"ada","min_gap":"1s"}]}`: "/overrides",
+		`{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ben","min_gap":"48h"}]}`:                                     "/overrides/1/min_gap",
+		`{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ben","rates":["1/1m","x"]}]}`:                                "/overrides/1/rates/1",
+		`{"overrides":[{"user":"ada","min_gap":"1s"},{"quota":"none","rates":["1/1m"]}]}`:                                  "/overrides/1",
+		`{"overrides":[{"user":"ada","min_gap":"1s","min_gap":"2s"}]}`:                                                     "/overrides/0/min_gap",
+		`{"overrides":[{"user":"ada","min_gap":"1s","by":"eve"}]}`:                                                         "/overrides/0/by",
+	} {
+		p := r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/limits/import", body).problem(t)
+		if len(p.Errors) != 1 || p.Errors[0].Pointer != pointer {
+			t.Errorf("%.80s: %+v, want %s", body, p.Errors, pointer)
+		}
+	}
+	r.do(http.StatusForbidden, viewerToken, "POST", "/v1/limits/import", "")
+	if n := count(); n != 0 {
+		t.Errorf("%d are set", n)
+	}
+	r.do(http.StatusNoContent, operatorToken, "POST", "/v1/limits/import", `{"overrides":[{"user":"ada","min_gap":"1s"},{"app":"shop","category":"news","rates":["1/1m"],"until":"2126-01-01T00:00:00Z"}]}`)
+	if n := count(); n != 2 {
+		t.Errorf("%d are set", n)
+	}
+	if log := strings.Join(r.logged(), "\n"); !strings.Contains(log, `"msg":"limits are imported","by":"ada","remote":"192.0.2.1:1234","count":2`) {
+		t.Errorf("%v", log)
 	}
 }
 
@@ -193,8 +232,17 @@ func FuzzOverride(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o := limits.Override{Level: limits.Level{User: "ada"}, By: "fuzz"}
-		if err := readOverride(body, &o, 24*time.Hour); err != nil {
+		var w wanted
+		err := push.ParseStrictly(body, &w)
+		var o limits.Override
+		if err == nil {
+			o, err = w.override(limits.Level{User: "ada"})
+		}
+		if err == nil {
+			o.By = "fuzz"
+			err = inBody(o.Validate(24 * time.Hour))
+		}
+		if err != nil {
 			if p := problemOf(err); p.Status != http.StatusBadRequest || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)
 			}
@@ -209,9 +257,9 @@ func FuzzOverride(f *testing.F) {
 // What all workers together may do is listed, and its rate changed, by its key or name.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
-		o.Quotas = func() quotas.Quotas {
-			return quotas.Quotas{{Key: "quota/eu%20west", Name: "eu west", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600_000, Period: time.Minute}}}}
+	r := newRig(t, func(o *rigOptions) {
+		o.Quotas = func() (quotas.Quotas, error) {
+			return quotas.Quotas{{Key: "quota/eu%20west", Name: "eu west", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600_000, Period: time.Minute}}}}, nil
 		}
 	})
 	var got struct {
@@ -229,7 +277,7 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("%+v", q)
 	}
 	for _, path := range []string{"/v1/limits/quotas/eu%20west", "/v1/limits/quotas/quota%2Feu%2520west"} {
-		var set setting
+		var set operate.Setting
 		r.do(http.StatusOK, operatorToken, "PUT", path, `{"rates":["300000/1m"],"until":"2126-01-01T00:00:00Z"}`).into(t, &set)
 		if o := set.Override; o.Quota != "quota/eu%20west" || o.By != "ada" || o.At.IsZero() || len(set.Warnings) != 0 {
 			t.Errorf("%+v", set)

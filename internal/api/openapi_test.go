@@ -124,17 +124,17 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 				if r.method != method || r.path != path {
 					continue
 				}
-				if open := operation.Security != nil && len(*operation.Security) == 0; open != (r.roles == nil) {
+				if open := operation.Security != nil && len(*operation.Security) == 0; open != (r.action == nil) {
 					t.Errorf("%s %s: needs no token by the document: %t", method, path, open)
 				}
-				if limited := operation.Responses.Value("429") != nil; limited != (r.roles != nil) {
+				if limited := operation.Responses.Value("429") != nil; limited != (r.action != nil) {
 					t.Errorf("%s %s: is answered by 429 by the document: %t", method, path, limited)
 				}
 				var roles []string
-				for _, role := range r.roles {
+				for _, role := range rolesOf(r) {
 					roles = append(roles, string(role))
 				}
-				if want := "Roles: " + strings.Join(roles, ", ") + "."; r.roles != nil && !strings.HasSuffix(operation.Description, want) {
+				if want := "Roles: " + strings.Join(roles, ", ") + "."; r.action != nil && !strings.HasSuffix(operation.Description, want) {
 					t.Errorf("%s %s: want %q in the description", method, path, want)
 				}
 			}

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/overview"
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -16,7 +15,7 @@ func TestOverview(t *testing.T) {
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 	r.bury("gone")
-	var o overview.Overview
+	var o operate.Overview
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/overview", "").into(t, &o)
 	if o.Waiting != 1 || len(o.Waits) != 1 || o.Waits[0].For != control.ForWorker || o.Letters.Reasons["payload"] != 1 || len(o.Redis) != 1 || o.Redis[0].Version == "" {
 		t.Errorf("%+v", o)
@@ -55,7 +54,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	for _, path := range []string{"/v1/cancellations", "/v1/requeues"} {
 		r.do(http.StatusForbidden, viewerToken, "POST", path, body)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[]}`)
-		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, several.Most)+`"a"]}`)
+		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, operate.MostIDs)+`"a"]}`)
 		if text := r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":["a","`+strings.Repeat("b", maxLetterID+1)+`"]}`).text; !strings.Contains(text, `"/ids/1"`) || len(text) > 1000 {
 			t.Errorf("%s", text)
 		}
@@ -67,7 +66,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 		r.do(http.StatusOK, operatorToken, "POST", "/v1/cancellations", body).into(t, &answer)
 		got := ""
 		for _, one := range answer.Results {
-			got += " " + one.Outcome
+			got += " " + string(one.Outcome)
 		}
 		if got != " "+want {
 			t.Errorf("%s, want %s", got, want)

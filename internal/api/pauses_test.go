@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -63,7 +63,7 @@ func TestPauses(t *testing.T) {
 
 func TestBadPauses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps = names.Apps{"demo": both, "shop": both} })
+	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both, "shop": both} })
 	for _, c := range []struct{ query, body, pointer string }{
 		{"", `{}`, ""},
 		{"?app=", `{}`, ""},

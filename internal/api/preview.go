@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// foreseen is the body that asks what an override would do, or its removal. Without a
-// level it is about limits.default.
-type foreseen struct {
+// leveled is an override with its level: in an import, or for a preview, which may be of
+// its removal, and is about limits.default without a level.
+type leveled struct {
 	App      string        `json:"app"`
 	User     string        `json:"user"`
 	Category string        `json:"category"`
@@ -26,7 +25,7 @@ type foreseen struct {
 }
 
 // level is whose limits it is about.
-func (f *foreseen) level() (limits.Level, error) {
+func (f *leveled) level() (limits.Level, error) {
 	var faults []fault
 	for _, name := range []struct{ is, value string }{{"app", f.App}, {"user", f.User}, {"category", f.Category}} {
 		if name.value != "" && !push.ValidName(name.value) {
@@ -42,9 +41,11 @@ func (f *foreseen) level() (limits.Level, error) {
 	return limits.Level{App: f.App, User: f.User, Category: f.Category, Quota: f.Quota}, nil
 }
 
-// previewLimit tells what an override would do, and changes nothing.
+func (f *leveled) policy() *wanted { return &wanted{f.MinGap, f.Rates, f.Exempt, f.Until} }
+
+// previewLimit tells what an override would do, or its removal, and changes nothing.
 func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
-	var asked foreseen
+	var asked leveled
 	if err := push.ParseStrictly(c.body, &asked); err != nil {
 		return reply{}, err
 	}
@@ -52,42 +53,18 @@ func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if err := c.who.OwnsLevel(at, a.o.Quotas()); err != nil {
-		return reply{}, err
-	}
-	at, quota, err := a.configured(c, at)
-	if err != nil {
-		return reply{}, err
-	}
-	if asked.Remove {
-		return a.previewRemoval(ctx, at, &asked)
-	}
-	o := limits.Override{Level: at, By: c.who.Name}
-	policy := wanted{asked.MinGap, asked.Rates, asked.Exempt, asked.Until}
-	if err := policy.override(&o, func() error { return preview.Validate(o, a.o.Overrides.Horizon()) }); err != nil {
-		return reply{}, err
-	}
-	if !o.Until.IsZero() && !o.Until.After(a.o.Limits.Now()) {
-		return reply{}, invalid([]fault{{"/until", limits.ErrPast.Error()}})
-	}
-	if err := checkQuota(quota, o); err != nil {
-		return reply{}, err
-	}
-	told, err := a.o.Preview.Of(ctx, at, &o)
-	return reply{http.StatusOK, told}, err
-}
-
-func (a *API) previewRemoval(ctx context.Context, at limits.Level, asked *foreseen) (reply, error) {
-	if asked.MinGap != 0 || asked.Rates != nil || asked.Exempt || !asked.Until.IsZero() {
+	policy := asked.policy()
+	var o *limits.Override
+	switch {
+	case !asked.Remove:
+		override, err := policy.override(at)
+		if err != nil {
+			return reply{}, err
+		}
+		o = &override
+	case policy.MinGap != 0 || policy.Rates != nil || policy.Exempt || !policy.Until.IsZero():
 		return reply{}, invalid([]fault{{"/remove", "excludes a policy: the one below it would be in force"}})
 	}
-	there, err := a.o.Overrides.Get(ctx, at)
-	if err != nil {
-		return reply{}, err
-	}
-	if there == nil {
-		return reply{}, errNoOverride
-	}
-	told, err := a.o.Preview.Of(ctx, at, nil)
-	return reply{http.StatusOK, told}, err
+	told, err := c.as.Preview(ctx, at, o)
+	return reply{http.StatusOK, told}, inBody(err)
 }

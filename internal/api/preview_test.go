@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
-	"github.com/pushpace/pushpace/internal/preview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -22,10 +21,10 @@ import (
 func TestPreviewOfLimits(t *testing.T) {
 	t.Parallel()
 	const kioskViewer = "kiosk-viewer"
-	r := newRig(t, func(o *Options) {
-		o.Apps = names.Apps{"shop": both, "kiosk": both}
-		o.Quotas = func() quotas.Quotas {
-			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop", "kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}
+	r := newRig(t, func(o *rigOptions) {
+		o.Apps = operate.Apps{"shop": both, "kiosk": both}
+		o.Quotas = func() (quotas.Quotas, error) {
+			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop", "kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}, nil
 		}
 		o.HTTP.Tokens = append(o.HTTP.Tokens, config.Token{Name: kioskViewer, Role: config.Viewer, Apps: []string{"kiosk"}, SHA256: config.Hash(sha256.Sum256([]byte(kioskViewer)))})
 	})
@@ -36,7 +35,7 @@ func TestPreviewOfLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ask := func(body string) (told preview.Preview) {
+	ask := func(body string) (told operate.Preview) {
 		t.Helper()
 		r.do(http.StatusOK, viewerToken, "POST", "/v1/limits/preview", body).into(t, &told)
 		return told
@@ -49,7 +48,7 @@ func TestPreviewOfLimits(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	for _, body := range []string{`{"app":"shop","min_gap":"1s"}`, `{"min_gap":"1s"}`} {
-		if p := ask(body); p.Sooner != 3 || p.AtOnce == 0 || p.Users != (preview.Looked{At: 1, Of: 1}) || p.MostAfter != 1 || len(p.Moves) != 0 {
+		if p := ask(body); p.Sooner != 3 || p.AtOnce == 0 || p.Users != (operate.Looked{At: 1, Of: 1}) || p.MostAfter != 1 || len(p.Moves) != 0 {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}

@@ -5,23 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A problem is an error as it is answered: application/problem+json.
@@ -74,18 +70,31 @@ func problemOf(err error) *problem {
 		p        *problem
 		faults   push.Faults
 		tooLarge *http.MaxBytesError
-		others   *access.OthersError
+		others   *operate.OthersError
+		role     *operate.RoleError
+		unknown  *operate.UnknownError
 	)
 	switch {
 	case errors.As(err, &p):
 		return p
+	case isJSON(err): // whose faults are not the request's
+		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
 	case errors.As(err, &faults):
 		return invalid(faultsAt("", faults))
 	case errors.As(err, &tooLarge):
 		return &problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("The body is larger than %d bytes: split the batch.", tooLarge.Limit)}
-	case errors.As(err, &others):
-		text := others.Error()
-		return &problem{Status: http.StatusForbidden, Detail: strings.ToUpper(text[:1]) + text[1:] + "."}
+	case errors.As(err, &others), errors.As(err, &role):
+		return &problem{Status: http.StatusForbidden, Detail: sentence(err)}
+	case errors.As(err, &unknown):
+		return &problem{Status: http.StatusBadRequest, Detail: "The " + unknown.Error() + "."}
+	case errors.Is(err, operate.ErrNoOverride), errors.Is(err, operate.ErrNoPause):
+		return &problem{Status: http.StatusNotFound, Detail: sentence(err)}
+	case errors.Is(err, limits.ErrTooManyOverrides):
+		return &problem{Status: http.StatusConflict, Detail: "There are too many overrides: remove some, or change the configuration."}
+	case errors.Is(err, pause.ErrOver):
+		return invalid([]fault{{"/until", "has passed"}})
+	case errors.Is(err, pause.ErrTooMany):
+		return &problem{Status: http.StatusConflict, Detail: "There are too many pauses: end some of them first."}
 	case errors.Is(err, push.ErrUnknownID):
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
 	case errors.Is(err, push.ErrConflict):
@@ -100,16 +109,20 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusConflict, Detail: "The notification is being sent right now; look again in a moment."}
 	case errors.Is(err, push.ErrStillThere):
 		return &problem{Status: http.StatusServiceUnavailable, Detail: "A worker has not put down the job of the last attempt.", retryAfter: comeAgain}
-	case errors.Is(err, preview.ErrBusy):
-		return &problem{Status: http.StatusServiceUnavailable, Detail: "Another preview looks at all who wait: ask again in a moment.", retryAfter: preview.Budget}
+	case errors.Is(err, operate.ErrPreviewBusy):
+		return &problem{Status: http.StatusServiceUnavailable, Detail: "Another preview looks at all who wait: ask again in a moment.", retryAfter: operate.PreviewBudget}
 	case errors.Is(err, context.Canceled):
 		return &problem{Status: statusGone, cause: err}
-	case isJSON(err):
-		return &problem{Status: http.StatusInternalServerError, Detail: "What Redis holds cannot be read.", cause: err}
-	case isAway(err):
+	case redisreply.OfRedis(err), errors.Is(err, throttle.ErrUnavailable), errors.Is(err, pipeline.ErrClosed):
 		return &problem{Status: http.StatusServiceUnavailable, Detail: away(err), retryAfter: comeAgain, cause: err}
 	}
 	return &problem{Status: http.StatusInternalServerError, Detail: "This should not happen; the log says where it did.", cause: err}
+}
+
+// sentence is the error's text, with a capital and a full stop.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // Explain returns what a status and a sentence say of an error, to a person elsewhere,
@@ -117,7 +130,7 @@ func problemOf(err error) *problem {
 func Explain(err error) (status int, detail, why string) {
 	p := problemOf(err)
 	if p.cause != nil {
-		why = cause(p.cause)
+		why = operate.Cause(p.cause)
 	}
 	return p.Status, p.Detail, why
 }
@@ -128,23 +141,6 @@ func away(err error) string {
 		return "Redis " + trouble.Says() + "."
 	}
 	return "Redis does not answer as it should."
-}
-
-// isAway reports whether the error is Redis's, or about the way there.
-func isAway(err error) bool {
-	var (
-		network net.Error // the end of a deadline, too
-		reply   redis.Error
-	)
-	if errors.As(err, &network) || errors.As(err, &reply) || errors.Is(err, throttle.ErrUnavailable) || redisreply.Of(err) != redisreply.None {
-		return true
-	}
-	for _, one := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, redis.ErrClosed, pipeline.ErrClosed} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return redisreply.OfClient(err)
 }
 
 // statusGone stands in the log for a client that did not wait for its answer.
@@ -170,13 +166,16 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, 
 	}
 	more := []slog.Attr{slog.String("remote", r.RemoteAddr)}
 	if p.cause != nil {
-		more = append(more, slog.String("cause", cause(p.cause)))
+		more = append(more, slog.String("cause", operate.Cause(p.cause)))
 	}
 	a.repeats.Tell(r.Context(), a.log, level, "a request failed", []slog.Attr{
 		slog.String("method", method(r)), slog.String("route", pattern), slog.Int("status", p.Status), slog.String("token", who),
 	}, more...)
 	if p.Status == statusGone {
 		return
+	}
+	if a.o.Local != nil && p.cause != nil { // who asks has no log to look into
+		p.Detail = strings.TrimSuffix(p.Detail, ".") + ": " + operate.Cause(p.cause)
 	}
 	p.Title = http.StatusText(p.Status)
 	h := w.Header()

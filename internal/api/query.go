@@ -1,13 +1,10 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/pushpace/pushpace/internal/names"
 )
 
 // readQuery reads the query of a route that takes these parameters, each once but for
@@ -29,11 +26,6 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 		}
 	}
 	return query, nil
-}
-
-// badApp refuses an app that is none of the configuration's.
-func badApp(name string, apps names.Apps) *problem {
-	return &problem{Status: http.StatusBadRequest, Detail: "The app " + cmp.Or(apps.Fault(name), "is not known: the configuration has none") + "."}
 }
 
 func badQuery(name, want string) *problem {

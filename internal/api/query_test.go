@@ -25,7 +25,7 @@ func TestAParameterTwice(t *testing.T) {
 				continue
 			}
 			tried++
-			p := r.do(http.StatusBadRequest, tokens[route.roles[0]], route.method, path+"?"+name+"=shop&"+name+"=shop", body).problem(t)
+			p := r.do(http.StatusBadRequest, tokens[rolesOf(route)[0]], route.method, path+"?"+name+"=shop&"+name+"=shop", body).problem(t)
 			if p.Detail != "The query's "+name+" must be given once." {
 				t.Errorf("%s %s, %s twice: %+v", route.method, route.path, name, p)
 			}

@@ -35,7 +35,7 @@ func batchOf(from, n int) string {
 // what its rate does not allow is answered by 429, and done by none.
 func TestRateOfAToken(t *testing.T) {
 	t.Parallel()
-	withRate := func(o *Options) { o.HTTP.Tokens = rated(10) }
+	withRate := func(o *rigOptions) { o.HTTP.Tokens = rated(10) }
 	r := newRig(t, withRate)
 	other := newRigOn(t, r.client, withRate)
 	passes := func(r *rig, want int, method, path, body string) {
@@ -92,7 +92,7 @@ func TestRatesOfAToken(t *testing.T) {
 	t.Parallel()
 	tokens := testTokens()
 	tokens[2].Rate = &config.Quota{Algorithm: meter.FixedWindow, Rates: []throttle.Rate{{Count: 3, Period: 24 * time.Hour}, {Count: 100, Period: time.Hour}}}
-	r := newRig(t, func(o *Options) { o.HTTP.Tokens = tokens })
+	r := newRig(t, func(o *rigOptions) { o.HTTP.Tokens = tokens })
 	for range 3 {
 		r.do(http.StatusOK, operatorToken, "GET", "/v1/limits", "")
 	}
@@ -113,7 +113,7 @@ func TestRateWhileRedisIsAway(t *testing.T) {
 	options.ContextTimeoutEnabled, options.MaxRetries, options.DialerRetries = true, 1, 1
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
-	r := newRigOn(t, client, func(o *Options) { o.HTTP.Tokens = rated(10) })
+	r := newRigOn(t, client, func(o *rigOptions) { o.HTTP.Tokens = rated(10) })
 	server.Kill(t)
 	answer := r.do(http.StatusServiceUnavailable, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 	if answer.Header.Get("Retry-After") != "1" || answer.Header.Get("RateLimit-Policy") != "" {

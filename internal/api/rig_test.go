@@ -19,9 +19,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/preview"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -35,9 +34,17 @@ import (
 type rig struct {
 	t       *testing.T
 	client  *redis.Client
-	options Options
+	options rigOptions
+	service *operate.Service
+	tokens  *access.Tokens
 	api     *API
 	log     *logged
+}
+
+// rigOptions are those of a rig's API, and of the service below it.
+type rigOptions struct {
+	operate.Options
+	HTTP config.HTTP
 }
 
 // The tokens of a rig.
@@ -60,7 +67,7 @@ func testTokens() []config.Token {
 var both = []push.Platform{push.APNs, push.FCM}
 
 // newRig makes one on a database of its own; change may adapt the options.
-func newRig(t *testing.T, change ...func(*Options)) *rig {
+func newRig(t *testing.T, change ...func(*rigOptions)) *rig {
 	t.Helper()
 	options := redistest.Shared(t).Options()
 	options.DB, options.PoolSize, options.ContextTimeoutEnabled = redistest.Database(t), 20, true
@@ -69,7 +76,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	return newRigOn(t, client, change...)
 }
 
-func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig {
+func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *rig {
 	t.Helper()
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: min(client.Options().ReadTimeout, time.Second)})
 	t.Cleanup(stop)
@@ -81,21 +88,31 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*Options)) *rig
 	var h config.HTTP
 	h.SetDefaults()
 	h.Tokens = testTokens()
-	control := control.New(shared, records, limiter, policies)
-	r.options = Options{
-		HTTP: h, Producer: push.NewProducer(shared, "", 0), Records: records,
-		Control: control, Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &preview.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
-	}
+	r.options = rigOptions{HTTP: h, Options: operate.Options{
+		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
+		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
+		Within: h.Timeout, Log: slog.New(slog.NewJSONHandler(r.log, nil)),
+	}}
 	for _, f := range change {
 		f(&r.options)
 	}
-	r.options.Tokens = new(access.Tokens)
-	r.options.Tokens.Set(r.options.HTTP.Tokens)
-	r.api = New(r.options)
+	r.tokens = new(access.Tokens)
+	r.tokens.Set(r.options.HTTP.Tokens)
+	r.service = operate.New(r.options.Options)
+	t.Cleanup(r.service.Close)
+	r.api = New(Options{HTTP: r.options.HTTP, Tokens: r.tokens, Service: r.service, Meter: r.options.Meter, Log: r.options.Log})
 	t.Cleanup(r.api.Close)
 	return r
+}
+
+// rolesOf are the roles that may use the route.
+func rolesOf(r route) (roles []config.Role) {
+	for _, role := range []config.Role{config.Producer, config.Viewer, config.Operator} {
+		if r.action != nil && r.action.Allows(access.Bearer{Role: role}) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
 }
 
 // logged is what was logged.
@@ -126,6 +143,7 @@ func (l *logged) lines() []string {
 // first.
 func (r *rig) logged() []string {
 	r.api.repeats.Close()
+	r.service.Close()
 	return r.log.lines()
 }
 

@@ -15,8 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -55,16 +54,16 @@ func scopedRigOn(t *testing.T, client *redis.Client) *rig {
 		}
 		return config.Quota{Rate: r, Algorithm: meter.TokenBucket}
 	}
-	r := newRigOn(t, client, func(o *Options) {
+	r := newRigOn(t, client, func(o *rigOptions) {
 		for role, token := range map[config.Role]string{config.Producer: shopProducer, config.Viewer: shopViewer, config.Operator: shopOperator} {
 			o.HTTP.Tokens = append(o.HTTP.Tokens, config.Token{Name: token, Role: role, Apps: []string{"shop"}, SHA256: config.Hash(sha256.Sum256([]byte(token)))})
 		}
-		o.Apps = names.Apps{"shop": both, "secret-app": both}
-		o.Quotas = func() quotas.Quotas {
+		o.Apps = operate.Apps{"shop": both, "secret-app": both}
+		o.Quotas = func() (quotas.Quotas, error) {
 			return quotas.Quotas{
 				{Key: "apns/shop", Apps: []string{"shop"}, Quota: quota("10/1s")}, {Key: "apns/secret-app", Apps: []string{"secret-app"}, Quota: quota("10/1s")},
 				{Key: "quota/both", Name: "both", Apps: []string{"secret-app", "shop"}, Quota: quota("10/1s")},
-			}
+			}, nil
 		}
 	})
 	for app, id := range map[string]string{"shop": "own", "secret-app": "secret"} {
@@ -169,6 +168,9 @@ var asides = []aside{
 	{"POST /v1/cancellations", "", anyIDs, http.StatusOK},
 	{"GET /v1/limits", "", "", http.StatusOK},
 	{"GET /v1/limits/log", "", "", http.StatusOK},
+	{"POST /v1/limits/import", "", `{"overrides":[{"app":"shop","rates":["5/1m"]},{"app":"{x}-app","rates":["5/1m"]}]}`, http.StatusForbidden},
+	{"POST /v1/limits/import", "", `{"overrides":[{"user":"{x}-user","rates":["5/1m"]}]}`, http.StatusForbidden},
+	{"POST /v1/limits/import", "", `{"overrides":[{"quota":"both","rates":["5/1m"]}]}`, http.StatusForbidden},
 	{"POST /v1/limits/preview", "/v1/limits/preview", `{"app":"{x}-app","min_gap":"1s"}`, http.StatusForbidden},
 	{"POST /v1/limits/preview", "/v1/limits/preview", `{"user":"{x}-user","min_gap":"1s"}`, http.StatusForbidden},
 	{"POST /v1/limits/preview", "/v1/limits/preview", `{"quota":"both","rates":["1/1s"]}`, http.StatusForbidden},
@@ -233,7 +235,7 @@ func TestScopes(t *testing.T) {
 		if a.path != "" {
 			path = a.path
 		}
-		for _, role := range routes[i].roles {
+		for _, role := range rolesOf(routes[i]) {
 			var answers []string
 			for _, name := range []string{"secret", "nobody"} {
 				named := strings.NewReplacer("{x}", name)
@@ -252,7 +254,7 @@ func TestScopes(t *testing.T) {
 		}
 	}
 	for _, route := range routes {
-		if route.roles != nil && !tried[route.method+" "+route.path] {
+		if route.action != nil && !tried[route.method+" "+route.path] {
 			t.Errorf("%s %s is not held against what is another's", route.method, route.path)
 		}
 	}
@@ -307,7 +309,7 @@ func TestScopedOwn(t *testing.T) {
 			t.Errorf("%s %s: %s", c.method, c.path, answer.text)
 		}
 	}
-	var o overview.Overview
+	var o operate.Overview
 	r.do(http.StatusOK, shopViewer, "GET", "/v1/overview", "").into(t, &o)
 	if len(o.Workers) != 1 || len(o.Workers[0].Routes) != 1 || o.Letters.Count != 0 || len(o.Providers) != 1 {
 		t.Errorf("%+v", o)
@@ -321,9 +323,9 @@ func TestScopedOwn(t *testing.T) {
 func TestScopedAppThatWaits(t *testing.T) {
 	t.Parallel()
 	for _, own := range [][]string{{"new"}, {"new", "shop"}} {
-		r := newRig(t, func(o *Options) {
+		r := newRig(t, func(o *rigOptions) {
 			o.HTTP.Tokens = append(o.HTTP.Tokens, config.Token{Name: shopOperator, Role: config.Operator, Apps: own, SHA256: config.Hash(sha256.Sum256([]byte(shopOperator)))})
-			o.Apps = names.Apps{"shop": both, "secret-app": both}
+			o.Apps = operate.Apps{"shop": both, "secret-app": both}
 		})
 		for _, a := range []struct{ method, path, body string }{
 			{"POST", "/v1/notifications", of("new", "n-1")},
@@ -343,7 +345,7 @@ func TestScopedAppThatWaits(t *testing.T) {
 // The log is read on to what is one's own, however much of it is others'.
 func TestScopedLog(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
+	r := newRig(t, func(o *rigOptions) {
 		o.HTTP.Tokens = append(o.HTTP.Tokens, config.Token{Name: shopViewer, Role: config.Viewer, Apps: []string{"shop"}, SHA256: config.Hash(sha256.Sum256([]byte(shopViewer)))})
 	})
 	all := make([]limits.Override, 0, 2*1000+10)

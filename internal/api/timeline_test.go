@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps = names.Apps{"demo": both, "shop": both} })
+	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both, "shop": both} })
 	limiter := throttle.NewRedis(r.client, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })
 	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second}}}
@@ -46,6 +46,6 @@ func TestTimeline(t *testing.T) {
 		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/users/"+user+"/timeline?app=demo", "").problem(t)
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", path+"?app=demo", "")
-	r.api.o.Apps = names.Apps{"demo": both}
+	r.service.Apps = operate.Apps{"demo": both}
 	r.do(http.StatusOK, operatorToken, "GET", path, "")
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -12,14 +13,27 @@ var waitingQuery = []string{"app", "user", "category", "collapse_key", "cursor"}
 
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
-	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), Apps: c.who.Apps}
-	list, next, err := a.o.Control.Queued(ctx, s, c.query.Get("cursor"))
-	if list == nil {
-		list = []control.Queued{}
-	}
+	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
+	list, next, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))
 	return reply{http.StatusOK, struct {
 		Waiting []control.Queued `json:"waiting"`
 		// Next is the cursor of the rest; "" when this is the end.
 		Next string `json:"next,omitempty"`
 	}{list, next}}, err
+}
+
+// maxCategories bounds the categories of one request.
+const maxCategories = 100
+
+// timeline tells what a user was sent and what waits for the user's limits.
+func (a *API) timeline(ctx context.Context, c *call) (reply, error) {
+	of, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(c.query["category"]) > maxCategories {
+		return reply{}, badQuery("category", "there at most "+strconv.Itoa(maxCategories)+" times")
+	}
+	timeline, err := c.as.Timeline(ctx, of.App, of.User, c.query["category"])
+	return reply{http.StatusOK, timeline}, err
 }

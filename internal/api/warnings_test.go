@@ -17,7 +17,7 @@ func TestWarnings(t *testing.T) {
 		return strings.Replace(notification(id, "ada"), `"orders"`, `"`+category+`"`, 1)
 	}
 	odd := []string{"category secruity is not configured; did you mean security?"}
-	r := newRig(t, func(o *Options) { o.Limits.SetUnknown(limits.WarnUnknown) })
+	r := newRig(t, func(o *rigOptions) { o.Limits.SetUnknown(limits.WarnUnknown) })
 	for _, status := range []int{http.StatusAccepted, http.StatusOK} {
 		for category, want := range map[string][]string{"secruity": odd, "security": nil, "": nil} {
 			var one accepted

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -53,7 +53,7 @@ func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
 
 func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {
 	errs := make([]error, 0, len(ids))
-	for some := range slices.Chunk(ids, several.Most) {
+	for some := range slices.Chunk(ids, operate.MostIDs) {
 		var answer struct {
 			Results []struct {
 				Outcome string `json:"outcome"`

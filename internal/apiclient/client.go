@@ -45,9 +45,10 @@ type Options struct {
 // A Client speaks to one API. It is safe for concurrent use.
 type Client struct {
 	base  string
-	host  string
+	host  string // "" for the API in this process
 	token string
 	http  *http.Client
+	end   func() error // what the API in this process works with; nil for none
 }
 
 // New returns a client. It connects to nothing yet; its error is about the options.
@@ -87,6 +88,35 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
+// NewLocal returns a client of an API in this process, which its Close ends.
+func NewLocal(api http.Handler, end func() error) *Client {
+	return &Client{base: "http://localhost", http: &http.Client{Transport: inProcess{api}}, end: end}
+}
+
+// inProcess has requests answered by a handler, without a connection.
+type inProcess struct{ http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	a := &answer{header: http.Header{}, status: http.StatusOK}
+	p.ServeHTTP(a, r)
+	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r}, nil
+}
+
+// An answer is what a handler writes. It implements http.ResponseWriter.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+
 // parseURL's errors do not repeat the URL: it may hold a password.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
@@ -111,6 +141,9 @@ func loopback(host string) bool {
 // Close ends the connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
+	if c.end != nil {
+		return c.end()
+	}
 	return nil
 }
 
@@ -141,15 +174,23 @@ func (c *Client) read(status int, answer []byte, into any) error {
 
 // do makes a request and reads its answer whole.
 func (c *Client) do(ctx context.Context, method, path string, body any) (int, http.Header, []byte, error) {
+	if body == nil {
+		return c.send(ctx, method, path, nil)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil {
+		return 0, nil, nil, err
+	}
+	return c.send(ctx, method, path, &text)
+}
+
+// send is do with a body of JSON; nil for none.
+func (c *Client) send(ctx context.Context, method, path string, body *bytes.Buffer) (int, http.Header, []byte, error) {
 	var content io.Reader
 	if body != nil {
-		var text bytes.Buffer
-		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(body); err != nil {
-			return 0, nil, nil, err
-		}
-		content = &text
+		content = body
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
 	if err != nil {
@@ -183,6 +224,9 @@ func (c *Client) failed(err error) error {
 	var where *url.Error
 	if errors.As(err, &where) {
 		err = where.Err
+	}
+	if c.host == "" {
+		return err
 	}
 	return fmt.Errorf("the API at %s: %w", c.host, err)
 }

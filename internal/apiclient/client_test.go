@@ -20,6 +20,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,7 +97,7 @@ func TestNames(t *testing.T) {
 		var got []string
 		c := client(t, func(w http.ResponseWriter, r *http.Request) {
 			got = append(got, r.URL.Path, r.URL.RawQuery, r.Method)
-			_, _ = io.WriteString(w, "{}")
+			_, _ = io.WriteString(w, `{"state":"waiting"}`)
 		})
 		if _, err := c.Status(t.Context(), name); err != nil || got[0] != "/v1/notifications/"+name || got[1] != "" {
 			t.Errorf("%s: got %q, %v", name, got, err)
@@ -104,10 +105,10 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func ns(ids ...string) []*push.Notification {
-	var all []*push.Notification
+func ns(ids ...string) []apiclient.Item {
+	var all []apiclient.Item
 	for _, id := range ids {
-		all = append(all, &push.Notification{ID: id, App: "a", User: "u"})
+		all = append(all, apiclient.ItemOf(&push.Notification{ID: id, App: "a", User: "u"}))
 	}
 	return all
 }
@@ -217,5 +218,40 @@ func TestOutcomesOfSeveral(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "not as pushpace's API does") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// What is no answer of pushpace's is not taken for one, though it is JSON.
+func TestOtherJSON(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
+	_, status := c.Status(t.Context(), "one")
+	_, overview := c.Overview(t.Context())
+	for name, err := range map[string]error{"status": status, "overview": overview} {
+		if err == nil || !strings.Contains(err.Error(), "is the URL right?") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The faults of an import point at the overrides of all, however many requests it takes.
+func TestFaultsOfAnImport(t *testing.T) {
+	t.Parallel()
+	c := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "wrong") {
+			problem(w, http.StatusBadRequest, `{"errors":[{"pointer":"/overrides/0/min_gap","detail":"is wrong"},{"pointer":"/overrides/2","detail":"is"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	all := make([]limits.Override, 1003)
+	for i := range all {
+		all[i].User = "ada"
+	}
+	all[1000].User = "wrong"
+	err := c.Import(t.Context(), all)
+	var p *apiclient.Problem
+	if !errors.As(err, &p) || len(p.Errors) != 2 || p.Errors[0].Pointer != "/overrides/1000/min_gap" || p.Errors[1].Pointer != "/overrides/1002" {
+		t.Errorf("%v", err)
 	}
 }

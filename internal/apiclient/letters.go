@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -65,9 +65,13 @@ func (c *Client) Audit(ctx context.Context) (*control.Audit, error) {
 }
 
 // Overview tells how everything is.
-func (c *Client) Overview(ctx context.Context) (*overview.Overview, error) {
-	o := &overview.Overview{}
-	return o, c.call(ctx, http.MethodGet, "/v1/overview", nil, o)
+func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
+	o := &operate.Overview{}
+	err := c.call(ctx, http.MethodGet, "/v1/overview", nil, o)
+	if err == nil && o.At.IsZero() {
+		err = c.strange(http.StatusOK)
+	}
+	return o, err
 }
 
 // Workers answers those that are alive.

@@ -2,15 +2,17 @@ package apiclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/preview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -18,23 +20,6 @@ import (
 )
 
 const limitsPath = "/v1/limits"
-
-// policy is one in force as the API tells it.
-type policy struct {
-	MinGap push.Duration   `json:"min_gap"`
-	Rates  []throttle.Rate `json:"rates"`
-	Exempt bool            `json:"exempt"`
-	Source limits.Source   `json:"source"`
-	Until  time.Time       `json:"until"`
-}
-
-func (p policy) effective() limits.EffectivePolicy {
-	r := limits.EffectivePolicy{Policy: throttle.Policy{MinGap: time.Duration(p.MinGap), Rates: p.Rates, Exempt: p.Exempt}, Source: p.Source, Until: p.Until}
-	if r.Source == "" {
-		r.Source = limits.FromConfiguration
-	}
-	return r
-}
 
 // level is the path of a level's limits.
 func level(l limits.Level) string {
@@ -59,18 +44,19 @@ func level(l limits.Level) string {
 
 // InForce answers the general policy in force at the level, and the category's own.
 func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
-	var answer struct {
-		General    policy `json:"general"`
-		OfCategory policy `json:"of_category"`
-		Default    policy `json:"default"` // where nobody is named
-	}
+	none := limits.EffectivePolicy{Source: limits.FromConfiguration}
+	answer := struct {
+		General    limits.EffectivePolicy `json:"general"`
+		OfCategory limits.EffectivePolicy `json:"of_category"`
+		Default    limits.EffectivePolicy `json:"default"` // where nobody is named
+	}{none, none, none}
 	if err := c.call(ctx, http.MethodGet, level(at), nil, &answer); err != nil {
 		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, err
 	}
 	if at == (limits.Level{}) {
-		return answer.Default.effective(), limits.EffectivePolicy{Source: limits.FromConfiguration}, nil
+		return answer.Default, none, nil
 	}
-	return answer.General.effective(), answer.OfCategory.effective(), nil
+	return answer.General, answer.OfCategory, nil
 }
 
 // Quotas answers what all workers together may do.
@@ -94,7 +80,7 @@ func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
 // Categories answers those that the configuration has, sorted.
 func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	var answer struct {
-		Categories map[string]policy `json:"categories"`
+		Categories map[string]limits.EffectivePolicy `json:"categories"`
 	}
 	err := c.call(ctx, http.MethodGet, limitsPath+"?limit=1", nil, &answer)
 	return slices.Sorted(maps.Keys(answer.Categories)), err
@@ -114,7 +100,7 @@ func wantedOf(o limits.Override) wanted {
 
 // Preview returns what the override would do at the level, or for nil the removal of the
 // one there; nil if there is none.
-func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*preview.Preview, error) {
+func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Override) (*operate.Preview, error) {
 	body := struct {
 		limits.Level
 		wanted
@@ -123,7 +109,7 @@ func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Overrid
 	if o != nil {
 		body.wanted = wantedOf(*o)
 	}
-	told := new(preview.Preview)
+	told := new(operate.Preview)
 	err := c.call(ctx, http.MethodPost, limitsPath+"/preview", body, told)
 	if o == nil && is(err, http.StatusNotFound) {
 		return nil, nil
@@ -132,8 +118,7 @@ func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Overrid
 }
 
 // SetOverride puts the override in force, and answers the one that stands, and
-// what is odd about it. By is not used: who sets it is the token's name. Its error may be
-// limits.ErrTooManyOverrides.
+// what is odd about it. By is not used. Its error may be limits.ErrTooManyOverrides.
 func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
 	var answer struct {
 		Override limits.Override `json:"override"`
@@ -147,8 +132,7 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 }
 
 // UnsetOverride removes the override of the level, and answers whether there was one.
-// By is not used.
-func (c *Client) UnsetOverride(ctx context.Context, at limits.Level, _ string) (bool, error) {
+func (c *Client) UnsetOverride(ctx context.Context, at limits.Level) (bool, error) {
 	err := c.call(ctx, http.MethodDelete, level(at), nil, nil)
 	if is(err, http.StatusNotFound) {
 		return false, nil
@@ -180,14 +164,55 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 	}
 }
 
-// Import sets the overrides one by one.
+// Import sets all the overrides, a thousand at a time: each of these or none. By is not
+// used. Where some are not valid, a Problem's Errors point at /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
-	for i, o := range all {
-		if _, _, err := c.SetOverride(ctx, o); err != nil {
-			return fmt.Errorf("%d of %d are set; then: %w", i, len(all), err)
+	done := 0
+	for some := range slices.Chunk(all, limitsPage) {
+		var body struct {
+			Overrides []override `json:"overrides"`
 		}
+		for _, o := range some {
+			body.Overrides = append(body.Overrides, override{o.Level, wantedOf(o)})
+		}
+		err := c.call(ctx, http.MethodPost, limitsPath+"/import", body, nil)
+		if is(err, http.StatusConflict) {
+			err = limits.ErrTooManyOverrides
+		}
+		var p *Problem
+		switch {
+		case err == nil:
+		case errors.As(err, &p) && len(p.Errors) > 0:
+			for i := range p.Errors {
+				p.Errors[i].Pointer = shifted(p.Errors[i].Pointer, done)
+			}
+			return err
+		case done > 0:
+			return fmt.Errorf("%d of %d are set; then: %w", done, len(all), err)
+		default:
+			return err
+		}
+		done += len(some)
 	}
 	return nil
+}
+
+// shifted is a pointer to an override of a request, in all of which there are so many
+// before it.
+func shifted(pointer string, before int) string {
+	const list = "/overrides/"
+	at, field, _ := strings.Cut(strings.TrimPrefix(pointer, list), "/")
+	n, err := strconv.Atoi(at)
+	if err != nil {
+		return pointer
+	}
+	return strings.TrimSuffix(list+strconv.Itoa(before+n)+"/"+field, "/")
+}
+
+// An override is one as the API takes it.
+type override struct {
+	limits.Level
+	wanted
 }
 
 // limitsPage is how many overrides or changes of them are asked for at once.

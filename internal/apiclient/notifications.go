@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,12 +23,28 @@ type Result struct {
 	Warnings []string
 }
 
+// An Item is a notification to hand over: its ID, and the whole of it as one JSON value,
+// which has the ID.
+type Item struct {
+	ID   string
+	JSON []byte
+}
+
+// ItemOf returns the notification as one.
+func ItemOf(n *push.Notification) Item {
+	text, err := json.Marshal(n)
+	if err != nil { // it holds texts, numbers and instants
+		panic(err)
+	}
+	return Item{n.ID, text}
+}
+
 // Enqueue hands notifications over, at most 1,000, each on its own, those of one
 // user in order. What the API refuses is an error of type push.Faults, or
 // push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with the same ID.
-func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []Result {
+func (c *Client) Enqueue(ctx context.Context, ns []Item) []Result {
 	results := make([]Result, len(ns))
-	status, header, answer, err := c.do(ctx, http.MethodPost, notifications, ns)
+	status, header, answer, err := c.send(ctx, http.MethodPost, notifications, array(ns))
 	if status == http.StatusRequestEntityTooLarge && len(ns) > 1 {
 		half := len(ns) / 2
 		return append(c.Enqueue(ctx, ns[:half]), c.Enqueue(ctx, ns[half:])...)
@@ -75,10 +92,31 @@ func (c *Client) Enqueue(ctx context.Context, ns []*push.Notification) []Result 
 	return results
 }
 
+// array is the notifications as a body.
+func array(ns []Item) *bytes.Buffer {
+	size := 2
+	for i := range ns {
+		size += len(ns[i].JSON) + 1
+	}
+	body := bytes.NewBuffer(make([]byte, 0, size))
+	body.WriteByte('[')
+	for i := range ns {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		body.Write(ns[i].JSON)
+	}
+	body.WriteByte(']')
+	return body
+}
+
 // Status answers where the notification is, or push.ErrUnknownID.
 func (c *Client) Status(ctx context.Context, id string) (*control.Status, error) {
 	s := &control.Status{}
 	err := c.call(ctx, http.MethodGet, notifications+segment(id), nil, s)
+	if err == nil && s.Record == nil {
+		err = c.strange(http.StatusOK)
+	}
 	return s, about(err, push.ErrUnknownID)
 }
 

@@ -39,13 +39,17 @@ type fault struct {
 
 // Error names the API, and every fault with its pointer.
 func (p *Problem) Error() string {
-	text := fmt.Sprintf("the API at %s answered %d %s", p.host, p.Status, http.StatusText(p.Status))
+	var parts []string
+	if p.host != "" {
+		parts = append(parts, fmt.Sprintf("the API at %s answered %d %s", p.host, p.Status, http.StatusText(p.Status)))
+	}
 	if p.Detail != "" {
-		text += ": " + strings.TrimSuffix(p.Detail, ".")
+		parts = append(parts, strings.TrimSuffix(p.Detail, "."))
 	}
 	if len(p.Errors) > 0 {
-		text += ": " + faults(p.Errors, "").Error()
+		parts = append(parts, faults(p.Errors, "").Error())
 	}
+	text := strings.Join(parts, ": ")
 	if p.Status == http.StatusUnauthorized {
 		text += ": give its token by --token-file or PUSHPACE_API_TOKEN"
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/several"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 const (
@@ -35,7 +35,7 @@ func selectedIDs(form url.Values) ([]string, error) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
-		if len(ids) > several.Most {
+		if len(ids) > operate.MostIDs {
 			return nil, errTooManyIDs
 		}
 	}
@@ -44,11 +44,9 @@ func selectedIDs(form url.Values) ([]string, error) {
 
 // bulk does the same to each of the IDs, and returns where that leads, with what was
 // done. The error is what kept it from all of them.
-func (c *Console) bulk(ctx context.Context, v *visit, ids []string, what, done, back string, f func(ctx context.Context, id string) error) (page, error) {
-	became, err := several.InPages(ctx, ids, func(ctx context.Context, ids []string) []error { return several.Each(ctx, ids, f) })
-	if became.Done > 0 {
-		c.log.Info(what, "by", v.who.Name, "remote", v.RemoteAddr, "count", became.Done)
-	} else if err != nil {
+func bulk(ctx context.Context, ids []string, done, back string, each func(ctx context.Context, ids []string) []error) (page, error) {
+	became, err := operate.InPages(ctx, ids, each)
+	if became.Done == 0 && err != nil {
 		return page{}, err
 	}
 	if became.Done < became.Selected {

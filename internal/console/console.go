@@ -2,8 +2,9 @@
 // when, and what to do about it.
 //
 // Each page is a GET whose state is in its URL, made by a pure function from what the
-// packages below tell; each change is a POST that is answered with a redirect. It all
-// works without scripts: static/console.js only keeps open pages up to date.
+// visitor's operate.Operator tells; each change is a POST that is answered with a
+// redirect. Who may see and do what is decided there, not here. It all works without
+// scripts: static/console.js only keeps open pages up to date.
 package console
 
 import (
@@ -15,21 +16,11 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
-	"github.com/pushpace/pushpace/internal/overview"
-	"github.com/pushpace/pushpace/internal/preview"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/repeats"
-	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
-	"github.com/pushpace/pushpace/worker/watch"
 )
 
 // Path is that of the first page; the others are below it.
@@ -38,26 +29,16 @@ const Path = "/console/"
 // Options say what a console works with.
 type Options struct {
 	// Config is the configuration in force.
-	Config   *config.Config
-	Tokens   *access.Tokens
-	Redis    redis.UniversalClient // the queue's
-	Producer *push.Producer
-	Records  *push.Records
-	Control  *control.Control
-	Overview *overview.Reader
-	// Watcher sees what happens in the workers.
-	Watcher *watch.Watcher
-	// Limits are the configured ones, and Overrides those above them.
-	Limits    *limits.Policies
-	Overrides *limits.Overrides
-	// Preview tells what an override would do.
-	Preview *preview.Previewer
-	Meter   meter.Meter
-	// Quotas returns what all workers together may do, as it is configured.
-	Quotas func() quotas.Quotas
+	Config *config.Config
+	Tokens *access.Tokens
+	// Service is what visitors look at and act with. What it tells again should be a
+	// little younger than the time between two looks of the script, Fresh, so that many
+	// pages, each at its own instant, ask Redis no more often than one.
+	Service  *operate.Service
+	Sessions Sessions
+	Meter    meter.Meter // counts sign-ins
 	// Configuration returns what is in force of it, without secrets.
-	Configuration func() Configuration
-	Apps          names.Apps
+	Configuration func() operate.Configuration
 	Log           *slog.Logger // nil for slog.Default
 }
 
@@ -68,45 +49,35 @@ type Console struct {
 	mux      *http.ServeMux
 	foreign  *http.CrossOriginProtection
 	origin   string // http.console.origin
-	sessions sessions
+	sessions Sessions
 	repeats  repeats.Log   // what visitors can have it say again and again
 	requests chan struct{} // holds one entry for each that is being answered
 	within   time.Duration // how long reading for a page may take
-	overview shared[*overview.Overview]
-	users    *sharedBy[userKey, userReading]
-	pauses   shared[[]pause.Pause]
-	audit    shared[*control.Audit]
-	quotas   shared[[]quotas.Status]
-
-	notifications *sharedBy[string, notificationReading]
 }
+
+const (
+	// Fresh and Within are what a service for a console has: see operate.Options. A Redis
+	// that is away is told of within a second.
+	Fresh  = 1800 * time.Millisecond
+	Within = 900 * time.Millisecond
+)
 
 // requestShare is what of http.max_requests is the console's.
 const requestShare = 4
 
 // New returns a console.
-func New(o Options) *Console { return newConsole(o, pageWithin) }
+func New(o Options) *Console { return newConsole(o, Within) }
 
 func newConsole(o Options, within time.Duration) *Console {
 	c := &Console{o: o, log: o.Log, mux: http.NewServeMux(), foreign: http.NewCrossOriginProtection(), within: within}
 	c.log = cmp.Or(c.log, slog.Default())
-	c.sessions = newSessions(o.Redis, o.Config.Redis.Prefix)
+	c.sessions = o.Sessions
 	if c.origin = o.Config.HTTP.Console.Origin; c.origin != "" {
 		if err := c.foreign.AddTrustedOrigin(c.origin); err != nil { // the configuration is valid
 			panic(err)
 		}
 	}
 	c.requests = make(chan struct{}, max(1, o.Config.HTTP.MaxRequests/requestShare))
-	c.users = newSharedBy(c.readUser, within)
-	c.pauses.read = o.Control.Pauses
-	c.overview.read, c.quotas.read = o.Overview.Read, c.readQuotas
-	c.audit.read = func(ctx context.Context) (*control.Audit, error) {
-		ctx, cancel := context.WithTimeout(ctx, auditWithin)
-		defer cancel()
-		return o.Control.Audit(ctx)
-	}
-	c.notifications = newSharedBy(c.readNotification, within)
-	c.pauses.within, c.overview.within, c.quotas.within, c.audit.within = within, within, within, within
 	for _, r := range routes {
 		c.mux.Handle(r.method+" "+r.path, c.handler(r))
 	}
@@ -169,9 +140,6 @@ const (
 	// maxForm bounds a form, in bytes, and maxStrangersForm one of who has not signed in.
 	maxForm          = 64 << 10
 	maxStrangersForm = 8 << 10
-	// pageWithin is how long reading for a page may take: a Redis that is away is told of
-	// within a second.
-	pageWithin = 900 * time.Millisecond
 )
 
 // handler has r answered.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -79,7 +79,7 @@ func TestHostileNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log logged
-			r := newRig(t, withLog(&log), func(o *Options) { hostileOptions(o, text) })
+			r := newRig(t, withLog(&log), func(o *setting) { hostileOptions(o, text) })
 			operator, viewer := r.as(operatorToken), r.as(viewerToken)
 			r.plant(text)
 			r.happens(text)
@@ -107,19 +107,19 @@ var shows = map[string]bool{
 }
 
 // hostileOptions has all that the configuration names be called so.
-func hostileOptions(o *Options, text string) {
-	o.Configuration = func() Configuration { return filledWith[Configuration](text) }
+func hostileOptions(o *setting, text string) {
+	o.Configuration = func() operate.Configuration { return filledWith[operate.Configuration](text) }
 	tokens := testTokens()
 	for i := range tokens {
 		tokens[i].Name = fmt.Sprintf("%.120q", text)[1:] + tokens[i].Name
 	}
 	tokens[0].Name, tokens[1].Name = text, text+"!"
 	o.Tokens.Set(tokens)
-	o.Apps = names.Apps{"shop": {push.APNs, push.FCM}, text: {push.FCM}}
+	o.Work.Apps = operate.Apps{"shop": {push.APNs, push.FCM}, text: {push.FCM}}
 	hour := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
-	o.Limits.SetBase(hour, map[string]throttle.Policy{text: hour})
-	o.Quotas = func() quotas.Quotas {
-		return quotas.Quotas{{Key: "quota/" + text, Name: text, Apps: []string{text, "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 100, Period: time.Minute}}}}
+	o.Work.Limits.SetBase(hour, map[string]throttle.Policy{text: hour})
+	o.Work.Quotas = func() (quotas.Quotas, error) {
+		return quotas.Quotas{{Key: "quota/" + text, Name: text, Apps: []string{text, "shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 100, Period: time.Minute}}}}, nil
 	}
 }
 
@@ -171,7 +171,7 @@ func filledWith[T any](text string) T {
 // plant leaves the text in Redis wherever it can be, past what refuses it.
 func (r *rig) plant(text string) {
 	r.t.Helper()
-	ctx, o := r.t.Context(), r.options
+	ctx, o := r.t.Context(), r.setting
 	for i, app := range []string{"shop", text} { // what producers choose, where that is taken
 		n := toUser(fmt.Sprintf("waits-%d", i), text, text)
 		n.App, n.Title, n.Body, n.Thread, n.Channel, n.Sound = app, text, text, text, text, text
@@ -192,7 +192,7 @@ func (r *rig) plant(text string) {
 		r.visitLimits(toUser(text, "ada", "news"), toUser(text[1:], "ada", "news"))
 	}
 	for i := range 4 { // a timeline, whatever its names
-		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: fmt.Sprintf("%d%.100s", i, text), Category: text, Scopes: o.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
+		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: fmt.Sprintf("%d%.100s", i, text), Category: text, Scopes: o.Work.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
 		must(r.t, err)
 	}
 	word := strings.Map(func(r rune) rune { // as of a token, or of a provider
@@ -203,16 +203,16 @@ func (r *rig) plant(text string) {
 	}, text)
 	outcomes := []push.TargetOutcome{filledWith[push.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
-	_, err := o.Records.Attempt(ctx, "tried", 1, 1, outcomes, text)
+	_, err := o.Work.Records.Attempt(ctx, "tried", 1, 1, outcomes, text)
 	must(r.t, err)
-	_, err = o.Records.Settle(ctx, "ended", &push.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	_, err = o.Work.Records.Settle(ctx, "ended", &push.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
 	r.bury(toUser("buried", "ada", "news"), text, time.Now())
 
 	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
 		letter := filledWith[push.Letter](text)
 		letter.ID, letter.State, letter.Job, letter.At = id, push.Malformed, []byte(job), time.Now()
-		must(r.t, o.Records.SetAside(ctx, &letter))
+		must(r.t, o.Work.Records.SetAside(ctx, &letter))
 	}
 
 	pauses := pause.NewStore(r.client, "")
@@ -227,9 +227,9 @@ func (r *rig) plant(text string) {
 	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 3, Period: time.Hour}}}
 	for _, level := range []limits.Level{{App: text}, {User: text}, {App: "shop", User: text}, {Category: text}, {App: text, User: text, Category: text}, {User: "ada"}, {Quota: "quota/" + text}} {
 		override := limits.Override{Level: level, Policy: rate, By: text}
-		if o.Overrides.Set(ctx, override) == nil { // which takes no control characters
-			_ = o.Overrides.Set(ctx, override)
-			_, _ = o.Overrides.Unset(ctx, limits.Level{User: "ada"}, text)
+		if o.Work.Overrides.Set(ctx, override) == nil { // which takes no control characters
+			_ = o.Work.Overrides.Set(ctx, override)
+			_, _ = o.Work.Overrides.Unset(ctx, limits.Level{User: "ada"}, text)
 		}
 	}
 
@@ -248,7 +248,7 @@ func (r *rig) happens(text string) {
 	r.t.Helper()
 	pauses := pause.NewStore(r.client, "")
 	for end := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		seen, err := r.options.Watcher.Look(r.t.Context())
+		seen, err := r.service.Watcher.Look(r.t.Context())
 		must(r.t, err)
 		if len(seen.Events) > 0 || time.Now().After(end) {
 			return

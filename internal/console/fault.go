@@ -4,8 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // A fault is an error that a page tells of.
@@ -31,10 +35,41 @@ var (
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
 
+// faults are what to tell of the errors of an operate.Operator that mean the same on every
+// page. The API's words are for the others.
+var faults = []struct {
+	err error
+	f   *fault
+}{
+	{limits.ErrOvertaken, errNewer}, {limits.ErrTooManyOverrides, errTooManyOverrides}, {operate.ErrNoOverride, errNewer},
+	{operate.ErrNoChange, errNoChange}, {operate.ErrNoUndo, errNoUndo},
+	{pause.ErrOver, errPauseOver}, {pause.ErrTooMany, errPauseTooMany}, {operate.ErrNoPause, errNoPause},
+}
+
 // faultOf returns what to tell of an error, and for the log its cause; "" for none.
 func faultOf(err error) (f *fault, cause string) {
-	if errors.As(err, &f) {
+	var (
+		role    *operate.RoleError
+		others  *operate.OthersError
+		unknown *operate.UnknownError
+	)
+	switch {
+	case errors.As(err, &f):
 		return f, ""
+	case errors.As(err, &role):
+		return errForbidden, ""
+	case errors.As(err, &others):
+		text := others.Error()
+		return &fault{http.StatusForbidden, http.StatusText(http.StatusForbidden), strings.ToUpper(text[:1]) + text[1:] + "."}, ""
+	case errors.As(err, &unknown) && unknown.What == "quota":
+		return errNoSuchQuota, ""
+	case errors.As(err, &unknown):
+		return errNoSuchApp, ""
+	}
+	for _, one := range faults {
+		if errors.Is(err, one.err) {
+			return one.f, ""
+		}
 	}
 	status, detail, cause := api.Explain(err)
 	return &fault{status, http.StatusText(status), detail}, cause

@@ -53,14 +53,14 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 	ctx := r.t.Context()
 	r.enqueue(all...)
 	for _, n := range all {
-		scopes := r.options.Limits.Scopes(n.App, n.User, n.Category)
+		scopes := r.service.Limits.Scopes(n.App, n.User, n.Category)
 		d, err := r.limiter.Acquire(ctx, throttle.Request{App: n.App, User: n.User, ID: n.ID, Category: n.Category, Scopes: scopes, Horizon: 100 * time.Hour})
 		must(r.t, err)
 		if d.Status == throttle.Granted {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		_, err = r.options.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
+		_, err = r.service.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
 		r.returned(n.ID, queue.Deferred, until)
 	}
@@ -98,7 +98,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	pipe.Del(ctx, push.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
-	_, err = r.options.Records.Settle(ctx, n.ID, &push.End{State: push.Rejected, Error: "it is " + reason, Letter: &push.Letter{
+	_, err = r.service.Records.Settle(ctx, n.ID, &push.End{State: push.Rejected, Error: "it is " + reason, Letter: &push.Letter{
 		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
 	}})
 	must(r.t, err)
@@ -107,7 +107,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 // state returns where a notification is.
 func (r *rig) state(id string) push.State {
 	r.t.Helper()
-	record, err := r.options.Records.Lookup(r.t.Context(), id)
+	record, err := r.service.Records.Lookup(r.t.Context(), id)
 	must(r.t, err)
 	return record.State
 }
@@ -115,7 +115,7 @@ func (r *rig) state(id string) push.State {
 // states expects so many notifications in each state.
 func (r *rig) states(want map[push.State]int64) {
 	r.t.Helper()
-	counts, err := r.options.Records.Counts(r.t.Context())
+	counts, err := r.service.Records.Counts(r.t.Context())
 	must(r.t, err)
 	got := map[push.State]int64{push.Waiting: counts.Waiting()}
 	for state, n := range counts.Ended {
@@ -150,6 +150,7 @@ func (r *rig) ofApps(apps []string, method, path string, form url.Values) (int, 
 		mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, req *http.Request) {
 			v, err := r.console.visit(req, route)
 			v.who = access.Bearer{Name: "some", Role: config.Operator, Apps: apps}
+			v.as = r.service.As(v.who, req.RemoteAddr)
 			var p page
 			if err == nil {
 				p, err = route.handle(r.console, req.Context(), v)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -44,7 +44,7 @@ func scopedRig(t *testing.T) *rig {
 	shown.SetDefaults()
 	shown.Apps = map[string]config.App{"shop": {Simulated: true}, "secret-app": {Simulated: true}}
 	shown.Limits.Quotas = map[string]config.NamedQuota{"secret-quota": {Quota: quota("10/1s"), Apps: []string{"secret-app"}}}
-	r := newRig(t, func(o *Options) {
+	r := newRig(t, func(o *setting) {
 		of := func(name string, role config.Role) config.Token {
 			one := testToken(name, role, name)
 			one.Apps = []string{"shop"}
@@ -53,12 +53,12 @@ func scopedRig(t *testing.T) *rig {
 		o.Tokens.Set([]config.Token{of(shopViewer, config.Viewer), of(shopOperator, config.Operator), testToken("secret-ada", config.Operator, operatorToken)})
 		shown.HTTP.Tokens = []config.Token{of(shopViewer, config.Viewer), of(shopOperator, config.Operator), testToken("secret-ada", config.Operator, operatorToken)}
 		o.Config = &shown
-		o.Apps = names.Apps{"shop": {push.APNs, push.FCM}, "secret-app": {push.APNs, push.FCM}}
-		o.Quotas = func() quotas.Quotas {
+		o.Work.Apps = operate.Apps{"shop": {push.APNs, push.FCM}, "secret-app": {push.APNs, push.FCM}}
+		o.Work.Quotas = func() (quotas.Quotas, error) {
 			return quotas.Quotas{
 				{Key: "apns/shop", Apps: []string{"shop"}, Quota: quota("10/1s")}, {Key: "apns/secret-app", Apps: []string{"secret-app"}, Quota: quota("10/1s")},
 				{Key: "quota/both", Name: "both", Apps: []string{"secret-app", "shop"}, Quota: quota("10/1s")},
-			}
+			}, nil
 		}
 	})
 	return r
@@ -76,17 +76,17 @@ func (r *rig) fill(app, name string) {
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
 			letter := &push.Letter{ID: id, State: push.Rejected, Reason: name, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-			_, err = r.options.Records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
+			_, err = r.service.Records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
 			must(t, err)
 		}
 	}
-	must(t, r.options.Control.Cancel(t.Context(), name+"-cancelled"))
-	must(t, r.options.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
+	must(t, r.service.Control.Cancel(t.Context(), name+"-cancelled"))
+	must(t, r.service.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
 	for _, level := range []limits.Level{{App: app}, {App: app, User: name + "-user"}, {App: app, Category: name}} {
 		r.override(level)
 	}
 	for i := range 3 {
-		request := throttle.Request{App: app, User: name + "-user", ID: fmt.Sprintf("%s-sent-%d", name, i), Scopes: r.options.Limits.Scopes(app, name+"-user", "")}
+		request := throttle.Request{App: app, User: name + "-user", ID: fmt.Sprintf("%s-sent-%d", name, i), Scopes: r.service.Limits.Scopes(app, name+"-user", "")}
 		_, err := r.limiter.Acquire(t.Context(), request)
 		must(t, err)
 	}
@@ -109,7 +109,7 @@ func (r *rig) fillOwn() {
 	r.fill("shop", "own")
 	r.override(limits.Level{Quota: "apns/shop"})
 	r.override(limits.Level{Quota: "quota/both"})
-	must(r.t, r.options.Control.Pause(r.t.Context(), pause.Pause{Category: "news", By: "ada"}))
+	must(r.t, r.service.Control.Pause(r.t.Context(), pause.Pause{Category: "news", By: "ada"}))
 	r.work(ownRoute)
 }
 
@@ -120,7 +120,7 @@ func (r *rig) fillSecret() {
 	}
 	r.work(ownRoute, way.Status{App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// what cannot be read is of no app
-	must(r.t, r.options.Records.SetAside(r.t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(r.t, r.service.Records.SetAside(r.t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
 func (r *rig) override(level limits.Level) {
@@ -129,7 +129,7 @@ func (r *rig) override(level limits.Level) {
 	if level.App == "shop" || level.Quota != "" {
 		by = "own"
 	}
-	must(r.t, r.options.Overrides.Set(r.t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}}, By: by}))
+	must(r.t, r.service.Overrides.Set(r.t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}}, By: by}))
 }
 
 // kept is all that Redis holds, but for sessions and what ends by itself.
@@ -218,7 +218,7 @@ func TestOthersAreNotTold(t *testing.T) {
 					if route.method == http.MethodPost && !strings.Contains(path, "%7Bx%7D") && !namesOthers(form) {
 						continue // of no app's things in particular
 					}
-					for _, role := range route.roles {
+					for _, role := range rolesOf(route) {
 						tried++
 						try(t, browsers[role], role, route, path, query, form)
 					}
@@ -239,11 +239,10 @@ func TestOthersChangeNoPage(t *testing.T) {
 	r.fillOwn()
 	browser := r.as(shopOperator)
 	look := func() map[string]string {
-		browser.console = newConsole(r.options, time.Minute) // which has not looked yet
-		defer browser.console.Close()
+		browser.renew(usual)
 		shown := map[string]string{}
 		for _, route := range routes {
-			if route.method != http.MethodGet || !slices.Contains(route.roles, config.Operator) || route.serve != nil {
+			if route.method != http.MethodGet || !slices.Contains(rolesOf(route), config.Operator) || route.serve != nil {
 				continue
 			}
 			queries, _ := tries(route)
@@ -375,7 +374,7 @@ func TestOthersChangesAreNotUndone(t *testing.T) {
 	r.fillSecret()
 	browser := r.as(shopOperator)
 	before := r.kept()
-	changes, err := r.options.Overrides.Log(t.Context(), 0, 1)
+	changes, err := r.service.Overrides.Log(t.Context(), 0, 1)
 	must(t, err)
 	for _, version := range []int64{changes[0].Version, changes[0].Version + 1} {
 		browser.post(http.StatusNotFound, limitsLogPath, url.Values{"version": {fmt.Sprint(version)}, "confirmed": {"yes"}})

@@ -2,37 +2,14 @@ package console
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 )
-
-// A Configuration is what a process runs with, without secrets.
-type Configuration struct {
-	// File is where it is from, besides the environment, and Loaded when it was last.
-	File   string
-	Loaded time.Time
-	// Refused is why a newer version of the file was not taken over; "" when it was.
-	Refused string
-	// Waiting are the keys that take effect at the next start.
-	Waiting []config.Change
-	// Settings are all that is in the file and in the environment, Waiting's included,
-	// or is the default.
-	Settings []Setting
-	Warnings []string
-	// Sends says that the process sends, and has the credentials for it.
-	Sends bool
-}
-
-// A Setting is a key with its value, and the app that it is about; "" for none.
-type Setting struct{ Key, Value, App string }
 
 // A configView is what config.html shows.
 type configView struct {
-	Configuration
+	operate.Configuration
 	Sentence []phrase
 	Groups   []settings
 }
@@ -40,27 +17,18 @@ type configView struct {
 // settings are those of a section, or of an app.
 type settings struct {
 	Name     string
-	Settings []Setting
+	Settings []operate.Configured
 }
 
 func (c *Console) configPage(_ context.Context, v *visit) (page, error) {
-	return page{name: "config", title: "Configuration", live: true, data: viewOfConfiguration(c.o.Configuration(), v.who)}, nil
+	its, err := v.as.Configuration(c.o.Configuration())
+	if err != nil {
+		return page{}, err
+	}
+	return page{name: "config", title: "Configuration", live: true, data: viewOfConfiguration(its)}, nil
 }
 
-// everybodys are the sections that concern every app's notifications.
-var everybodys = []string{"worker", "limits"}
-
-func viewOfConfiguration(c Configuration, who access.Bearer) configView {
-	if who.Apps != nil {
-		c.Waiting = slices.DeleteFunc(slices.Clone(c.Waiting), func(w config.Change) bool { return !seesKey(who, w.Key) })
-		c.Settings = slices.DeleteFunc(slices.Clone(c.Settings), func(s Setting) bool {
-			return s.App != "" && !who.Sees(s.App) || s.App == "" && !seesKey(who, s.Key)
-		})
-		c.Warnings = nil
-		if c.Refused != "" {
-			c.Refused = "The log says why."
-		}
-	}
+func viewOfConfiguration(c operate.Configuration) configView {
 	view := configView{Configuration: c}
 	clauses := [][]phrase{{{Text: "what is in force is of ", Name: c.File}, {Text: " and the environment, as it was loaded at ", At: c.Loaded}}}
 	if n := int64(len(c.Waiting)); n > 0 {
@@ -85,18 +53,4 @@ func viewOfConfiguration(c Configuration, who access.Bearer) configView {
 		last.Settings = append(last.Settings, s)
 	}
 	return view
-}
-
-// seesKey reports whether a bearer of some apps sees a key: what is of another app, and
-// who else shares a quota, is not for it.
-func seesKey(who access.Bearer, key string) bool {
-	if config.Within(key, "limits.quotas") || config.Within(key, "limits.redis") {
-		return false
-	}
-	for _, app := range who.Apps {
-		if config.Within(key, config.Join("apps", app)) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(everybodys, func(section string) bool { return config.Within(key, section) })
 }

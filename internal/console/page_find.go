@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -44,27 +43,19 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	q = strings.TrimSpace(q)
-	if push.ValidID(q) && hasPage(q) {
-		_, err := v.who.Record(ctx, c.o.Records, q)
-		if err == nil {
-			return page{to: pathOf("notifications", q)}, nil
-		}
-		if !errors.Is(err, push.ErrUnknownID) {
-			return page{}, err
-		}
-	}
 	if hasPage(q) {
-		_, err := v.who.Letter(ctx, c.o.Records, q)
-		if err == nil {
-			return page{to: pathOf("dead-letters", q)}, nil
-		}
-		if !errors.Is(err, push.ErrNoLetter) {
+		switch notification, letter, err := v.as.Knows(ctx, q); {
+		case err != nil:
 			return page{}, err
+		case notification:
+			return page{to: pathOf("notifications", q)}, nil
+		case letter:
+			return page{to: pathOf("dead-letters", q)}, nil
 		}
 	}
 	view := findView{Query: q}
 	if q != "" {
-		if err := c.findUser(ctx, v, &view); err != nil {
+		if err := findUser(ctx, v, &view); err != nil {
 			return page{}, err
 		}
 	}
@@ -75,18 +66,18 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 }
 
 // findUser adds which apps know the user, and who or what else could be meant.
-func (c *Console) findUser(ctx context.Context, v *visit, view *findView) error {
-	found, err := c.look(ctx, control.Selection{Apps: v.who.Apps}, "", 1<<30, meantPages, lookTime/2)
+func findUser(ctx context.Context, v *visit, view *findView) error {
+	found, err := v.look(ctx, control.Selection{}, "", 1<<30, meantPages, lookTime/2)
 	if err != nil {
 		return err
 	}
-	for _, app := range c.appsOf(v) {
+	for _, app := range v.as.Apps() {
 		if !push.ValidName(view.Query) || view.Query == "." || view.Query == ".." {
 			break
 		}
 		known := slices.ContainsFunc(found.rows, func(q control.Queued) bool { return q.App == app && q.User == view.Query })
 		if !known && len(view.Apps)+len(view.Others) < findApps {
-			line, err := c.o.Control.Timeline(ctx, app, view.Query, nil)
+			line, err := v.as.Timeline(ctx, app, view.Query, nil)
 			if err != nil {
 				return err
 			}

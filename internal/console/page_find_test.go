@@ -11,7 +11,7 @@ import (
 // choice, and where nobody does it says so, with what could be meant.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, slow, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	r.line("ada", 2)
 	r.bury(toUser("dead one", "cleo", ""), "payload", time.Now())
 	mail := toUser("mail-1", "bob", "")
@@ -40,7 +40,7 @@ func TestFind(t *testing.T) {
 // Of another app's nothing is found, and nothing meant.
 func TestFindOfSomeApps(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, slow, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r := newRig(t, slow, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	r.line("ada", 2)
 	for _, q := range []string{"ada-1", "ada", "adda"} {
 		status, text := r.ofApps([]string{"mail"}, http.MethodGet, "/console/find?q="+q, nil)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -37,11 +38,10 @@ var ages = []struct {
 type letterSelection struct {
 	app, category, reason string
 	since                 time.Duration
-	sees                  func(app string) bool
 }
 
 func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
-	return s.sees(l.App) && (s.app == "" || s.app == l.App) && (s.category == "" || s.category == l.Category) && (s.reason == "" || s.reason == l.Reason) &&
+	return (s.app == "" || s.app == l.App) && (s.category == "" || s.category == l.Category) && (s.reason == "" || s.reason == l.Reason) &&
 		(s.since == 0 || now.Sub(l.At) <= s.since)
 }
 
@@ -76,7 +76,7 @@ type letterRow struct {
 
 // letterSelected reads what the values select of what the visitor may see.
 func letterSelected(v *visit, values url.Values) (letterSelection, []field, error) {
-	s := letterSelection{sees: v.who.Sees}
+	var s letterSelection
 	var since string
 	var filter []field
 	for i, to := range []*string{&s.app, &s.category, &s.reason, &since} {
@@ -94,25 +94,25 @@ func letterSelected(v *visit, values url.Values) (letterSelection, []field, erro
 		}
 		s.since = age
 	}
-	if s.app != "" {
-		return s, filter, v.who.Own(s.app)
-	}
-	return s, filter, nil
+	return s, filter, v.as.MayNarrow(s.app)
 }
 
 // lookLetters returns the selected ones of the dead letters from a cursor on, without
 // their jobs, how many were looked at, and where the rest begins; "" when there is none.
-func (c *Console) lookLetters(ctx context.Context, s letterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
+func (v *visit) lookLetters(ctx context.Context, s letterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
 	now := time.Now()
 	seen := map[string]bool{}
 	for next = cursor; ; {
-		var some []*push.Letter
-		if some, next, err = c.o.Records.LettersFrom(ctx, next, lettersStep); err != nil {
+		var (
+			some []push.Letter
+			n    int
+		)
+		if some, n, next, err = v.as.Letters(ctx, next, lettersStep); err != nil {
 			return nil, 0, "", err
 		}
-		for _, l := range some {
-			looked++
-			if l.Job = nil; !seen[l.ID] && s.matches(l, now) {
+		looked += n
+		for i := range some {
+			if l := &some[i]; !seen[l.ID] && s.matches(l, now) {
 				seen[l.ID] = true
 				found = append(found, l)
 			}
@@ -139,20 +139,18 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 			return page{}, errBadQuery
 		}
 	}
-	found, looked, next, err := c.lookLetters(ctx, s, cursor, lettersMost, lookTime)
+	found, looked, next, err := v.lookLetters(ctx, s, cursor, lettersMost, lookTime)
 	if err != nil {
 		return page{}, err
 	}
 	total := int64(-1)
-	if v.who.Apps == nil {
-		counts, err := c.o.Records.Counts(ctx)
-		if err != nil {
-			return page{}, err
-		}
+	if counts, err := v.as.Counts(ctx); err != nil {
+		return page{}, err
+	} else if counts != nil {
 		total = counts.Letters
 	}
 	view := viewOfLetters(found, looked, filter, cursor, next, skip, total, time.Now())
-	view.Apps = c.appsOf(v)
+	view.Apps = v.as.Apps()
 	return page{name: "letters", title: "Dead letters", data: view}, nil
 }
 
@@ -235,19 +233,23 @@ type letterView struct {
 }
 
 func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
-	l, err := c.letterOf(ctx, v)
+	l, err := letterOf(ctx, v)
 	if err != nil {
 		return page{}, err
 	}
 	return page{name: "letter", title: "Dead letter " + timeline.Printable(l.ID), data: viewOfLetter(l)}, nil
 }
 
-func (c *Console) letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
+func letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
 	id := v.PathValue("id")
 	if !hasPage(id) {
 		return nil, push.ErrNoLetter
 	}
-	return v.who.Letter(ctx, c.o.Records, id)
+	found, err := v.as.Letter(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return found.Letter, nil
 }
 
 func viewOfLetter(l *push.Letter) letterView {
@@ -261,24 +263,19 @@ func viewOfLetter(l *push.Letter) letterView {
 	return v
 }
 
-// A letterAct is what can be done with dead letters.
+// A letterAct is what can be done with dead letters: with one, and with each of several.
 type letterAct struct {
-	done, logged, logsOne string
-	button, sentence      string
-	do                    func(c *Console, ctx context.Context, id string) error
+	done             string
+	button, sentence string
+	do               func(as *operate.Operator, ctx context.Context, id string) error
+	each             func(as *operate.Operator, ctx context.Context, ids []string) []error
 }
 
 var letterActs = map[string]letterAct{
-	"requeue": {"requeued", "dead letters are requeued", "a dead letter is requeued", "Requeue", "put back on the queue, with a new budget of attempts.",
-		func(c *Console, ctx context.Context, id string) error { return c.o.Producer.Requeue(ctx, id) }},
-	"purge": {"purged", "dead letters are purged", "a dead letter is purged", "Purge", "deleted for good. What became of the notification stays counted.",
-		func(c *Console, ctx context.Context, id string) error {
-			there, err := c.o.Records.Purge(ctx, id)
-			if err == nil && !there {
-				err = push.ErrNoLetter
-			}
-			return err
-		}},
+	"requeue": {"requeued", "Requeue", "put back on the queue, with a new budget of attempts.",
+		(*operate.Operator).Requeue, (*operate.Operator).RequeueEach},
+	"purge": {"purged", "Purge", "deleted for good. What became of the notification stays counted.",
+		(*operate.Operator).Purge, (*operate.Operator).PurgeEach},
 }
 
 // actOf returns what the form has done.
@@ -307,7 +304,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	}
 	all := v.form.Get("all") == "yes"
 	if all {
-		found, _, next, err := c.lookLetters(ctx, s, "", countMost, countTime)
+		found, _, next, err := v.lookLetters(ctx, s, "", countMost, countTime)
 		switch {
 		case err != nil:
 			return page{}, err
@@ -334,12 +331,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 		}
 		return confirm(v, act.button+" dead letters", asked), nil
 	}
-	return c.bulk(ctx, v, ids, act.logged, act.done, back, func(ctx context.Context, id string) error {
-		if _, err := v.who.Letter(ctx, c.o.Records, id); err != nil {
-			return err
-		}
-		return act.do(c, ctx, id)
-	})
+	return bulk(ctx, ids, act.done, back, func(ctx context.Context, ids []string) []error { return act.each(v.as, ctx, ids) })
 }
 
 // actOnLetter requeues or purges one, once that is confirmed.
@@ -348,7 +340,7 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	l, err := c.letterOf(ctx, v)
+	l, err := letterOf(ctx, v)
 	if err != nil {
 		return page{}, err
 	}
@@ -360,11 +352,9 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 			Button:    act.button + " it", Back: pathOf("dead-letters", l.ID),
 		}), nil
 	}
-	if err := act.do(c, ctx, l.ID); err != nil {
+	if err := act.do(v.as, ctx, l.ID); err != nil {
 		return page{}, err
 	}
-	c.notifications.forget(l.ID)
-	c.log.Info(act.logsOne, "by", v.who.Name, "remote", v.RemoteAddr)
 	to := Path + "dead-letters"
 	if act.done == "requeued" && l.State != push.Malformed {
 		to = pathOf("notifications", l.ID)

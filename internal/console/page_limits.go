@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
-	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -50,53 +50,51 @@ type overrideRow struct {
 }
 
 func (c *Console) limitsPage(ctx context.Context, v *visit) (page, error) {
-	all, next, err := c.overridesFrom(ctx, v)
+	all, err := limitsFrom(ctx, v)
 	if err != nil {
 		return page{}, err
 	}
-	general, categories := c.o.Limits.Base()
-	view := viewOfLimits(general, categories, all)
-	view.All = v.who.Sees("")
-	view.Apps = slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+	view := viewOfLimits(all)
+	view.All, view.Apps = v.as.SeesAll(), v.as.Apps()
 	if !view.All {
 		for i := range view.Configured {
 			view.Configured[i].Edit = ""
 		}
 	}
-	if next != "" {
-		view.Next = limitsPath + "?" + url.Values{"cursor": {next}}.Encode()
+	if all.Next != "" {
+		view.Next = limitsPath + "?" + url.Values{"cursor": {all.Next}}.Encode()
 	}
 	return page{name: "limits", title: "Limits", data: view}, nil
 }
 
-// overridesFrom returns a part of the overrides that the visitor sees, and the cursor of
-// the others.
-func (c *Console) overridesFrom(ctx context.Context, v *visit) (all []limits.Override, next string, err error) {
-	next = v.query.Get("cursor")
-	quotas := c.o.Quotas()
-	for range readsOfLimits {
-		var some []limits.Override
-		if some, next, err = c.o.Overrides.ListFrom(ctx, next, rowsOfLimits); err != nil {
-			return nil, "", err
+// limitsFrom returns the limits with a part of the overrides that the visitor sees, from
+// the address's cursor on.
+func limitsFrom(ctx context.Context, v *visit) (*operate.Limits, error) {
+	var found []limits.Override
+	next := v.query.Get("cursor")
+	for read := 1; ; read++ {
+		all, err := v.as.Limits(ctx, next, rowsOfLimits)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, slices.DeleteFunc(some, func(o limits.Override) bool { return !v.who.SeesLevel(o.Level, quotas) })...)
-		if next == "" || len(all) >= rowsOfLimits {
-			break
+		found, next = append(found, all.Overrides...), all.Next
+		if next == "" || len(found) >= rowsOfLimits || read == readsOfLimits {
+			all.Overrides = found
+			return all, nil
 		}
 	}
-	return all, next, nil
 }
 
 // viewOfLimits sorts the overrides by app, then category, then user.
-func viewOfLimits(general throttle.Policy, categories map[string]throttle.Policy, overrides []limits.Override) limitsView {
-	view := limitsView{Configured: []configuredLimit{{Name: "", Policy: general.String()}}}
-	for _, name := range slices.Sorted(maps.Keys(categories)) {
-		view.Configured = append(view.Configured, configuredLimit{name, categories[name].String(), editOf(limits.Level{Category: name})})
+func viewOfLimits(all *operate.Limits) limitsView {
+	view := limitsView{Configured: []configuredLimit{{Name: "", Policy: all.Default.Policy.String()}}}
+	for _, name := range slices.Sorted(maps.Keys(all.Categories)) {
+		view.Configured = append(view.Configured, configuredLimit{name, all.Categories[name].Policy.String(), editOf(limits.Level{Category: name})})
 	}
-	slices.SortFunc(overrides, func(a, b limits.Override) int {
+	slices.SortFunc(all.Overrides, func(a, b limits.Override) int {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Category, b.Category), cmp.Compare(a.User, b.User), cmp.Compare(a.Quota, b.Quota))
 	})
-	for _, o := range overrides {
+	for _, o := range all.Overrides {
 		view.Overrides = append(view.Overrides, overrideRow{o, o.Policy.String(), editOf(o.Level), levelText(o.Level)})
 	}
 	return view

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/faults"
-	"github.com/pushpace/pushpace/internal/preview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -26,7 +24,7 @@ var (
 
 const (
 	// previewWithin is how long a preview may take, and what is around it.
-	previewWithin = preview.Budget + time.Second
+	previewWithin = operate.PreviewBudget + time.Second
 	// usualEnd is when an override ends unless somebody says otherwise.
 	usualEnd = "2h"
 	// mostMoves bounds those that a preview lists.
@@ -48,10 +46,10 @@ type editView struct {
 	// Overtaken says that the form was made over another override than the one there.
 	Overtaken bool
 	// Told is what would happen; nil where nobody has asked.
-	Told *preview.Preview
+	Told *operate.Preview
 	// Now is in force there, and Then would be.
 	Now, Then inForceView
-	Moves     []preview.Move
+	Moves     []operate.Move
 	More      int64 // that are not listed
 }
 
@@ -97,10 +95,10 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	return f
 }
 
-// override returns what the form says at that instant, and what is wrong with it, by the
-// field.
-func (f *limitForm) override(at limits.Level, by string, now time.Time, horizon time.Duration) (limits.Override, map[string][]string) {
-	o := limits.Override{Level: at, By: by, Policy: throttle.Policy{Exempt: f.Exempt}}
+// override returns what the form says at that instant, and what in it cannot be read, by
+// the field.
+func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, map[string][]string) {
+	o := limits.Override{Level: at, Policy: throttle.Policy{Exempt: f.Exempt}}
 	wrong := map[string][]string{}
 	fault := func(field, text string) { wrong[field] = append(wrong[field], text) }
 	var err error
@@ -123,30 +121,42 @@ func (f *limitForm) override(at limits.Level, by string, now time.Time, horizon 
 				fault("until", "want a duration such as 2h, or an instant as in 2026-12-24T20:00:00Z")
 			}
 		}
-		if err == nil && !o.Until.After(now) {
-			fault("until", limits.ErrPast.Error())
-		}
-	}
-	if len(wrong) > 0 {
-		return o, wrong
-	}
-	for _, f := range faults.Of(o.Validate(horizon)) {
-		switch f.Field {
-		case "min_gap", "rates", "until":
-			fault(f.Field, f.Problem)
-		default:
-			fault("policy", faults.Faults{f}.Error())
-		}
 	}
 	return o, wrong
 }
 
+// wrongWith returns what an error says is wrong with an override, by the field of the
+// form; nothing for another error.
+func wrongWith(err error) map[string][]string {
+	var (
+		all     throttle.Faults
+		unknown *operate.UnknownError
+	)
+	wrong := map[string][]string{}
+	switch {
+	case errors.As(err, &unknown):
+		wrong["policy"] = []string{unknown.Problem}
+	case errors.As(err, &all):
+		for _, f := range all {
+			switch f.Field {
+			case "min_gap", "rates", "until":
+				wrong[f.Field] = append(wrong[f.Field], f.Problem)
+			default:
+				wrong["policy"] = append(wrong["policy"], throttle.Faults{f}.Error())
+			}
+		}
+	}
+	return wrong
+}
+
 var errNoLevel = &fault{http.StatusBadRequest, "Whose limits?", "Name a user, a category, an app or several of these, or a quota."}
+
+var errTooManyOverrides = &fault{http.StatusConflict, "Too many overrides", "Remove some, or change the configuration."}
 
 var errNoSuchQuota = &fault{http.StatusNotFound, "There is no such quota", "The configuration has none of this name."}
 
-// levelOf is whose limits the values are about: of what the visitor may set.
-func (c *Console) levelOf(v *visit, values url.Values) (limits.Level, error) {
+// levelOf is whose limits the values are about.
+func levelOf(values url.Values) (limits.Level, error) {
 	l := limits.Level{App: values.Get("app"), User: values.Get("user"), Category: values.Get("category"), Quota: values.Get("quota")}
 	for _, name := range []string{l.App, l.User, l.Category} {
 		if name != "" && !push.ValidName(name) {
@@ -159,115 +169,90 @@ func (c *Console) levelOf(v *visit, values url.Values) (limits.Level, error) {
 	case l.Quota != "" && l != limits.Level{Quota: l.Quota}, len(l.Quota) > maxPath:
 		return l, errBadQuery
 	}
-	if q, err := c.o.Quotas().Find(l.Quota); err == nil {
-		l.Quota = q.Key
-	}
-	return l, v.who.OwnsLevel(l, c.o.Quotas())
+	return l, nil
 }
 
-// editing returns the page of a level, with the form that is made over what is there, and
-// the policy that is in force.
-func (c *Console) editing(ctx context.Context, at limits.Level) (*editView, error) {
-	general, own, there, err := c.o.Overrides.InForce(ctx, c.o.Limits, at)
+// editing returns the page of the level that the values name, with the form that is made
+// over what is there. An *operate.UnknownError comes with the page.
+func editing(ctx context.Context, v *visit, values url.Values) (*editView, error) {
+	at, err := levelOf(values)
 	if err != nil {
 		return nil, err
 	}
-	view := &editView{Level: at, Name: levelText(at), General: inForceOf(general)}
-	inForce := general.Policy
-	if at.Category != "" {
-		inForce, view.Own = own.Policy, new(inForceOf(own))
+	found, err := v.as.Override(ctx, at)
+	if found == nil {
+		return nil, err
+	}
+	at = found.Level
+	view := &editView{Level: at, Name: levelText(at), General: inForceOf(found.General)}
+	inForce := found.General.Policy
+	if found.OfCategory != nil {
+		inForce, view.Own = found.OfCategory.Policy, new(inForceOf(*found.OfCategory))
 	}
 	if at.Quota != "" {
 		inForce = throttle.Policy{}
 	}
-	if there != nil {
+	if there := found.Override; there != nil {
 		view.There = &overrideRow{Override: *there, Policy: there.Policy.String()}
 	}
-	view.Form = formOver(there, inForce)
-	return view, nil
+	view.Form = formOver(found.Override, inForce)
+	return view, err
 }
 
 func (view *editView) page(status int) page {
 	return page{name: "limits-edit", title: "Limits of " + view.Name, status: status, data: view}
 }
 
-// edited is editing, of the level that the address names.
-func (c *Console) edited(ctx context.Context, v *visit) (*editView, error) {
-	at, err := c.levelOf(v, v.query)
-	if err != nil {
-		return nil, err
-	}
-	return c.editing(ctx, at)
-}
-
 func (c *Console) editLimitsPage(ctx context.Context, v *visit) (page, error) {
-	view, err := c.edited(ctx, v)
+	view, err := editing(ctx, v, v.query)
 	if err == errNoLevel {
 		return page{to: limitsPath}, nil
 	}
 	if err != nil {
 		return page{}, err
-	}
-	if view.There == nil { // one of what the configuration has no more can be removed
-		if view.App != "" && c.o.Apps.Fault(view.App) != "" {
-			return page{}, errNoSuchApp
-		}
-		if _, err := c.o.Quotas().Find(view.Quota); view.Quota != "" && err != nil {
-			return page{}, errNoSuchQuota
-		}
 	}
 	return view.page(http.StatusOK), nil
 }
 
 // previewLimitsPage shows what the form in the address would do, and keeps it.
 func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error) {
-	view, err := c.edited(ctx, v)
+	view, err := editing(ctx, v, v.query)
 	if err == errNoLevel {
 		return page{to: limitsPath}, nil
 	}
-	if err != nil {
+	if view == nil {
 		return page{}, err
 	}
 	over := view.Form.Over
 	view.Form = formOf(v.query)
 	view.Overtaken = v.query.Has("over") && view.Form.Over != over // else nobody's form was
 	view.Form.Over = over
-	o, faults := c.wanted(view, v.who)
-	if len(faults) > 0 {
-		view.Faults = faults
+	var o limits.Override
+	if o, view.Faults = view.Form.override(view.Level, v.as.Now()); len(view.Faults) > 0 {
 		return view.page(http.StatusBadRequest), nil
 	}
-	if view.Told, err = c.o.Preview.Of(ctx, view.Level, &o); err != nil {
-		return page{}, err
+	if view.Told, err = v.as.Preview(ctx, view.Level, &o); err != nil {
+		return view.refused(err)
 	}
-	before := view.Told.Before
-	view.Now = inForceView{before.Limits().String(), before.Source.Words(), before.Until}
+	view.Now = inForceOf(view.Told.Before)
 	view.Then = inForceView{o.Policy.String(), "", o.Until}
 	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]
 	view.More = int64(len(view.Told.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil
 }
 
-// wanted is the override that the view's form is for, and what is wrong with it.
-func (c *Console) wanted(view *editView, who access.Bearer) (limits.Override, map[string][]string) {
-	o, faults := view.Form.override(view.Level, who.Name, c.o.Limits.Now(), c.o.Overrides.Horizon())
-	if fault := who.Configured(c.o.Apps).Fault(view.App); view.App != "" && fault != "" {
-		faults["policy"] = append(faults["policy"], "app "+fault)
+// refused is the page with what an error says is wrong with the form, or the error.
+func (view *editView) refused(err error) (page, error) {
+	if view.Faults = wrongWith(err); len(view.Faults) > 0 {
+		return view.page(http.StatusBadRequest), nil
 	}
-	if view.Quota != "" && len(faults) == 0 {
-		if q, err := c.o.Quotas().Find(view.Quota); err != nil {
-			faults["policy"] = []string{err.Error()}
-		} else if err := q.Check(o.Policy.Rates[0]); err != nil {
-			faults["rates"] = []string{err.Error()}
-		}
-	}
-	return o, faults
+	return page{}, err
 }
 
 // changeLimits sets an override, or removes it once that is confirmed.
 func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
-	at, err := c.levelOf(v, v.form)
-	if err != nil {
+	view, err := editing(ctx, v, v.form)
+	if view == nil {
 		return page{}, err
 	}
 	over, err := strconv.ParseInt(v.form.Get("over"), 10, 64)
@@ -275,44 +260,34 @@ func (c *Console) changeLimits(ctx context.Context, v *visit) (page, error) {
 	if err != nil || do != "apply" && do != "remove" {
 		return page{}, errBadForm
 	}
-	view, err := c.editing(ctx, at)
-	if err != nil {
-		return page{}, err
-	}
 	if do == "remove" {
-		return c.removeLimits(ctx, v, view, over)
+		return removeLimits(ctx, v, view, over)
 	}
 	now := view.Form.Over
 	view.Form = formOf(v.form)
-	o, faults := c.wanted(view, v.who)
-	if len(faults) > 0 {
-		view.Faults = faults
+	var o limits.Override
+	if o, view.Faults = view.Form.override(view.Level, v.as.Now()); len(view.Faults) > 0 {
 		return view.page(http.StatusBadRequest), nil
 	}
-	switch err := c.o.Overrides.Set(ctx, o, over); {
+	_, err = v.as.SetLimit(ctx, o, over)
+	switch {
 	case errors.Is(err, limits.ErrOvertaken):
 		view.Overtaken, view.Form.Over = true, now
 		return view.page(http.StatusConflict), nil
-	case errors.Is(err, limits.ErrPast):
-		view.Faults = map[string][]string{"until": {err.Error()}}
-		return view.page(http.StatusBadRequest), nil
-	case errors.Is(err, limits.ErrTooManyOverrides):
-		return page{}, &fault{http.StatusConflict, "Too many overrides", "Remove some, or change the configuration."}
 	case err != nil:
-		return page{}, err
+		return view.refused(err)
 	}
-	c.log.Info("a limit is overridden", "by", v.who.Name, "remote", v.RemoteAddr)
-	return page{to: editOf(at) + "&done=limit-set"}, nil
+	return page{to: editOf(view.Level) + "&done=limit-set"}, nil
 }
 
 // removeLimits removes the override that the form was made over.
-func (c *Console) removeLimits(ctx context.Context, v *visit, view *editView, over int64) (page, error) {
+func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (page, error) {
 	if view.There == nil || view.There.Version != over {
 		view.Overtaken = true
 		return view.page(http.StatusConflict), nil
 	}
 	if !v.confirmed() {
-		below := c.o.Limits.InForceIf(view.Level, map[limits.Level]*limits.Override{view.Level: nil})
+		below := v.as.Below(view.Level)
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
 			Facts: []field{{"Of", view.Name}, {"Removed", overrideText(&view.There.Override)}, {"Set by", view.There.By},
@@ -320,14 +295,13 @@ func (c *Console) removeLimits(ctx context.Context, v *visit, view *editView, ov
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil
 	}
-	_, err := c.o.Overrides.Unset(ctx, view.Level, v.who.Name, over)
-	if errors.Is(err, limits.ErrOvertaken) {
+	err := v.as.UnsetLimit(ctx, view.Level, over)
+	if errors.Is(err, limits.ErrOvertaken) || errors.Is(err, operate.ErrNoOverride) {
 		view.Overtaken = true
 		return view.page(http.StatusConflict), nil
 	}
 	if err != nil {
 		return page{}, err
 	}
-	c.log.Info("an override of a limit is removed", "by", v.who.Name, "remote", v.RemoteAddr)
 	return page{to: editOf(view.Level) + "&done=limit-unset"}, nil
 }

@@ -2,13 +2,12 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -35,25 +34,13 @@ func (c *Console) limitsLogPage(ctx context.Context, v *visit) (page, error) {
 			return page{}, errBadQuery
 		}
 	}
-	var all []limits.Change
-	quotas := c.o.Quotas()
-	more := true
-	for range readsOfLimits {
-		some, err := c.o.Overrides.Log(ctx, before, rowsOfLimits)
-		if err != nil {
-			return page{}, err
-		}
-		if more = len(some) == rowsOfLimits; len(some) > 0 {
-			before = some[len(some)-1].Version
-		}
-		all = append(all, slices.DeleteFunc(some, func(change limits.Change) bool { return !v.who.SeesLevel(change.Level, quotas) })...)
-		if !more || len(all) >= rowsOfLimits {
-			break
-		}
+	all, err := v.as.LimitsLog(ctx, before, rowsOfLimits)
+	if err != nil {
+		return page{}, err
 	}
-	view := viewOfChanges(all, c.o.Limits.Now())
-	if more {
-		view.Next = limitsLogPath + "?" + url.Values{"before": {strconv.FormatInt(before, 10)}}.Encode()
+	view := viewOfChanges(all, v.as.Now())
+	if n := len(all); n == rowsOfLimits {
+		view.Next = limitsLogPath + "?" + url.Values{"before": {strconv.FormatInt(all[n-1].Version, 10)}}.Encode()
 	}
 	return page{name: "limits-log", title: "Changes of limits", data: view}, nil
 }
@@ -62,21 +49,11 @@ func viewOfChanges(changes []limits.Change, now time.Time) limitsLogView {
 	view := limitsLogView{}
 	newer := map[limits.Level]bool{}
 	for _, change := range changes {
-		_, undone := undoing(change, now)
+		_, undone := operate.Undoing(change, now)
 		view.Changes = append(view.Changes, changeRow{change, overrideText(change.From), overrideText(change.To), editOf(change.Level), undone && !newer[change.Level]})
 		newer[change.Level] = true
 	}
 	return view
-}
-
-// undoing returns the override that was there before the change, nil where none is to be
-// put back, and whether there is anything to undo. One that has ended is not put back.
-func undoing(change limits.Change, now time.Time) (to *limits.Override, any bool) {
-	to = change.From
-	if to != nil && !to.Until.IsZero() && !to.Until.After(now) {
-		to = nil
-	}
-	return to, to != nil || change.To != nil
 }
 
 var (
@@ -91,64 +68,31 @@ func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 	if err != nil || version < 1 {
 		return page{}, errBadForm
 	}
-	found, err := c.o.Overrides.Log(ctx, version+1, 1)
-	if err != nil {
-		return page{}, err
-	}
-	if len(found) == 0 || found[0].Version != version || !v.who.SeesLevel(found[0].Level, c.o.Quotas()) {
-		return page{}, errNoChange
-	}
-	change := found[0]
-	if err := v.who.OwnsLevel(change.Level, c.o.Quotas()); err != nil {
-		return page{}, err
-	}
-	to, any := undoing(change, c.o.Limits.Now())
-	if !any {
-		return page{}, errNoUndo
-	}
-	there, err := c.o.Overrides.Get(ctx, change.Level)
-	if err != nil {
-		return page{}, err
-	}
-	over := int64(0)
-	if change.To != nil {
-		over = version
-	}
-	if there != nil && there.Version != over || there == nil && over != 0 {
-		return page{}, errNewer
-	}
 	if !v.confirmed() {
-		return confirm(v, "Undo a change", undoConfirmation(change, to)), nil
+		undo, err := v.as.UndoOf(ctx, version)
+		if err != nil {
+			return page{}, err
+		}
+		return confirm(v, "Undo a change", undoConfirmation(undo)), nil
 	}
-	if to != nil {
-		restored := *to
-		restored.By = v.who.Name
-		err = c.o.Overrides.Set(ctx, restored, over)
-	} else {
-		_, err = c.o.Overrides.Unset(ctx, change.Level, v.who.Name, over)
-	}
-	if errors.Is(err, limits.ErrOvertaken) {
-		return page{}, errNewer
-	}
-	if err != nil {
+	if err := v.as.UndoLimit(ctx, version); err != nil {
 		return page{}, err
 	}
-	c.log.Info("a change of a limit is undone", "by", v.who.Name, "remote", v.RemoteAddr)
 	return page{to: limitsLogPath + "?done=limit-undone"}, nil
 }
 
-func undoConfirmation(change limits.Change, to *limits.Override) confirmation {
+func undoConfirmation(u *operate.Undo) confirmation {
 	sentence := "What was there before the change is put back, and in force within a second."
 	switch {
-	case to == nil && change.From != nil:
+	case u.Back == nil && u.From != nil:
 		sentence = "What was there before the change has ended by now: the override is removed."
-	case to == nil:
+	case u.Back == nil:
 		sentence = "There was no override before the change: it is removed."
 	}
 	return confirmation{
 		Sentences: []string{sentence},
-		Facts: []field{{"Of", levelText(change.Level)}, {"Changed by", change.By}, {"Changed at", stamp(change.At)},
-			{"There now", overrideText(change.To)}, {"Then", overrideText(to)}},
+		Facts: []field{{"Of", levelText(u.Level)}, {"Changed by", u.By}, {"Changed at", stamp(u.At)},
+			{"There now", overrideText(u.To)}, {"Then", overrideText(u.Back)}},
 		Button: "Undo it", Back: limitsLogPath,
 	}
 }

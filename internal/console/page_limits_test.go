@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -19,7 +19,7 @@ import (
 func (r *rig) set(o limits.Override) {
 	r.t.Helper()
 	o.By = "ann"
-	if err := r.options.Overrides.Set(r.t.Context(), o); err != nil {
+	if err := r.service.Overrides.Set(r.t.Context(), o); err != nil {
 		r.t.Fatal(err)
 	}
 	r.refresh()
@@ -27,7 +27,7 @@ func (r *rig) set(o limits.Override) {
 
 func (r *rig) refresh() {
 	r.t.Helper()
-	if _, err := r.options.Overrides.Refresh(r.t.Context(), r.options.Limits); err != nil {
+	if _, err := r.service.Overrides.Refresh(r.t.Context(), r.service.Limits); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -38,7 +38,7 @@ func hourly(n int) throttle.Policy {
 
 func (r *rig) there(l limits.Level) *limits.Override {
 	r.t.Helper()
-	o, err := r.options.Overrides.Get(r.t.Context(), l)
+	o, err := r.service.Overrides.Get(r.t.Context(), l)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestLimitsPages(t *testing.T) {
 	for i := range all {
 		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d.", i)}, By: "ann", Policy: hourly(1)}
 	}
-	if err := r.options.Overrides.Import(t.Context(), all); err != nil {
+	if err := r.service.Overrides.Import(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	seen := ""
@@ -117,9 +117,9 @@ func TestEditLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
-	r.options.Limits.SetBase(hourly(1), nil)
+	r.service.Limits.SetBase(hourly(1), nil)
 	for i := range 4 {
-		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.options.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
+		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.service.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestEditLimits(t *testing.T) {
 		t.Errorf("leads to %s", to)
 	}
 	contains(t, operator.post(http.StatusConflict, editPath, hidden(t, asked)), "Now there is none.")
-	log, err := r.options.Overrides.Log(t.Context(), 0, 10)
+	log, err := r.service.Overrides.Log(t.Context(), 0, 10)
 	if err != nil || len(log) != 2 || log[0].By != "ada" {
 		t.Errorf("%+v, %v", log, err)
 	}
@@ -177,9 +177,9 @@ func TestEditLimits(t *testing.T) {
 // What is wrong with a form stands beside its fields, and changes nothing.
 func TestBadLimitForms(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
-		o.Quotas = func() quotas.Quotas {
-			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}
+	r := newRig(t, func(o *setting) {
+		o.Work.Quotas = func() (quotas.Quotas, error) {
+			return quotas.Quotas{{Key: "quota/eu", Name: "eu", Apps: []string{"shop"}, Quota: config.Quota{Rate: throttle.Rate{Count: 600, Period: time.Minute}}}}, nil
 		}
 	})
 	for _, c := range []struct{ form, want string }{
@@ -215,7 +215,7 @@ func TestBadLimitForms(t *testing.T) {
 	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
 		t.Errorf("leads to %s", to)
 	}
-	if log, err := r.options.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
+	if log, err := r.service.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("%+v, %v", log, err)
 	}
 }
@@ -262,32 +262,14 @@ func TestUndoLimits(t *testing.T) {
 	contains(t, operator.get(http.StatusOK, limitsLogPath+"?before=2"), `aria-label="Undo change 1"`)
 }
 
-// What was there before and has ended is not put back.
-func TestUndoing(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	gone, stays := &limits.Override{Until: now}, &limits.Override{Until: now.Add(time.Second)}
-	for name, c := range map[string]struct {
-		from, to, want *limits.Override
-		any            bool
-	}{
-		"set": {nil, stays, nil, true}, "changed": {stays, stays, stays, true}, "removed": {stays, nil, stays, true},
-		"changed, and has ended": {gone, stays, nil, true}, "removed, and has ended": {gone, nil, nil, false}, "ended": {gone, nil, nil, false},
-	} {
-		if to, any := undoing(limits.Change{From: c.from, To: c.to}, now); to != c.want || any != c.any {
-			t.Errorf("%s: %+v, %t", name, to, any)
-		}
-	}
-}
-
 // A visitor for some apps sees and changes the limits of these alone.
 func TestLimitsOfSomeApps(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
+	r := newRig(t, func(o *setting) {
 		token := testToken("kim", config.Operator, "kiosk-token")
 		token.Apps = []string{"kiosk"}
 		o.Tokens.Set([]config.Token{token})
-		o.Apps = names.Apps{"shop": nil, "kiosk": nil}
+		o.Work.Apps = operate.Apps{"shop": nil, "kiosk": nil}
 	})
 	kim := r.as("kiosk-token")
 	r.set(limits.Override{Level: limits.Level{App: "kiosk", User: "bob"}, Policy: hourly(1)})
@@ -347,7 +329,7 @@ func TestLimitsOfWhatIsNotThere(t *testing.T) {
 	r := newRig(t)
 	for _, level := range []limits.Level{{Quota: "none"}, {App: "none", User: "ada"}} {
 		contains(t, r.get(http.StatusNotFound, editOf(level)), "There is no such")
-		if err := r.options.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
+		if err := r.service.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
 			t.Fatal(err)
 		}
 		r.get(http.StatusOK, editOf(level))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -59,25 +58,27 @@ func (c *Console) livePage(ctx context.Context, v *visit) (page, error) {
 	if len(f.App) > push.MaxNameBytes || len(f.Category) > push.MaxNameBytes || f.What != "" && !slices.Contains(liveStates, f.What) {
 		return page{}, errBadQuery
 	}
-	seen, err := c.o.Watcher.Look(ctx)
+	seen, err := v.as.Events(ctx)
 	if err != nil {
 		return page{}, err
 	}
-	view := viewOfLive(seen, f, v.who, time.Now())
-	view.Apps = slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+	view := viewOfLive(seen, f, v.as.SeesAll(), time.Now())
+	view.Apps = v.as.Apps()
 	return page{name: "live", title: "Live", live: true, data: view}, nil
 }
 
-func viewOfLive(seen watch.Seen, f liveFilter, who access.Bearer, now time.Time) liveView {
+// viewOfLive makes the page of what was seen. How many more there were is told to who sees
+// all of them.
+func viewOfLive(seen watch.Seen, f liveFilter, all bool, now time.Time) liveView {
 	view := liveView{liveFilter: f, Since: seen.Since, Some: seen.Left > 0}
-	if who.Apps == nil {
+	if all {
 		view.Left = seen.Left
 	}
 	for _, s := range liveStates {
 		view.Whats = append(view.Whats, liveWhat{s, labelOf(s), s == f.What})
 	}
 	for _, e := range slices.Backward(seen.Events) {
-		if !who.Sees(e.App) || f.App != "" && e.App != f.App || f.Category != "" && e.Category != f.Category || f.What != "" && e.State != f.What {
+		if f.App != "" && e.App != f.App || f.Category != "" && e.Category != f.Category || f.What != "" && e.State != f.What {
 			continue
 		}
 		if view.Matching++; view.Matching <= liveRows {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -46,32 +45,31 @@ func TestViewOfLive(t *testing.T) {
 		{ID: "c", App: "shop", State: push.Rejected, Reason: "BadTopic"},
 		{ID: "d", App: "shop", State: push.Waiting, For: "provider", Priority: push.Default},
 	}}
-	all, shop := access.Bearer{}, access.Bearer{Apps: []string{"shop"}}
 	for _, c := range []struct {
 		filter liveFilter
-		who    access.Bearer
+		all    bool
 		want   string
 	}{
-		{liveFilter{}, all, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit: all 10/1h acritical delivered// left 7"},
-		{liveFilter{App: "bank"}, all, "b put off/waits/a limit: all 10/1h left 7"},
-		{liveFilter{Category: "news"}, all, "acritical delivered// left 7"},
-		{liveFilter{What: push.Rejected}, all, "c rejected/fault/BadTopic left 7"},
-		{liveFilter{}, shop, "d put off/waits/the providers of shop c rejected/fault/BadTopic acritical delivered// left 0"}, // how much others send is not theirs to know
-		{liveFilter{App: "bank"}, shop, "left 0"},
+		{liveFilter{}, true, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit: all 10/1h acritical delivered// left 7"},
+		{liveFilter{App: "bank"}, true, "b put off/waits/a limit: all 10/1h left 7"},
+		{liveFilter{Category: "news"}, true, "acritical delivered// left 7"},
+		{liveFilter{What: push.Rejected}, true, "c rejected/fault/BadTopic left 7"},
+		{liveFilter{App: "shop"}, false, "d put off/waits/the providers of shop c rejected/fault/BadTopic acritical delivered// left 0"}, // how much others send is not theirs to know
+		{liveFilter{App: "mail"}, false, "left 0"},
 	} {
-		view := viewOfLive(seen, c.filter, c.who, now)
+		view := viewOfLive(seen, c.filter, c.all, now)
 		got := ""
 		for _, row := range view.Rows {
 			got += fmt.Sprintf("%s%s %s/%s/%s ", row.ID, row.Urgency, row.What, row.Class, row.Why)
 		}
 		if got += fmt.Sprint("left ", view.Left); got != c.want || !view.Some || int(view.Matching) != len(view.Rows) {
-			t.Errorf("%+v for %v: %s of %d, want %s", c.filter, c.who.Apps, got, view.Matching, c.want)
+			t.Errorf("%+v, of all %t: %s of %d, want %s", c.filter, c.all, got, view.Matching, c.want)
 		}
 	}
 	for range 200 {
 		seen.Events = append(seen.Events, watch.Event{State: push.Delivered})
 	}
-	if view := viewOfLive(seen, liveFilter{}, all, now); len(view.Rows) != liveRows || view.Matching != 204 {
+	if view := viewOfLive(seen, liveFilter{}, true, now); len(view.Rows) != liveRows || view.Matching != 204 {
 		t.Errorf("%d rows of %d", len(view.Rows), view.Matching)
 	}
 }

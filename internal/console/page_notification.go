@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -65,57 +64,14 @@ const (
 	toneFault = "fault"
 )
 
-// A notificationReading is what Redis tells of a notification: its status, its user's
-// line while it stands in it, and its dead letter; nil for none.
-type notificationReading struct {
-	status *control.Status
-	line   *control.Timeline
-	letter *push.Letter
-}
-
-func (c *Console) readNotification(ctx context.Context, id string) (known notificationReading, err error) {
-	if known.status, err = c.o.Control.Status(ctx, id); err != nil {
-		return known, err
-	}
-	if s := known.status; s.Waits != nil && s.Waits.For == control.ForLimit {
-		if known.line, err = c.o.Control.Timeline(ctx, s.App, s.User, []string{s.Category}); err != nil {
-			known.line = nil // the rest is told all the same
-		}
-	}
-	known.letter, err = c.o.Records.Letter(ctx, id)
-	if errors.Is(err, push.ErrNoLetter) {
-		err = nil
-	}
-	return known, err
-}
-
 func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) {
-	id, err := c.notificationOf(ctx, v)
-	if err != nil {
-		return page{}, err
-	}
-	known, err := c.notifications.get(ctx, id)
-	if err != nil {
-		return page{}, err
-	}
-	letter := known.letter
-	if letter != nil && v.who.Apps != nil {
-		if letter, err = v.who.Letter(ctx, c.o.Records, id); err != nil && !errors.Is(err, push.ErrNoLetter) {
-			return page{}, err
-		}
-	}
-	view := viewOfNotification(known.status, known.line, letter, time.Now())
-	return page{name: "notification", title: "Notification " + timeline.Printable(id), live: true, data: view}, nil
-}
-
-// notificationOf returns the ID in the path, of a notification that the visitor may
-// know of.
-func (c *Console) notificationOf(ctx context.Context, v *visit) (string, error) {
 	id := v.PathValue("id")
-	if !push.ValidID(id) {
-		return "", push.ErrUnknownID
+	known, err := v.as.Notification(ctx, id)
+	if err != nil {
+		return page{}, err
 	}
-	return id, v.who.Notification(ctx, c.o.Records, id)
+	view := viewOfNotification(known.Status, known.Timeline, known.Letter, time.Now())
+	return page{name: "notification", title: "Notification " + timeline.Printable(id), live: true, data: view}, nil
 }
 
 // viewOfNotification makes the page of a status, of the user's line if it stands in
@@ -274,13 +230,10 @@ func ordinal(n int) string {
 
 // cancelNotification ends the notification, once that is confirmed.
 func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
-	id, err := c.notificationOf(ctx, v)
-	if err != nil {
-		return page{}, err
-	}
+	id := v.PathValue("id")
 	back := pathOf("notifications", id)
 	if !v.confirmed() {
-		status, err := c.o.Control.Status(ctx, id)
+		status, err := v.as.Status(ctx, id)
 		switch {
 		case err != nil:
 			return page{}, err
@@ -293,10 +246,8 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 			Button:    "Cancel it", Back: back,
 		}), nil
 	}
-	if err := c.o.Control.Cancel(ctx, id); err != nil {
+	if err := v.as.Cancel(ctx, id); err != nil {
 		return page{}, err
 	}
-	c.notifications.forget(id)
-	c.log.Info("a notification is cancelled", "by", v.who.Name, "remote", v.RemoteAddr)
 	return page{to: back + "?done=cancelled&n=1"}, nil
 }

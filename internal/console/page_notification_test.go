@@ -15,8 +15,8 @@ import (
 )
 
 // slow has a user get one an hour.
-func slow(o *Options) {
-	o.Limits.SetBase(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil)
+func slow(o *setting) {
+	o.Work.Limits.SetBase(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil)
 }
 
 func contains(t *testing.T, text string, all ...string) {
@@ -54,7 +54,7 @@ func TestNotificationPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.enqueue(toUser("one", "ada", "news"))
-	must(t, r.options.Control.Pause(t.Context(), pause.Pause{App: "shop", By: "grace", Reason: "the fair <b>\u202e"}))
+	must(t, r.service.Control.Pause(t.Context(), pause.Pause{App: "shop", By: "grace", Reason: "the fair <b>\u202e"}))
 	text := r.get(http.StatusOK, "/console/notifications/one")
 	contains(t, text, "paused by grace", `\u202e`)
 	lacks(t, text, "<b>", "\u202e", `class="fault"`, "chip fault")
@@ -70,7 +70,7 @@ func TestNotificationEnded(t *testing.T) {
 	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad"`, "…a1b2c3")
 	lacks(t, text, secret[:20], ">Cancel it<")
 	r.enqueue(toUser("good", "ada", "news"))
-	_, err := r.options.Records.Settle(t.Context(), "good", &push.End{State: push.Delivered, Attempts: 1, Outcomes: []push.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
+	_, err := r.service.Records.Settle(t.Context(), "good", &push.End{State: push.Delivered, Attempts: 1, Outcomes: []push.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
 	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")
@@ -80,7 +80,7 @@ func TestNotificationEnded(t *testing.T) {
 // One is cancelled once that is confirmed, and those behind it move up.
 func TestCancelNotification(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, slow, func(o *Options) {
+	r := newRig(t, slow, func(o *setting) {
 		o.Tokens.Set([]config.Token{testToken("ada", config.Operator, "o"), testToken("eve", config.Viewer, "v")})
 	})
 	operator, viewer := r.as("o"), r.as("v")
@@ -97,7 +97,7 @@ func TestCancelNotification(t *testing.T) {
 	to := operator.post(http.StatusSeeOther, at, url.Values{"confirmed": {"yes"}})
 	contains(t, operator.get(http.StatusOK, to), "1 cancelled.", "It was cancelled")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 1})
-	line, err := r.options.Control.Timeline(t.Context(), "shop", "ada", nil)
+	line, err := r.service.Control.Timeline(t.Context(), "shop", "ada", nil)
 	must(t, err)
 	if len(line.Bookings) != 1 || line.Bookings[0].ID != ids[2] || time.Until(line.Bookings[0].Slot) > time.Hour {
 		t.Errorf("the one behind has not moved up: %+v", line.Bookings)
@@ -168,7 +168,7 @@ func TestNotificationOfALongLine(t *testing.T) {
 	for range 3 {
 		began, before := time.Now(), count.trips.Load()
 		r.get(http.StatusOK, "/console/notifications/"+ids[2])
-		if count.trips.Load() > before && time.Since(began) < fresh/2 {
+		if count.trips.Load() > before && time.Since(began) < Fresh/2 {
 			t.Error("another tab is read for")
 		}
 	}

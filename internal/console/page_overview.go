@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/lately"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -29,12 +29,12 @@ type overviewView struct {
 	Minutes []minute
 	Late    string // of those that a limit alone held, one of a hundred at least
 	Waits   []wait
-	Queues  []overview.Queue
+	Queues  []operate.Queue
 	States  []queue.JobState
 	Held    []heldBack
 	// Troubled are the providers for which some worker does not send.
 	Troubled []providerRow
-	Letters  overview.Letters
+	Letters  operate.Letters
 	Reasons  []tally
 	// Accounts compares what was accepted with what became of it.
 	Accounts accounts
@@ -108,8 +108,6 @@ const (
 	// mostWorkers are shown, and of what is held back and does not send mostHeld; of the
 	// former are so many in the sentence.
 	mostWorkers, mostHeld, heldInSentence = 30, 20, 2
-	// auditWithin is how long is counted again what is not balanced.
-	auditWithin = 300 * time.Millisecond
 )
 
 func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
@@ -117,18 +115,16 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 		audit *control.Audit
 		other sync.WaitGroup
 	)
-	if v.who.Apps == nil { // it cannot be told by app
-		other.Go(func() { audit, _ = c.audit.get(ctx) }) // nil where it is not known
-	}
-	o, err := c.overview.get(ctx)
+	other.Go(func() { audit, _ = v.as.Audit(ctx) }) // nil where it is not known, or not told
+	o, err := v.as.Overview(ctx)
 	other.Wait()
 	if err != nil {
 		return page{}, err
 	}
-	return page{name: "overview", title: "Overview", live: true, data: viewOfOverview(o.Of(v.who), audit)}, nil
+	return page{name: "overview", title: "Overview", live: true, data: viewOfOverview(o, audit)}, nil
 }
 
-func viewOfOverview(o *overview.Overview, audit *control.Audit) overviewView {
+func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 	view := overviewView{
 		Sentence: sentenceOf(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
 		States: []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}, Accounts: accountsOf(audit),
@@ -170,7 +166,7 @@ func viewOfOverview(o *overview.Overview, audit *control.Audit) overviewView {
 }
 
 // sentenceOf says how everything is, what matters most first.
-func sentenceOf(o *overview.Overview, audit *control.Audit) []phrase {
+func sentenceOf(o *operate.Overview, audit *control.Audit) []phrase {
 	about := ""
 	if o.Sampled {
 		about = "about "

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/pushpace/pushpace/internal/lately"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -42,31 +42,31 @@ func TestSentenceOfOverview(t *testing.T) {
 	trouble := pause.Pause{Kind: pause.Trouble, App: "kiosk", Platform: push.FCM, Reason: "UNAVAILABLE", At: noon, Until: noon.Add(time.Minute)}
 	provider := pause.Pause{Kind: pause.Provider, App: "kiosk", Platform: push.FCM, Reason: "QUOTA_EXCEEDED", Until: noon.Add(time.Minute)}
 	for name, c := range map[string]struct {
-		o     overview.Overview
+		o     operate.Overview
 		audit *control.Audit
 		want  string
 	}{
-		"nothing": {overview.Overview{}, nil, "Nothing waits; no worker runs, and nothing is sent."},
-		"one":     {overview.Overview{Waiting: 1, Workers: worker, Minutes: []control.Minute{{Ended: map[push.State]int64{push.Delivered: 1000}}, {Ended: map[push.State]int64{push.Delivered: 234}}}}, nil, "1 waits; 1 worker runs, and delivered 1,234 in the last 15 minutes."},
+		"nothing": {operate.Overview{}, nil, "Nothing waits; no worker runs, and nothing is sent."},
+		"one":     {operate.Overview{Waiting: 1, Workers: worker, Minutes: []control.Minute{{Ended: map[push.State]int64{push.Delivered: 1000}}, {Ended: map[push.State]int64{push.Delivered: 234}}}}, nil, "1 waits; 1 worker runs, and delivered 1,234 in the last 15 minutes."},
 		"a pause": {
-			overview.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}}, &control.Audit{},
+			operate.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}}, &control.Audit{},
 			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes; APNs of shop is paused since 12:04 by ada.",
 		},
 		"the limits' Redis, without a worker": {
-			overview.Overview{LimitsRedis: []redisconn.Node{{Error: "EOF"}}}, nil,
+			operate.Overview{LimitsRedis: []redisconn.Node{{Error: "EOF"}}}, nil,
 			"Nothing waits; no worker runs, and nothing is sent; the limits' Redis does not answer.",
 		},
 		"the limits' Redis, as workers see it": {
-			overview.Overview{Workers: []control.Snapshot{{Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{}}}, nil,
+			operate.Overview{Workers: []control.Snapshot{{Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{}}}, nil,
 			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the limits' Redis does not answer.",
 		},
 		"of some apps": {
-			overview.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
+			operate.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
 			"About 3,410 wait; 1 worker runs; FCM of kiosk is in trouble since 12:00: UNAVAILABLE, looked at again at 12:01; " +
 				"FCM of kiosk is paused for what its provider answers: QUOTA_EXCEEDED, until 12:01; 2 more are held back.",
 		},
 		"the accounts": {
-			overview.Overview{Workers: worker}, &control.Audit{Difference: 1000},
+			operate.Overview{Workers: worker}, &control.Audit{Difference: 1000},
 			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the accounts differ: 1,000 wait, and are on no queue.",
 		},
 	} {
@@ -186,7 +186,7 @@ func TestOverviewPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	letter := &push.Letter{ID: "gone", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
-	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
+	if err := r.service.Records.SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}
 	text := r.get(http.StatusOK, Path)
@@ -215,7 +215,7 @@ func TestOverviewPage(t *testing.T) {
 // A bearer of some apps sees what is theirs.
 func TestOverviewOfSomeApps(t *testing.T) {
 	t.Parallel()
-	o := &overview.Overview{
+	o := &operate.Overview{
 		At: noon, Apps: []string{"shop"}, Workers: []control.Snapshot{{ID: "w", Pulls: true}}, Minutes: []control.Minute{},
 		Waits: []control.Share{{For: control.ForLimit, Count: 3}}, Waiting: 3,
 	}
@@ -228,7 +228,7 @@ func TestOverviewOfSomeApps(t *testing.T) {
 // However many workers there are, a page shows those in trouble, and says how many more.
 func TestManyWorkers(t *testing.T) {
 	t.Parallel()
-	o := &overview.Overview{At: noon}
+	o := &operate.Overview{At: noon}
 	for i := range 1000 {
 		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Pulls: i != 999})
 	}
@@ -254,13 +254,10 @@ func TestRowOfRedis(t *testing.T) {
 func TestTenTabsCostWhatOneDoes(t *testing.T) {
 	t.Parallel()
 	asked := new(counter)
-	r := newRig(t, func(o *Options) { o.Redis.AddHook(asked) })
+	r := newRig(t, func(o *setting) { o.Sessions.client.AddHook(asked); o.Work.Fresh = time.Hour }) // as if the second were not over
 	r.leave(control.Snapshot{ID: "first", Pulls: true})
 	r.get(http.StatusOK, Path)
 	r.get(http.StatusOK, "/console/providers")
-	for _, at := range []*time.Time{&r.console.overview.at, &r.console.audit.at, &r.console.quotas.at} {
-		*at = time.Now().Add(time.Hour) // as if the second were not over
-	}
 	before := asked.commands.Load()
 	if before == 0 {
 		t.Fatal("nothing was asked")

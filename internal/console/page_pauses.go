@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -47,18 +47,17 @@ type pauseRow struct {
 func (r pauseRow) Everything() bool { return r.App == "" && r.Platform == "" && r.Category == "" }
 
 func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
-	all, err := c.pauses.get(ctx)
+	all, err := v.as.Pauses(ctx)
 	if err != nil {
 		return page{}, err
 	}
-	view := viewOfPauses(v.who.Pauses(all), v.who.Own)
-	view.Apps, view.Categories, view.Everything = c.appsOf(v), c.o.Limits.Configured(), v.who.Everybody() == nil
+	view := viewOfPauses(all, v.as.OwnsPause)
+	view.Apps, view.Categories, view.Everything = v.as.Apps(), v.as.Categories(), v.as.SeesAll()
 	return page{name: "pauses", title: "Pauses", live: true, data: view}, nil
 }
 
-// viewOfPauses makes the page of those in force, of which own returns nil for the apps
-// that the visitor changes.
-func viewOfPauses(all []pause.Pause, own func(app string) error) pausesView {
+// viewOfPauses makes the page of those in force; owns says which the visitor may end.
+func viewOfPauses(all []pause.Pause, owns func(pause.Pause) bool) pausesView {
 	v := pausesView{Answer: "Nothing is paused.", Platforms: []push.Platform{push.APNs, push.FCM}, Lengths: lengths}
 	count := map[pause.Kind]int{}
 	for _, p := range all {
@@ -67,7 +66,7 @@ func viewOfPauses(all []pause.Pause, own func(app string) error) pausesView {
 		if p.Error != "" {
 			why = p.Reason + ": " + p.Error
 		}
-		v.Rows = append(v.Rows, pauseRow{p, why, own(p.App) == nil})
+		v.Rows = append(v.Rows, pauseRow{p, why, owns(p)})
 	}
 	var parts []string
 	for _, part := range []struct {
@@ -93,9 +92,20 @@ var (
 	errNoPause      = &fault{http.StatusNotFound, "There is no such pause", "It has ended, and no provider of that is in trouble. Nothing was changed."}
 )
 
-// pauseOf reads what the form selects, which the visitor may change.
-func pauseOf(v *visit) (pause.Pause, error) {
-	p := pause.Pause{By: v.who.Name}
+// pauseFault says in the page's words what keeps a pause from being begun or ended.
+func pauseFault(err error) error {
+	var (
+		faults  push.Faults
+		unknown *operate.UnknownError
+	)
+	if errors.As(err, &faults) || errors.As(err, &unknown) {
+		return errPauseFields
+	}
+	return err
+}
+
+// pauseOf reads what the form selects.
+func pauseOf(v *visit) (p pause.Pause, err error) {
 	var platform, all string
 	for i, to := range []*string{&p.App, &platform, &p.Category, &all} {
 		value, err := one(v.form, pauseFields[i], push.MaxNameBytes)
@@ -106,13 +116,10 @@ func pauseOf(v *visit) (pause.Pause, error) {
 	}
 	p.Platform = push.Platform(platform)
 	some := p.App != "" || p.Platform != "" || p.Category != ""
-	switch {
-	case all != "" && all != "yes", some == (all == "yes"):
+	if all != "" && all != "yes" || some == (all == "yes") {
 		return p, errPauseWhat
-	case p.Validate() != nil:
-		return p, errPauseFields
 	}
-	return p, v.who.Own(p.App)
+	return p, nil
 }
 
 // untilOf reads when it ends; zero for never.
@@ -141,8 +148,8 @@ func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if p.App != "" && c.o.Apps.Fault(p.App) != "" {
-		return page{}, errPauseFields
+	if err := v.as.MayPause(p); err != nil {
+		return page{}, pauseFault(err)
 	}
 	if p.Until, err = untilOf(v.form, time.Now()); err != nil {
 		return page{}, err
@@ -151,24 +158,17 @@ func (c *Console) beginPause(ctx context.Context, v *visit) (page, error) {
 		return page{}, errPauseFields
 	}
 	if !v.confirmed() {
-		return c.askPause(ctx, v, p)
+		return askPause(ctx, v, p)
 	}
-	switch err := c.o.Control.Pause(ctx, p); {
-	case errors.Is(err, pause.ErrOver):
-		return page{}, errPauseOver
-	case errors.Is(err, pause.ErrTooMany):
-		return page{}, errPauseTooMany
-	case err != nil:
-		return page{}, err
+	if err := v.as.Pause(ctx, p); err != nil {
+		return page{}, pauseFault(err)
 	}
-	c.pauses.forget()
-	c.log.Info("a pause is begun", "by", v.who.Name, "remote", v.RemoteAddr)
 	return page{to: Path + "pauses?done=paused&n=1"}, nil
 }
 
 // askPause says what a pause will keep.
-func (c *Console) askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
-	list, err := c.o.Control.Pauses(ctx)
+func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
+	list, err := v.as.PausesNow(ctx)
 	if err != nil {
 		return page{}, err
 	}
@@ -185,7 +185,7 @@ func (c *Console) askPause(ctx context.Context, v *visit, p pause.Pause) (page, 
 	}
 	asked.Sentences = []string{sentence}
 	if p.Platform == "" { // which the queue is not searched for
-		n, err := c.countWaiting(ctx, p, func(control.Queued) bool { return true })
+		n, err := countWaiting(ctx, v, p, func(control.Queued) bool { return true })
 		if err != nil {
 			return page{}, err
 		}
@@ -194,7 +194,7 @@ func (c *Console) askPause(ctx context.Context, v *visit, p pause.Pause) (page, 
 	if slices.ContainsFunc(list, func(s pause.Pause) bool { return s.Kind == pause.Operator && control.Resumes(p, s) }) {
 		asked.Sentences = append(asked.Sentences, "The same is paused already: this takes the place of that pause, and the time since when it is paused, its end and its reason are those of this one.")
 	}
-	if p.Category != "" && names.CategoryWarning(p.Category, c.o.Limits.Configured()) != "" {
+	if p.Category != "" && operate.CategoryWarning(p.Category, v.as.Categories()) != "" {
 		asked.Sentences = append(asked.Sentences, "The configuration has no category of that name.")
 	}
 	return confirm(v, "Pause", asked), nil
@@ -210,8 +210,8 @@ func factsOfPause(p pause.Pause) []field {
 
 // countWaiting says how many wait of what a pause matches, platforms aside, within a
 // second.
-func (c *Console) countWaiting(ctx context.Context, p pause.Pause, counts func(control.Queued) bool) (string, error) {
-	found, err := c.look(ctx, control.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
+func countWaiting(ctx context.Context, v *visit, p pause.Pause, counts func(control.Queued) bool) (string, error) {
+	found, err := v.look(ctx, control.Selection{App: p.App, Category: p.Category}, "", math.MaxInt, countMost, time.Second)
 	if err != nil {
 		return "", err
 	}
@@ -231,28 +231,22 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	list, err := c.o.Control.Pauses(ctx)
+	list, err := v.as.Ending(ctx, p)
 	if err != nil {
-		return page{}, err
-	}
-	list = slices.DeleteFunc(list, func(s pause.Pause) bool { return !control.Resumes(p, s) })
-	if len(list) == 0 {
-		return page{}, errNoPause
+		return page{}, pauseFault(err)
 	}
 	if !v.expects(len(list)) {
-		return c.askEnd(ctx, v, p, list)
+		return askEnd(ctx, v, p, list)
 	}
-	ended, err := c.o.Control.Resume(ctx, p)
+	ended, err := v.as.Resume(ctx, p)
 	if err != nil {
 		return page{}, err
 	}
-	c.pauses.forget()
-	c.log.Info("pauses are ended", "by", v.who.Name, "remote", v.RemoteAddr, "pauses", len(ended))
 	return page{to: address(Path+"pauses", field{"done", "resumed"}, field{"n", words.Grouped(len(ended))})}, nil
 }
 
 // askEnd says which pauses will end, and what they keep.
-func (c *Console) askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (page, error) {
+func askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (page, error) {
 	asked := confirmation{
 		Sentences: []string{counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
 		Expect:    len(list), Button: "End " + words.Grouped(len(list)), Back: Path + "pauses",
@@ -266,7 +260,7 @@ func (c *Console) askEnd(ctx context.Context, v *visit, p pause.Pause, list []pa
 		asked.Sentences = append(asked.Sentences, "About "+counted(kept, "notification waits", "notifications wait")+" for providers.")
 	}
 	if operators {
-		n, err := c.countWaiting(ctx, p, func(q control.Queued) bool { return q.For == control.ForPause })
+		n, err := countWaiting(ctx, v, p, func(q control.Queued) bool { return q.For == control.ForPause })
 		if err != nil {
 			return page{}, err
 		}

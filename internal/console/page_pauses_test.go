@@ -14,7 +14,7 @@ import (
 // inForce are the pauses in force.
 func (r *rig) inForce() []pause.Pause {
 	r.t.Helper()
-	all, err := r.options.Control.Pauses(r.t.Context())
+	all, err := r.service.Control.Pauses(r.t.Context())
 	must(r.t, err)
 	return all
 }
@@ -126,10 +126,10 @@ func TestBadPauses(t *testing.T) {
 // A bearer of some apps begins and ends theirs alone, and sees besides what keeps all.
 func TestPausesOfSomeApps(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	ctx := t.Context()
 	for _, p := range []pause.Pause{{App: "shop", Reason: "secret of shop"}, {Category: "news", Reason: "for everybody"}, {App: "mail", Reason: "of mail"}} {
-		must(t, r.options.Control.Pause(ctx, p))
+		must(t, r.service.Control.Pause(ctx, p))
 	}
 	some := []string{"mail"}
 	_, text := r.ofApps(some, http.MethodGet, "/console/pauses", nil)

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
-	"github.com/pushpace/pushpace/internal/overview"
-	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -81,40 +79,29 @@ type quotaRow struct {
 }
 
 const (
-	// A page shows so many providers, of one of them so many workers, and so many quotas.
-	providersPage, mostWays, mostQuotas = 30, 50, 50
+	// A page shows so many providers, and of one of them so many workers.
+	providersPage, mostWays = 30, 50
 	// credentialSoon is when the end of a credential is near.
 	credentialSoon = 14 * 24 * time.Hour
 )
 
-// readQuotas reads what is in force of the quotas, of so many at most.
-func (c *Console) readQuotas(ctx context.Context) ([]quotas.Status, error) {
-	all := c.o.Quotas().InUse()
-	slices.SortFunc(all, func(a, b quotas.Quota) int { return cmp.Compare(a.Key, b.Key) })
-	r := quotas.Reader{Overrides: c.o.Overrides, Policies: c.o.Limits, Meter: c.o.Meter}
-	return r.Read(ctx, all[:min(len(all), mostQuotas)])
-}
-
 func (c *Console) providersPage(ctx context.Context, v *visit) (page, error) {
-	o, err := c.overview.get(ctx)
+	o, err := v.as.Overview(ctx)
 	if err != nil {
 		return page{}, err
 	}
-	inForce, err := c.quotas.get(ctx)
+	quotas, more, err := v.as.RecentQuotas(ctx)
 	if err != nil {
 		return page{}, err
 	}
-	view := viewOfProviders(o.Of(v.who), v.query.Get("of"), v.query.Get("after"))
-	view.Quotas = quotasSeen(v.who, c.o.Quotas(), inForce, o.Quotas)
-	if v.who.Apps == nil {
-		view.More = int64(max(0, len(c.o.Quotas().InUse())-mostQuotas))
-	}
+	view := viewOfProviders(o, v.query.Get("of"), v.query.Get("after"))
+	view.Quotas, view.More = rowsOfQuotas(quotas), int64(more)
 	return page{name: "providers", title: "Providers", live: true, data: view}, nil
 }
 
 // viewOfProviders shows one, as APP/PLATFORM, with its workers, or those that come after
 // one; "" is none.
-func viewOfProviders(o *overview.Overview, of, after string) providersView {
+func viewOfProviders(o *operate.Overview, of, after string) providersView {
 	view := providersView{Sentence: sentenceOfProviders(o), All: of == ""}
 	for i := range o.Providers {
 		p := &o.Providers[i]
@@ -136,12 +123,12 @@ func viewOfProviders(o *overview.Overview, of, after string) providersView {
 }
 
 // compareProvider says where a provider is in the list, seen from another.
-func compareProvider(p *overview.Provider, other string) int {
+func compareProvider(p *operate.Provider, other string) int {
 	i := max(0, strings.LastIndexByte(other, '/'))
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
 }
 
-func sentenceOfProviders(o *overview.Overview) []phrase {
+func sentenceOfProviders(o *operate.Overview) []phrase {
 	if len(o.Workers) == 0 {
 		return joined([][]phrase{{{Text: "no worker runs, and nothing is known of the providers"}}})
 	}
@@ -185,7 +172,7 @@ func classOfPause(p *pause.Pause) string {
 	return classOf(providers.Reason(p.Reason))
 }
 
-func rowOfProvider(o *overview.Overview, p *overview.Provider) providerRow {
+func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	row := providerRow{
 		App: p.App, Platform: cmp.Or(platformNames[p.Platform], string(p.Platform)), Name: string(p.Platform), State: "works",
 		InFlight: int64(p.InFlight), Queued: int64(p.Queued), P50: taken(p.Latency.P50), P99: taken(p.Latency.P99), Answers: answersOf(p.Answers),
@@ -236,7 +223,7 @@ func rowOfProvider(o *overview.Overview, p *overview.Provider) providerRow {
 
 // waysOf are those of the workers to a provider, those in trouble first, and how many
 // more there are.
-func waysOf(o *overview.Overview, p *overview.Provider) (rows []wayRow, more int64) {
+func waysOf(o *operate.Overview, p *operate.Provider) (rows []wayRow, more int64) {
 	for _, w := range o.Workers {
 		for _, r := range w.Routes {
 			if r.App != p.App || r.Platform != p.Platform {
@@ -276,22 +263,16 @@ func answersOf(all map[providers.Reason]int64) (list []tally) {
 	return list
 }
 
-// quotasSeen are the bearer's quotas: what is in force of each, and what the workers
-// that are alive know of it.
-func quotasSeen(who access.Bearer, configured quotas.Quotas, inForce []quotas.Status, known []ways.QuotaStatus) (rows []quotaRow) {
-	for _, s := range inForce {
-		q, err := who.Quotas(configured).Find(s.Quota)
-		if err != nil {
-			continue
+// rowsOfQuotas are the quotas: what is in force of each, and what the workers that are
+// alive know of it.
+func rowsOfQuotas(all []operate.RecentQuota) (rows []quotaRow) {
+	for _, q := range all {
+		row := quotaRow{Key: cmp.Or(q.Name, q.Quota), Apps: q.Apps, Limit: q.Limit, Free: int64(q.Free), AtOnce: int64(q.AtOnce)}
+		if q.Source != limits.FromConfiguration {
+			row.Overridden, row.By, row.Until = true, q.By, q.Until
 		}
-		row := quotaRow{Key: cmp.Or(q.Name, q.Key), Apps: q.Apps, Limit: s.Limit, Free: int64(s.Free), AtOnce: int64(s.AtOnce)}
-		if s.Source != limits.FromConfiguration {
-			row.Overridden, row.By, row.Until = true, s.By, s.Until
-		}
-		for _, k := range known {
-			if k.Key == s.Quota {
-				row.Used, row.Waiting, row.Back, row.Error = fmt.Sprintf("%.0f %%", 100*k.Used), int64(k.Waiting), k.Until, k.Error
-			}
+		if k := q.Known; k != nil {
+			row.Used, row.Waiting, row.Back, row.Error = fmt.Sprintf("%.0f %%", 100*k.Used), int64(k.Waiting), k.Until, k.Error
 		}
 		rows = append(rows, row)
 	}

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -33,22 +32,22 @@ func TestRowOfProvider(t *testing.T) {
 		{Kind: pause.Operator, App: "kiosk"}, {Kind: pause.Provider, App: "shop", Platform: push.FCM},
 	}
 	for name, c := range map[string]struct {
-		p            overview.Provider
+		p            operate.Provider
 		pauses       []pause.Pause
 		state, class string
 		why          string
 	}{
-		"works":           {overview.Provider{Workers: 2}, nil, "works", "", ""},
-		"paused":          {overview.Provider{}, operators, "paused by an operator", "waits", ""},
-		"a category":      {overview.Provider{}, operators[1:2], "works", "", ""},
-		"quota":           {overview.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", "until 12:00 (for 1 of 2 workers)"},
-		"misconfigured":   {overview.Provider{Pause: "BadTopic"}, nil, "paused for BadTopic", "fault", ""},
-		"trouble":         {overview.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", " since 12:00: 503"},
-		"tried again":     {overview.Provider{Troubled: 1, Workers: 1}, nil, "being tried again", "waits", ""},
-		"without a share": {overview.Provider{Workers: 3, Shareless: 1}, nil, "works", "", " 1 of 3 workers have no share of its concurrency."},
+		"works":           {operate.Provider{Workers: 2}, nil, "works", "", ""},
+		"paused":          {operate.Provider{}, operators, "paused by an operator", "waits", ""},
+		"a category":      {operate.Provider{}, operators[1:2], "works", "", ""},
+		"quota":           {operate.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", "until 12:00 (for 1 of 2 workers)"},
+		"misconfigured":   {operate.Provider{Pause: "BadTopic"}, nil, "paused for BadTopic", "fault", ""},
+		"trouble":         {operate.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", " since 12:00: 503"},
+		"tried again":     {operate.Provider{Troubled: 1, Workers: 1}, nil, "being tried again", "waits", ""},
+		"without a share": {operate.Provider{Workers: 3, Shareless: 1}, nil, "works", "", " 1 of 3 workers have no share of its concurrency."},
 	} {
 		c.p.App, c.p.Platform = "shop", push.FCM
-		got := rowOfProvider(&overview.Overview{At: noon, Pauses: c.pauses}, &c.p)
+		got := rowOfProvider(&operate.Overview{At: noon, Pauses: c.pauses}, &c.p)
 		if got.State != c.state || got.Class != c.class || said(got.Why) != c.why || got.Platform != "FCM" {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -57,7 +56,7 @@ func TestRowOfProvider(t *testing.T) {
 		}
 	}
 	for want, after := range map[string]time.Duration{"30 days": 30 * 24 * time.Hour, "5 days fault": 5*24*time.Hour + time.Minute, "has ended fault": -time.Hour} {
-		got := rowOfProvider(&overview.Overview{At: noon}, &overview.Provider{CredentialEnds: noon.Add(after)})
+		got := rowOfProvider(&operate.Overview{At: noon}, &operate.Provider{CredentialEnds: noon.Add(after)})
 		if strings.TrimSpace(got.Credential+" "+got.CredentialClass) != want {
 			t.Errorf("%+v, want %s", got, want)
 		}
@@ -77,10 +76,10 @@ func TestReasonsToAskForLess(t *testing.T) {
 // A long list goes on where the page before has ended, whatever the apps are called.
 func TestProvidersInPages(t *testing.T) {
 	t.Parallel()
-	o := &overview.Overview{At: noon, Workers: []control.Snapshot{{ID: "w"}}}
+	o := &operate.Overview{At: noon, Workers: []control.Snapshot{{ID: "w"}}}
 	const apps = 2*providersPage + 3
 	for i := range apps {
-		o.Providers = append(o.Providers, overview.Provider{App: fmt.Sprintf("a/%03d", i/2), Platform: []push.Platform{push.APNs, push.FCM}[i%2]})
+		o.Providers = append(o.Providers, operate.Provider{App: fmt.Sprintf("a/%03d", i/2), Platform: []push.Platform{push.APNs, push.FCM}[i%2]})
 	}
 	var seen []string
 	for after, pages := "", 0; pages == 0 || after != ""; pages++ {
@@ -113,7 +112,7 @@ func TestProvidersInPages(t *testing.T) {
 // Of a provider so many workers are shown, those in trouble first.
 func TestWays(t *testing.T) {
 	t.Parallel()
-	o := &overview.Overview{At: noon}
+	o := &operate.Overview{At: noon}
 	for i := range 100 {
 		s := ways.Status{App: "shop", Platform: push.FCM, Breaker: ways.BreakerClosed, Share: new(i)}
 		if i == 99 {
@@ -121,7 +120,7 @@ func TestWays(t *testing.T) {
 		}
 		o.Workers = append(o.Workers, control.Snapshot{ID: fmt.Sprint("w", i), Routes: []ways.Status{{App: "shop", Platform: push.APNs}, s}})
 	}
-	rows, more := waysOf(o, &overview.Provider{App: "shop", Platform: push.FCM})
+	rows, more := waysOf(o, &operate.Provider{App: "shop", Platform: push.FCM})
 	if len(rows) != mostWays || more != 100-mostWays || rows[0].Worker != "w99" || rows[0].Class != "fault" || rows[1].Worker != "w0" || rows[1].Share != "0" {
 		t.Errorf("%d more than %+v", more, rows)
 	}
@@ -132,25 +131,24 @@ var testQuotas = quotas.Quotas{
 	{Key: "quota/eu", Name: "eu", Apps: []string{"kiosk"}, Quota: config.Quota{Rate: throttle.Rate{Count: 5, Period: time.Second}}},
 }
 
-// A quota is told with who uses it, of the bearer's apps, and what the workers know.
-func TestQuotasSeen(t *testing.T) {
+// A quota is told with who uses it, and what the workers know.
+func TestRowsOfQuotas(t *testing.T) {
 	t.Parallel()
-	inForce := []quotas.Status{
-		{Quota: "fcm/p", Limit: "{rate: 10/1s}", Source: limits.FromQuota, By: "ada", Until: noon, Free: 3, AtOnce: 10},
-		{Quota: "quota/eu", Limit: "{rate: 5/1s}", Source: limits.FromConfiguration, AtOnce: 5},
-		{Quota: "gone", Limit: "{rate: 5/1s}"},
+	got := rowsOfQuotas([]operate.RecentQuota{
+		{
+			Status: quotas.Status{Quota: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Source: limits.FromQuota, By: "ada", Until: noon, Free: 3, AtOnce: 10},
+			Known:  &ways.QuotaStatus{Key: "fcm/p", Used: .375, Waiting: 4, Until: noon.Add(time.Second)},
+		},
+		{Status: quotas.Status{Quota: "quota/eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", Source: limits.FromConfiguration, AtOnce: 5}, Name: "eu"},
+	})
+	want := []quotaRow{
+		{
+			Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Overridden: true, By: "ada", Until: noon,
+			Free: 3, AtOnce: 10, Used: "38 %", Waiting: 4, Back: noon.Add(time.Second),
+		},
+		{Key: "eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", AtOnce: 5},
 	}
-	known := []ways.QuotaStatus{{Key: "fcm/p", Used: .375, Waiting: 4, Until: noon.Add(time.Second)}}
-	fcm := quotaRow{
-		Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Overridden: true, By: "ada", Until: noon,
-		Free: 3, AtOnce: 10, Used: "38 %", Waiting: 4, Back: noon.Add(time.Second),
-	}
-	eu := quotaRow{Key: "eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", AtOnce: 5}
-	if got := quotasSeen(access.Bearer{}, testQuotas, inForce, known); !reflect.DeepEqual(got, []quotaRow{fcm, eu}) {
-		t.Errorf("%+v", got)
-	}
-	fcm.Apps = []string{"shop"}
-	if got := quotasSeen(access.Bearer{Apps: []string{"shop"}}, testQuotas, inForce, known); !reflect.DeepEqual(got, []quotaRow{fcm}) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -158,13 +156,13 @@ func TestQuotasSeen(t *testing.T) {
 // A process that has no credentials shows how the workers' providers are.
 func TestProvidersPage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Quotas = func() quotas.Quotas { return testQuotas } })
+	r := newRig(t, func(o *setting) { o.Work.Quotas = func() (quotas.Quotas, error) { return testQuotas, nil } })
 	if text := r.get(http.StatusOK, "/console/providers"); !strings.Contains(text, "No worker runs, and nothing is known of the providers.") {
 		t.Error(text)
 	}
-	r = newRig(t, func(o *Options) { o.Quotas = func() quotas.Quotas { return testQuotas } })
+	r = newRig(t, func(o *setting) { o.Work.Quotas = func() (quotas.Quotas, error) { return testQuotas, nil } })
 	spec := testQuotas[0].Spec().Promise()
-	if a, err := r.options.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
+	if a, err := r.service.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
 		t.Fatal(a, err)
 	}
 	r.leave(control.Snapshot{
@@ -197,12 +195,12 @@ func TestProvidersPage(t *testing.T) {
 // However much there is, a page stays small.
 func TestPagesStaySmall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
-		o.Quotas = func() (all quotas.Quotas) {
-			for i := range 2 * mostQuotas {
+	r := newRig(t, func(o *setting) {
+		o.Work.Quotas = func() (all quotas.Quotas, err error) {
+			for i := range 2 * operate.MostQuotas {
 				all = append(all, quotas.Quota{Key: fmt.Sprint("fcm/", i), Apps: []string{"shop"}, Quota: testQuotas[0].Quota})
 			}
-			return all
+			return all, nil
 		}
 	})
 	for i := range 2 * mostWays {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
@@ -34,7 +35,7 @@ const tokenUnknown = "This token is not known."
 func (c *Console) signInPage(ctx context.Context, v *visit) (page, error) {
 	next := inside(v.query.Get("next"))
 	switch who, err := c.identify(ctx, v.Request); {
-	case err == nil && who.May(viewers):
+	case err == nil && operate.Look.Allows(who):
 		return page{to: next}, nil
 	case err != nil && err != errSignIn:
 		return page{}, err

@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -171,43 +171,12 @@ func (q userQuery) path() string {
 	return path
 }
 
-// A userReading is what is read of a user, for all who look at it: it is not changed.
-type userReading struct {
-	timeline *control.Timeline
-	// sent are those that were sent last, by ID.
-	sent map[string]push.Brief
-}
-
-// A userKey says of whom, and of which categories, each on a line; all where there are
-// none.
-type userKey struct{ app, user, categories string }
-
-func (c *Console) readUser(ctx context.Context, k userKey) (userReading, error) {
-	var categories []string
-	if k.categories != "" {
-		categories = strings.Split(k.categories, "\n")
-	}
-	t, err := c.o.Control.Timeline(ctx, k.app, k.user, categories)
-	if err != nil {
-		return userReading{}, err
-	}
-	var ids []string
-	for _, s := range t.Scopes[:min(len(t.Scopes), mostBands)] {
-		for _, a := range s.Admissions[max(0, len(s.Admissions)-mostMarks):] {
-			ids = append(ids, a.ID)
-		}
-	}
-	slices.Sort(ids)
-	sent, err := c.o.Records.Briefs(ctx, slices.Compact(ids))
-	return userReading{t, sent}, err
-}
-
 func (c *Console) userPage(ctx context.Context, v *visit) (page, error) {
 	q, err := v.userQuery()
 	if err != nil {
 		return page{}, err
 	}
-	apps := slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
+	apps := v.as.Apps()
 	if q.app == "" && len(apps) == 1 {
 		q.app = apps[0]
 	}
@@ -219,16 +188,19 @@ func (c *Console) userPage(ctx context.Context, v *visit) (page, error) {
 	case !slices.Contains(apps, q.app):
 		return p, errNoSuchApp
 	}
-	named := c.o.Limits.Categories(q.app, q.user)
+	named, err := v.as.CategoriesOf(ctx, q.app, q.user)
+	if err != nil {
+		return p, err
+	}
 	shown := q.categories
 	if len(shown) == 0 && len(named) > mostCategories {
 		shown = named[:mostCategories]
 	}
-	reading, err := c.users.get(ctx, userKey{q.app, q.user, strings.Join(shown, "\n")})
+	user, err := v.as.User(ctx, q.app, q.user, shown)
 	if err != nil {
 		return p, err
 	}
-	view := viewOfUser(reading, q)
+	view := viewOfUser(user, q)
 	view.Apps = appLinks(q, apps)
 	view.Categories = categoryLinks(q, named[:min(len(named), listedCategories)])
 	if len(q.categories) == 0 {
@@ -258,9 +230,9 @@ func categoryLinks(q userQuery, names []string) []link {
 	return all
 }
 
-// viewOfUser returns what the page shows of what was read.
-func viewOfUser(r userReading, q userQuery) userView {
-	t := r.timeline
+// viewOfUser returns what the page shows of what is known of a user.
+func viewOfUser(u *operate.User, q userQuery) userView {
+	t := u.Timeline
 	span, _ := q.of()
 	if span == 0 {
 		span = autoSpan(t)
@@ -268,7 +240,7 @@ func viewOfUser(r userReading, q userQuery) userView {
 	v := userView{
 		User: t.User, App: t.App, Sentence: timeline.Answer(t), Others: timeline.Others(t),
 		From: t.Now.Add(-span), Now: t.Now, To: t.Now.Add(span),
-		Picture: drawTimeline(t, span, r.critical),
+		Picture: drawTimeline(t, span, func(id string) bool { return critical(u, id) }),
 	}
 	for _, name := range []string{"auto", "1m", "10m", "1h", "24h", "7d"} {
 		v.Spans = append(v.Spans, link{name, userQuery{user: q.user, app: q.app, categories: q.categories, span: name}.path(), name == q.span})
@@ -280,7 +252,7 @@ func viewOfUser(r userReading, q userQuery) userView {
 	for _, s := range t.Scopes {
 		v.Limits = append(v.Limits, limitRows(t, s)...)
 	}
-	waiting, sent := t.Bookings, r.sentRows()
+	waiting, sent := t.Bookings, sentRows(u)
 	v.Unknown = len(waiting) == 0 && len(sent) == 0
 	q.from, q.sent = firstRow(q.from, len(waiting)), firstRow(q.sent, len(sent))
 	from := func(row int) string { other := q; other.from = row; return other.path() }
@@ -298,7 +270,7 @@ func viewOfUser(r userReading, q userQuery) userView {
 }
 
 // critical reports whether one that was sent was critical, as far as that is known.
-func (r userReading) critical(id string) bool { return r.sent[id].Queue == push.Critical.Queue() }
+func critical(u *operate.User, id string) bool { return u.Sent[id].Queue == push.Critical.Queue() }
 
 // firstRow is the row that a page of so many begins with, where from is asked for.
 func firstRow(from, of int) int { return min(from, max(0, of-1)/userRows*userRows) }
@@ -363,16 +335,16 @@ func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
 
 // sentRows are those that were sent, the last one first: each once, under whichever
 // limits it counts.
-func (r userReading) sentRows() []sentRow {
+func sentRows(u *operate.User) []sentRow {
 	at := map[throttle.Entry]int{}
 	var all []sentRow
-	for _, s := range r.timeline.Scopes {
+	for _, s := range u.Scopes {
 		for _, a := range s.Admissions {
 			i, known := at[a]
 			if !known {
 				i = len(all)
 				at[a] = i
-				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: timeline.Span(r.timeline.Now.Sub(a.At)), State: r.sent[a.ID].State, Critical: r.critical(a.ID)})
+				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: timeline.Span(u.Now.Sub(a.At)), State: u.Sent[a.ID].State, Critical: critical(u, a.ID)})
 			}
 			all[i].Category = cmp.Or(all[i].Category, categoryOf(s.Scope))
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/names"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -21,14 +21,14 @@ import (
 
 // limited has the rig's limits take the place of its own.
 func (r *rig) limited(general throttle.Policy, categories map[string]throttle.Policy) {
-	r.options.Limits.SetBase(general, categories)
+	r.service.Limits.SetBase(general, categories)
 }
 
 // acquire has a notification of the app's user ask, without a worker.
 func (r *rig) acquire(app, user, id, category string) {
 	r.t.Helper()
 	_, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: app, User: user, ID: id, Category: category,
-		Scopes: r.options.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.DefaultMaxBooked})
+		Scopes: r.service.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.DefaultMaxBooked})
 	must(r.t, err)
 }
 
@@ -37,7 +37,7 @@ func (r *rig) acquire(app, user, id, category string) {
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
-		t, err := r.options.Control.Timeline(r.t.Context(), app, user, nil)
+		t, err := r.service.Control.Timeline(r.t.Context(), app, user, nil)
 		if must(r.t, err); len(t.Scopes[0].Admissions) == n {
 			return
 		}
@@ -71,8 +71,8 @@ func TestUser(t *testing.T) {
 	r.acquire("shop", user, "fourth", "digest")
 	r.sent("shop", user, 1)
 	until := time.Now().Add(2 * time.Hour)
-	must(t, r.options.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", User: user}, Policy: rates(time.Hour), Until: until, By: "ada"}))
-	_, err := r.options.Overrides.Refresh(t.Context(), r.options.Limits)
+	must(t, r.service.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", User: user}, Policy: rates(time.Hour), Until: until, By: "ada"}))
+	_, err := r.service.Overrides.Refresh(t.Context(), r.service.Limits)
 	must(t, err)
 	path := pathOf("users", user)
 	page := r.as(viewerToken).get(http.StatusOK, path)
@@ -109,8 +109,8 @@ func TestUserUnknown(t *testing.T) {
 // there.
 func TestUserOfSeveralApps(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) {
-		o.Apps = names.Apps{"shop": nil, "mail": nil, "kiosk": nil}
+	r := newRig(t, func(o *setting) {
+		o.Work.Apps = operate.Apps{"shop": nil, "mail": nil, "kiosk": nil}
 	})
 	r.acquire("mail", "ada", "one", "")
 	r.sent("mail", "ada", 1)
@@ -257,7 +257,7 @@ func TestUserIsSharedByAllTabs(t *testing.T) {
 	r.client.AddHook(&count)
 	for _, query := range []string{"?span=1m", "?span=1h&from=3", "?app=shop"} {
 		r.get(http.StatusOK, "/console/users/ada"+query)
-		if trips := count.trips.Load(); trips > 0 && time.Since(began) < fresh {
+		if trips := count.trips.Load(); trips > 0 && time.Since(began) < Fresh {
 			t.Errorf("%s: %d round trips", query, trips)
 		}
 	}

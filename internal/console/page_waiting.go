@@ -81,12 +81,12 @@ type sightPage struct {
 
 // look looks at what is selected from a cursor on until there is enough, or so many pages
 // or for so long were looked at.
-func (c *Console) look(ctx context.Context, s control.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
+func (v *visit) look(ctx context.Context, s control.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
 	seen, end := map[string]bool{}, time.Now().Add(within)
 	found := &sight{next: cursor}
 	for {
 		found.pages = append(found.pages, sightPage{found.next, len(found.rows)})
-		list, next, err := c.o.Control.Queued(ctx, s, found.next)
+		list, next, err := v.as.Waiting(ctx, s, found.next)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +135,7 @@ func readPosition(text string) (cursor string, skip int, err error) {
 
 // waitingSelection reads what the values select of what the visitor may see.
 func waitingSelection(v *visit, values url.Values) (control.Selection, []field, error) {
-	s := control.Selection{Apps: v.who.Apps}
+	var s control.Selection
 	var filter []field
 	for i, to := range []*string{&s.App, &s.User, &s.Category, &s.CollapseKey} {
 		value, err := one(values, waitingFilter[i], push.MaxNameBytes)
@@ -145,10 +145,7 @@ func waitingSelection(v *visit, values url.Values) (control.Selection, []field, 
 		*to = value
 		filter = append(filter, field{waitingFilter[i], value})
 	}
-	if s.App != "" {
-		return s, filter, v.who.Own(s.App)
-	}
-	return s, filter, nil
+	return s, filter, v.as.MayNarrow(s.App)
 }
 
 func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
@@ -168,26 +165,19 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	if at == "" {
 		enough = math.MaxInt // for the sums
 	}
-	found, err := c.look(ctx, s, cursor, enough, lookPages, lookTime)
+	found, err := v.look(ctx, s, cursor, enough, lookPages, lookTime)
 	if err != nil {
 		return page{}, err
 	}
 	total := int64(-1)
-	if v.who.Apps == nil {
-		counts, err := c.o.Records.Counts(ctx)
-		if err != nil {
-			return page{}, err
-		}
+	if counts, err := v.as.Counts(ctx); err != nil {
+		return page{}, err
+	} else if counts != nil {
 		total = counts.Waiting()
 	}
 	view := viewOfWaiting(found, filter, at == "", skip, total)
-	view.Apps = c.appsOf(v)
+	view.Apps = v.as.Apps()
 	return page{name: "waiting", title: "Waiting", data: view}, nil
-}
-
-// appsOf are the apps of the configuration that the visitor sees.
-func (c *Console) appsOf(v *visit) []string {
-	return slices.DeleteFunc(c.o.Apps.Names(), func(app string) bool { return !v.who.Sees(app) })
 }
 
 // viewOfWaiting makes the page of what was seen, the rows from that one on. In all so many
@@ -309,7 +299,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	}
 	all := v.form.Get("all") == "yes"
 	if all {
-		if ids, err = c.allWaiting(ctx, s); err != nil {
+		if ids, err = allWaiting(ctx, v, s); err != nil {
 			return page{}, err
 		}
 	}
@@ -331,18 +321,13 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 		}
 		return confirm(v, "Cancel what waits", asked), nil
 	}
-	return c.bulk(ctx, v, ids, "notifications are cancelled", "cancelled", back, func(ctx context.Context, id string) error {
-		if err := v.who.Notification(ctx, c.o.Records, id); err != nil {
-			return err
-		}
-		return c.o.Control.Cancel(ctx, id)
-	})
+	return bulk(ctx, ids, "cancelled", back, v.as.CancelEach)
 }
 
 // allWaiting returns the IDs of all that is selected, those last that come first: who is
 // cancelled moves nobody up then who is cancelled next.
-func (c *Console) allWaiting(ctx context.Context, s control.Selection) ([]string, error) {
-	found, err := c.look(ctx, s, "", countMost, countMost, countTime)
+func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]string, error) {
+	found, err := v.look(ctx, s, "", countMost, countMost, countTime)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +348,7 @@ func allThat(filter []field, v *visit) string {
 	switch {
 	case selected:
 		return "These are all that match:"
-	case v.who.Apps != nil:
+	case !v.as.SeesAll():
 		return "These are all of the apps of your token."
 	}
 	return "These are all that there are, of every app."

@@ -130,7 +130,7 @@ func TestCancelAllThatMatch(t *testing.T) {
 	to := r.post(http.StatusSeeOther, "/console/waiting", hidden(t, again))
 	contains(t, r.get(http.StatusOK, to), "5 cancelled.", "Nothing matches.")
 	r.states(map[push.State]int64{push.Waiting: 3, push.Cancelled: 5})
-	line, err := r.options.Control.Timeline(t.Context(), "shop", "ada", nil)
+	line, err := r.service.Control.Timeline(t.Context(), "shop", "ada", nil)
 	must(t, err)
 	if len(line.Bookings) != 0 {
 		t.Errorf("slots are left: %+v", line.Bookings)
@@ -142,7 +142,7 @@ func TestCancelAllThatMatch(t *testing.T) {
 // Forged and odd forms change nothing.
 func TestForgedCancellations(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, slow, func(o *Options) {
+	r := newRig(t, slow, func(o *setting) {
 		o.Tokens.Set([]config.Token{testToken("ada", config.Operator, "o"), testToken("eve", config.Viewer, "v")})
 	})
 	operator, viewer := r.as("o"), r.as("v")
@@ -177,7 +177,7 @@ func TestForgedCancellations(t *testing.T) {
 // A bearer of some apps sees and cancels theirs alone.
 func TestWaitingOfSomeApps(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Apps["mail"] = o.Apps["shop"] })
+	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	mail := toUser("mail-1", "bob", "")
 	mail.App = "mail"
 	r.enqueue(toUser("shop-1", "ada", ""), toUser("shop-2", "ada", ""), mail)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // A page is what a visit is answered with: a template of templates/ with its data, or
@@ -69,11 +69,10 @@ func parsePages() map[string]*template.Template {
 // render answers with the page. Nothing is answered before all of it is made.
 func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	var b bytes.Buffer
-	who := v.who
-	if !who.May(viewers) {
-		who = access.Bearer{}
+	f := frame{Title: p.title, Page: p.name, Live: p.live, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
+	if v.as != nil && operate.Look.Allows(v.who) {
+		f.Who, f.Operator, f.Apps = v.who.Name, v.who.Role == config.Operator, strings.Join(v.as.Only(), ", ")
 	}
-	f := frame{Title: p.title, Page: p.name, Live: p.live, Who: who.Name, Operator: who.Role == config.Operator, Apps: strings.Join(who.Apps, ", "), Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
 	if err := pages[p.name].Execute(&b, f); err != nil {
 		return err
 	}

@@ -15,11 +15,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/names"
-	"github.com/pushpace/pushpace/internal/overview"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/preview"
-	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -34,11 +31,18 @@ import (
 type rig struct {
 	t        *testing.T
 	client   redis.UniversalClient
-	options  Options
+	setting  setting
+	service  *operate.Service
 	producer *push.Producer
 	limiter  throttle.Limiter
 	console  *Console
 	cookie   *http.Cookie // as a browser keeps it; nil for none
+}
+
+// A setting is what a rig is made with.
+type setting struct {
+	Options
+	Work operate.Options // the service's, whose log is the console's
 }
 
 func testToken(name string, role config.Role, token string) config.Token {
@@ -46,7 +50,7 @@ func testToken(name string, role config.Role, token string) config.Token {
 }
 
 // newRig makes one on a database of its own; change may adapt the options.
-func newRig(t *testing.T, change ...func(*Options)) *rig {
+func newRig(t *testing.T, change ...func(*setting)) *rig {
 	t.Helper()
 	o := redistest.Shared(t).Options()
 	o.DB, o.PoolSize, o.ContextTimeoutEnabled = redistest.Database(t), 20, true
@@ -55,7 +59,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	return newRigOn(t, client, change...)
 }
 
-func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Options)) *rig {
+func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*setting)) *rig {
 	t.Helper()
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 5 * time.Second})
 	t.Cleanup(stop)
@@ -69,20 +73,41 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*Option
 	watcher := watch.NewWatcher(client, "")
 	t.Cleanup(watcher.Close)
 	producer := push.NewProducer(shared, "", 0)
-	r := &rig{t: t, client: client, producer: producer, limiter: limiter, options: Options{
-		Config: cfg, Tokens: new(access.Tokens), Redis: client, Producer: producer, Records: records, Control: control,
-		Overview: &overview.Reader{Control: control, Records: records, Queue: client},
-		Watcher:  watcher, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &preview.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
-		Quotas:        func() quotas.Quotas { return nil },
-		Configuration: func() Configuration { return Configuration{File: "config.yaml", Loaded: time.Now()} },
-		Apps:          names.Apps{"shop": {push.APNs, push.FCM}}, Log: slog.New(slog.DiscardHandler),
+	counter := meter.NewRedis(shared, "")
+	r := &rig{t: t, client: client, producer: producer, limiter: limiter, setting: setting{
+		Options: Options{
+			Config: cfg, Tokens: new(access.Tokens), Sessions: NewSessions(client, cfg.Redis.Prefix), Meter: counter,
+			Configuration: func() operate.Configuration {
+				return operate.Configuration{File: "config.yaml", Loaded: time.Now()}
+			},
+			Log: slog.New(slog.DiscardHandler),
+		},
+		Work: operate.Options{
+			Follows:  true,
+			Producer: producer, Records: records, Control: control, Limits: policies, Overrides: limits.NewOverrides(shared, "", 0),
+			Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: counter,
+			Apps: operate.Apps{"shop": {push.APNs, push.FCM}}, Queue: client, Watcher: watcher, Fresh: Fresh, Within: usual,
+		},
 	}}
 	for _, f := range change {
-		f(&r.options)
+		f(&r.setting)
 	}
-	r.console = newConsole(r.options, time.Minute) // on a machine that is busy, too
-	t.Cleanup(r.console.Close)
+	r.renew(usual)
 	return r
+}
+
+// usual is how long reading may take, on a machine that is busy, too.
+const usual = time.Minute
+
+// renew has the rig's console be one that has not looked at anything yet.
+func (r *rig) renew(within time.Duration) {
+	r.t.Helper()
+	r.setting.Work.Log = r.setting.Log
+	r.service = operate.New(r.setting.Work)
+	r.t.Cleanup(r.service.Close)
+	r.setting.Service = r.service
+	r.console = newConsole(r.setting.Options, within)
+	r.t.Cleanup(r.console.Close)
 }
 
 // as returns another browser of the same console, signed in with the token.

@@ -38,22 +38,23 @@ type session struct {
 	Created int64  `json:"created"` // in µs
 }
 
-// sessions are in Redis, for all processes of the API:
+// Sessions are in Redis, for all processes of the API:
 //
 //	PREFIX:session:SHA256   a session, as JSON; the hash is that of the cookie's 256
 //	                        random bits, so that what is in Redis opens nothing
 //
 // The key expires when the session does.
-type sessions struct {
+type Sessions struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-func newSessions(client redis.UniversalClient, prefix string) sessions {
-	return sessions{client, cmp.Or(prefix, "pushpace") + ":session:"}
+// NewSessions returns those under the prefix, "pushpace" when it is empty.
+func NewSessions(client redis.UniversalClient, prefix string) Sessions {
+	return Sessions{client, cmp.Or(prefix, "pushpace") + ":session:"}
 }
 
-func (s sessions) key(id string) string {
+func (s Sessions) key(id string) string {
 	hash := sha256.Sum256([]byte(id))
 	return s.prefix + hex.EncodeToString(hash[:])
 }
@@ -62,7 +63,7 @@ func (s sessions) key(id string) string {
 const idLength = 43
 
 // begin returns the cookie's value for a new session of the token.
-func (s sessions) begin(ctx context.Context, token *config.Token) (string, error) {
+func (s Sessions) begin(ctx context.Context, token *config.Token) (string, error) {
 	bits := make([]byte, 32)
 	rand.Read(bits)
 	id := base64.RawURLEncoding.EncodeToString(bits)
@@ -77,7 +78,7 @@ func (s sessions) begin(ctx context.Context, token *config.Token) (string, error
 }
 
 // find returns the session, nil when there is none, and puts its end off.
-func (s sessions) find(ctx context.Context, id string) (*session, error) {
+func (s Sessions) find(ctx context.Context, id string) (*session, error) {
 	if len(id) != idLength {
 		return nil, nil
 	}
@@ -104,7 +105,7 @@ func (s sessions) find(ctx context.Context, id string) (*session, error) {
 }
 
 // end ends the session, and returns it; nil when there is none.
-func (s sessions) end(ctx context.Context, id string) (*session, error) {
+func (s Sessions) end(ctx context.Context, id string) (*session, error) {
 	if len(id) != idLength {
 		return nil, nil
 	}

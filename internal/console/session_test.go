@@ -33,11 +33,11 @@ func testTokens() []config.Token {
 }
 
 // withTokens has one sign in, by one of the tokens above.
-func withTokens(o *Options) { o.Tokens.Set(testTokens()) }
+func withTokens(o *setting) { o.Tokens.Set(testTokens()) }
 
 // withLog has the log be read.
-func withLog(log *logged) func(*Options) {
-	return func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
+func withLog(log *logged) func(*setting) {
+	return func(o *setting) { o.Log = slog.New(slog.NewTextHandler(log, nil)) }
 }
 
 // logged is what was logged, from any goroutine.
@@ -177,7 +177,7 @@ func TestSessionOfChangedToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	ada, wall := r.as(operatorToken), r.as(viewerToken)
-	set := func(tokens ...config.Token) { r.options.Tokens.Set(tokens) }
+	set := func(tokens ...config.Token) { r.setting.Tokens.Set(tokens) }
 	set(testToken("ada", config.Viewer, operatorToken), testToken("west wall", config.Viewer, viewerToken))
 	if text := ada.get(http.StatusOK, Path); !strings.Contains(text, "viewer") {
 		t.Error("an operator that became a viewer still is one")
@@ -204,7 +204,7 @@ func TestSessionOfSomeApps(t *testing.T) {
 	of := func(apps ...string) {
 		token := testToken("ada", config.Operator, operatorToken)
 		token.Apps = apps
-		r.options.Tokens.Set([]config.Token{token})
+		r.setting.Tokens.Set([]config.Token{token})
 	}
 	ada := r.as(operatorToken)
 	for _, c := range []struct {
@@ -240,7 +240,7 @@ func TestSessionsAreShared(t *testing.T) {
 	t.Parallel()
 	one := newRig(t, withTokens).as(operatorToken)
 	two := *one
-	two.console = New(one.options)
+	two.console = New(one.setting.Options)
 	two.get(http.StatusOK, Path)
 	two.post(http.StatusSeeOther, signOutPath, nil)
 	one.get(http.StatusSeeOther, Path)
@@ -250,9 +250,8 @@ func TestSessionsAreShared(t *testing.T) {
 func TestCookieIsTheConsolesAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens).as(operatorToken)
-	o := r.options
-	v1 := api.New(api.Options{HTTP: o.Config.HTTP, Tokens: o.Tokens, Producer: r.producer, Records: o.Records, Control: o.Control,
-		Overview: o.Overview, Limits: o.Limits, Overrides: o.Overrides, Meter: o.Meter, Apps: o.Apps, Log: o.Log})
+	o := r.setting
+	v1 := api.New(api.Options{HTTP: o.Config.HTTP, Tokens: o.Tokens, Service: o.Service, Meter: o.Meter, Log: o.Log})
 	defer v1.Close()
 	for _, header := range []string{"", "Bearer " + r.cookie.Value} {
 		req := httptest.NewRequest(http.MethodGet, "/v1/audit", nil)
@@ -276,7 +275,7 @@ func TestCookieIsTheConsolesAlone(t *testing.T) {
 func TestWhereThereIsASignIn(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
-	r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin })
+	r := newRig(t, withTokens, func(o *setting) { o.Config.HTTP.Console.Origin = origin })
 	for name, c := range map[string]struct {
 		host, origin string
 		tls          bool
@@ -344,7 +343,7 @@ func TestWhereThereIsASignIn(t *testing.T) {
 func TestSignInSaysWhyItRefuses(t *testing.T) {
 	t.Parallel()
 	for origin, want := range map[string]string{"": "http.console.origin", "https://ops.example.com": `href="https://ops.example.com/console/"`} {
-		r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin })
+		r := newRig(t, withTokens, func(o *setting) { o.Config.HTTP.Console.Origin = origin })
 		req := httptest.NewRequest(http.MethodGet, signInPath, nil)
 		req.Host = "10.0.0.1:8080"
 		recorder := httptest.NewRecorder()
@@ -359,7 +358,7 @@ func TestSignInSaysWhyItRefuses(t *testing.T) {
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	const origin = "https://ops.example.com"
-	r := newRig(t, withTokens, func(o *Options) { o.Config.HTTP.Console.Origin = origin }).as(operatorToken)
+	r := newRig(t, withTokens, func(o *setting) { o.Config.HTTP.Console.Origin = origin }).as(operatorToken)
 	posts := slices.DeleteFunc(slices.Clone(routes), func(route route) bool { return route.method != http.MethodPost })
 	if len(posts) < 2 {
 		t.Fatal("there are no forms")

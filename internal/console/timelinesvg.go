@@ -11,6 +11,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
@@ -121,9 +122,9 @@ const (
 	// letter is the most that a column of text takes, of the picture's font.
 	letter = 8
 
-	mostBands = 8
+	mostBands = operate.MostScopes
 	// mostMarks is how many entries of a band are drawn one by one.
-	mostMarks = 200
+	mostMarks = operate.MostAdmissions
 	// labelled is how many causes of a band are told in words.
 	labelled = 3
 	// nameColumns is how much of a name is shown.

@@ -20,6 +20,7 @@ import (
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -252,7 +253,7 @@ func TestPictureTellsWhatTheTablesDo(t *testing.T) {
 		}
 		timeline := d.timeline(rt)
 		q := userQuery{user: "ada", app: "shop", span: rapid.SampledFrom([]string{"auto", "1m", "10m", "1h", "24h", "7d"}).Draw(rt, "span")}
-		view := viewOfUser(userReading{timeline: timeline}, q)
+		view := viewOfUser(&operate.User{Timeline: timeline}, q)
 		var b bytes.Buffer
 		if err := pages["user"].ExecuteTemplate(&b, "picture", view.Picture); err != nil {
 			rt.Fatal(err)
@@ -270,7 +271,7 @@ func TestPictureTellsWhatTheTablesDo(t *testing.T) {
 // tableOf are the rows of all pages of the tables.
 func tableOf(t *control.Timeline, q userQuery) (sent []sentRow, waiting []bookingRow) {
 	for {
-		view := viewOfUser(userReading{timeline: t}, q)
+		view := viewOfUser(&operate.User{Timeline: t}, q)
 		sent, waiting = append(sent, view.Sent...), append(waiting, view.Booked...)
 		if view.SentPages.After == "" && view.BookingPages.After == "" {
 			return sent, waiting

@@ -9,12 +9,15 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
 )
 
 // A visit is a request that its bearer may make.
 type visit struct {
 	*http.Request
-	who   access.Bearer
+	who access.Bearer
+	// as looks and acts for who it is; nil for a stranger.
+	as    *operate.Operator
 	query url.Values
 	form  url.Values
 	// spent is how long it took to find out who it is.
@@ -28,18 +31,17 @@ func (c *Console) stranger(r *http.Request) *visit { return &visit{Request: r} }
 // beside an error too.
 func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	v := c.stranger(req)
-	if r.roles != nil {
+	if r.action != nil {
 		begun := time.Now()
 		who, err := c.whose(req)
 		if err != nil {
 			return v, err
 		}
-		v.who, v.spent = who, time.Since(begun)
+		v.who, v.as, v.spent = who, c.o.Service.As(who, req.RemoteAddr), time.Since(begun)
 		switch {
-		case who.May(r.roles):
-		case who.Role == config.Producer:
+		case who.Role == config.Producer: // whatever else it may
 			return v, errNoConsole
-		default:
+		case !r.action.Allows(who):
 			return v, errForbidden
 		}
 	}
@@ -50,7 +52,7 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 	v.query = query
 	if req.Method == http.MethodPost {
 		most := int64(maxForm)
-		if r.roles == nil {
+		if r.action == nil {
 			most = maxStrangersForm
 		}
 		req.Body = http.MaxBytesReader(nil, req.Body, most)

@@ -67,6 +67,16 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	return conn, nil
 }
 
+// Unchecked returns a connection that is made when something is asked for, and not
+// checked.
+func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
+	opts, err := options(cfg, poolSize)
+	if err != nil {
+		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
+	}
+	return &Conn{Client: newClient(opts)}, nil
+}
+
 // newClient returns a client none of whose commands reads as empty when Redis
 // refuses the connection.
 func newClient(opts *redis.UniversalOptions) redis.UniversalClient {

@@ -143,8 +143,21 @@ var keyTrouble = regexp.MustCompile(`WRONGTYPE ` +
 	`|user_script:\s?\d+: (attempt to|bad argument)` +
 	`|is not a (valid )?float|not a number \(NaN\)|is not an integer or out of range|invalid expire time`)
 
-// OfClient reports whether it is go-redis, or asynq of that, who tells the error.
-func OfClient(err error) bool {
+// OfRedis reports whether the error is Redis's, or about the way there.
+func OfRedis(err error) bool {
+	var (
+		network net.Error // the end of a deadline, too
+		reply   redis.Error
+	)
+	if errors.As(err, &network) || errors.As(err, &reply) || Of(err) != None {
+		return true
+	}
+	for _, one := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, redis.ErrClosed} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	// what go-redis says of itself, and asynq of it, has no type
 	return holds(err, "redis: ", "redis eval error: ", "redis command error: ", "asynq: ")
 }
 

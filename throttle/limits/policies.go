@@ -34,6 +34,8 @@
 package limits
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -104,6 +106,38 @@ type EffectivePolicy struct {
 	Policy throttle.Policy
 	Source Source
 	Until  time.Time // when the override that it is from ends; zero for never
+}
+
+// effective is an EffectivePolicy as it is written in JSON.
+type effective struct {
+	MinGap string          `json:"min_gap,omitempty"`
+	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Exempt bool            `json:"exempt,omitempty"`
+	Source Source          `json:"source,omitempty"`
+	Until  time.Time       `json:"until,omitzero"`
+}
+
+// MarshalJSON writes p as {"min_gap":"1s","rates":["10/1m"],"exempt":true,"source":"user",
+// "until":"…"}, without what is not set.
+func (p EffectivePolicy) MarshalJSON() ([]byte, error) {
+	w := effective{Rates: p.Policy.Rates, Exempt: p.Policy.Exempt, Source: p.Source, Until: p.Until}
+	if p.Policy.MinGap > 0 {
+		w.MinGap = p.Policy.MinGap.String()
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. What names no source is the configuration's.
+func (p *EffectivePolicy) UnmarshalJSON(text []byte) (err error) {
+	var w effective
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*p = EffectivePolicy{throttle.Policy{Rates: w.Rates, Exempt: w.Exempt}, cmp.Or(w.Source, FromConfiguration), w.Until}
+	if w.MinGap != "" {
+		p.Policy.MinGap, err = time.ParseDuration(w.MinGap)
+	}
+	return err
 }
 
 // InForce returns the policy in force at the level: its category's own, or the general

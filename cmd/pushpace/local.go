@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"os/user"
+	"slices"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// connections is how many there are to the queue's Redis at most.
+const connections = 32
+
+// openLocal returns the client of an API inside this process, on the Redis that the
+// configuration names. What it changes is changed by that name.
+func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
+	cfg, err := loadReachable(configured)
+	if err != nil {
+		return nil, err
+	}
+	redisconn.LogTo(slog.New(slog.DiscardHandler)) // the errors say it
+	opened := new(closers)
+	service, err := openService(ctx, cfg, opened)
+	if err != nil {
+		_ = opened.close()
+		return nil, err
+	}
+	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: service.Log})
+	opened.add(func() error { local.Close(); return nil })
+	return apiclient.NewLocal(local, opened.close), nil
+}
+
+// openService connects to the configuration's Redis, and to that of the limits, if they
+// have their own, when something asks for them.
+func openService(ctx context.Context, cfg *config.Config, opened *closers) (*operate.Service, error) {
+	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(queue.Close)
+	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
+	opened.add(func() error { stop(); return nil })
+	log := slog.New(slog.DiscardHandler)
+	traces, err := startTracing(ctx, cfg.Telemetry.Tracing, log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(traces.Close)
+	prefix := cfg.Redis.Prefix
+	o := operate.Options{
+		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention)),
+		Records:   push.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes),
+		Limits:    limitsOf(cfg.Limits),
+		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
+		Meter:     meter.NewRedis(queue.Client, prefix),
+		Quotas: func() (quotas.Quotas, error) {
+			all, err := quotasOf(cfg)
+			return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
+		},
+		Apps: appsOf(cfg), Queue: queue.Client, Log: log,
+	}
+	timelines := queue.Client
+	if own := cfg.Limits.Redis; own != nil {
+		conn, err := redisconn.Unchecked(*own, 2)
+		if err != nil {
+			return nil, err
+		}
+		opened.add(conn.Close)
+		timelines, o.LimitsRedis, prefix = conn.Client, conn.Client, own.Prefix
+	}
+	limiter := throttle.NewRedis(timelines, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
+	opened.add(limiter.Close)
+	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
+	o.Preview = &operate.Previewer{Limits: o.Limits, Lines: limiter, Apps: o.Apps.Names(), MaxWait: cfg.Worker.MaxWait}
+	return operate.New(o), nil
+}
+
+// userAtHost is who runs the command.
+func userAtHost() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return name[:min(len(name), limits.MaxNameBytes)]
+}

@@ -1,0 +1,110 @@
+package pushpace_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wiring are the files of cmd/pushpace that put the parts together. The others are commands:
+// they read flags, ask the API, and print.
+var wiring = []string{
+	"api.go", "local.go", "wiring.go", "serve.go", "reload.go", "quotas.go", "senders.go", "standins.go", "telemetry.go", "readiness.go", "read_backlog.go",
+	"check.go", "check_providers.go", "demo.go", "demo_redis.go", "simulate.go",
+}
+
+// parts are the packages whose constructors make something that acts.
+var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "worker/watch", "internal/operate", "internal/redisconn", "internal/pipeline"}
+
+// A command makes no part, and speaks to no Redis.
+func TestCommandsOnlyAsk(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	for path, file := range parsed(t, "cmd/pushpace") {
+		made := makes(file)
+		if slices.Contains(wiring, filepath.Base(path)) {
+			acts += len(made)
+			continue
+		}
+		for _, what := range made {
+			t.Errorf("%s: a command has %s", path, what)
+		}
+	}
+	if acts < 10 {
+		t.Errorf("the wiring makes %d parts", acts)
+	}
+}
+
+// The API and the console change nothing but through the service. Sessions are the
+// console's own.
+func TestSurfacesActThroughTheService(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"internal/api", "internal/console"} {
+		for path, file := range parsed(t, folder) {
+			if path == "internal/console/session.go" {
+				continue
+			}
+			for _, what := range makes(file) {
+				t.Errorf("%s has %s", path, what)
+			}
+		}
+	}
+}
+
+// parsed are a folder's files but the tests, by path.
+func parsed(t *testing.T, folder string) map[string]*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		if files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(files) < 10 {
+		t.Fatalf("%s has %d files", folder, len(files))
+	}
+	return files
+}
+
+// makes returns which constructors of parts a file calls, and a Redis client that it
+// imports.
+func makes(file *ast.File) (all []string) {
+	names := map[string]bool{}
+	for _, i := range file.Imports {
+		path, _ := strconv.Unquote(i.Path.Value)
+		if strings.HasPrefix(path, "github.com/redis/go-redis/") {
+			all = append(all, path)
+		}
+		if ours, is := strings.CutPrefix(path, module); is && slices.Contains(parts, ours) {
+			names[filepath.Base(ours)] = true
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		callee, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		of, ok := callee.X.(*ast.Ident)
+		if name := callee.Sel.Name; ok && names[of.Name] && (strings.HasPrefix(name, "New") || name == "Open" || name == "Unchecked" || name == "Share") {
+			all = append(all, of.Name+"."+name)
+		}
+		return true
+	})
+	return all
+}

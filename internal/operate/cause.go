@@ -1,0 +1,40 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/pushpace/pushpace/internal/redisreply"
+)
+
+// causeBytes bounds what is told of an error.
+const causeBytes = 300
+
+// quoted is what errors quote: it may be what a client has sent, or what was kept
+// of it.
+var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
+
+// Cause is what a log tells of an error: its text without what it quotes.
+func Cause(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "the client is gone"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "time-out: " + plain(err)
+	}
+	return plain(err)
+}
+
+func plain(err error) string {
+	text := quoted.ReplaceAllString(redisreply.Said(err), "…")
+	if open := strings.IndexAny(text, "\"`"); open >= 0 {
+		text = text[:open] // a quotation that does not end
+	}
+	if len(text) > causeBytes {
+		text = strings.ToValidUTF8(text[:causeBytes], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,49 @@
+package operate
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// MostIDs is how many IDs one request may name, so that it ends within its time.
+	MostIDs = 100
+	// idsAtOnce is how many are acted on at once.
+	idsAtOnce = 16
+)
+
+// each does that with each ID, where the bearer may ask for the action, and returns what
+// became of each.
+func (o *Operator) each(ctx context.Context, a *Action, ids []string, do func(ctx context.Context, id string) error) []error {
+	if err := o.may(a); err != nil {
+		return slices.Repeat([]error{err}, len(ids))
+	}
+	errs := make([]error, len(ids))
+	var g errgroup.Group
+	g.SetLimit(idsAtOnce)
+	for i, id := range ids {
+		g.Go(func() error {
+			errs[i] = do(ctx, id)
+			return nil
+		})
+	}
+	_ = g.Wait() // each has its own
+	done, failed := 0, error(nil)
+	for _, err := range errs {
+		switch OutcomeOf(err) {
+		case Done:
+			done++
+		case Failed:
+			failed = err
+		}
+	}
+	more := []slog.Attr{slog.Int("count", done)}
+	if failed != nil {
+		more = append(more, slog.String("cause", Cause(failed)))
+	}
+	o.did(ctx, a, more...)
+	return errs
+}

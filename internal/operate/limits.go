@@ -1,0 +1,445 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// Limits are the configured policies, and a part of what is above them.
+type Limits struct {
+	Default    limits.EffectivePolicy            `json:"default"`
+	Categories map[string]limits.EffectivePolicy `json:"categories"`
+	Overrides  []limits.Override                 `json:"overrides"`
+	// Next is the cursor of the other overrides; "" when this is the end.
+	Next string `json:"next,omitempty"`
+	// Horizon is the longest gap or period of an override.
+	Horizon string `json:"horizon"`
+}
+
+// Limits returns them, with about so many of the overrides that it sees, from the cursor
+// on.
+func (o *Operator) Limits(ctx context.Context, cursor string, most int) (*Limits, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	general, categories := o.s.Limits.Base()
+	all := &Limits{Default: limits.EffectivePolicy{Policy: general}, Categories: map[string]limits.EffectivePolicy{}, Horizon: o.s.Overrides.Horizon().String()}
+	for name, p := range categories {
+		all.Categories[name] = limits.EffectivePolicy{Policy: p}
+	}
+	list, next, err := o.s.Overrides.ListFrom(ctx, cursor, most)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := o.s.Quotas() // of those that are not, nobody's app is known
+	all.Next, all.Overrides = next, slices.DeleteFunc(list, func(r limits.Override) bool { return !o.seesLevel(r.Level, known) })
+	if all.Overrides == nil {
+		all.Overrides = []limits.Override{}
+	}
+	return all, nil
+}
+
+// Now is the instant by the clock that ends overrides.
+func (o *Operator) Now() time.Time { return o.s.Limits.Now() }
+
+// A LevelLimits is what is in force at a level.
+type LevelLimits struct {
+	limits.Level
+	// General is the general policy, OfCategory the category's own; nil for no category.
+	General    limits.EffectivePolicy  `json:"general"`
+	OfCategory *limits.EffectivePolicy `json:"of_category,omitempty"`
+	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil for none
+}
+
+// InForce returns what is in force at a level of the bearer's own, whose app and quota the
+// configuration has. Its error is an *UnknownError else.
+func (o *Operator) InForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	at, _, err := o.known(at)
+	if err != nil {
+		return nil, err
+	}
+	return o.inForce(ctx, at)
+}
+
+// Override returns what is in force at a level of the bearer's own, of which there is an
+// override, or else whose app and quota the configuration has. An *UnknownError comes with
+// what is in force there.
+func (o *Operator) Override(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	at, err := o.named(at)
+	if err != nil {
+		return nil, err
+	}
+	of, err := o.inForce(ctx, at)
+	if err == nil && of.Override == nil {
+		_, _, err = o.known(at)
+	}
+	return of, err
+}
+
+func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+	general, own, there, err := o.s.Overrides.InForce(ctx, o.s.Limits, at)
+	if err != nil {
+		return nil, err
+	}
+	l := &LevelLimits{Level: at, General: general, Override: there}
+	if at.Category != "" {
+		l.OfCategory = &own
+	}
+	return l, nil
+}
+
+// named returns the level of the bearer's own with the quota's key in the place of its
+// name. One that has left the configuration has no name.
+func (o *Operator) named(at limits.Level) (limits.Level, error) {
+	all, err := o.s.Quotas()
+	if q, err := all.Find(at.Quota); err == nil {
+		at.Quota = q.Key
+	}
+	if at.Quota != "" && err != nil {
+		return at, err
+	}
+	return at, o.ownsLevel(at, all)
+}
+
+// known is named, of a level whose app and quota the configuration has; the quota is the
+// zero one for none.
+func (o *Operator) known(at limits.Level) (limits.Level, quotas.Quota, error) {
+	at, err := o.named(at)
+	if err != nil || at.App == "" && at.Quota == "" {
+		return at, quotas.Quota{}, err
+	}
+	if at.App != "" {
+		if err := o.knownApp(at.App); err != nil {
+			return at, quotas.Quota{}, err
+		}
+	}
+	if at.Quota == "" {
+		return at, quotas.Quota{}, nil
+	}
+	all, _ := o.s.Quotas()
+	q, err := all.Find(at.Quota)
+	if err != nil {
+		return at, q, &UnknownError{"quota", err.Error()}
+	}
+	return at, q, nil
+}
+
+// A Setting is what became of an override that was set.
+type Setting struct {
+	Override limits.Override `json:"override"` // that stands, with who set it and when
+	// Warnings are what is odd about it.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// SetLimit puts an override in force at a level of the bearer's own. Where a version is
+// given, 0 for none, the one there has to be of that: else it returns limits.ErrOvertaken.
+// What is wrong with it is an error of type throttle.Faults, by the fields of
+// limits.Override.Validate, or an *UnknownError. It may be limits.ErrTooManyOverrides.
+func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
+	if err := o.may(SetLimit); err != nil {
+		return nil, err
+	}
+	r, err := o.validated(r, (*limits.Override).Validate)
+	if err != nil {
+		return nil, err
+	}
+	before, err := o.inForce(ctx, r.Level)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.s.Overrides.Set(ctx, r, over...); errors.Is(err, limits.ErrPast) {
+		return nil, past
+	} else if err != nil {
+		return nil, err
+	}
+	o.did(ctx, SetLimit)
+	stands, err := o.s.Overrides.Get(ctx, r.Level)
+	if err != nil {
+		return nil, err
+	}
+	inForce := limits.EffectivePolicy{}
+	if before.OfCategory != nil {
+		inForce = *before.OfCategory
+	}
+	return &Setting{*cmp.Or(stands, &r), OverrideWarnings(r, inForce.Policy, o.s.Limits.Configured())}, nil
+}
+
+// Import puts all the overrides in force, once all of them are valid. Its errors are those
+// of SetLimit; the fields of faults have the override's place in front, and a slash.
+func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
+	if err := o.may(ImportLimits); err != nil {
+		return err
+	}
+	var wrong throttle.Faults
+	for i := range all {
+		checked, err := o.validated(all[i], (*limits.Override).Validate)
+		all[i] = checked
+		var its throttle.Faults
+		var unknown *UnknownError
+		switch {
+		case errors.As(err, &its), errors.As(err, &unknown):
+			for _, f := range faults.Of(err) {
+				f.Field = strings.TrimSuffix(strconv.Itoa(i)+"/"+f.Field, "/")
+				wrong = append(wrong, f)
+			}
+		case err != nil:
+			return err
+		}
+	}
+	if len(wrong) > 0 {
+		return wrong
+	}
+	if err := o.s.Overrides.Import(ctx, all); err != nil {
+		return err
+	}
+	o.did(ctx, ImportLimits, slog.Int("count", len(all)))
+	return nil
+}
+
+// past is the fault of an override that would be over.
+var past = throttle.Faults{{Field: "until", Problem: "has passed"}}
+
+// validated returns the override as it can be set, by its bearer, and all that is wrong
+// with it.
+func (o *Operator) validated(r limits.Override, validate func(*limits.Override, time.Duration) error) (limits.Override, error) {
+	at, quota, err := o.known(r.Level)
+	if err != nil {
+		return r, err
+	}
+	r.Level, r.By = at, cmp.Or(o.who.Name, r.By)
+	all := faults.Of(validate(&r, o.s.Overrides.Horizon()))
+	if !r.Until.IsZero() && !r.Until.After(o.s.Limits.Now()) {
+		all = append(all, past...)
+	}
+	if len(all) == 0 && r.Quota != "" {
+		if err := quota.Check(r.Policy.Rates[0]); err != nil {
+			all.Add("rates", "%v", err)
+		}
+	}
+	return r, all.Err()
+}
+
+// ErrNoOverride means that there is no override of the level.
+var ErrNoOverride = errors.New("there is no override here")
+
+// UnsetLimit removes the override of exactly the level, of the bearer's own, whose app or
+// quota may have left the configuration. The version is as of SetLimit.
+func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int64) error {
+	if err := o.may(UnsetLimit); err != nil {
+		return err
+	}
+	at, err := o.named(at)
+	if err != nil {
+		return err
+	}
+	there, err := o.s.Overrides.Unset(ctx, at, o.who.Name, over...)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return ErrNoOverride
+	}
+	o.did(ctx, UnsetLimit)
+	return nil
+}
+
+// Preview returns what the override would do, or for nil the removal of the one there:
+// ErrNoOverride for none. Without a level it is about limits.default. Its other errors are
+// those of SetLimit, and ErrPreviewBusy.
+func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Override) (*Preview, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	if r != nil {
+		checked, err := o.validated(*r, validatePreview)
+		if err == nil {
+			err = o.s.refresh(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return o.s.Preview.Of(ctx, checked.Level, &checked)
+	}
+	at, _, err := o.known(at)
+	if err != nil {
+		return nil, err
+	}
+	there, err := o.s.Overrides.Get(ctx, at)
+	if err == nil && there == nil {
+		err = ErrNoOverride
+	}
+	if err == nil {
+		err = o.s.refresh(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.s.Preview.Of(ctx, at, nil)
+}
+
+// Below returns what would be in force at the level without its override.
+func (o *Operator) Below(at limits.Level) limits.EffectivePolicy {
+	return o.s.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil})
+}
+
+// LimitsLog returns the newest changes of limits that it sees, before a version, 0 for
+// all, the newest first, at most so many.
+func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]limits.Change, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	if o.SeesAll() {
+		return o.s.Overrides.Log(ctx, before, newest)
+	}
+	all, _ := o.s.Quotas()
+	its := []limits.Change{}
+	for {
+		some, err := o.s.Overrides.Log(ctx, before, logPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range some {
+			if o.seesLevel(c.Level, all) {
+				its = append(its, c)
+			}
+		}
+		if len(some) < logPage || len(its) >= newest {
+			return its[:min(len(its), newest)], nil
+		}
+		before = some[len(some)-1].Version
+	}
+}
+
+// logPage is how many of the log's entries, of which limits.LogKept are kept, are looked
+// at in one round trip.
+const logPage = 1000
+
+// An Undo is a change of a limit, and what undoing it would put back.
+type Undo struct {
+	limits.Change
+	// Back is the override that was there before, nil where none is put back. One that has
+	// ended is not.
+	Back *limits.Override
+}
+
+// Undoing returns what undoing a change would put back at that instant, and whether there
+// is anything to undo.
+func Undoing(c limits.Change, now time.Time) (back *limits.Override, any bool) {
+	back = c.From
+	if back != nil && !back.Until.IsZero() && !back.Until.After(now) {
+		back = nil
+	}
+	return back, back != nil || c.To != nil
+}
+
+// The errors of an undo.
+var (
+	ErrNoChange = errors.New("there is no such change, or it is not kept any more")
+	ErrNoUndo   = errors.New("what was there before the change has ended")
+)
+
+// UndoOf returns what undoing the change of that version would do, at a level of the
+// bearer's own. Its error may be ErrNoChange, ErrNoUndo, or limits.ErrOvertaken where a
+// newer change came after it.
+func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
+	if err := o.may(UndoLimit); err != nil {
+		return nil, err
+	}
+	all, err := o.s.Quotas()
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.s.Overrides.Log(ctx, version+1, 1)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0 || found[0].Version != version || !o.seesLevel(found[0].Level, all):
+		return nil, ErrNoChange
+	}
+	change := found[0]
+	if err := o.ownsLevel(change.Level, all); err != nil {
+		return nil, err
+	}
+	back, any := Undoing(change, o.s.Limits.Now())
+	if !any {
+		return nil, ErrNoUndo
+	}
+	there, err := o.s.Overrides.Get(ctx, change.Level)
+	if err != nil {
+		return nil, err
+	}
+	u := &Undo{change, back}
+	if over := u.over(); there != nil && there.Version != over || there == nil && over != 0 {
+		return nil, limits.ErrOvertaken
+	}
+	return u, nil
+}
+
+// over is the version of the override that the change has left; 0 for none.
+func (u *Undo) over() int64 {
+	if u.To == nil {
+		return 0
+	}
+	return u.Version
+}
+
+// UndoLimit puts back what was there before the change of that version, if nothing has
+// changed since. Its errors are those of UndoOf.
+func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
+	u, err := o.UndoOf(ctx, version)
+	if err != nil {
+		return err
+	}
+	if u.Back != nil {
+		back := *u.Back
+		back.By = o.who.Name
+		err = o.s.Overrides.Set(ctx, back, u.over())
+	} else {
+		_, err = o.s.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
+	}
+	if err == nil {
+		o.did(ctx, UndoLimit)
+	}
+	return err
+}
+
+// Quotas returns what all workers together may do, of what it sees.
+func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	all, err := o.s.Quotas()
+	if err != nil {
+		return nil, err
+	}
+	r := quotas.Reader{Overrides: o.s.Overrides, Policies: o.s.Limits, Meter: o.s.Meter}
+	return r.Read(ctx, o.quotasOf(all))
+}
+
+// An UnknownError refuses a name that the configuration does not have.
+type UnknownError struct {
+	// What is named: app or quota.
+	What string
+	// Problem is what is wrong with it, in a sentence that begins with What.
+	Problem string
+}
+
+// Error implements error.
+func (e *UnknownError) Error() string { return e.Problem }

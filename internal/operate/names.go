@@ -1,0 +1,97 @@
+package operate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// Apps are those that the configuration has, with the platforms that each sends
+// to. Where they are nil, none is looked for.
+type Apps map[string][]push.Platform
+
+// Names answers the apps' names, sorted.
+func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// Fault is what is wrong with an app's name, as the end of a sentence; "" when
+// nothing is.
+func (a Apps) Fault(name string) string {
+	if _, known := a[name]; known || a == nil {
+		return ""
+	}
+	return near.NoApp(name, a.Names())
+}
+
+// Categories are those that the configuration has.
+func (o *Operator) Categories() []string { return o.s.Limits.Configured() }
+
+// CategoryWarning is what is odd about a category's name; "" when nothing is.
+func CategoryWarning(name string, configured []string) string {
+	if name == "" || slices.Contains(configured, name) {
+		return ""
+	}
+	return "category " + name + " is not configured" + near.Hint(name, configured)
+}
+
+// Warnings are what is odd about a notification that is taken: a category that the
+// configuration does not have, where such are warned of.
+func Warnings(n *push.Notification, policies *limits.Policies) []string {
+	if policies.Unknown(n.Category) != limits.WarnUnknown {
+		return nil
+	}
+	return []string{CategoryWarning(n.Category, policies.Configured())}
+}
+
+// UnknownNames answers what the notification names and the configuration does not have:
+// its app, a target's platform, or, where unknown ones are refused, its category.
+// What else is wrong with it, Validate says.
+func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {
+	var f push.Faults
+	if fault := apps.Fault(n.App); fault != "" && n.App != "" {
+		f = append(f, push.Fault{Field: "/app", Problem: fault})
+	} else if sends := apps[n.App]; sends != nil {
+		for i, t := range n.Targets {
+			if (t.Platform == push.APNs || t.Platform == push.FCM) && !slices.Contains(sends, t.Platform) {
+				f = append(f, push.Fault{Field: "/targets/" + strconv.Itoa(i) + "/platform", Problem: "is not one that the configuration gives the app"})
+			}
+		}
+	}
+	if policies.Unknown(n.Category) == limits.RefuseUnknown {
+		f = append(f, push.Fault{Field: "/category", Problem: "is not one of the configuration's" + near.Hint(n.Category, policies.Configured())})
+	}
+	return f
+}
+
+// Refusal is UnknownNames, and with what it finds all else that is wrong: the error of a
+// notification that is refused, nil for one that is left to Validate.
+func Refusal(n *push.Notification, apps Apps, policies *limits.Policies) error {
+	f := UnknownNames(n, apps, policies)
+	if len(f) == 0 {
+		return nil
+	}
+	if others, ok := n.Validate().(push.Faults); ok { //nolint:errorlint // it is of no other type
+		f = append(f, others...)
+	}
+	return f
+}
+
+// OverrideWarnings are what is odd about an override, in the place of what is in
+// force for its category.
+func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []string) []string {
+	if o.Quota != "" { // which no user has
+		return nil
+	}
+	warnings := throttle.Warnings(o.Policy)
+	if w := CategoryWarning(o.Category, configured); w != "" {
+		warnings = append(warnings, w)
+	}
+	if o.Category != "" && inForce.Exempt && !o.Policy.Exempt {
+		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" was exempt: from now on its notifications wait for limits, the general ones too")
+	}
+	return warnings
+}

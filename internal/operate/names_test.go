@@ -1,0 +1,106 @@
+package operate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+func TestUnknownNames(t *testing.T) {
+	t.Parallel()
+	apps := Apps{"shop": {push.APNs, push.FCM}, "kiosk": {push.APNs}}
+	apns, fcm := push.Target{Platform: push.APNs, Token: "ab"}, push.Target{Platform: push.FCM, Token: "t"}
+	for name, c := range map[string]struct {
+		app, category string
+		policy        limits.UnknownCategory
+		want          []string
+		warnings      string
+	}{
+		"all known":                {"shop", "orders", limits.RefuseUnknown, nil, ""},
+		"no category":              {"shop", "", limits.RefuseUnknown, nil, ""},
+		"mistyped app":             {"shpo", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop; did you mean shop?"}, ""},
+		"another app":              {"mail", "orders", limits.WarnUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop"}, ""},
+		"no app, which is a fault": {"", "orders", limits.WarnUnknown, nil, ""},
+		"an app without FCM":       {"kiosk", "orders", limits.WarnUnknown, []string{"/targets/1/platform is not one that the configuration gives the app"}, ""},
+		"a category, warned of":    {"shop", "odrers", limits.WarnUnknown, nil, "category odrers is not configured; did you mean orders?"},
+		"a category, refused":      {"shop", "odrers", limits.RefuseUnknown, []string{"/category is not one of the configuration's; did you mean orders?"}, ""},
+		"both":                     {"x", "Orders", limits.RefuseUnknown, []string{"/app is not one of the configuration's apps: kiosk, shop", "/category is not one of the configuration's; did you mean orders?"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policies := limits.New(throttle.Policy{}, map[string]throttle.Policy{"orders": {}})
+			policies.SetUnknown(c.policy)
+			n := &push.Notification{App: c.app, User: "u", Category: c.category, Targets: []push.Target{apns, fcm}, Title: "t"}
+			var got []string
+			for _, f := range UnknownNames(n, apps, policies) {
+				got = append(got, f.Field+" "+f.Problem)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if got := strings.Join(Warnings(n, policies), "; "); got != c.warnings {
+				t.Errorf("warned %q, want %q", got, c.warnings)
+			}
+			if err := Refusal(n, apps, policies); (err == nil) != (c.want == nil) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// What else is wrong is told in the same answer; without apps, any is taken.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	policies := limits.New(throttle.Policy{}, nil)
+	n := &push.Notification{App: "shpo", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+	f, ok := Refusal(n, Apps{"shop": {push.FCM}}, policies).(push.Faults)
+	if !ok || len(f) != 2 || f[0].Field != "/app" || f[1].Field != "/user" {
+		t.Errorf("%v", f)
+	}
+	if err := Refusal(n, nil, policies); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaultNamesTenApps(t *testing.T) {
+	t.Parallel()
+	apps := Apps{}
+	for i := range 12 {
+		apps[fmt.Sprintf("app-%02d", i)] = nil
+	}
+	if got := apps.Fault("nothing like it"); !strings.HasSuffix(got, "app-09 and 2 more") {
+		t.Error(got)
+	}
+}
+
+func TestOverrideWarnings(t *testing.T) {
+	t.Parallel()
+	rate := throttle.Policy{Rates: []throttle.Rate{{Count: 3, Period: time.Minute}}}
+	exempt := throttle.Policy{Exempt: true}
+	known := []string{"marketing", "security"}
+	for name, c := range map[string]struct {
+		o       limits.Override
+		inForce throttle.Policy
+		want    string
+	}{
+		"a user's":                 {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, throttle.Policy{}, ""},
+		"known":                    {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, rate, ""},
+		"mistyped":                 {limits.Override{Level: limits.Level{Category: "markting"}, Policy: rate}, throttle.Policy{}, `category markting is not configured; did you mean marketing?`},
+		"ends an exemption":        {limits.Override{Level: limits.Level{Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
+		"ends a user's exemption":  {limits.Override{Level: limits.Level{User: "ada", Category: "security"}, Policy: rate}, exempt, `category "security" was exempt: from now on its notifications wait for limits, the general ones too`},
+		"is exempt as it was":      {limits.Override{Level: limits.Level{Category: "security"}, Policy: exempt}, exempt, ""},
+		"beside what is exempt":    {limits.Override{Level: limits.Level{User: "ada"}, Policy: rate}, exempt, ""},
+		"begins an exemption":      {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: exempt}, rate, ""},
+		"limits what has no limit": {limits.Override{Level: limits.Level{Category: "marketing"}, Policy: rate}, throttle.Policy{}, ""},
+	} {
+		if got := strings.Join(OverrideWarnings(c.o, c.inForce, known), "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

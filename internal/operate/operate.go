@@ -1,0 +1,133 @@
+// Package operate has every look and action of an operator, and what a producer asks
+// for, each once. It takes who asks and what is asked for, decides whether they may, does
+// it, and returns plain values, whose JSON is what the HTTP API answers.
+package operate
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/repeats"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// Options say what a Service works with. All are required unless they say otherwise.
+type Options struct {
+	Producer Producer
+	Records  *push.Records
+	Control  *control.Control
+	// Limits are the configured ones, and Overrides those above them.
+	Limits    *limits.Policies
+	Overrides *limits.Overrides
+	// Follows says that Limits are kept in step with Overrides. Else these are read before
+	// a look that needs them.
+	Follows bool
+	// Preview tells what an override would do.
+	Preview *Previewer
+	// Meter counts what the quotas are of. Optional where there are none.
+	Meter meter.Meter
+	// Quotas returns what all workers together may do, as it is configured; nil for
+	// nothing. Beside an error it returns those that are known.
+	Quotas func() (quotas.Quotas, error)
+	// Apps are those of the configuration. Optional: without them there are no
+	// timelines, and an app of any name is taken.
+	Apps Apps
+	// Queue is the queue's Redis, not shared by a pipeline, and LimitsRedis that of the
+	// limits; nil where they have none of their own.
+	Queue, LimitsRedis redis.UniversalClient
+	// Watcher sees what happens in the workers. Optional where nobody looks at that.
+	Watcher *watch.Watcher
+	// Fresh is for how long what many look at is told again, so that they cost Redis as
+	// much as one; zero for none of it. Within is how long reading it may take.
+	Fresh, Within time.Duration
+	Log           *slog.Logger // nil for slog.Default
+}
+
+// A Producer hands over: see push.Producer.
+type Producer interface {
+	Enqueue(ctx context.Context, n *push.Notification) (push.Receipt, error)
+	EnqueueAll(ctx context.Context, notifications []*push.Notification) []push.Result
+	Requeue(ctx context.Context, id string) error
+}
+
+// A Service is what operators work with. It is safe for concurrent use; Close it.
+type Service struct {
+	Options
+	repeats repeats.Log // what clients can have it say again and again
+
+	overview      shared[*Overview]
+	pauses        shared[[]pause.Pause]
+	audit         shared[*control.Audit]
+	quotas        shared[[]quotas.Status]
+	users         *sharedBy[userKey, *User]
+	notifications *sharedBy[string, *Notification]
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	o.Log = cmp.Or(o.Log, slog.Default())
+	if o.Quotas == nil {
+		o.Quotas = func() (quotas.Quotas, error) { return nil, nil }
+	}
+	s := &Service{Options: o}
+	usual := times{o.Fresh, o.Within}
+	s.overview = shared[*Overview]{times: times{max(o.Fresh, overviewFresh), o.Within}, read: s.readOverview}
+	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
+	s.audit = shared[*control.Audit]{times: times{o.Fresh, min(o.Within, auditWithin)}, read: o.Control.Audit}
+	s.quotas = shared[[]quotas.Status]{times: usual, read: s.readQuotas}
+	s.users = newSharedBy(usual, s.readUser)
+	s.notifications = newSharedBy(usual, s.readNotification)
+	return s
+}
+
+const (
+	// overviewFresh is for how long an overview is told again at least: it looks at much.
+	overviewFresh = time.Second
+	// auditWithin is for how long at most an audit that is told again is repeated where it
+	// is not balanced.
+	auditWithin = 300 * time.Millisecond
+)
+
+// Close tells the log what it has not been told of.
+func (s *Service) Close() { s.repeats.Close() }
+
+// An Operator is somebody who asks.
+type Operator struct {
+	s      *Service
+	who    access.Bearer
+	remote string
+}
+
+// As returns the service for who asks from that address, which is for the log; "" for
+// none.
+func (s *Service) As(who access.Bearer, remote string) *Operator { return &Operator{s, who, remote} }
+
+// did tells the log what was done.
+func (o *Operator) did(ctx context.Context, a *Action, more ...slog.Attr) {
+	o.s.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
+}
+
+// An OthersError refuses what is not of the bearer's apps alone. It is the same whether
+// it is there or not.
+type OthersError struct{ Apps []string }
+
+// Error implements error.
+func (e *OthersError) Error() string {
+	of := "the app "
+	if len(e.Apps) > 1 {
+		of = "the apps "
+	}
+	return "the token is for " + of + strings.Join(e.Apps, ", ") + " alone, and this is another's or everybody's"
+}

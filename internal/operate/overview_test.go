@@ -1,0 +1,113 @@
+package operate
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+func TestProvidersOfAllWorkers(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	trouble := func(after time.Duration, text string) route.Trouble {
+		return route.Trouble{Reason: "unavailable", Error: text, Since: at.Add(after), Failures: 3}
+	}
+	snapshot := func(routes ...route.Status) control.Snapshot { return control.Snapshot{Routes: routes} }
+	got := providersOf([]control.Snapshot{
+		snapshot(
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 2, Queued: 1, Breaker: route.BreakerOpen, Trouble: trouble(time.Minute, "later"), Share: new(3)},
+			route.Status{App: "shop", Platform: push.APNs, InFlight: 5, Breaker: route.BreakerClosed, CredentialEnds: at.Add(48 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 4}},
+		),
+		snapshot(
+			route.Status{App: "shop", Platform: push.FCM, InFlight: 1, Breaker: route.BreakerOpen, Trouble: trouble(0, "first")},
+			route.Status{App: "shop", Platform: push.APNs, Breaker: route.BreakerOpen, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 5, P99: 8}, Answers: map[providers.Reason]int64{providers.OK: 1, "BadTopic": 2}},
+		),
+		snapshot(route.Status{App: "shop", Platform: push.FCM, Breaker: route.BreakerHalfOpen, Share: new(0)}), // which tries it again
+	})
+	want := []Provider{
+		{App: "shop", Platform: push.APNs, InFlight: 5, Workers: 2, Troubled: 1, Pause: "InvalidProviderToken", Until: at.Add(time.Hour), CredentialEnds: at.Add(24 * time.Hour), Latency: route.Latency{P50: 3, P99: 9}, Answers: map[providers.Reason]int64{providers.OK: 5, "BadTopic": 2}},
+		{App: "shop", Platform: push.FCM, InFlight: 3, Queued: 1, Workers: 3, Troubled: 2, Shareless: 1, Trouble: trouble(0, "first")},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+}
+
+// What the workers did, and know of quotas, is put together.
+func TestWhatAllWorkersDid(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 13, 0, 0, 0, time.UTC)
+	minute := func(n int, sent int64, state push.State, ended int64) control.Minute {
+		return control.Minute{At: at.Add(time.Duration(n) * time.Minute), Sent: sent, Deferred: 1, Ended: map[push.State]int64{state: ended}}
+	}
+	workers := []control.Snapshot{
+		{
+			Minutes: []control.Minute{minute(1, 5, push.Delivered, 4), minute(3, 1, push.Delivered, 1)}, LateP99: time.Second,
+			Quotas: []route.QuotaStatus{{Key: "fcm/p", Rate: "10/1s", Used: .25, Waiting: 2, Until: at}, {Key: "category/shop/news", Rate: "1/1s"}},
+		},
+		{
+			Minutes: []control.Minute{minute(0, 2, push.Expired, 1), minute(1, 3, push.Expired, 2)}, LateP99: time.Minute,
+			Quotas: []route.QuotaStatus{{Key: "fcm/p", Rate: "10/1s", Used: .5, Waiting: 1, Until: at.Add(time.Second), Error: "away"}},
+		},
+	}
+	both := minute(1, 8, push.Delivered, 4)
+	both.Deferred, both.Ended[push.Expired] = 2, 2
+	if got, want := minutesOf(workers), []control.Minute{minute(0, 2, push.Expired, 1), both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := latest(workers); got != time.Minute {
+		t.Error(got)
+	}
+	want := []route.QuotaStatus{{Key: "category/shop/news", Rate: "1/1s"}, {Key: "fcm/p", Rate: "10/1s", Used: .75, Waiting: 3, Until: at.Add(time.Second), Error: "away"}}
+	if got := quotasOf(workers); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is read is counted, and told from a bounded number of letters.
+func TestReadOverview(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records := push.NewRecords(client, "", 0)
+		producer := push.NewProducer(client, "", 0)
+		for i := range 3 * letters {
+			id := fmt.Sprintf("n-%d", i)
+			n := &push.Notification{ID: id, App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			if i%3 == 0 {
+				n.NotBefore = time.Now().Add(time.Hour)
+			}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			letter := &push.Letter{ID: "gone-" + id, State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+			if err := records.SetAside(t.Context(), letter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
+		o, err := s.readOverview(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || o.Letters.LookedAt >= 3*letters || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
+			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
+		}
+		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
+			t.Errorf("%+v", o.Waits)
+		}
+		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
+			t.Errorf("%+v", o.Redis)
+		}
+	})
+}

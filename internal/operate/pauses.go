@@ -1,0 +1,105 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// Pauses returns those in force that it sees, as they were not long ago.
+func (o *Operator) Pauses(ctx context.Context) ([]pause.Pause, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	all, err := o.s.pauses.get(ctx)
+	return o.pausesOf(all), err
+}
+
+// PausesNow is Pauses, as they are now: for who is about to change them.
+func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	all, err := o.s.Control.Pauses(ctx)
+	return o.pausesOf(all), err
+}
+
+// Pause begins a pause of the bearer's own, or changes the one of the same. What is wrong
+// with it is an error of type push.Faults, or an *UnknownError; it may be pause.ErrOver or
+// pause.ErrTooMany.
+func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
+	if err := o.MayPause(p); err != nil {
+		return err
+	}
+	p.By = o.who.Name
+	if err := o.s.Control.Pause(ctx, p); err != nil {
+		return err
+	}
+	o.s.pauses.forget()
+	o.did(ctx, Pause)
+	return nil
+}
+
+// MayPause returns nil for what Pause would begin, but for its end.
+func (o *Operator) MayPause(p pause.Pause) error {
+	if err := o.mayOn(Pause, p); err != nil || p.App == "" {
+		return err
+	}
+	return o.knownApp(p.App)
+}
+
+// mayOn returns nil where the bearer may begin or end such a pause.
+func (o *Operator) mayOn(a *Action, p pause.Pause) error {
+	if err := o.may(a); err != nil {
+		return err
+	}
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	return o.own(p.App)
+}
+
+// ErrNoPause means that nothing is kept by such a pause.
+var ErrNoPause = errors.New("there is no such pause, and no provider of that in trouble")
+
+// Ending returns what Resume would end now. Its errors are those of Resume.
+func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
+	if err := o.mayOn(Resume, p); err != nil {
+		return nil, err
+	}
+	all, err := o.s.Control.Pauses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ending := slices.DeleteFunc(all, func(s pause.Pause) bool { return !control.Resumes(p, s) })
+	if len(ending) == 0 {
+		return nil, ErrNoPause
+	}
+	return ending, nil
+}
+
+// Resume ends what keeps on the queue what the pause selects, of the bearer's own, and
+// returns it: see control.Control.Resume. Its error may be ErrNoPause.
+func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
+	if err := o.mayOn(Resume, p); err != nil {
+		return nil, err
+	}
+	p.By = o.who.Name
+	ended, err := o.s.Control.Resume(ctx, p)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(ended) == 0:
+		return nil, ErrNoPause
+	}
+	o.s.pauses.forget()
+	o.did(ctx, Resume, slog.Int("pauses", len(ended)))
+	return ended, nil
+}
+
+// OwnsPause reports whether it may end the pause.
+func (o *Operator) OwnsPause(p pause.Pause) bool { return Resume.Allows(o.who) && o.Sees(p.App) }

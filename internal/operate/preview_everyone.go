@@ -1,0 +1,84 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
+)
+
+// A person is a user of an app.
+type person struct{ app, user string }
+
+// everyone looks at those who wait for the level's limits, while there is time.
+func (m *making) everyone(ctx context.Context) error {
+	if !m.many.TryLock() {
+		return ErrPreviewBusy
+	}
+	defer m.many.Unlock()
+	budget := PreviewBudget
+	if ends, some := ctx.Deadline(); some { // by which there is to be an answer
+		budget = min(budget, time.Until(ends)*2/3)
+	}
+	over := time.Now().Add(budget)
+	people, more, err := m.people(ctx, budget/2)
+	if err != nil {
+		return err
+	}
+	m.preview.Users = Looked{Of: len(people), More: more}
+	looking, ctx := errgroup.WithContext(ctx)
+	looking.SetLimit(readers)
+	for _, one := range people {
+		looking.Go(func() error {
+			if ctx.Err() != nil || !time.Now().Before(over) { // it has waited for a reader
+				return nil
+			}
+			return m.glance(ctx, one)
+		})
+	}
+	return looking.Wait()
+}
+
+// people returns who waits for the level's limits, of whom it may not know all, and
+// whether there may be more.
+func (m *making) people(ctx context.Context, within time.Duration) (all []person, more bool, err error) {
+	scanning, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	known := map[person]bool{}
+	errEnough := errors.New("enough")
+	err = m.Lines.Waiting(scanning, cmp.Or(m.level.Category, throttle.General), func(app, user string) error {
+		one := person{app, user}
+		if m.level.App != "" && m.level.App != app || known[one] {
+			return nil
+		}
+		if len(all) == maxUsers {
+			return errEnough
+		}
+		known[one], all = true, append(all, one)
+		return nil
+	})
+	if errors.Is(err, errEnough) || scanning.Err() != nil && ctx.Err() == nil {
+		return all, true, nil
+	}
+	return all, false, err
+}
+
+// glance looks at one of many. What cannot be read of one user is left out.
+func (m *making) glance(ctx context.Context, one person) error {
+	began := time.Now()
+	_, err := m.look(ctx, one.app, one.user)
+	switch {
+	case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:
+		return err
+	case err == nil:
+		m.mu.Lock()
+		m.preview.Users.At++
+		m.mu.Unlock()
+	}
+	return clock.Sleep(ctx, time.Since(began))
+}

@@ -1,0 +1,92 @@
+package operate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// A Provider is one app's way to one platform, as all workers together see it.
+type Provider struct {
+	App      string        `json:"app"`
+	Platform push.Platform `json:"platform"`
+	InFlight int           `json:"in_flight"`
+	Queued   int           `json:"queued"`
+	// Workers is how many have it, and Troubled for how many of them it does not
+	// work.
+	Workers  int `json:"workers"`
+	Troubled int `json:"troubled"`
+	// Shareless is how many have no share of what all together may have in flight.
+	Shareless int `json:"shareless,omitempty"`
+	// Latency is that of the slowest of them, and Answers are those to all.
+	Latency route.Latency              `json:"latency,omitzero"`
+	Answers map[providers.Reason]int64 `json:"answers,omitempty"`
+	// Trouble is the worst of theirs: the one that began first.
+	Trouble route.Trouble `json:"trouble,omitzero"`
+	// Pause is the reason of the pause in force, "" for none, and Until when it ends.
+	Pause providers.Reason `json:"pause,omitempty"`
+	Until time.Time        `json:"until,omitzero"`
+	// CredentialEnds is when the first of the credentials in use does.
+	CredentialEnds time.Time `json:"credential_ends,omitzero"`
+}
+
+// providersOf puts the workers' ways to each provider together, sorted by app
+// and platform.
+func providersOf(workers []control.Snapshot) []Provider {
+	all := map[[2]string]*Provider{}
+	for _, w := range workers {
+		for _, r := range w.Routes {
+			key := [2]string{r.App, string(r.Platform)}
+			p := all[key]
+			if p == nil {
+				p = &Provider{App: r.App, Platform: r.Platform}
+				all[key] = p
+			}
+			p.add(r)
+		}
+	}
+	list := make([]Provider, 0, len(all))
+	for _, p := range all {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b Provider) int {
+		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(string(a.Platform), string(b.Platform)))
+	})
+	return list
+}
+
+func (p *Provider) add(r route.Status) {
+	p.InFlight += r.InFlight
+	p.Queued += r.Queued
+	p.Workers++
+	if r.Latency.P99 > p.Latency.P99 {
+		p.Latency = r.Latency
+	}
+	for reason, n := range r.Answers {
+		if p.Answers == nil {
+			p.Answers = map[providers.Reason]int64{}
+		}
+		p.Answers[reason] += n
+	}
+	if r.Trouble.Reason != "" || r.Pause != "" {
+		p.Troubled++
+	}
+	if r.Share != nil && *r.Share == 0 {
+		p.Shareless++
+	}
+	if before := p.Trouble.Since; !r.Trouble.Since.IsZero() && (before.IsZero() || r.Trouble.Since.Before(before)) {
+		p.Trouble = r.Trouble
+	}
+	if r.Pause != "" && (p.Pause == "" || r.Until.After(p.Until)) {
+		p.Pause, p.Until = r.Pause, r.Until
+	}
+	if ends := r.CredentialEnds; !ends.IsZero() && (p.CredentialEnds.IsZero() || ends.Before(p.CredentialEnds)) {
+		p.CredentialEnds = ends
+	}
+}

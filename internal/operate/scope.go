@@ -1,0 +1,249 @@
+package operate
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// An Action is something that can be asked for.
+type Action struct {
+	roles []config.Role // that may
+	done  string        // what the log says of it
+}
+
+// Allows reports whether somebody may ask for it.
+func (a *Action) Allows(who access.Bearer) bool { return who.May(a.roles) }
+
+var (
+	producers = []config.Role{config.Producer, config.Operator}
+	watchers  = []config.Role{config.Producer, config.Viewer, config.Operator}
+	viewers   = []config.Role{config.Viewer, config.Operator}
+	operators = []config.Role{config.Operator}
+)
+
+// The actions.
+var (
+	Enqueue = &Action{roles: producers}
+	Status  = &Action{roles: watchers}
+	Cancel  = &Action{producers, "a notification is cancelled"}
+
+	// Look is every look that changes nothing, but at a status.
+	Look = &Action{roles: viewers}
+
+	CancelEach   = &Action{operators, "notifications are cancelled"}
+	Requeue      = &Action{operators, "a dead letter is requeued"}
+	RequeueEach  = &Action{operators, "dead letters are requeued"}
+	Purge        = &Action{operators, "a dead letter is purged"}
+	PurgeEach    = &Action{operators, "dead letters are purged"}
+	Pause        = &Action{operators, "a pause is begun"}
+	Resume       = &Action{operators, "pauses are ended"}
+	SetLimit     = &Action{operators, "a limit is overridden"}
+	ImportLimits = &Action{operators, "limits are imported"}
+	UnsetLimit   = &Action{operators, "an override of a limit is removed"}
+	UndoLimit    = &Action{operators, "a change of a limit is undone"}
+)
+
+// A RoleError refuses an action that the bearer's role does not allow.
+type RoleError struct{ Role config.Role }
+
+// Error implements error.
+func (e *RoleError) Error() string {
+	return "the token's role, " + string(e.Role) + ", does not allow this"
+}
+
+// may returns nil for an action that is allowed, else a *RoleError.
+func (o *Operator) may(a *Action) error {
+	if a.Allows(o.who) {
+		return nil
+	}
+	return &RoleError{o.who.Role}
+}
+
+// A bearer that is for some apps alone sees and changes what is theirs. What is another
+// app's is to it as what is not there; what is everybody's it may not change, and sees
+// where it concerns an app of its own.
+
+// Sees reports whether what is the app's is for it. What names no app, "", is everybody's,
+// and for a bearer of all apps alone.
+func (o *Operator) Sees(app string) bool {
+	return o.who.Apps == nil || slices.Contains(o.who.Apps, app)
+}
+
+// SeesAll reports whether it sees everything, also what is told by no app.
+func (o *Operator) SeesAll() bool { return o.who.Apps == nil }
+
+// Only are the apps that it is for alone; nil for all.
+func (o *Operator) Only() []string { return o.who.Apps }
+
+// MayNarrow returns nil for an app that a look may be narrowed to, "" for none, else an
+// *OthersError.
+func (o *Operator) MayNarrow(app string) error {
+	if app == "" {
+		return nil
+	}
+	return o.own(app)
+}
+
+// Apps are those of the configuration that it sees, sorted.
+func (o *Operator) Apps() []string { return o.configured().Names() }
+
+// own returns nil for what is of an app of its own, else an *OthersError. What names no
+// app is everybody's.
+func (o *Operator) own(app string) error {
+	if o.Sees(app) {
+		return nil
+	}
+	return &OthersError{o.who.Apps}
+}
+
+// all returns nil for a bearer of all apps, else an *OthersError: for what cannot be told
+// by app.
+func (o *Operator) all() error {
+	if o.SeesAll() {
+		return nil
+	}
+	return &OthersError{o.who.Apps}
+}
+
+// configured are those of the configuration's apps that it sees, by which an app of its
+// own is looked for: one that waits for a restart is not there, and no other is named.
+func (o *Operator) configured() Apps {
+	all := o.s.Apps
+	if o.SeesAll() || all == nil {
+		return all
+	}
+	its := Apps{}
+	for _, app := range o.who.Apps {
+		if platforms, there := all[app]; there {
+			its[app] = platforms
+		}
+	}
+	return its
+}
+
+// knownApp returns nil for an app of the configuration that it sees, else an
+// *UnknownError. Where no apps are given any is known.
+func (o *Operator) knownApp(app string) error {
+	if fault := o.configured().Fault(app); fault != "" {
+		return &UnknownError{"app", "app " + fault}
+	}
+	return nil
+}
+
+// seesLevel reports whether it may list what is set at the level: its app is one of its
+// own, or an app of its own uses the quota.
+func (o *Operator) seesLevel(l limits.Level, all quotas.Quotas) bool {
+	return o.ofLevel(l, all, slices.ContainsFunc[[]string, string])
+}
+
+// ownsLevel returns nil where it may set the level: its app is one of its own, or all
+// apps that use the quota are. Else it returns an *OthersError.
+func (o *Operator) ownsLevel(l limits.Level, all quotas.Quotas) error {
+	every := func(apps []string, sees func(string) bool) bool {
+		return len(apps) > 0 && !slices.ContainsFunc(apps, func(app string) bool { return !sees(app) })
+	}
+	if o.ofLevel(l, all, every) {
+		return nil
+	}
+	return &OthersError{o.who.Apps}
+}
+
+func (o *Operator) ofLevel(l limits.Level, all quotas.Quotas, enough func(apps []string, sees func(string) bool) bool) bool {
+	if o.SeesAll() || l.Quota == "" {
+		return o.Sees(l.App)
+	}
+	q, err := all.Find(l.Quota)
+	return err == nil && enough(q.Apps, o.Sees)
+}
+
+// quotasOf returns what it sees of these: those that an app of its own uses, with the apps
+// of its own.
+func (o *Operator) quotasOf(all quotas.Quotas) quotas.Quotas {
+	if o.SeesAll() {
+		return all
+	}
+	var its quotas.Quotas
+	for _, q := range all {
+		q.Apps = slices.DeleteFunc(slices.Clone(q.Apps), func(app string) bool { return !o.Sees(app) })
+		if len(q.Apps) > 0 {
+			its = append(its, q)
+		}
+	}
+	return its
+}
+
+// pausesOf returns those of these that touch an app of its own: those of such an app, and
+// those of every app.
+func (o *Operator) pausesOf(all []pause.Pause) []pause.Pause {
+	if o.SeesAll() {
+		return all
+	}
+	its := []pause.Pause{}
+	for _, p := range all {
+		if p.App == "" || o.Sees(p.App) {
+			its = append(its, p)
+		}
+	}
+	return its
+}
+
+// eventsOf returns those of these that are of an app of its own.
+func (o *Operator) eventsOf(all []watch.Event) []watch.Event {
+	if o.SeesAll() {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e watch.Event) bool { return !o.Sees(e.App) })
+}
+
+// notification returns nil for the ID of one that it sees, and push.ErrUnknownID for any
+// other, and what cannot be an ID. Of a bearer of all apps it does not look.
+func (o *Operator) notification(ctx context.Context, id string) error {
+	if !push.ValidID(id) {
+		return push.ErrUnknownID
+	}
+	if o.SeesAll() {
+		return nil
+	}
+	return o.knows(ctx, id)
+}
+
+// knows returns nil for the ID of a notification that is recorded and that it sees, and
+// push.ErrUnknownID for any other.
+func (o *Operator) knows(ctx context.Context, id string) error {
+	record, err := o.s.Records.Lookup(ctx, id)
+	if err == nil && !o.Sees(record.App) {
+		return push.ErrUnknownID
+	}
+	return err
+}
+
+// letter returns the dead letter with that ID, and push.ErrNoLetter for one that it does
+// not see. One whose job cannot be read is no app's.
+func (o *Operator) letter(ctx context.Context, id string) (*push.Letter, error) {
+	l, err := o.s.Records.Letter(ctx, id)
+	if err != nil || o.SeesAll() {
+		return l, err
+	}
+	if job, err := push.Decode(l.Job); err != nil || !o.Sees(job.Notification.App) {
+		return nil, push.ErrNoLetter
+	}
+	return l, nil
+}
+
+// knowsLetter returns nil for the ID of a dead letter that it sees, and push.ErrNoLetter
+// for any other. Of a bearer of all apps it does not look.
+func (o *Operator) knowsLetter(ctx context.Context, id string) error {
+	if o.SeesAll() {
+		return nil
+	}
+	_, err := o.letter(ctx, id)
+	return err
+}

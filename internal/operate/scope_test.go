@@ -1,0 +1,77 @@
+package operate
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// of returns an operator of these apps alone; without any of all.
+func of(apps ...string) *Operator {
+	return New(Options{Log: slog.New(slog.DiscardHandler)}).As(access.Bearer{Role: config.Operator, Apps: apps}, "")
+}
+
+// What a bearer for some apps lists of levels, and what it may set there.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	all := quotas.Quotas{{Key: "fcm/one", Apps: []string{"shop"}}, {Key: "quota/both", Name: "both", Apps: []string{"mail", "shop"}}, {Key: "fcm/mail", Apps: []string{"mail"}}}
+	who, everything := of("shop", "kiosk"), of()
+	for _, c := range []struct {
+		level      limits.Level
+		sees, owns bool
+	}{
+		{limits.Level{App: "shop"}, true, true},
+		{limits.Level{App: "shop", User: "ada", Category: "news"}, true, true},
+		{limits.Level{App: "mail"}, false, false},
+		{limits.Level{App: "Shop"}, false, false},
+		{limits.Level{User: "ada"}, false, false},
+		{limits.Level{Category: "news"}, false, false},
+		{limits.Level{}, false, false},
+		{limits.Level{Quota: "fcm/one"}, true, true},
+		{limits.Level{Quota: "both"}, true, false},
+		{limits.Level{Quota: "fcm/mail"}, false, false},
+		{limits.Level{Quota: "none"}, false, false},
+	} {
+		err := who.ownsLevel(c.level, all)
+		var others *OthersError
+		if sees, owns := who.seesLevel(c.level, all), err == nil; sees != c.sees || owns != c.owns || !owns && !errors.As(err, &others) {
+			t.Errorf("%+v: sees it %t, owns it %t", c.level, sees, owns)
+		}
+		if !everything.seesLevel(c.level, all) || everything.ownsLevel(c.level, all) != nil {
+			t.Errorf("%+v: a bearer of all apps does not own it", c.level)
+		}
+	}
+	its := who.quotasOf(all)
+	if len(its) != 2 || len(its[1].Apps) != 1 || len(all[1].Apps) != 2 {
+		t.Errorf("%+v of %+v", its, all)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	all := []watch.Event{{App: "shop"}, {App: "bank"}, {}, {App: "shop"}}
+	if got := of("shop").eventsOf(all); len(got) != 2 || got[1].App != "shop" || all[1].App != "bank" {
+		t.Errorf("%+v", got)
+	}
+	if len(of().eventsOf(all)) != len(all) {
+		t.Error("a bearer of all apps does not see all")
+	}
+}
+
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	all := []pause.Pause{{App: "shop"}, {App: "mail"}, {}, {Category: "news"}, {App: "mail", Kind: pause.Trouble}}
+	if got := of("shop").pausesOf(all); len(got) != 3 || got[1].App != "" || got[2].Category != "news" {
+		t.Errorf("%+v", got)
+	}
+	if len(of().pausesOf(all)) != len(all) {
+		t.Error("a bearer of all apps does not see all")
+	}
+}

@@ -1,0 +1,108 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// A bearer for some apps is told nothing of another, and of its own by what was looked at.
+func TestOverviewOf(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records := push.NewRecords(client, "", 0)
+		producer := push.NewProducer(client, "", 0)
+		for i := range 3 * sample { // of which every third is the shop's, and an hour from now
+			id, app := fmt.Sprintf("n-%d", i), "secret-app"
+			n := &push.Notification{ID: id, App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			if i%3 == 0 {
+				n.App, n.NotBefore = "shop", time.Now().Add(time.Hour)
+			}
+			if _, err := producer.Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		later := &push.Notification{ID: "later", App: "secret-app", User: "eve", Title: "t", NotBefore: time.Now().Add(time.Hour), Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+		if _, err := producer.Enqueue(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
+		for i, app := range []string{"shop", "secret-app", "secret-app"} {
+			n := &push.Notification{ID: fmt.Sprintf("dead-%d", i), App: app, User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := records.SetAside(t.Context(), &push.Letter{ID: n.ID, State: push.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Waiting: 3, Routes: []route.Status{
+			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
+		}}
+		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
+			t.Fatal(err)
+		}
+		store := pause.NewStore(client, "")
+		for _, p := range []pause.Pause{{App: "shop", By: "ada"}, {App: "secret-app", By: "eve"}, {Category: "news", By: "ada"}} {
+			if err := store.Begin(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
+		all, err := s.readOverview(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if of().overviewOf(all) != all {
+			t.Error("a bearer of all apps does not see all of it")
+		}
+		its := of("shop").overviewOf(all)
+		text, err := json.Marshal(its)
+		if err != nil || strings.Contains(string(text), "secret-app") {
+			t.Errorf("%v: %s", err, text)
+		}
+		// all of the scheduled ones but one, by a part of them; and what is due is another's
+		if !its.Sampled || len(its.Waits) != 1 || its.Waits[0].For != control.ForSchedule || !its.Waits[0].Sampled && its.Waiting != sample || its.Waiting < sample-10 || its.Waiting > sample+1 {
+			t.Errorf("%d wait: %+v", its.Waiting, its.Waits)
+		}
+		if l := its.Letters; l.Count != 1 || l.LookedAt != 1 || l.Reasons["reason-of-shop"] != 1 || l.Sampled {
+			t.Errorf("letters %+v", l)
+		}
+		if len(its.Workers) != 1 || its.Workers[0].Waiting != 0 || len(its.Workers[0].Routes) != 1 || len(its.Providers) != 1 || its.Providers[0].InFlight != 2 {
+			t.Errorf("%+v", its.Workers)
+		}
+		if len(its.Pauses) != 2 || !slices.Equal(its.Apps, []string{"shop"}) || len(its.Queues) != 0 || len(its.Redis) != 0 {
+			t.Errorf("%+v", its)
+		}
+	})
+}
+
+// Of letters of which some were looked at the number is an estimate.
+func TestLettersOf(t *testing.T) {
+	t.Parallel()
+	if got := of("shop").lettersOf(&Letters{Count: 7}); got.Count != 0 || !got.Sampled {
+		t.Errorf("gone since they were counted: %+v", got)
+	}
+	all := Letters{Count: 1000, LookedAt: 200, by: map[string]map[string]int{"shop": {"a": 20, "b": 5}, "mail": {"a": 170}, "": {"c": 5}}}
+	for name, c := range map[string]struct {
+		apps  []string
+		count int64
+	}{"one": {[]string{"shop"}, 125}, "none": {[]string{"other"}, 0}, "two": {[]string{"shop", "mail"}, 975}} {
+		if got := of(c.apps...).lettersOf(&all); got.Count != c.count || !got.Sampled || got.Reasons["c"] != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

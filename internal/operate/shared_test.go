@@ -1,0 +1,138 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A value is read once for all who come meanwhile and while it is fresh, whoever of them
+// leaves; an error is not told again.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away := errors.New("away")
+		var reads atomic.Int64
+		var failing atomic.Bool
+		s := shared[int64]{times: times{fresh: time.Minute, within: time.Hour}, read: func(ctx context.Context) (int64, error) {
+			time.Sleep(time.Second)
+			if failing.Load() {
+				return 0, away
+			}
+			return reads.Add(1), ctx.Err()
+		}}
+		leaving, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		defer leave()
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := s.get(leaving); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who has left is told %v", err)
+			}
+		})
+		for range 10 {
+			all.Go(func() {
+				if n, err := s.get(t.Context()); n != 1 || err != nil {
+					t.Errorf("read %d times, %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Minute)
+		failing.Store(true)
+		if _, err := s.get(t.Context()); err != away {
+			t.Error(err)
+		}
+		failing.Store(false)
+		if n, err := s.get(t.Context()); n != 2 || err != nil {
+			t.Errorf("read %d times, %v", n, err)
+		}
+	})
+}
+
+// Who comes after a change sees it, also while what was there before is still being read.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now atomic.Int64
+		s := newSharedBy(times{fresh: time.Minute}, func(context.Context, string) (int64, error) {
+			value := now.Load()
+			time.Sleep(time.Second)
+			return value, nil
+		})
+		var first sync.WaitGroup
+		first.Go(func() { _, _ = s.get(t.Context(), "key") })
+		synctest.Wait()
+		now.Store(7)
+		s.forget("key")
+		s.forget("another")
+		for range 2 {
+			if n, err := s.get(t.Context(), "key"); n != 7 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			first.Wait()
+		}
+	})
+}
+
+// However many watch, one read is under way, however slow Redis is, and what it
+// has read is fresh from its end on. Who leaves takes nobody's read away.
+func TestWatchersShareARead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		var fails error
+		read := func(ctx context.Context) (*Overview, error) {
+			reads++
+			o := &Overview{At: time.Now()}
+			select {
+			case <-time.After(2 * time.Second):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			return o, fails
+		}
+		l := shared[*Overview]{times: times{overviewFresh, 5 * time.Second}, read: read}
+		watch := func(ctx context.Context) error {
+			_, err := l.get(ctx)
+			return err
+		}
+		var watchers sync.WaitGroup
+		impatient, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		watchers.Go(func() {
+			if err := watch(impatient); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait() // it asks first
+		for range 20 {
+			watchers.Go(func() {
+				if err := watch(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		watchers.Wait()
+		if err := watch(t.Context()); err != nil || reads != 1 {
+			t.Errorf("%d reads, %v", reads, err)
+		}
+		time.Sleep(overviewFresh)
+		fails = errors.New("refused")
+		began := time.Now()
+		for range 20 {
+			watchers.Go(func() {
+				if err := watch(t.Context()); err != fails {
+					t.Error(err)
+				}
+			})
+		}
+		watchers.Wait()
+		if took := time.Since(began); reads != 2 || took != 2*time.Second {
+			t.Errorf("%d reads, the last took %s", reads, took)
+		}
+	})
+}
