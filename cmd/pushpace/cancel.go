@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -53,7 +54,7 @@ func cancelOne(ctx context.Context, b *apiclient.Client, id string, out io.Write
 		return fmt.Errorf("%s: %w", id, err)
 	}
 	if !asJSON {
-		fmt.Fprintln(os.Stderr, quoted(id)+" is cancelled.")
+		fmt.Fprintln(os.Stderr, words.Quoted(id)+" is cancelled.")
 		return nil
 	}
 	status, err := b.Status(ctx, id)

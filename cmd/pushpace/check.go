@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -332,7 +333,7 @@ func appOf(a config.App) effectiveApp {
 func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	apps := slices.Sorted(maps.Keys(e.Apps))
 	for i, name := range apps {
-		apps[i] = quoted(name)
+		apps[i] = words.Quoted(name)
 		if e.Apps[name].Simulated {
 			apps[i] += " (simulated)"
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )
@@ -71,7 +72,7 @@ func tellProviders(w io.Writer, checked []checkedProvider, printed bool) error {
 		if !c.OK {
 			line = fmt.Sprintf("failed at %s: %s", c.Failed, c.Error)
 		}
-		if _, err := fmt.Fprintf(w, "%s %s  %s\n", quoted(c.App), c.Platform, line); err != nil {
+		if _, err := fmt.Fprintf(w, "%s %s  %s\n", words.Quoted(c.App), c.Platform, line); err != nil {
 			return err
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -48,15 +48,7 @@ func levelFlags(cmd *cobra.Command) *overrideLevel {
 	return l
 }
 
-func (l *overrideLevel) String() string {
-	var parts []string
-	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}, {"quota", l.Quota}} {
-		if name.is != "" {
-			parts = append(parts, name.of+" "+quoted(name.is))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
+func (l *overrideLevel) String() string { return words.Level(l.Level) }
 
 // check refuses a level that is none.
 func (l *overrideLevel) check() error {
@@ -105,7 +97,7 @@ func newLimitsGet() *cobra.Command {
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		row := func(name string, r limits.EffectivePolicy) {
-			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, r.Policy, r.Source.Words(), describeEnd(r.Until))
+			fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, r.Policy, r.Source.Words(), words.End(r.Until))
 		}
 		row("general", general)
 		if level.Category != "" {
@@ -113,13 +105,6 @@ func newLimitsGet() *cobra.Command {
 		}
 		return w.Flush()
 	})
-}
-
-func describeEnd(until time.Time) string {
-	if until.IsZero() {
-		return ""
-	}
-	return "until " + timeline.Stamp(until)
 }
 
 func newLimitsSet() *cobra.Command {
@@ -176,7 +161,7 @@ limits.default.`,
 			return err
 		}
 		if !*asJSON {
-			told := fmt.Sprintf("In force for %s: %s %s", level, stands.Policy, describeEnd(stands.Until))
+			told := fmt.Sprintf("In force for %s: %s %s", level, stands.Policy, words.End(stands.Until))
 			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
 			return nil
 		}
@@ -243,16 +228,9 @@ func newLimitsLog() *cobra.Command {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tQUOTA\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), quoted(c.By), c.Why,
-				quoted(c.App), quoted(c.User), quoted(c.Category), quoted(c.Quota), describeOverride(c.From), describeOverride(c.To))
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), words.Quoted(c.By), c.Why,
+				words.Quoted(c.App), words.Quoted(c.User), words.Quoted(c.Category), words.Quoted(c.Quota), words.Override(c.From), words.Override(c.To))
 		}
 		return w.Flush()
 	})
-}
-
-func describeOverride(o *limits.Override) string {
-	if o == nil {
-		return "-"
-	}
-	return strings.TrimSpace(o.Policy.String() + " " + describeEnd(o.Until))
 }

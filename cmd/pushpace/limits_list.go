@@ -19,6 +19,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -59,8 +60,8 @@ func newLimitsList() *cobra.Command {
 			if !override.Until.IsZero() {
 				until = timeline.Stamp(override.Until)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(override.App), quoted(override.User), quoted(override.Category), quoted(override.Quota),
-				override.Policy, quoted(override.By), timeline.Stamp(override.At), until)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(override.App), words.Quoted(override.User), words.Quoted(override.Category), words.Quoted(override.Quota),
+				override.Policy, words.Quoted(override.By), timeline.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -53,7 +54,7 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 		if of.Quota != "" && p.Source == limits.FromConfiguration {
 			policy = "its rate"
 		}
-		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, p.Source.Words(), describeEnd(p.Until))
+		fmt.Fprintf(w, "%s\t%s\tfrom %s\t%s\n", name, policy, p.Source.Words(), words.End(p.Until))
 	}
 	fmt.Fprintf(out, "For %s:\n", whom)
 	row("now", told.Before)
@@ -87,7 +88,7 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 		if m.Free {
 			then = "at once"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", quoted(m.ID), quoted(m.App), quoted(m.Category), timeline.Stamp(m.Before), then)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", words.Quoted(m.ID), words.Quoted(m.App), words.Quoted(m.Category), timeline.Stamp(m.Before), then)
 	}
 	return w.Flush()
 }

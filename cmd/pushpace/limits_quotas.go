@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 func newLimitsQuotas() *cobra.Command {
@@ -40,9 +41,9 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 		for _, q := range all {
 			from := q.Source.Words()
 			if q.By != "" {
-				from = strings.TrimSpace("the override by " + quoted(q.By) + " " + describeEnd(q.Until))
+				from = strings.TrimSpace("the override by " + words.Quoted(q.By) + " " + words.End(q.Until))
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", quoted(q.Quota), strings.Join(q.Apps, " "), q.Limit, q.Free, q.AtOnce, from)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", words.Quoted(q.Quota), strings.Join(q.Apps, " "), q.Limit, q.Free, q.AtOnce, from)
 		}
 		return w.Flush()
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
@@ -97,7 +98,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 			if o.Apps != nil {
 				inIt = "-" // of whichever app
 			}
-			section("%s\t%s\t%s\t%s\t%s", quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), inIt, workerState(s))
+			section("%s\t%s\t%s\t%s\t%s", words.Quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), inIt, workerState(s))
 		}
 		section("")
 	}
@@ -122,7 +123,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	if len(o.Providers) > 0 {
 		section("PROVIDER\tIN FLIGHT\tP50\tP99\tSTATE")
 		for _, p := range o.Providers {
-			section("%s of %s\t%d\t%s\t%s\t%s", p.Platform, quoted(p.App), p.InFlight, took(p.Latency.P50), took(p.Latency.P99), providerState(p))
+			section("%s of %s\t%d\t%s\t%s\t%s", p.Platform, words.Quoted(p.App), p.InFlight, took(p.Latency.P50), took(p.Latency.P99), providerState(p))
 		}
 		section("")
 	}

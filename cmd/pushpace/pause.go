@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -191,8 +192,8 @@ many wait for a provider.`,
 			if p.Kind != pause.Operator {
 				waiting = strconv.Itoa(p.Waiting)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, quoted(p.App), orAny(string(p.Platform)), quoted(p.Category),
-				quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), waiting, orAny(reasons(p)))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), waiting, orAny(reasons(p)))
 		}
 		return w.Flush()
 	})

@@ -386,7 +386,7 @@ func TestQuotasThroughTheAPI(t *testing.T) {
 		same(key+" demo {rate: 20000/1m} 200 of 200 the override by ", "quotas")
 		same(`"limit":"{rate: 20000/1m}","source":"quota","until":"`, "quotas", "--json")
 		same(key+" 20000/1m", "list")
-		same(key+" - 20000/1m until ", "log", "-n", "1")
+		same(key+" none 20000/1m until ", "log", "-n", "1")
 		exported := ended(t, where, "limits", "export").stdout
 		if got := ended(t, where, "limits", "unset", "--quota", key); got != (said{stderr: "The override of quota " + key + " is gone.\n"}) {
 			t.Errorf("%+v", got)

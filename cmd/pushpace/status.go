@@ -44,9 +44,9 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 	line("id", "%s", s.ID)
 	line("state", "%s", s.State)
 	if s.App != "" {
-		line("app", "%s", quoted(s.App))
-		line("user", "%s", quoted(s.User))
-		line("category", "%s", quoted(s.Category))
+		line("app", "%s", words.Quoted(s.App))
+		line("user", "%s", words.Quoted(s.User))
+		line("category", "%s", words.Quoted(s.Category))
 	}
 	if s.State == push.Waiting {
 		if s.Waits != nil {

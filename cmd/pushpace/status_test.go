@@ -42,16 +42,16 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		paused []pause.Pause
 		want   []string
 	}{
-		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
+		{control.Waits{For: control.ForLimit, Scope: "news", Rule: "1/24h", Until: now.Add(time.Hour)}, nil, []string{"waits for  a limit of its user\n", "until      2026-11-21T14:29:00.000Z, in 1h0m0s\n", "by         the limit 1/24h of category news\n", "pushpace timeline --app shop ada,"}},
 		{control.Waits{For: control.ForSchedule, Until: now.Add(time.Minute)}, nil, []string{"waits for  the instant that its producer has set\n", "in 1m0s\n", "deferred   never\n"}},
-		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt: FCM answered 500\n", ", now\n"}},
+		{control.Waits{For: control.ForAttempt, Reason: "FCM answered 500", Until: now.Add(-time.Second)}, nil, []string{"waits for  another attempt, after one that failed: FCM answered 500\n", ", now\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM}, []pause.Pause{trouble}, []string{"waits for  fcm of shop, in trouble since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27\n"}},
 		{control.Waits{For: control.ForProvider, Platform: push.FCM, Reason: "the provider is busy"}, nil, []string{"waits for  fcm of shop: the provider is busy\n"}},
 		{control.Waits{For: control.ForWorker}, []pause.Pause{trouble}, []string{"waits for  a worker, which takes it next\n", "paused     fcm of shop, in trouble"}},
 		{control.Waits{For: control.ForWorker, Reason: "no worker runs", Since: now.Add(-24 * time.Hour)}, nil, []string{"waits for  a worker since 2026-11-20T13:29:00Z: no worker runs\n"}},
 		{control.Waits{For: control.ForLimiter, Reason: "NOPERM", Since: now.Add(-time.Minute)}, nil, []string{"waits for  the limits' Redis, away since 13:28:00: NOPERM\n"}},
 		{control.Waits{For: control.InHand}, nil, []string{"waits for  nothing: a worker has it in hand\n"}},
-		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  another visit: the worker is gone\n"}},
+		{control.Waits{For: control.ForRecovery, Reason: "the worker is gone"}, nil, []string{"waits for  its recovery from a crash, or from an outage of Redis: the worker is gone\n"}},
 	} {
 		s := &control.Status{ID: "one", Record: &push.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -56,7 +57,7 @@ goes from now to when a limit that is used up is free again.`,
 			style.Width = columns
 		}
 		if _, err = fmt.Fprint(out, timeline.Draw(t, style)); err == nil && unknown(t) {
-			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", quoted(t.User), quoted(t.App))
+			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", words.Quoted(t.User), words.Quoted(t.App))
 		}
 		return err
 	})

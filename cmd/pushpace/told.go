@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -37,10 +38,10 @@ func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) 
 
 // tellPaused says what was paused, how much of it waits and what ends it.
 func tellPaused(ctx context.Context, b *apiclient.Client, h pause.Pause) {
-	what, flags := describeHold(h)
+	what, flags := describePause(h)
 	text := "Paused: " + what
 	if !h.Until.IsZero() {
-		text += " " + describeEnd(h.Until)
+		text += " " + words.End(h.Until)
 	}
 	if h.Platform == "" { // which the queue is not searched for
 		if n := countQueued(ctx, b, control.Selection{App: h.App, Category: h.Category}); n != "" {
@@ -50,13 +51,13 @@ func tellPaused(ctx context.Context, b *apiclient.Client, h pause.Pause) {
 	fmt.Fprintln(os.Stderr, text+". To end it: pushpace resume "+flags)
 }
 
-// describeHold is what a hold matches, in words and as flags.
-func describeHold(h pause.Pause) (words, flags string) {
+// describePause is what a pause matches, in words and as flags.
+func describePause(h pause.Pause) (text, flags string) {
 	var say, flag []string
 	for _, part := range []struct{ name, value string }{{"app", h.App}, {"platform", string(h.Platform)}, {"category", h.Category}} {
 		if part.value != "" {
-			say = append(say, part.name+" "+quoted(part.value))
-			flag = append(flag, "--"+part.name+" "+quoted(part.value))
+			say = append(say, part.name+" "+words.Quoted(part.value))
+			flag = append(flag, "--"+part.name+" "+words.Quoted(part.value))
 		}
 	}
 	if len(say) == 0 {

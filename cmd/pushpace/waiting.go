@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -120,7 +121,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tAPP\tUSER\tCATEGORY\tFOR\tUNTIL\tACCEPTED")
 	for _, q := range list[:min(len(list), most)] {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", quoted(q.ID), quoted(q.App), quoted(q.User), quoted(q.Category), waitsFor(q),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(q.ID), words.Quoted(q.App), words.Quoted(q.User), words.Quoted(q.Category), waitsFor(q),
 			orAny(stampOrNone(q.Until)), timeline.Stamp(q.Accepted))
 	}
 	if err := w.Flush(); err != nil {
@@ -135,7 +136,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 // waitsFor is what a notification waits for, in a column.
 func waitsFor(q control.Queued) string {
 	if q.For == control.ForLimit && q.Rule != "" {
-		return "limit " + q.Rule + " of " + quoted(q.Scope)
+		return "limit " + q.Rule + " of " + words.Quoted(q.Scope)
 	}
 	return string(q.For)
 }
@@ -145,7 +146,7 @@ func selected(s control.Selection) string {
 	text := ""
 	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}} {
 		if part.value != "" {
-			text += " " + part.what + " " + quoted(part.value)
+			text += " " + part.what + " " + words.Quoted(part.value)
 		}
 	}
 	return text

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -22,13 +23,13 @@ func TestQuotedOnlyWhereNeeded(t *testing.T) {
 		"a\u202eb": `"a\u202eb"`, `a"b`: `'a"b'`, "a;b": `'a;b'`, "a\x7fb": `"a\x7fb"`, "a\xffb": `"a\xffb"`,
 		"$(id)": `'$(id)'`, "`id`": "'`id`'", "hi!": `'hi!'`, "it's": `'it'\''s'`, `a\b`: `'a\b'`,
 	} {
-		if got := quoted(name); got != want {
+		if got := words.Quoted(name); got != want {
 			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 		if want[0] == '"' || name == "" {
 			continue
 		}
-		if out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(name)).Output(); err != nil || string(out) != name {
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+words.Quoted(name)).Output(); err != nil || string(out) != name {
 			t.Errorf("a shell reads %s as %q, %v", want, out, err)
 		}
 	}

@@ -30,6 +30,6 @@ func printWaits(line func(name, format string, args ...any), s *control.Status, 
 	}
 	if w.For == control.ForLimit {
 		line("by", "%s", timeline.Limit(w.Scope, w.Rule, 0))
-		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", quoted(s.App), quoted(s.User))
+		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", words.Quoted(s.App), words.Quoted(s.User))
 	}
 }

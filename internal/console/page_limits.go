@@ -6,11 +6,10 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -95,7 +94,7 @@ func viewOfLimits(all *operate.Limits) limitsView {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Category, b.Category), cmp.Compare(a.User, b.User), cmp.Compare(a.Quota, b.Quota))
 	})
 	for _, o := range all.Overrides {
-		view.Overrides = append(view.Overrides, overrideRow{o, o.Policy.String(), editOf(o.Level), levelText(o.Level)})
+		view.Overrides = append(view.Overrides, overrideRow{o, o.Policy.String(), editOf(o.Level), words.Level(o.Level)})
 	}
 	return view
 }
@@ -103,26 +102,4 @@ func viewOfLimits(all *operate.Limits) limitsView {
 // editOf is where the limits of a level are changed.
 func editOf(l limits.Level) string { return editPath + "?" + l.Key() }
 
-// overrideText writes an override, with its end.
-func overrideText(o *limits.Override) string {
-	if o == nil {
-		return "none"
-	}
-	if o.Until.IsZero() {
-		return o.Policy.String()
-	}
-	return o.Policy.String() + " until " + stamp(o.Until)
-}
-
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
-
-// levelText names a level.
-func levelText(l limits.Level) string {
-	var parts []string
-	for _, name := range []struct{ of, is string }{{"user", l.User}, {"category", l.Category}, {"app", l.App}, {"quota", l.Quota}} {
-		if name.is != "" {
-			parts = append(parts, name.of+" "+timeline.Printable(name.is))
-		}
-	}
-	return strings.Join(parts, ", ")
-}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -184,7 +185,7 @@ func editing(ctx context.Context, v *visit, values url.Values) (*editView, error
 		return nil, err
 	}
 	at = found.Level
-	view := &editView{Level: at, Name: levelText(at), General: inForceOf(found.General)}
+	view := &editView{Level: at, Name: words.Level(at), General: inForceOf(found.General)}
 	inForce := found.General.Policy
 	if found.OfCategory != nil {
 		inForce, view.Own = found.OfCategory.Policy, new(inForceOf(*found.OfCategory))
@@ -290,7 +291,7 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 		below := v.as.Below(view.Level)
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
-			Facts: []field{{"Of", view.Name}, {"Removed", overrideText(&view.There.Override)}, {"Set by", view.There.By},
+			Facts: []field{{"Of", view.Name}, {"Removed", words.Override(&view.There.Override)}, {"Set by", view.There.By},
 				{"Then in force", below.Policy.String() + ", from " + below.Source.Words()}},
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -50,7 +51,7 @@ func viewOfChanges(changes []limits.Change, now time.Time) limitsLogView {
 	newer := map[limits.Level]bool{}
 	for _, change := range changes {
 		_, undone := operate.Undoing(change, now)
-		view.Changes = append(view.Changes, changeRow{change, overrideText(change.From), overrideText(change.To), editOf(change.Level), undone && !newer[change.Level]})
+		view.Changes = append(view.Changes, changeRow{change, words.Override(change.From), words.Override(change.To), editOf(change.Level), undone && !newer[change.Level]})
 		newer[change.Level] = true
 	}
 	return view
@@ -91,8 +92,8 @@ func undoConfirmation(u *operate.Undo) confirmation {
 	}
 	return confirmation{
 		Sentences: []string{sentence},
-		Facts: []field{{"Of", levelText(u.Level)}, {"Changed by", u.By}, {"Changed at", stamp(u.At)},
-			{"There now", overrideText(u.To)}, {"Then", overrideText(u.Back)}},
+		Facts: []field{{"Of", words.Level(u.Level)}, {"Changed by", u.By}, {"Changed at", stamp(u.At)},
+			{"There now", words.Override(u.To)}, {"Then", words.Override(u.Back)}},
 		Button: "Undo it", Back: limitsLogPath,
 	}
 }

@@ -50,8 +50,8 @@ func TestViewOfLive(t *testing.T) {
 		all    bool
 		want   string
 	}{
-		{liveFilter{}, true, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit: all 10/1h acritical delivered// left 7"},
-		{liveFilter{App: "bank"}, true, "b put off/waits/a limit: all 10/1h left 7"},
+		{liveFilter{}, true, "d put off/waits/the providers of shop c rejected/fault/BadTopic b put off/waits/a limit of its user: all 10/1h acritical delivered// left 7"},
+		{liveFilter{App: "bank"}, true, "b put off/waits/a limit of its user: all 10/1h left 7"},
 		{liveFilter{Category: "news"}, true, "acritical delivered// left 7"},
 		{liveFilter{What: push.Rejected}, true, "c rejected/fault/BadTopic left 7"},
 		{liveFilter{App: "shop"}, false, "d put off/waits/the providers of shop c rejected/fault/BadTopic acritical delivered// left 0"}, // how much others send is not theirs to know

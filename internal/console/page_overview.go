@@ -133,7 +133,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 		view.Rates, view.Minutes = ratesOf(o.Minutes, o.At)
 	}
 	for _, s := range o.Waits {
-		view.Waits = append(view.Waits, wait{string(s.For), causes[s.For], s.Count, s.Sampled, s.Oldest})
+		view.Waits = append(view.Waits, wait{string(s.For), words.Cause(s.For), s.Count, s.Sampled, s.Oldest})
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), mostHeld)] {
 		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), held(&o.Pauses[i])})
@@ -260,17 +260,6 @@ func ratesOf(all []control.Minute, now time.Time) (rates []rate, minutes []minut
 		rates = append(rates, r)
 	}
 	return rates, minutes
-}
-
-// causes say what each cause of waiting is.
-var causes = map[control.Cause]string{
-	control.ForWorker: "a worker, which takes it next", control.InHand: "nothing: a worker has it in hand",
-	control.ForSchedule: "the instant that its producer has set", control.ForLimit: "one of its user's limits",
-	control.ForQuota: "what all workers may send together, or a device may get", control.ForAttempt: "another attempt, after one that failed",
-	control.ForPause: "the end of an operator's pause", control.ForProvider: "its provider, which is paused, busy or in trouble",
-	control.ForLimiter: "the limits' Redis, which does not answer", control.ForTimeline: "its user's timeline, which cannot be read or written",
-	control.ForRedis: "Redis, which refuses to write", control.ForMachine: "a worker's machine, which is too busy to send on time",
-	control.ForRecovery: "its recovery from a crash, or from an outage of Redis",
 }
 
 func accountsOf(a *control.Audit) accounts {

@@ -46,7 +46,7 @@ func TestWaiting(t *testing.T) {
 	n.NotBefore, n.CollapseKey = time.Now().Add(time.Hour), "k"
 	r.enqueue(n)
 	text := r.get(http.StatusOK, "/console/waiting")
-	contains(t, text, "7 wait: everything was looked at.", "the general limit 1/1h", "the instant that its producer has set", "a worker: it is due",
+	contains(t, text, "7 wait: everything was looked at.", "the general limit 1/1h", "the instant that its producer has set", "a worker, which takes it next",
 		`<a href="/console/users/ada?app=shop">`, `value="ada-1"`, "Cancel all that match", `<a href="/console/waiting?app=shop&amp;user=ada">4</a>`)
 	lacks(t, text, `class="fault"`, "chip fault")
 	for query, want := range map[string]string{

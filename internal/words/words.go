@@ -39,34 +39,25 @@ func waits(s *control.Status, now time.Time) string {
 	if s.Waits.Reason != "" {
 		reason = ": " + timeline.Printable(s.Waits.Reason)
 	}
-	app := timeline.Printable(s.App)
+	what := Cause(s.Waits.For)
 	switch s.Waits.For {
-	case control.ForLimit:
-		return "a limit"
-	case control.ForQuota:
-		return "what all workers may send together" + reason
-	case control.ForSchedule:
-		return "the instant that its producer has set"
-	case control.ForAttempt:
-		return "another attempt" + reason
-	case control.ForPause:
-		return "the end of an operator's pause" + since + reason
 	case control.ForProvider:
-		if s.Waits.Platform == "" {
-			return "the providers of " + app + reason
+		what = "the providers of " + timeline.Printable(s.App)
+		if s.Waits.Platform != "" {
+			what = string(s.Waits.Platform) + " of " + timeline.Printable(s.App)
 		}
-		return string(s.Waits.Platform) + " of " + app + reason
-	case control.ForLimiter:
-		return "the limits' Redis, away" + since + reason
+		return what + reason
+	case control.ForPause, control.ForLimiter:
+		return what + since + reason
 	case control.ForWorker:
-		if reason == "" {
-			return "a worker, which takes it next"
+		if reason != "" {
+			return "a worker" + since + reason
 		}
-		return "a worker" + since + reason
-	case control.InHand:
-		return "nothing: a worker has it in hand"
+		return what
+	case control.ForQuota, control.ForAttempt, control.ForTimeline, control.ForRecovery:
+		return what + reason
 	}
-	return "another visit" + reason
+	return what // which says it all, or the limit does
 }
 
 // clock is the instant's time of day on the day of now, and its date besides on
@@ -124,21 +115,21 @@ func Job(state string) string { return cmp.Or(jobs[state], state) }
 
 var jobs = map[string]string{"": "none", "pending": "due", "active": "in a worker's hands", "scheduled": "for later", "retry": "put off"}
 
-// Cause says what many wait for, as the end of "for …".
+// Cause says what a notification waits for, as the end of "waits for …".
 func Cause(c control.Cause) string { return cmp.Or(causes[c], string(c)) }
 
 var causes = map[control.Cause]string{
-	control.ForWorker:   "a worker: it is due",
+	control.ForWorker:   "a worker, which takes it next",
 	control.InHand:      "nothing: a worker has it in hand",
 	control.ForSchedule: "the instant that its producer has set",
 	control.ForLimit:    "a limit of its user",
-	control.ForQuota:    "what all workers may send together",
-	control.ForAttempt:  "another attempt",
+	control.ForQuota:    "what all workers may send together, or a device may get",
+	control.ForAttempt:  "another attempt, after one that failed",
 	control.ForPause:    "the end of an operator's pause",
-	control.ForProvider: "a provider",
-	control.ForLimiter:  "the limits' Redis, which is away",
-	control.ForTimeline: "its user's timeline, which cannot be used",
-	control.ForRedis:    "the queue's Redis, which refuses to write",
-	control.ForMachine:  "its worker's machine, which is too busy",
-	control.ForRecovery: "another visit, after a crash",
+	control.ForProvider: "its provider, which is paused, busy or in trouble",
+	control.ForLimiter:  "the limits' Redis, away",
+	control.ForTimeline: "its user's timeline, which cannot be read or written",
+	control.ForRedis:    "Redis, which refuses to write",
+	control.ForMachine:  "a worker's machine, which is too busy to send on time",
+	control.ForRecovery: "its recovery from a crash, or from an outage of Redis",
 }

@@ -1,4 +1,4 @@
-package main
+package words
 
 import (
 	"strconv"
@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// quoted is a name as it can be printed in a line or a column, and typed into a
+// Quoted is a name as it can be printed in a line or a column, and typed into a
 // shell: in the shell's own quotes, only where it needs them; "-" for none. One
 // with what cannot be printed cannot be typed either, and is in Go's.
-func quoted(name string) string {
+func Quoted(name string) string {
 	if name == "" {
 		return "-"
 	}

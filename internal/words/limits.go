@@ -1,0 +1,36 @@
+package words
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// Level names whose limits they are: "app shop, user ada"; "" for limits.default.
+func Level(l limits.Level) string {
+	var parts []string
+	for _, name := range []struct{ of, is string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}, {"quota", l.Quota}} {
+		if name.is != "" {
+			parts = append(parts, name.of+" "+Quoted(name.is))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Override writes an override's policy, and its end if it has one; "none" for nil.
+func Override(o *limits.Override) string {
+	if o == nil {
+		return "none"
+	}
+	return strings.TrimSpace(o.Policy.String() + " " + End(o.Until))
+}
+
+// End says when something ends: "until 2026-12-24T20:00:00.000Z"; "" for never.
+func End(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return "until " + timeline.Stamp(until)
+}
