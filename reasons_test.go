@@ -1,4 +1,4 @@
-package reasons
+package pushpace_test
 
 import (
 	"go/ast"
@@ -11,12 +11,53 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/internal/redisreply"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 )
+
+// A reasonSet is a closed set of words.
+type reasonSet struct {
+	title string // its heading in docs/reasons.md
+	words []string
+}
+
+// reasonSets are all of them.
+func reasonSets() []reasonSet {
+	states := append([]push.State{push.Waiting}, push.EndStates...)
+	kinds := []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured}
+	outcomes := make([]string, len(kinds))
+	for i, kind := range kinds {
+		outcomes[i] = kind.String()
+	}
+	return []reasonSet{
+		{"States", textsOf(append(states, push.Malformed))},
+		{"What a notification waits for", textsOf(control.Causes)},
+		{"Outcomes of a target", outcomes},
+		{"Reasons of pushpace", textsOf(providers.Reasons())},
+		{"Reasons of APNs", textsOf(apns.Reasons())},
+		{"Reasons of FCM", textsOf(fcm.Reasons())},
+		{"Reasons of malformed jobs", textsOf(push.MalformedReasons)},
+		{"Troubles of Redis", textsOf(redisreply.Troubles)},
+	}
+}
+
+func textsOf[T ~string](all []T) []string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = string(one)
+	}
+	return texts
+}
 
 // docs/reasons.md explains every word that there is, and no other.
 func TestEachIsExplained(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/reasons.md")
+	text, err := os.ReadFile("docs/reasons.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,19 +67,19 @@ func TestEachIsExplained(t *testing.T) {
 		sections[title] = body
 	}
 	row := regexp.MustCompile("(?m)^\\| ((?:`\\w+`(?:, )?)+) \\| (.+) \\| (.+) \\|$")
-	for _, set := range Sets() {
+	for _, set := range reasonSets() {
 		var explained []string
-		for _, m := range row.FindAllStringSubmatch(sections[set.Title], -1) {
+		for _, m := range row.FindAllStringSubmatch(sections[set.title], -1) {
 			for _, word := range strings.Split(m[1], ", ") {
 				explained = append(explained, strings.Trim(word, "`"))
 			}
 		}
-		words := slices.Sorted(slices.Values(set.Words))
+		words := slices.Sorted(slices.Values(set.words))
 		slices.Sort(explained)
 		if !slices.Equal(words, explained) {
-			t.Errorf("%s: the page has\n%q, the code\n%q", set.Title, explained, words)
+			t.Errorf("%s: the page has\n%q, the code\n%q", set.title, explained, words)
 		}
-		delete(sections, set.Title)
+		delete(sections, set.title)
 	}
 	for title := range sections {
 		t.Errorf("the page has %q, the code does not", title)
@@ -49,15 +90,15 @@ func TestEachIsExplained(t *testing.T) {
 func TestEachIsListed(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{"": true, "accepting": true} // the latter is told as waiting
-	for _, set := range Sets() {
-		for _, word := range set.Words {
+	for _, set := range reasonSets() {
+		for _, word := range set.words {
 			listed[word] = true
 		}
 	}
 	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
 	seen := 0
-	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker", "internal/redisconn"} {
-		files, err := filepath.Glob(filepath.Join("../..", folder, "*.go"))
+	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker/control", "internal/redisreply"} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
