@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -47,42 +45,4 @@ func newDeadShow() *cobra.Command {
 		}
 		return printJSON(out, shown)
 	})
-}
-
-func newDeadPurge() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "purge ID [ID …]",
-		Short: "Delete dead letters; what became of their notifications stays counted",
-		Args:  cobra.MinimumNArgs(1),
-	}
-	return operating(cmd, eachLetter((*apiclient.Client).Purge, "purged", jsonFlag(cmd)))
-}
-
-// eachLetter does the same with each ID, goes on after one that fails, and says
-// how many are done.
-func eachLetter(f func(b *apiclient.Client, ctx context.Context, id string) error, verb string, asJSON *bool) func(context.Context, *apiclient.Client, []string, io.Writer) error {
-	return func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
-		var errs []error
-		defer func() {
-			if n := len(ids) - len(errs); n > 0 && !*asJSON {
-				fmt.Fprintf(os.Stderr, "%d %s.\n", n, verb)
-			}
-		}()
-		for _, id := range ids {
-			done := struct {
-				ID    string `json:"id"`
-				Error string `json:"error,omitempty"`
-			}{ID: id}
-			if err := f(b, ctx, id); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", id, err))
-				done.Error = err.Error()
-			}
-			if *asJSON {
-				if err := printJSON(out, done); err != nil {
-					return errors.Join(append(errs, err)...)
-				}
-			}
-		}
-		return errors.Join(errs...)
-	}
 }

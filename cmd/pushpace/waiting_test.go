@@ -156,4 +156,10 @@ func TestRequeueManyLetters(t *testing.T) {
 			t.Errorf("%+v, %v", counts, err)
 		}
 	}
+	if got := ended(t, s.setup, "dead", "purge", "--all", "--category", "orders", "--expect", "2"); got.status != exitDone || got.stderr != "2 purged.\n" {
+		t.Errorf("%+v", got)
+	}
+	if counts, err := records.Counts(t.Context()); err != nil || counts.Letters != 2 {
+		t.Errorf("%+v, %v", counts, err)
+	}
 }

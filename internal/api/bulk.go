@@ -69,9 +69,20 @@ func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
 
 // requeueEach has dead letters' notifications sent again.
 func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c, func(id string) bool { return id != "" && len(id) <= maxLetterID })
+	ids, err := readIDs(c, isLetterID)
 	if err != nil {
 		return reply{}, err
 	}
 	return each(ids, c.as.RequeueEach(ctx, ids)), nil
 }
+
+// purgeEach deletes dead letters.
+func (a *API) purgeEach(ctx context.Context, c *call) (reply, error) {
+	ids, err := readIDs(c, isLetterID)
+	if err != nil {
+		return reply{}, err
+	}
+	return each(ids, c.as.PurgeEach(ctx, ids)), nil
+}
+
+func isLetterID(id string) bool { return id != "" && len(id) <= maxLetterID }

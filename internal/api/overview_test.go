@@ -51,7 +51,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	r.do(http.StatusForbidden, producerToken, "GET", "/v1/waiting", "")
 
 	body := `{"ids":[` + ids + `"nobody"]}`
-	for _, path := range []string{"/v1/cancellations", "/v1/requeues"} {
+	for _, path := range []string{"/v1/cancellations", "/v1/requeues", "/v1/purges"} {
 		r.do(http.StatusForbidden, viewerToken, "POST", path, body)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[]}`)
 		r.do(http.StatusBadRequest, operatorToken, "POST", path, `{"ids":[`+strings.Repeat(`"a",`, operate.MostIDs)+`"a"]}`)
@@ -77,5 +77,12 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	r.do(http.StatusOK, operatorToken, "POST", "/v1/requeues", `{"ids":["gone","nobody"]}`).into(t, &answer)
 	if len(answer.Results) != 2 || answer.Results[0] != (done{ID: "gone", Outcome: "done"}) || answer.Results[1].Outcome != "unknown" {
 		t.Errorf("%+v", answer)
+	}
+	r.bury("purged")
+	for _, want := range []operate.Outcome{"done", "unknown"} {
+		r.do(http.StatusOK, operatorToken, "POST", "/v1/purges", `{"ids":["purged"]}`).into(t, &answer)
+		if len(answer.Results) != 1 || answer.Results[0].Outcome != want {
+			t.Errorf("%+v, want %s", answer, want)
+		}
 	}
 }

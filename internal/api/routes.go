@@ -72,6 +72,8 @@ var routes = []route{
 
 	{method: "POST", path: "/v1/requeues", action: operate.RequeueEach, takes: true, handle: (*API).requeueEach},
 
+	{method: "POST", path: "/v1/purges", action: operate.PurgeEach, takes: true, handle: (*API).purgeEach},
+
 	{method: "GET", path: "/v1/pauses", action: operate.Look, handle: (*API).pauses},
 	{method: "PUT", path: "/v1/pauses", action: operate.Pause, takes: true, query: pauseQuery, handle: (*API).beginPause},
 	{method: "DELETE", path: "/v1/pauses", action: operate.Resume, query: pauseQuery, handle: (*API).endPause},

@@ -205,6 +205,7 @@ var asides = []aside{
 	{"DELETE /v1/dead-letters/{id}", "/v1/dead-letters/{x}-dead", "", http.StatusNotFound},
 	{"DELETE /v1/dead-letters/{id}", "/v1/dead-letters/{x}-malformed", "", http.StatusNotFound},
 	{"POST /v1/requeues", "", anyIDs, http.StatusOK},
+	{"POST /v1/purges", "", anyIDs, http.StatusOK},
 	{"GET /v1/pauses", "", "", http.StatusOK},
 	{"PUT /v1/pauses", "/v1/pauses?app={x}-app", `{}`, http.StatusForbidden},
 	{"PUT /v1/pauses", "/v1/pauses?category={x}", `{}`, http.StatusForbidden},

@@ -51,6 +51,11 @@ func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
 	return c.each(ctx, "/v1/requeues", ids, push.ErrNoLetter, push.ErrStillThere)
 }
 
+// PurgeEach deletes dead letters, and answers what became of each.
+func (c *Client) PurgeEach(ctx context.Context, ids []string) []error {
+	return c.each(ctx, "/v1/purges", ids, push.ErrNoLetter, push.ErrStillThere)
+}
+
 func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {
 	errs := make([]error, 0, len(ids))
 	for some := range slices.Chunk(ids, operate.MostIDs) {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +26,30 @@ Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
 	}
+	return actingOnLetters(cmd, letterAct{"requeue", "requeued", (*apiclient.Client).Requeue, (*apiclient.Client).RequeueEach})
+}
+
+func newDeadPurge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge ID [ID …] | purge --all [--reason REASON …] [--expect N]",
+		Short: "Delete dead letters; what became of their notifications stays counted",
+		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those
+that match every flag that is given: it counts them first, and asks on the terminal,
+or goes ahead if there are as many as --expect says.`,
+		Example: `  pushpace dead purge --all --reason unregistered --expect 12`,
+	}
+	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
+}
+
+// A letterAct is what a command does with dead letters.
+type letterAct struct {
+	verb, done string
+	one        func(b *apiclient.Client, ctx context.Context, id string) error
+	each       func(b *apiclient.Client, ctx context.Context, ids []string) []error
+}
+
+// actingOnLetters has the command act on dead letters by their IDs, or on all that match.
+func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
 	selection := &letterSelection{}
 	f := cmd.Flags()
@@ -40,13 +67,13 @@ Breaking off is safe: do it again for the rest.`,
 		case *all && len(ids) > 0:
 			return misusedf("--all: IDs name some; give one or the other")
 		case *all:
-			return requeueAll(ctx, b, *selection, confirmation, out, *asJSON)
+			return actOnAll(ctx, b, *selection, act, confirmation, out, *asJSON)
 		case len(ids) == 0:
-			return misusedf("dead requeue: want IDs, or --all with which")
+			return misusedf("dead %s: want IDs, or --all with which", act.verb)
 		case *selection != letterSelection{} || f.Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}
-		return eachLetter((*apiclient.Client).Requeue, "requeued", asJSON)(ctx, b, ids, out)
+		return eachLetter(ctx, b, ids, act, out, *asJSON)
 	})
 }
 
@@ -61,8 +88,8 @@ func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
 		(s.since == 0 || now.Sub(l.At) <= s.since)
 }
 
-// requeueAll requeues what is selected, once its number is confirmed.
-func requeueAll(ctx context.Context, b *apiclient.Client, s letterSelection, c *confirmation, out io.Writer, asJSON bool) error {
+// actOnAll acts on what is selected, once its number is confirmed.
+func actOnAll(ctx context.Context, b *apiclient.Client, s letterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
 	seen, now := map[string]bool{}, time.Now()
 	err := b.Letters(ctx, func(l *push.Letter) bool {
@@ -75,9 +102,36 @@ func requeueAll(ctx context.Context, b *apiclient.Client, s letterSelection, c *
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(len(ids), "dead letters match", "requeue them"); err != nil {
+	if err := c.confirm(len(ids), "dead letters match", act.verb+" them"); err != nil {
 		return err
 	}
-	done, err := operate.InPages(ctx, ids, b.RequeueEach)
-	return tellBulk(done, out, asJSON, "requeued", err)
+	done, err := operate.InPages(ctx, ids, func(ctx context.Context, ids []string) []error { return act.each(b, ctx, ids) })
+	return tellBulk(done, out, asJSON, act.done, err)
+}
+
+// eachLetter acts on each of the letters, goes on after one that fails, and says how many
+// are done.
+func eachLetter(ctx context.Context, b *apiclient.Client, ids []string, act letterAct, out io.Writer, asJSON bool) error {
+	var errs []error
+	defer func() {
+		if n := len(ids) - len(errs); n > 0 && !asJSON {
+			fmt.Fprintf(os.Stderr, "%d %s.\n", n, act.done)
+		}
+	}()
+	for _, id := range ids {
+		done := struct {
+			ID    string `json:"id"`
+			Error string `json:"error,omitempty"`
+		}{ID: id}
+		if err := act.one(b, ctx, id); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			done.Error = err.Error()
+		}
+		if asJSON {
+			if err := printJSON(out, done); err != nil {
+				return errors.Join(append(errs, err)...)
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
