@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -90,6 +91,36 @@ meanwhile ends as expired; everything else flows on. It ends with resume, or by
 		}
 		return errors.New("the pause was ended by somebody else in the meantime")
 	})
+}
+
+// tellPaused says what was paused, how much of it waits and what ends it.
+func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
+	what, flags := describePause(p)
+	text := "Paused: " + what
+	if !p.Until.IsZero() {
+		text += " " + words.End(p.Until)
+	}
+	if p.Platform == "" { // which the queue is not searched for
+		if n := countQueued(ctx, b, control.Selection{App: p.App, Category: p.Category}); n != "" {
+			text += "; " + n
+		}
+	}
+	fmt.Fprintln(os.Stderr, text+". To end it: pushpace resume "+flags)
+}
+
+// describePause is what a pause matches, in words and as flags.
+func describePause(p pause.Pause) (text, flags string) {
+	var say, flag []string
+	for _, part := range []struct{ name, value string }{{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}} {
+		if part.value != "" {
+			say = append(say, part.name+" "+words.Quoted(part.value))
+			flag = append(flag, "--"+part.name+" "+words.Quoted(part.value))
+		}
+	}
+	if len(say) == 0 {
+		return "everything", "--all"
+	}
+	return strings.Join(say, ", "), strings.Join(flag, " ")
 }
 
 // warnOfCategory says when a command is about a category that the configuration

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -150,6 +151,29 @@ func selected(s control.Selection) string {
 		}
 	}
 	return text
+}
+
+// countTime is how long what waits is counted at most.
+const countTime = time.Second
+
+// countQueued counts what waits in words, within countTime: "no notification
+// waits", "at least 12000 notifications wait". It is "" when that is not known.
+func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) string {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	n := 0
+	err := eachQueued(ctx, b, s, func(control.Queued) bool { n++; return true })
+	switch {
+	case err != nil && (n == 0 || ctx.Err() == nil):
+		return ""
+	case err != nil:
+		return fmt.Sprintf("at least %d notifications wait", n)
+	case n == 0:
+		return "no notification waits"
+	case n == 1:
+		return "1 notification waits"
+	}
+	return fmt.Sprintf("%d notifications wait", n)
 }
 
 // cancelAll cancels what is selected, once its number is confirmed.

@@ -25,7 +25,7 @@ import (
 // A notification that is delivered at its first attempt, as most are, is settled
 // in the step in which asynq is done with its job.
 //
-// What asynq could not read, or would lose, it never sees: see unfit.go.
+// What asynq could not read, or would lose, it never sees: see deadletter.go.
 type client struct {
 	redis.UniversalClient
 	// alone is for what must not take longer than it may: its commands end with their
