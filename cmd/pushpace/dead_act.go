@@ -51,18 +51,18 @@ type letterAct struct {
 // actingOnLetters has the command act on dead letters by their IDs, or on all that match.
 func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
-	selection := &letterSelection{}
+	selection := &operate.LetterSelection{}
 	f := cmd.Flags()
-	f.StringVar(&selection.app, "app", "", "those for the `APP`")
-	f.StringVar(&selection.category, "category", "", "those of the `CATEGORY`")
-	f.StringVar(&selection.reason, "reason", "", "those with the `REASON` that dead list shows")
-	f.DurationVar(&selection.since, "since", 0, "those that ended within the last `DURATION`, such as 2h")
+	f.StringVar(&selection.App, "app", "", "those for the `APP`")
+	f.StringVar(&selection.Category, "category", "", "those of the `CATEGORY`")
+	f.StringVar(&selection.Reason, "reason", "", "those with the `REASON` that dead list shows")
+	f.DurationVar(&selection.Since, "since", 0, "those that ended within the last `DURATION`, such as 2h")
 	completeApps(cmd)
 	completeCategories(cmd)
 	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
 		switch {
-		case selection.since < 0:
+		case selection.Since < 0:
 			return misusedf("--since: want a positive duration such as 2h")
 		case *all && len(ids) > 0:
 			return misusedf("--all: IDs name some; give one or the other")
@@ -70,30 +70,19 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 			return actOnAll(ctx, b, *selection, act, confirmation, out, *asJSON)
 		case len(ids) == 0:
 			return misusedf("dead %s: want IDs, or --all with which", act.verb)
-		case *selection != letterSelection{} || f.Changed("expect"):
+		case *selection != operate.LetterSelection{} || f.Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}
 		return eachLetter(ctx, b, ids, act, out, *asJSON)
 	})
 }
 
-// A letterSelection selects dead letters. Each field matches any when it is zero.
-type letterSelection struct {
-	app, category, reason string
-	since                 time.Duration
-}
-
-func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
-	return (s.app == "" || s.app == l.App) && (s.category == "" || s.category == l.Category) && (s.reason == "" || s.reason == l.Reason) &&
-		(s.since == 0 || now.Sub(l.At) <= s.since)
-}
-
 // actOnAll acts on what is selected, once its number is confirmed.
-func actOnAll(ctx context.Context, b *apiclient.Client, s letterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
+func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
 	seen, now := map[string]bool{}, time.Now()
 	err := b.Letters(ctx, func(l *push.Letter) bool {
-		if !seen[l.ID] && s.matches(l, now) {
+		if !seen[l.ID] && s.Matches(l, now) {
 			seen[l.ID] = true
 			ids = append(ids, l.ID)
 		}

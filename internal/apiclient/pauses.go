@@ -11,10 +11,10 @@ import (
 
 const pauses = "/v1/pauses"
 
-// selecting is the path of what the hold matches.
-func selecting(h pause.Pause) string {
+// selecting is the path of what the pause selects.
+func selecting(p pause.Pause) string {
 	query := url.Values{}
-	for name, value := range map[string]string{"app": h.App, "platform": string(h.Platform), "category": h.Category} {
+	for name, value := range map[string]string{"app": p.App, "platform": string(p.Platform), "category": p.Category} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -25,27 +25,27 @@ func selecting(h pause.Pause) string {
 	return pauses + "?" + query.Encode()
 }
 
-// Pause has the workers hold what the hold matches. By is not used: who does it
-// is the token's name. It answers pause.ErrTooMany.
-func (c *Client) Pause(ctx context.Context, h pause.Pause) error {
+// Pause has the workers keep on the queue what the pause selects. By is not used: who does
+// it is the token's name. Its error may be pause.ErrTooMany.
+func (c *Client) Pause(ctx context.Context, p pause.Pause) error {
 	body := struct {
 		Until  time.Time `json:"until,omitzero"`
 		Reason string    `json:"reason,omitempty"`
-	}{h.Until, h.Reason}
-	err := c.call(ctx, http.MethodPut, selecting(h), body, nil)
+	}{p.Until, p.Reason}
+	err := c.call(ctx, http.MethodPut, selecting(p), body, nil)
 	if is(err, http.StatusConflict) {
 		return pause.ErrTooMany
 	}
 	return err
 }
 
-// Resume ends what keeps on the queue what the hold matches, and answers it: see
+// Resume ends the pauses of what the pause selects, and returns them: see
 // control.Control.Resume. By is not used.
-func (c *Client) Resume(ctx context.Context, h pause.Pause) ([]pause.Pause, error) {
+func (c *Client) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	var answer struct {
 		Ended []pause.Pause `json:"ended"`
 	}
-	err := c.call(ctx, http.MethodDelete, selecting(h), nil, &answer)
+	err := c.call(ctx, http.MethodDelete, selecting(p), nil, &answer)
 	if is(err, http.StatusNotFound) {
 		return nil, nil
 	}

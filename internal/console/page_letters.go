@@ -34,17 +34,6 @@ var ages = []struct {
 	within      time.Duration
 }{{"1h", "within an hour", time.Hour}, {"24h", "within a day", 24 * time.Hour}, {"168h", "within a week", 7 * 24 * time.Hour}}
 
-// A letterSelection selects dead letters. Each field matches any when it is zero.
-type letterSelection struct {
-	app, category, reason string
-	since                 time.Duration
-}
-
-func (s letterSelection) matches(l *push.Letter, now time.Time) bool {
-	return (s.app == "" || s.app == l.App) && (s.category == "" || s.category == l.Category) && (s.reason == "" || s.reason == l.Reason) &&
-		(s.since == 0 || now.Sub(l.At) <= s.since)
-}
-
 // A lettersView is what letters.html shows.
 type lettersView struct {
 	Filter    []field
@@ -75,11 +64,11 @@ type letterRow struct {
 }
 
 // letterSelected reads what the values select of what the visitor may see.
-func letterSelected(v *visit, values url.Values) (letterSelection, []field, error) {
-	var s letterSelection
+func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []field, error) {
+	var s operate.LetterSelection
 	var since string
 	var filter []field
-	for i, to := range []*string{&s.app, &s.category, &s.reason, &since} {
+	for i, to := range []*string{&s.App, &s.Category, &s.Reason, &since} {
 		value, err := one(values, letterFilter[i], push.MaxNameBytes)
 		if err != nil {
 			return s, nil, err
@@ -92,14 +81,14 @@ func letterSelected(v *visit, values url.Values) (letterSelection, []field, erro
 		if err != nil || age <= 0 {
 			return s, nil, errBadQuery
 		}
-		s.since = age
+		s.Since = age
 	}
-	return s, filter, v.as.MayNarrow(s.app)
+	return s, filter, v.as.MayNarrow(s.App)
 }
 
 // lookLetters returns the selected ones of the dead letters from a cursor on, without
 // their jobs, how many were looked at, and where the rest begins; "" when there is none.
-func (v *visit) lookLetters(ctx context.Context, s letterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
+func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
 	now := time.Now()
 	seen := map[string]bool{}
 	for next = cursor; ; {
@@ -112,7 +101,7 @@ func (v *visit) lookLetters(ctx context.Context, s letterSelection, cursor strin
 		}
 		looked += n
 		for i := range some {
-			if l := &some[i]; !seen[l.ID] && s.matches(l, now) {
+			if l := &some[i]; !seen[l.ID] && s.Matches(l, now) {
 				seen[l.ID] = true
 				found = append(found, l)
 			}

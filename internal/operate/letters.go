@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"time"
 
 	"github.com/pushpace/pushpace/push"
 )
@@ -21,6 +22,18 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (letter
 		}
 	}
 	return letters, len(found), next, err
+}
+
+// A LetterSelection selects dead letters. Each field matches any when it is zero.
+type LetterSelection struct {
+	App, Category, Reason string
+	Since                 time.Duration // how long ago it ended at most
+}
+
+// Matches reports whether the dead letter is selected at that instant.
+func (s LetterSelection) Matches(l *push.Letter, now time.Time) bool {
+	return (s.App == "" || s.App == l.App) && (s.Category == "" || s.Category == l.Category) && (s.Reason == "" || s.Reason == l.Reason) &&
+		(s.Since == 0 || now.Sub(l.At) <= s.Since)
 }
 
 // A DeadLetter is one with what its job holds; nil where that cannot be read.
