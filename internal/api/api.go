@@ -103,7 +103,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	// The mux would redirect to a clean path.
-	if escaped := r.URL.EscapedPath(); len(escaped) > maxPath || escaped != path.Clean(escaped) {
+	if escaped := r.URL.EscapedPath(); len(escaped) > maxPath && a.o.Local == nil || escaped != path.Clean(escaped) {
 		a.fail(w, r, "", "", errNotFound)
 		return
 	}

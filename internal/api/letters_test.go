@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
+	"strings"
 )
 
 // bury has a notification end as a dead letter.
@@ -99,5 +102,25 @@ func TestAudit(t *testing.T) {
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "").into(t, &audit)
 	if audit.Accepted != 1 || audit.Waiting != 1 || audit.Queued != 1 || !audit.Balanced() {
 		t.Errorf("%+v", audit)
+	}
+}
+
+// This process may name a dead letter of any length: that of a job that was no notification
+// is whatever it was put on the queue by.
+func TestALongLetterOfThisProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := strings.Repeat("x", 3*maxPath)
+	letter := &push.Letter{ID: id, State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
+	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
+		t.Fatal(err)
+	}
+	path := "/v1/dead-letters/" + id
+	r.do(http.StatusNotFound, operatorToken, "GET", path, "")
+	r.api = New(Options{Service: r.service, Local: &access.Bearer{Name: "ann@here", Role: config.Operator}, Log: r.options.Log})
+	r.do(http.StatusOK, "", "GET", path, "")
+	r.do(http.StatusNoContent, "", "DELETE", path, "")
+	if log := strings.Join(r.log.lines(), "\n"); !strings.Contains(log, `"by":"ann@here"`) {
+		t.Error(log)
 	}
 }

@@ -4,6 +4,7 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -101,21 +102,29 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
-	a := &answer{header: http.Header{}, status: http.StatusOK}
+	a := &answer{header: http.Header{}}
 	p.ServeHTTP(a, r)
+	if a.status == 0 { // who asked is gone
+		return nil, cmp.Or(r.Context().Err(), errNoAnswer)
+	}
 	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(&a.body), ContentLength: int64(a.body.Len()), Request: r}, nil
 }
+
+var errNoAnswer = errors.New("there is no answer")
 
 // An answer is what a handler writes. It implements http.ResponseWriter.
 type answer struct {
 	header http.Header
-	status int
+	status int // 0 before there is one
 	body   bytes.Buffer
 }
 
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) WriteHeader(status int)      { a.status = status }
-func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (a *answer) Header() http.Header    { return a.header }
+func (a *answer) WriteHeader(status int) { a.status = status }
+func (a *answer) Write(p []byte) (int, error) {
+	a.status = cmp.Or(a.status, http.StatusOK)
+	return a.body.Write(p)
+}
 
 // parseURL's errors do not repeat the URL: it may hold a password.
 func parseURL(text string) (*url.URL, error) {

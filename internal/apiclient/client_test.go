@@ -1,6 +1,7 @@
 package apiclient_test
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -253,5 +254,30 @@ func TestFaultsOfAnImport(t *testing.T) {
 	var p *apiclient.Problem
 	if !errors.As(err, &p) || len(p.Errors) != 2 || p.Errors[0].Pointer != "/overrides/1000/min_gap" || p.Errors[1].Pointer != "/overrides/1002" {
 		t.Errorf("%v", err)
+	}
+}
+
+// What an API in this process does not answer is not taken for done.
+func TestNoAnswerInProcess(t *testing.T) {
+	t.Parallel()
+	ended := false
+	c := apiclient.NewLocal(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"state":"waiting"}`)
+		}
+	}), func() error { ended = true; return nil })
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Cancel(gone, "one"); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := c.Cancel(t.Context(), "one"); err == nil {
+		t.Error("without an answer it is done")
+	}
+	if s, err := c.Status(t.Context(), "one"); err != nil || s.State != push.Waiting {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if err := c.Close(); err != nil || !ended {
+		t.Errorf("it goes on: %v", err)
 	}
 }
