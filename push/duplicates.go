@@ -11,7 +11,9 @@ import (
 // names are an app's or a platform's own, and differ by case; elsewhere they are
 // ours, which encoding/json reads whatever their case.
 func duplicates(data []byte, open ...string) Faults {
-	s := nameScan{data: data, open: open}
+	var path [8][]byte // room for what most have, on the stack
+	var names [few][]byte
+	s := nameScan{data: data, open: open, path: path[:0], names: names[:0]}
 	s.value(0)
 	return s.faults
 }
