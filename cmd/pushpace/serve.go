@@ -42,7 +42,7 @@ the log.`,
 		if err != nil {
 			return err
 		}
-		tuneCollector()
+		tuneCollector(gcPercent)
 		return serve(cmd.Context(), c)
 	}
 	return cmd
@@ -72,9 +72,10 @@ func rolesOf(only string, cfg *config.Config) (roles, error) {
 // as much processor time. GOGC in the environment sets another.
 const gcPercent = 150
 
-func tuneCollector() {
+// tuneCollector lets the heap grow by so much of what is live before it is collected.
+func tuneCollector(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+		debug.SetGCPercent(percent)
 	}
 }
 
