@@ -60,8 +60,8 @@ func (h *handler) admit(ctx context.Context, d *delivery) (throttle.Decision, er
 	return decision, errTooLate
 }
 
-// renew asks again for what has its places and came too late. It keeps them where it may
-// go now, and else gives them back.
+// renew asks again for a delivery that has its places and comes too late for its
+// admission. Where it may go now it keeps the places, else it gives them back.
 func (h *handler) renew(ctx context.Context, d *delivery) (decision throttle.Decision, kept bool, err error) {
 	decision, err = h.askAgain(ctx, d)
 	if err == nil && decision.Status == throttle.Granted && decision.Left < tooLate && clock.Sleep(ctx, decision.Left) == nil {
@@ -145,8 +145,8 @@ func sameScopes(a, b []throttle.Scope) bool {
 	})
 }
 
-// paced tells how much after its slot what had to wait goes out, where a limit alone has
-// kept it until then.
+// paced records how late a delivery leaves after its slot, where a limit alone has made it
+// wait until then.
 func (h *handler) paced(d *delivery, decision throttle.Decision, late time.Duration) {
 	if !decision.Slot.IsZero() {
 		late += decision.At.Sub(decision.Slot)

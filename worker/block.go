@@ -124,8 +124,7 @@ func (h *handler) followPauses(ctx context.Context) {
 	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.readPauses(ctx)) })
 }
 
-// readPauses takes over what is in force, and has come back what is not paused any
-// more.
+// readPauses takes over the pauses in force, and wakes the jobs of those that are over.
 func (h *handler) readPauses(ctx context.Context) error {
 	asked := time.Now()
 	h.routes.Renew()

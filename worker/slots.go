@@ -39,7 +39,7 @@ const (
 	wakeMost  = 500
 )
 
-// wake has those come back whose slot has moved forward, beside the pipeline.
+// wake wakes the jobs whose slots have moved forward, beside the pipeline.
 func (h *handler) wake(moved []throttle.Booking) {
 	if len(moved) == 0 {
 		return

@@ -88,7 +88,7 @@ func (s *system) followLimits() func() error {
 	return func() error { stop(); following.Wait(); return nil }
 }
 
-// withHealth answers the probes, without a token and however many requests are
+// withHealth returns the probes, without a token and however many requests are
 // being answered.
 func (s *system) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

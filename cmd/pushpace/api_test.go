@@ -34,7 +34,7 @@ func (s *site) serveAPI(t *testing.T, args ...string) (*program, string) {
 	return p, m[1]
 }
 
-// ask makes a request, and answers the status and the body.
+// ask makes a request, and returns the status and the body.
 func ask(t *testing.T, token, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -199,7 +199,7 @@ const (
 	cancelled
 )
 
-// fateOf answers it by the notification's number: a user has some of each, and so
+// fateOf returns it by the notification's number: a user has some of each, and so
 // have those that are sent at about the same time.
 func fateOf(i int) fate {
 	switch (i/200 + i) % 5 {
@@ -345,7 +345,7 @@ func notBefore(t *testing.T, admitted, pushes []violations.Push, others map[stri
 	}
 }
 
-// byUser answers when each user's came, in order.
+// byUser returns when each user's came, in order.
 func byUser(pushes []violations.Push) map[string][]time.Time {
 	all := map[string][]time.Time{}
 	for _, p := range pushes {

@@ -65,7 +65,7 @@ func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, out io.Wri
 	return cmp.Or(failed, err)
 }
 
-// newestLetters answers so many dead letters without their jobs, the newest first,
+// newestLetters returns so many dead letters without their jobs, the newest first,
 // and how many there are for each reason.
 func newestLetters(ctx context.Context, b *apiclient.Client, most int) (newest []*push.Letter, counts map[string]int, err error) {
 	counts = map[string]int{}

@@ -110,7 +110,7 @@ func (s *summary) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Sprintf(format, args...))
 }
 
-// firstPushes answers when each notification was first taken.
+// firstPushes returns when each notification was first taken.
 func firstPushes(ledger []standin.Entry) map[string]time.Time {
 	first := map[string]time.Time{}
 	for _, e := range ledger {

@@ -46,7 +46,7 @@ func told(status int) error { return &exitError{status: status} }
 // warnUser tells what is odd to standard error.
 func warnUser(what string) { fmt.Fprintln(os.Stderr, "pushpace: warning: "+what) }
 
-// report tells the error to standard error, and answers the exit status.
+// report tells the error to standard error, and returns the exit status.
 func report(err error) int {
 	if err == nil {
 		return exitDone

@@ -24,7 +24,7 @@ type lines struct {
 
 func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, maxLine)} }
 
-// next answers the next line that is not blank, without its end, and its number
+// next returns the next line that is not blank, without its end, and its number
 // from 1. The line is good until the next call. A line that is too long is
 // errLongLine, after which the next one follows; the end is io.EOF.
 func (l *lines) next() ([]byte, int, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// pauseFlags adds the flags that say what is paused, and answers what reads them.
+// pauseFlags adds the flags that say what is paused, and returns what reads them.
 func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "what is for the `APP`")
 	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, apns or fcm")

@@ -50,7 +50,7 @@ var (
 // promKnown are the words of PromQL that are used here.
 var promKnown = []string{"sum", "max", "min", "rate", "increase", "histogram_quantile", "time", "abs", "and", "or", "unless"}
 
-// checkPromQL answers what is wrong with an expression, given what the program
+// checkPromQL returns what is wrong with an expression, given what the program
 // tells. It knows as much of PromQL as is used here, and refuses the rest.
 func checkPromQL(expr string, told map[string]series) (metrics []string, err error) {
 	rest := expr

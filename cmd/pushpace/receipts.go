@@ -91,7 +91,7 @@ func (r *receipts) progress(read int64) {
 	}
 }
 
-// finish tells a person the counts and what is odd, and answers the first failure to print.
+// finish tells a person the counts and what is odd, and returns the first failure to print.
 func (r *receipts) finish() error {
 	if r.bar != nil {
 		_ = r.bar.Finish()

@@ -37,7 +37,7 @@ type reloaded struct {
 	waiting []config.Change // what of it takes effect at the next start
 }
 
-// lastReload answers it for metrics.
+// lastReload returns it for metrics.
 func (c *configured) lastReload() (ok bool, at time.Time) {
 	last := c.last.Load()
 	return last.refused == nil, last.at

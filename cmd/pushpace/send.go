@@ -195,7 +195,7 @@ func (s *sending) run(ctx context.Context, where *place, stdin io.Reader, out io
 	return err
 }
 
-// openInput opens the file, or standard input for "-", and answers its size, -1
+// openInput opens the file, or standard input for "-", and returns its size, -1
 // when that is not known.
 func openInput(file string, stdin io.Reader) (io.ReadCloser, int64, error) {
 	if file == "" || file == "-" {

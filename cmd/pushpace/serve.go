@@ -51,7 +51,7 @@ the log.`,
 // roles are what one process does.
 type roles struct{ worker, api bool }
 
-// rolesOf answers what --only says, which by default is everything that is
+// rolesOf returns what --only says, which by default is everything that is
 // configured.
 func rolesOf(only string, cfg *config.Config) (roles, error) {
 	listens := cfg.HTTP.Listen != ""

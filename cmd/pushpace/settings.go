@@ -22,7 +22,7 @@ func configFlag(cmd *cobra.Command) *string {
 		"configuration `FILE`; by default what PUSHPACE_CONFIG names, or else config.yaml in the working directory")
 }
 
-// findConfig answers which file the configuration is in. There has to be one: a
+// findConfig returns which file the configuration is in. There has to be one: a
 // default would end on the embedded Redis when a file is merely mistyped or
 // elsewhere.
 func findConfig(flag string) (string, error) {

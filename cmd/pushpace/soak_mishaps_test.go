@@ -60,7 +60,7 @@ func (s *soak) target(e standin.Entry) int {
 // pushOf tells a push from others.
 func pushOf(e standin.Entry) string { return e.Notification + " " + e.Token }
 
-// cause has the trouble happen, and answers what ends it, or nil.
+// cause has the trouble happen, and returns what ends it, or nil.
 func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 	t.Helper()
 	ctx := t.Context()

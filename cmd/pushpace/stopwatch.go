@@ -32,14 +32,14 @@ func (s *stopwatch) Paced(lateness time.Duration) {
 	s.late = append(s.late, lateness)
 }
 
-// read answers how often the limiter was asked, and the latenesses in order.
+// read returns how often the limiter was asked, and the latenesses in order.
 func (s *stopwatch) read() (checks int, late []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.checks, slices.Sorted(slices.Values(s.late))
 }
 
-// percentile answers the smallest of the sorted values that at least p of them,
+// percentile returns the smallest of the sorted values that at least p of them,
 // 0 to 1, do not exceed; 0 when there are none.
 func percentile(sorted []time.Duration, p float64) time.Duration {
 	if len(sorted) == 0 {

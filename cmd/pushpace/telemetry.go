@@ -50,7 +50,7 @@ func (s *system) troubles() map[string]func() redisconn.Status {
 }
 
 // startTracing begins to trace, if the configuration says where to; otherwise
-// it answers nil.
+// it returns nil.
 func startTracing(ctx context.Context, t config.Tracing, log *slog.Logger) (*tracing.Tracing, error) {
 	if t.Endpoint == "" {
 		return nil, nil

@@ -238,7 +238,7 @@ type ruled struct {
 	policy *throttle.Policy // nil for the one below
 }
 
-// readHistory answers the history of overrides over the configured policies, of
+// readHistory returns the history of overrides over the configured policies, of
 // which none is in force after one of the log's any longer than late.
 func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, categories map[string]throttle.Policy, late time.Duration) *history {
 	t.Helper()
@@ -262,7 +262,7 @@ func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	return h
 }
 
-// between answers what the level had at some instant between the two.
+// between returns what the level had at some instant between the two.
 func (h *history) between(from, to time.Time, user, category string) []*throttle.Policy {
 	had := []*throttle.Policy{nil}
 	for _, v := range h.levels[[2]string{user, category}] {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// untilFlags adds --until and --for, and answers what reads them: the zero
+// untilFlags adds --until and --for, and returns what reads them: the zero
 // instant when neither is given.
 func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 	until := cmd.Flags().String("until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")

@@ -170,7 +170,7 @@ func TestWatching(t *testing.T) {
 	}
 }
 
-// dashboard answers the dashboard's expressions by what they are for.
+// dashboard returns the dashboard's expressions by what they are for.
 func dashboard(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/grafana/pushpace.json")
@@ -211,7 +211,7 @@ func dashboard(t *testing.T) map[string]string {
 	return all
 }
 
-// alerts answers the rules' expressions by their names.
+// alerts returns the rules' expressions by their names.
 func alerts(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/prometheus/alerts.yaml")

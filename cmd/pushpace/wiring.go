@@ -54,7 +54,7 @@ type system struct {
 	unread   unread           // of them
 	traces   *tracing.Tracing // nil for none
 	health   *health.Health
-	// lastReload answers how the last reload went, and when one was last taken over.
+	// lastReload returns how the last reload went, and when one was last taken over.
 	lastReload func() (ok bool, at time.Time)
 	// configuration returns what is in force of it.
 	configuration func() operate.Configuration
@@ -148,7 +148,7 @@ type timelines struct {
 	watch  *redisconn.Watch // nil where it is the queue's Redis
 }
 
-// openTimelines answers the queue's Redis, whose round trips the limiter shares,
+// openTimelines returns the queue's Redis, whose round trips the limiter shares,
 // or connects the limiter to its own.
 func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slog.Logger) (timelines, error) {
 	own := cfg.Limits.Redis

@@ -40,18 +40,18 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 	}
 }
 
-// CancelEach cancels notifications, and answers what became of each: nil, or what
+// CancelEach cancels notifications, and returns what became of each: nil, or what
 // control.Control's Cancel answers.
 func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
 	return c.each(ctx, "/v1/cancellations", ids, push.ErrUnknownID, push.ErrUnderWay)
 }
 
-// RequeueEach requeues dead letters, and answers what became of each.
+// RequeueEach requeues dead letters, and returns what became of each.
 func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
 	return c.each(ctx, "/v1/requeues", ids, push.ErrNoLetter, push.ErrStillThere)
 }
 
-// PurgeEach deletes dead letters, and answers what became of each.
+// PurgeEach deletes dead letters, and returns what became of each.
 func (c *Client) PurgeEach(ctx context.Context, ids []string) []error {
 	return c.each(ctx, "/v1/purges", ids, push.ErrNoLetter, push.ErrStillThere)
 }

@@ -40,7 +40,7 @@ func (c *Client) Letters(ctx context.Context, f func(*push.Letter) bool) error {
 	}
 }
 
-// Letter answers the dead letter with that ID, or push.ErrNoLetter.
+// Letter returns the dead letter with that ID, or push.ErrNoLetter.
 func (c *Client) Letter(ctx context.Context, id string) (*push.Letter, error) {
 	l := &push.Letter{}
 	err := c.call(ctx, http.MethodGet, letters+segment(id), nil, l)
@@ -74,7 +74,7 @@ func (c *Client) Overview(ctx context.Context) (*operate.Overview, error) {
 	return o, err
 }
 
-// Workers answers those that are alive.
+// Workers returns those that are alive.
 func (c *Client) Workers(ctx context.Context) ([]control.Snapshot, error) {
 	var answer struct {
 		Workers []control.Snapshot `json:"workers"`

@@ -42,7 +42,7 @@ func level(l limits.Level) string {
 	return path + "?" + url.Values{"app": {l.App}}.Encode()
 }
 
-// InForce answers the general policy in force at the level, and the category's own.
+// InForce returns the general policy in force at the level, and the category's own.
 func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
 	none := limits.EffectivePolicy{Source: limits.FromConfiguration}
 	answer := struct {
@@ -59,7 +59,7 @@ func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own lim
 	return answer.General, answer.OfCategory, nil
 }
 
-// Quotas answers what all workers together may do.
+// Quotas returns what all workers together may do.
 func (c *Client) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	var answer struct {
 		Quotas []quotas.Status `json:"quotas"`
@@ -68,7 +68,7 @@ func (c *Client) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	return answer.Quotas, err
 }
 
-// Horizon answers the longest gap or period of an override.
+// Horizon returns the longest gap or period of an override.
 func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
 	var answer struct {
 		Horizon push.Duration `json:"horizon"`
@@ -77,7 +77,7 @@ func (c *Client) Horizon(ctx context.Context) (time.Duration, error) {
 	return time.Duration(answer.Horizon), err
 }
 
-// Categories answers those that the configuration has, sorted.
+// Categories returns those that the configuration has, sorted.
 func (c *Client) Categories(ctx context.Context) ([]string, error) {
 	var answer struct {
 		Categories map[string]limits.EffectivePolicy `json:"categories"`
@@ -117,7 +117,7 @@ func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Overrid
 	return told, err
 }
 
-// SetOverride puts the override in force, and answers the one that stands, and
+// SetOverride puts the override in force, and returns the one that stands, and
 // what is odd about it. By is not used. Its error may be limits.ErrTooManyOverrides.
 func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
 	var answer struct {
@@ -131,7 +131,7 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Ove
 	return answer.Override, answer.Warnings, err
 }
 
-// UnsetOverride removes the override of the level, and answers whether there was one.
+// UnsetOverride removes the override of the level, and returns whether there was one.
 func (c *Client) UnsetOverride(ctx context.Context, at limits.Level) (bool, error) {
 	err := c.call(ctx, http.MethodDelete, level(at), nil, nil)
 	if is(err, http.StatusNotFound) {
@@ -218,7 +218,7 @@ type override struct {
 // limitsPage is how many overrides or changes of them are asked for at once.
 const limitsPage = 1000
 
-// LimitsLog answers the newest changes, the newest first, at most so many.
+// LimitsLog returns the newest changes, the newest first, at most so many.
 func (c *Client) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
 	all := []limits.Change{}
 	query := url.Values{}

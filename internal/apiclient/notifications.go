@@ -110,7 +110,7 @@ func array(ns []Item) *bytes.Buffer {
 	return body
 }
 
-// Status answers where the notification is, or push.ErrUnknownID.
+// Status returns where the notification is, or push.ErrUnknownID.
 func (c *Client) Status(ctx context.Context, id string) (*control.Status, error) {
 	s := &control.Status{}
 	err := c.call(ctx, http.MethodGet, notifications+segment(id), nil, s)
@@ -136,7 +136,7 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	return push.ErrUnderWay
 }
 
-// Timeline answers the timeline of the app's user. The app may be "" when there
+// Timeline returns the timeline of the app's user. The app may be "" when there
 // is one; without categories it is of all of them.
 func (c *Client) Timeline(ctx context.Context, app, user string, categories []string) (*control.Timeline, error) {
 	query := url.Values{}

@@ -52,7 +52,7 @@ func (c *Client) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, erro
 	return answer.Ended, err
 }
 
-// Pauses answers the pauses in force.
+// Pauses returns the pauses in force.
 func (c *Client) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	var answer struct {
 		Pauses []pause.Pause `json:"pauses"`

@@ -15,7 +15,7 @@ import (
 // to. Where they are nil, none is looked for.
 type Apps map[string][]push.Platform
 
-// Names answers the apps' names, sorted.
+// Names returns the apps' names, sorted.
 func (a Apps) Names() []string { return slices.Sorted(maps.Keys(a)) }
 
 // Fault is what is wrong with an app's name, as the end of a sentence; "" when
@@ -47,7 +47,7 @@ func Warnings(n *push.Notification, policies *limits.Policies) []string {
 	return []string{CategoryWarning(n.Category, policies.Configured())}
 }
 
-// UnknownNames answers what the notification names and the configuration does not have:
+// UnknownNames returns what the notification names and the configuration does not have:
 // its app, a target's platform, or, where unknown ones are refused, its category.
 // What else is wrong with it, Validate says.
 func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) push.Faults {

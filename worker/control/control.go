@@ -1,6 +1,6 @@
-// Package control is for operators, of whom the API and the command line are the
-// hands: what waits and for what, where a notification is, a user's timeline, what was
-// accepted and what became of it; and to cancel, to pause and to resume.
+// Package control reads and changes notifications for operators: what waits and for what,
+// where a notification is, a user's timeline, what was accepted and what became of it; it
+// cancels, pauses and resumes. internal/operate decides who may.
 //
 // Everything is read from Redis: from the records, from asynq's queues (by
 // worker/queue), from the pauses (worker/pause), from the limiter, and from the

@@ -115,13 +115,13 @@ func (c *Control) Gained(ctx context.Context, moved []throttle.Booking) (ids []s
 	return ids, nil
 }
 
-// momentary is why a job that is parked may have returned before: none has it wait for
-// long.
+// momentary are the reasons for which a parked job may have returned before: none of them
+// makes a job wait for long.
 var momentary = []queue.Why{"", queue.ProviderBusy, queue.RedisRefuses, queue.TooLate, queue.Unchecked}
 
-// WakeOver has come back what waits for the quota. What is parked does not say for what:
-// it comes too where it has one of the marks, and is parked again if it was for something
-// else of its route's.
+// WakeOver wakes the jobs that wait for the quota. A parked job does not say what for: it
+// is woken where its message has one of the marks, and parked again if it waited for
+// something else of its route.
 func (c *Control) WakeOver(ctx context.Context, key string, marks []string) error {
 	for _, spot := range queue.Spots {
 		var position uint64

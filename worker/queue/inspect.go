@@ -101,8 +101,8 @@ end
 return awake
 `)
 
-// WakeAll has those of the jobs come back now that have returned to the queue, and
-// returns the IDs of those that are in a worker's hands still.
+// WakeAll makes the jobs due that have returned to the queue, and returns the IDs of those
+// that a worker still has in hand.
 func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (inHand []string, err error) {
 	args := []any{push.QueueKey(queue, "t:")}
 	for _, id := range ids {

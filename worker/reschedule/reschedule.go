@@ -1,5 +1,5 @@
 // Package reschedule moves those that wait forward when their limits are raised, by an
-// override or in the configuration, and has come back what waits for a quota that was
+// override or in the configuration, and wakes the jobs that wait for a quota that was
 // changed. A limit that is lowered needs nothing: whoever is due is checked against what
 // is true then.
 //
