@@ -15,13 +15,18 @@ import (
 // they read flags, ask the API, and print.
 var wiring = []string{
 	"api.go", "local.go", "wiring.go", "serve.go", "reload.go", "quotas.go", "senders.go", "standins.go", "telemetry.go", "readiness.go", "read_backlog.go",
-	"check.go", "check_providers.go", "demo.go", "demo_redis.go", "simulate.go",
+	"check.go", "check_providers.go", "demo.go", "demo_redis.go", "demo_screen.go", "demo_summary.go", "simulate.go", "stopwatch.go", "trouble.go",
 }
+
+// values are the packages of which a command may have values: a notification, a policy, a
+// pause, a status.
+var values = []string{"push", "throttle", "throttle/limits", "worker/control", "worker/pause", "worker/clock"}
 
 // parts are the packages whose constructors make something that acts.
 var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "worker/watch", "internal/operate", "internal/redisconn", "internal/pipeline"}
 
-// A command makes no part, and speaks to no Redis.
+// A command makes no part, speaks to no Redis, and knows values alone of the packages that
+// do.
 func TestCommandsOnlyAsk(t *testing.T) {
 	t.Parallel()
 	acts := 0
@@ -33,6 +38,13 @@ func TestCommandsOnlyAsk(t *testing.T) {
 		}
 		for _, what := range made {
 			t.Errorf("%s: a command has %s", path, what)
+		}
+		for _, i := range file.Imports {
+			imported, _ := strconv.Unquote(i.Path.Value)
+			ours, is := strings.CutPrefix(imported, module)
+			if is && !strings.HasPrefix(ours, "internal/") && !slices.Contains(values, ours) {
+				t.Errorf("%s: a command imports %s", path, ours)
+			}
 		}
 	}
 	if acts < 10 {
