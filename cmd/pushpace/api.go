@@ -48,8 +48,10 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	handler := s.traces.HTTP(s.metrics.HTTP(a.API), a.Knows)
 	if cfg.HTTP.Console.Enabled {
 		o.Fresh, o.Within = console.Fresh, console.Within
+		looking := operate.New(o)
+		s.add(func() error { looking.Close(); return nil })
 		pages := console.New(console.Options{
-			Config: cfg, Tokens: &s.tokens, Service: operate.New(o), Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Configuration: s.configuration, Log: log,
+			Config: cfg, Tokens: &s.tokens, Service: looking, Sessions: console.NewSessions(s.client, cfg.Redis.Prefix), Meter: s.meter, Configuration: s.configuration, Log: log,
 		})
 		s.add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)

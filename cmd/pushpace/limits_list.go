@@ -97,7 +97,8 @@ func newLimitsImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the overrides of a file of lines of JSON; - is standard input",
-		Long: `import reads what export prints. It validates every line before it sets anything,
+		Long: `import reads what export prints. It sets nothing where a line is no override; apps and
+quotas that the configuration does not have it finds a thousand lines at a time. It
 leaves out what has ended by now, and keeps other overrides as they are. The log
 has whoever imports as who changed them.`,
 		Args: cobra.ExactArgs(1),
@@ -174,6 +175,9 @@ func (i *imported) misuse(name string, err error) error {
 			field += ": "
 		}
 		wrong = append(wrong, fmt.Errorf("line %d: %s%s", i.lines[n], field, f.Detail))
+	}
+	if part := new(apiclient.PartError); errors.As(err, &part) && part.Done > 0 {
+		name = fmt.Sprintf("%d of %d are set; then: %s", part.Done, part.All, name)
 	}
 	return misusedf("%s: %w", name, errors.Join(wrong...))
 }

@@ -58,7 +58,9 @@ func (p *place) open(ctx context.Context) (*apiclient.Client, error) {
 		}
 		by := userAtHost()
 		if f := p.cmd.Flags().Lookup("by"); f != nil {
-			by = f.Value.String()
+			if by = f.Value.String(); by == "" {
+				return nil, misusedf("--by: is empty: the log says who changed what")
+			}
 		}
 		return openLocal(ctx, *p.config, by)
 	}

@@ -23,16 +23,12 @@ type Bearer struct {
 	Name string
 	Role config.Role
 	// Apps are those that it sees and changes, and none that concerns others (see
-	// scope.go); nil for all.
+	// internal/operate/scope.go); nil for all.
 	Apps []string
 }
 
 // May reports whether its role is one of these.
 func (b Bearer) May(roles []config.Role) bool { return slices.Contains(roles, b.Role) }
-
-// Sees reports whether what is the app's is for it. What names no app, "", is everybody's,
-// and for a bearer of all apps alone.
-func (b Bearer) Sees(app string) bool { return b.Apps == nil || slices.Contains(b.Apps, app) }
 
 // Tokens are those in force. The zero value has none: everyone may do everything
 // who reaches the address, which then is on the loopback.

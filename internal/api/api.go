@@ -98,6 +98,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(cause)
 		default: // whose text may hold anything
+			if a.o.Local != nil { // who asks has no log to look into
+				panic(cause)
+			}
 			a.repeats.Tell(r.Context(), a.log, slog.LevelError, "a request panicked", nil, slog.String("stack", string(debug.Stack())))
 			a.fail(w, r, r.Pattern, "", &problem{Status: http.StatusInternalServerError})
 		}

@@ -252,7 +252,7 @@ func TestFaultsOfAnImport(t *testing.T) {
 	all[1000].User = "wrong"
 	err := c.Import(t.Context(), all)
 	var p *apiclient.Problem
-	if !errors.As(err, &p) || len(p.Errors) != 2 || p.Errors[0].Pointer != "/overrides/1000/min_gap" || p.Errors[1].Pointer != "/overrides/1002" {
+	if !errors.As(err, &p) || len(p.Errors) != 2 || p.Errors[0].Pointer != "/overrides/1000/min_gap" || p.Errors[1].Pointer != "/overrides/1002" || !strings.HasPrefix(err.Error(), "1000 of 1003 are set; then: ") {
 		t.Errorf("%v", err)
 	}
 }

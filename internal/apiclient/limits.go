@@ -164,8 +164,8 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 	}
 }
 
-// Import sets all the overrides, a thousand at a time: each of these or none. By is not
-// used. Where some are not valid, a Problem's Errors point at /overrides/N of all.
+// Import sets all the overrides, a thousand at a time; where one of a thousand is not valid
+// none of them. By is not used. Its error is a *PartError. Where some are not valid, a Problem's Errors point at /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	done := 0
 	for some := range slices.Chunk(all, limitsPage) {
@@ -186,16 +186,31 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 			for i := range p.Errors {
 				p.Errors[i].Pointer = shifted(p.Errors[i].Pointer, done)
 			}
-			return err
-		case done > 0:
-			return fmt.Errorf("%d of %d are set; then: %w", done, len(all), err)
+			fallthrough
 		default:
-			return err
+			return &PartError{done, len(all), err}
 		}
 		done += len(some)
 	}
 	return nil
 }
+
+// A PartError is what kept an import from the rest, after so many of all were set.
+type PartError struct {
+	Done, All int
+	Err       error
+}
+
+// Error implements error.
+func (e *PartError) Error() string {
+	if e.Done == 0 {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%d of %d are set; then: %v", e.Done, e.All, e.Err)
+}
+
+// Unwrap returns what kept it.
+func (e *PartError) Unwrap() error { return e.Err }
 
 // shifted is a pointer to an override of a request, in all of which there are so many
 // before it.

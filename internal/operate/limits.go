@@ -109,10 +109,11 @@ func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, 
 // name. One that has left the configuration has no name.
 func (o *Operator) named(at limits.Level) (limits.Level, error) {
 	all, err := o.s.Quotas()
-	if q, err := all.Find(at.Quota); err == nil {
+	q, unknown := all.Find(at.Quota)
+	switch {
+	case unknown == nil:
 		at.Quota = q.Key
-	}
-	if at.Quota != "" && err != nil {
+	case at.Quota != "" && err != nil:
 		return at, err
 	}
 	return at, o.ownsLevel(at, all)
@@ -206,7 +207,9 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 	if len(wrong) > 0 {
 		return wrong
 	}
-	if err := o.s.Overrides.Import(ctx, all); err != nil {
+	if err := o.s.Overrides.Import(ctx, all); errors.Is(err, limits.ErrPast) {
+		return past
+	} else if err != nil {
 		return err
 	}
 	o.did(ctx, ImportLimits, slog.Int("count", len(all)))

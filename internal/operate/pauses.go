@@ -36,10 +36,10 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
 		return err
 	}
 	p.By = o.who.Name
+	defer o.s.pauses.forget() // also where it is not known whether it was done
 	if err := o.s.Control.Pause(ctx, p); err != nil {
 		return err
 	}
-	o.s.pauses.forget()
 	o.did(ctx, Pause)
 	return nil
 }
@@ -89,6 +89,7 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 		return nil, err
 	}
 	p.By = o.who.Name
+	defer o.s.pauses.forget()
 	ended, err := o.s.Control.Resume(ctx, p)
 	switch {
 	case err != nil:
@@ -96,7 +97,6 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	case len(ended) == 0:
 		return nil, ErrNoPause
 	}
-	o.s.pauses.forget()
 	o.did(ctx, Resume, slog.Int("pauses", len(ended)))
 	return ended, nil
 }
