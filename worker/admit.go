@@ -170,8 +170,8 @@ const (
 // Why a delivery is not admitted, but for the limiter's reasons.
 var (
 	errTooLate   = &queue.Return{Why: queue.TooLate, After: queue.Again}
-	errBusy      = &queue.Return{Why: queue.ProviderBusy}
-	errOverQuota = &queue.Return{Why: queue.OverQuota}
+	errBusy      = errors.New("the provider is busy")
+	errOverQuota = errors.New("a quota has nothing left")
 )
 
 // A slot that is waited for here is asked for beforeSlot ahead: what is late for it

@@ -84,8 +84,8 @@ const (
 	slotQuietly         // and those behind it are not: the next one is likely to give its back too
 )
 
-// later brings the job back because something of ours does not answer, or as the error
-// says that is a Return.
+// later returns the job to the queue: as the error says if it is a Return, else because
+// something of ours does not answer.
 func later(err error) disposition {
 	back := &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	if !errors.As(err, &back) && errors.Is(err, throttle.ErrUnavailable) {
@@ -146,8 +146,8 @@ func (h *handler) busy(d *delivery) disposition {
 	return to
 }
 
-// overQuota is how a job comes back that all workers together may not send now, at the cost of
-// nothing: what it holds of its user's limits it keeps.
+// overQuota returns the job of an app whose quota has nothing left. It costs no attempt,
+// and the job keeps what it holds of its user's limits.
 func (d *delivery) overQuota() queue.Return {
 	back := control.OverQuota(route.QuotaOf(d.lacks()))
 	back.After = d.orExpired(d.lacks().Back(1), time.Now())

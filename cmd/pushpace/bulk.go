@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -36,8 +37,8 @@ const (
 // enqueue enqueues notifications, those of one user in order. A failure that
 // leaves open whether one was taken is tried again under the same ID. What is
 // under way when ctx ends still ends, so that it is known what became of it.
-func enqueue(ctx context.Context, b *apiclient.Client, all []item) []apiclient.Result {
-	results := make([]apiclient.Result, len(all))
+func enqueue(ctx context.Context, b *apiclient.Client, all []item) []operate.Result {
+	results := make([]operate.Result, len(all))
 	todo := make([]int, len(all))
 	for i := range all {
 		todo[i] = i
@@ -126,7 +127,7 @@ type line struct {
 }
 
 // sendLines enqueues the notification of each line. Those of one user stay in
-// order. It stops reading when ctx ends or the backend fails.
+// order. It stops reading when ctx ends or the API fails.
 func sendLines(ctx context.Context, b *apiclient.Client, in io.Reader, r *receipts) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

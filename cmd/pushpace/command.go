@@ -15,7 +15,8 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 )
 
-// operating runs f with the client of the API that the command's flags and the environment name.
+// operating runs f with the client of the API that the command's flags and the
+// environment name.
 func operating(cmd *cobra.Command, f func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error) *cobra.Command {
 	where := placeFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -153,22 +153,19 @@ limits.default.`,
 		if err := level.check(); err != nil {
 			return err
 		}
-		stands, warnings, err := b.SetOverride(ctx, override)
-		for _, w := range warnings {
-			warnUser(w)
-		}
+		set, err := b.SetOverride(ctx, override)
 		if err != nil {
 			return err
 		}
+		for _, w := range set.Warnings {
+			warnUser(w)
+		}
 		if !*asJSON {
-			told := fmt.Sprintf("In force for %s: %s %s", level, stands.Policy, words.End(stands.Until))
+			told := fmt.Sprintf("In force for %s: %s %s", level, set.Override.Policy, words.End(set.Override.Until))
 			fmt.Fprintln(os.Stderr, strings.TrimSpace(told)+".")
 			return nil
 		}
-		return printJSON(out, struct {
-			Override limits.Override `json:"override"`
-			Warnings []string        `json:"warnings,omitempty"`
-		}{stands, warnings})
+		return printJSON(out, set)
 	})
 }
 

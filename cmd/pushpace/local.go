@@ -26,8 +26,8 @@ import (
 // connections is how many there are to the queue's Redis at most.
 const connections = 32
 
-// openLocal returns the client of an API inside this process, on the Redis that the
-// configuration names. What it changes is changed by that name.
+// openLocal returns the client of an API inside this process, on the configuration's
+// Redis. Its overrides and pauses are recorded as set by the given name.
 func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, error) {
 	cfg, err := loadReachable(configured)
 	if err != nil {
@@ -45,8 +45,8 @@ func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, e
 	return apiclient.NewLocal(local, opened.close), nil
 }
 
-// openService connects to the configuration's Redis, and to that of the limits, if they
-// have their own, when something asks for them.
+// openService connects to the configuration's Redis. If the limits have a Redis of their
+// own, the first command to it connects.
 func openService(ctx context.Context, cfg *config.Config, opened *closers) (*operate.Service, error) {
 	queue, err := redisconn.Open(ctx, cfg.Redis, connections)
 	if err != nil {

@@ -489,17 +489,3 @@ func TestPausesThroughTheAPI(t *testing.T) {
 		t.Errorf("a viewer pauses: %+v", got)
 	}
 }
-
-// A line whose ID is another notification's is refused, and stops none of the others.
-func TestAUsedIDStopsNoOthers(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	s.send(t, exitDone, notification("used", "ada", "orders", "fcm", "t"))
-	got := s.send(t, exitFailed, notification("used", "ben", "orders", "fcm", "t")+notification("other", "ben", "orders", "fcm", "t"))
-	if got[1].Known != nil || !strings.Contains(got[1].Error, "the ID is another notification's") || got[2].ID != "other" || got[2].Known == nil {
-		t.Errorf("%+v", got)
-	}
-	if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 2 {
-		t.Errorf("%+v, %v", counts, err)
-	}
-}

@@ -165,8 +165,9 @@ func (s *sending) complete(badge bool) error {
 	return nil
 }
 
-// sendGCPercent spares a file's notifications, which live for milliseconds, much of the
-// collecting: a seventh of the time, for 35 MB.
+// sendGCPercent is the heap's growth between two collections while a file is sent. Its
+// notifications live for milliseconds: 100,000 take 1.19 s and 96 MB, against 1.26 s and
+// 66 MB with Go's 100. GOGC in the environment sets another.
 const sendGCPercent = 300
 
 func (s *sending) run(ctx context.Context, where *place, stdin io.Reader, out io.Writer) error {

@@ -47,16 +47,15 @@ type API struct {
 
 // New returns an API.
 func New(o Options) *API {
+	if o.Local != nil {
+		o.HTTP, o.Tokens = config.HTTP{MaxRequests: localRequests, MaxBody: localBody, Timeout: localTimeout}, new(access.Tokens)
+	}
 	a := &API{o: o, log: o.Log, mux: http.NewServeMux(), requests: make(chan struct{}, o.HTTP.MaxRequests)}
 	if a.log == nil {
 		a.log = slog.Default()
 	}
-	if o.Local != nil {
-		o.HTTP, o.Tokens = config.HTTP{MaxRequests: localRequests, MaxBody: localBody, Timeout: localTimeout}, new(access.Tokens)
-		a.o.HTTP, a.o.Tokens, a.requests = o.HTTP, o.Tokens, make(chan struct{}, localRequests)
-	}
 	a.bodies = newBudget(o.HTTP.MaxRequests, int64(o.HTTP.MaxBody), o.HTTP.Timeout)
-	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: o.Service.Waiting}
+	a.backlog = backlog{most: int64(o.HTTP.MaxQueue), count: o.Service.CountWaiting}
 	allowed := map[string][]string{}
 	for _, r := range routes {
 		a.mux.Handle(r.method+" "+r.path, a.handler(r))

@@ -61,8 +61,8 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 	for some := range slices.Chunk(ids, operate.MostIDs) {
 		var answer struct {
 			Results []struct {
-				Outcome string `json:"outcome"`
-				Detail  string `json:"detail"`
+				Outcome operate.Outcome `json:"outcome"`
+				Detail  string          `json:"detail"`
 			} `json:"results"`
 		}
 		err := c.call(ctx, http.MethodPost, path, map[string][]string{"ids": some}, &answer)
@@ -76,7 +76,7 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 				continue
 			}
 			failed := c.failedOne(http.StatusServiceUnavailable, answer.Results[i].Detail, nil)
-			err, known := map[string]error{"done": nil, "unknown": unknown, "ended": push.ErrEnded, "under_way": underWay, "failed": failed}[answer.Results[i].Outcome]
+			err, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[answer.Results[i].Outcome]
 			if !known {
 				err = c.strange(http.StatusOK)
 			}

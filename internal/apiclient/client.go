@@ -1,5 +1,5 @@
-// Package apiclient speaks to the HTTP API. It answers what the packages behind
-// that do, and the same errors where they are about what was asked for.
+// Package apiclient asks the HTTP API. It returns the values of internal/operate, and its
+// errors where they are about the request.
 package apiclient
 
 import (
@@ -99,9 +99,11 @@ type inProcess struct{ http.Handler }
 
 // RoundTrip implements http.RoundTripper.
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.WithContext(r.Context()) // a copy: the request is the caller's
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
+	defer r.Body.Close()
 	a := &answer{header: http.Header{}}
 	p.ServeHTTP(a, r)
 	if a.status == 0 { // who asked is gone

@@ -117,18 +117,15 @@ func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Overrid
 	return told, err
 }
 
-// SetOverride puts the override in force, and returns the one that stands, and
-// what is odd about it. By is not used. Its error may be limits.ErrTooManyOverrides.
-func (c *Client) SetOverride(ctx context.Context, o limits.Override) (limits.Override, []string, error) {
-	var answer struct {
-		Override limits.Override `json:"override"`
-		Warnings []string        `json:"warnings"`
-	}
-	err := c.call(ctx, http.MethodPut, level(o.Level), wantedOf(o), &answer)
+// SetOverride puts the override in force. By is not used. Its error may be
+// limits.ErrTooManyOverrides.
+func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.Setting, error) {
+	set := new(operate.Setting)
+	err := c.call(ctx, http.MethodPut, level(o.Level), wantedOf(o), set)
 	if is(err, http.StatusConflict) {
 		err = limits.ErrTooManyOverrides
 	}
-	return answer.Override, answer.Warnings, err
+	return set, err
 }
 
 // UnsetOverride removes the override of the level, and returns whether there was one.
@@ -164,8 +161,9 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 	}
 }
 
-// Import sets all the overrides, a thousand at a time; where one of a thousand is not valid
-// none of them. By is not used. Its error is a *PartError. Where some are not valid, a Problem's Errors point at /overrides/N of all.
+// Import sets the overrides a thousand at a time, and none of a thousand where one of them
+// is not valid. By is not used. Its error is a *PartError; the Errors of a Problem in it
+// point at /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	done := 0
 	for some := range slices.Chunk(all, limitsPage) {
@@ -179,15 +177,12 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 		if is(err, http.StatusConflict) {
 			err = limits.ErrTooManyOverrides
 		}
-		var p *Problem
-		switch {
-		case err == nil:
-		case errors.As(err, &p) && len(p.Errors) > 0:
+		if p := new(Problem); errors.As(err, &p) {
 			for i := range p.Errors {
 				p.Errors[i].Pointer = shifted(p.Errors[i].Pointer, done)
 			}
-			fallthrough
-		default:
+		}
+		if err != nil {
 			return &PartError{done, len(all), err}
 		}
 		done += len(some)

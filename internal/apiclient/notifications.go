@@ -10,18 +10,12 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 const notifications = "/v1/notifications"
-
-// A Result is what became of one notification of Enqueue.
-type Result struct {
-	push.Result
-	// Warnings are what is odd about it, although it is taken.
-	Warnings []string
-}
 
 // An Item is a notification to hand over: its ID, and the whole of it as one JSON value,
 // which has the ID.
@@ -41,9 +35,10 @@ func ItemOf(n *push.Notification) Item {
 
 // Enqueue hands notifications over, at most 1,000, each on its own, those of one
 // user in order. What the API refuses is an error of type push.Faults, or
-// push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with the same ID.
-func (c *Client) Enqueue(ctx context.Context, ns []Item) []Result {
-	results := make([]Result, len(ns))
+// push.ErrConflict. Any other leaves open whether it was taken: hand it over again, with
+// the same ID.
+func (c *Client) Enqueue(ctx context.Context, ns []Item) []operate.Result {
+	results := make([]operate.Result, len(ns))
 	status, header, answer, err := c.send(ctx, http.MethodPost, notifications, array(ns))
 	if status == http.StatusRequestEntityTooLarge && len(ns) > 1 {
 		half := len(ns) / 2

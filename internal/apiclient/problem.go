@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -91,7 +92,7 @@ func (c *Client) failedOne(status int, detail string, header http.Header) error 
 
 // strange is about an answer that is not pushpace's.
 func (c *Client) strange(status int) error {
-	return fmt.Errorf("%s answered %d %s, and not as pushpace's API does: is the URL right?", c.host, status, http.StatusText(status))
+	return fmt.Errorf("%s answered %d %s, and not as pushpace's API does: is the URL right?", cmp.Or(c.host, "the API in this process"), status, http.StatusText(status))
 }
 
 func retryAfter(header http.Header) time.Duration {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -50,7 +49,6 @@ var faults = []struct {
 func faultOf(err error) (f *fault, cause string) {
 	var (
 		role    *operate.RoleError
-		others  *operate.OthersError
 		unknown *operate.UnknownError
 	)
 	switch {
@@ -58,9 +56,6 @@ func faultOf(err error) (f *fault, cause string) {
 		return f, ""
 	case errors.As(err, &role):
 		return errForbidden, ""
-	case errors.As(err, &others):
-		text := others.Error()
-		return &fault{http.StatusForbidden, http.StatusText(http.StatusForbidden), strings.ToUpper(text[:1]) + text[1:] + "."}, ""
 	case errors.As(err, &unknown) && unknown.What == "quota":
 		return errNoSuchQuota, ""
 	case errors.As(err, &unknown):

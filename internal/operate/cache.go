@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// times are for how long a shared value is told again, and how long reading it may take;
-// without a time for that it is read with the context of who asks first.
+// times are for how long a shared value is fresh, and how long reading it may take: zero
+// for as long as it takes.
 type times struct{ fresh, within time.Duration }
 
-// A shared value is read once for all who look at it meanwhile, and told again while it is
-// fresh. Where it is never fresh, each reads it. An error is not told again.
+// A shared value is read once for all who ask for it meanwhile, and kept while it is fresh.
+// Where fresh is zero, each asker reads it. An error is not kept.
 type shared[T any] struct {
 	times
 	read func(context.Context) (T, error)
@@ -61,7 +61,8 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 	}
 }
 
-// readSafely is read: a panic would end the process, since who asks is elsewhere.
+// readSafely is read, with an error in the place of a panic: in singleflight's goroutine
+// that would end the process.
 func (s *shared[T]) readSafely(ctx context.Context) (value T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil { // whose text may hold anything
@@ -77,7 +78,7 @@ func (s *shared[T]) known() (value T, known bool, changes int) {
 	return s.value, time.Since(s.at) < s.fresh, s.changes
 }
 
-// keep has the value told again, unless it was forgotten while it was read.
+// keep keeps the value, unless it was forgotten while it was read.
 func (s *shared[T]) keep(value T, changes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +87,8 @@ func (s *shared[T]) keep(value T, changes int) {
 	}
 }
 
-// forget has the value read again for who comes next: this process has changed it. What
-// is being read may be from before that.
+// forget has the next asker read the value again: this process has changed it. A read under
+// way may have begun before that.
 func (s *shared[T]) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
 	return one.get(ctx)
 }
 
-// forget has the key's value read again for who comes next.
+// forget has the next asker read the key's value again.
 func (s *sharedBy[K, T]) forget(key K) {
 	if one, known := s.recent.Peek(key); known {
 		one.forget()

@@ -27,8 +27,8 @@ type Limits struct {
 	Horizon string `json:"horizon"`
 }
 
-// Limits returns them, with about so many of the overrides that it sees, from the cursor
-// on.
+// Limits returns the configured policies and a page of the overrides that the operator
+// sees: about so many, from the cursor on.
 func (o *Operator) Limits(ctx context.Context, cursor string, most int) (*Limits, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -189,9 +189,10 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 		return err
 	}
 	var wrong throttle.Faults
+	checked := make([]limits.Override, len(all))
 	for i := range all {
-		checked, err := o.validated(all[i], (*limits.Override).Validate)
-		all[i] = checked
+		var err error
+		checked[i], err = o.validated(all[i], (*limits.Override).Validate)
 		var its throttle.Faults
 		var unknown *UnknownError
 		switch {
@@ -207,7 +208,7 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 	if len(wrong) > 0 {
 		return wrong
 	}
-	if err := o.s.Overrides.Import(ctx, all); errors.Is(err, limits.ErrPast) {
+	if err := o.s.Overrides.Import(ctx, checked); errors.Is(err, limits.ErrPast) {
 		return past
 	} else if err != nil {
 		return err
@@ -226,7 +227,7 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 	if err != nil {
 		return r, err
 	}
-	r.Level, r.By = at, cmp.Or(o.who.Name, r.By)
+	r.Level, r.By = at, o.who.Name
 	all := faults.Of(validate(&r, o.s.Overrides.Horizon()))
 	if !r.Until.IsZero() && !r.Until.After(o.s.Limits.Now()) {
 		all = append(all, past...)
@@ -272,29 +273,28 @@ func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Overr
 	}
 	if r != nil {
 		checked, err := o.validated(*r, validatePreview)
-		if err == nil {
-			err = o.s.refresh(ctx)
-		}
 		if err != nil {
 			return nil, err
 		}
-		return o.s.Preview.Of(ctx, checked.Level, &checked)
+		at, r = checked.Level, &checked
+	} else {
+		known, _, err := o.known(at)
+		if err != nil {
+			return nil, err
+		}
+		there, err := o.s.Overrides.Get(ctx, known)
+		switch {
+		case err != nil:
+			return nil, err
+		case there == nil:
+			return nil, ErrNoOverride
+		}
+		at = known
 	}
-	at, _, err := o.known(at)
-	if err != nil {
+	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	there, err := o.s.Overrides.Get(ctx, at)
-	if err == nil && there == nil {
-		err = ErrNoOverride
-	}
-	if err == nil {
-		err = o.s.refresh(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return o.s.Preview.Of(ctx, at, nil)
+	return o.s.Preview.Of(ctx, at, r)
 }
 
 // Below returns what would be in force at the level without its override.
@@ -423,7 +423,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	return err
 }
 
-// Quotas returns what all workers together may do, of what it sees.
+// Quotas returns what all workers together may do, as far as the operator sees it.
 func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err

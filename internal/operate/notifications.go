@@ -21,7 +21,7 @@ type Result struct {
 // Enqueue hands a notification over. What is wrong with it is an error of type
 // push.Faults; of another's app it is an *OthersError.
 func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
-	if err := o.takes(n); err != nil {
+	if err := o.takes(n, o.configured()); err != nil {
 		return Result{Result: push.Result{Err: err}}
 	}
 	receipt, err := o.s.Producer.Enqueue(ctx, n)
@@ -34,10 +34,11 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []push.Parsed) []Result {
 	results := make([]Result, len(all))
 	valid := make([]*push.Notification, 0, len(all))
 	at := make([]int, 0, len(all))
+	apps := o.configured()
 	for i, one := range all {
 		err := one.Err
 		if err == nil {
-			err = o.takes(one.Notification)
+			err = o.takes(one.Notification, apps)
 		}
 		if err != nil {
 			results[i].Err = err
@@ -54,8 +55,9 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []push.Parsed) []Result {
 }
 
 // takes returns why the notification is not taken: its bearer may not hand over, it is of
-// an app that is not the bearer's, or names what the configuration does not have.
-func (o *Operator) takes(n *push.Notification) error {
+// an app that is not the bearer's, or names what the configuration does not have. The apps
+// are those of the configuration that the operator sees.
+func (o *Operator) takes(n *push.Notification, apps Apps) error {
 	if err := o.may(Enqueue); err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (o *Operator) takes(n *push.Notification) error {
 			return err
 		}
 	}
-	return Refusal(n, o.configured(), o.s.Limits)
+	return Refusal(n, apps, o.s.Limits)
 }
 
 func (o *Operator) result(n *push.Notification, r push.Result) Result {
@@ -155,6 +157,7 @@ func (o *Operator) Cancel(ctx context.Context, id string) error {
 	if err := o.cancel(ctx, Cancel, id); err != nil {
 		return err
 	}
+	// a producer may cancel as many as it likes
 	o.s.repeats.Tell(ctx, o.s.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
 	return nil
 }
@@ -198,8 +201,8 @@ func (o *Operator) Counts(ctx context.Context) (*push.Counts, error) {
 	return &counts, err
 }
 
-// Waiting returns how many notifications wait.
-func (s *Service) Waiting(ctx context.Context) (int64, error) {
+// CountWaiting returns how many notifications wait.
+func (s *Service) CountWaiting(ctx context.Context) (int64, error) {
 	counts, err := s.Records.Counts(ctx)
 	return counts.Waiting(), err
 }

@@ -49,8 +49,9 @@ type Options struct {
 	Queue, LimitsRedis redis.UniversalClient
 	// Watcher sees what happens in the workers. Optional where nobody looks at that.
 	Watcher *watch.Watcher
-	// Fresh is for how long what many look at is told again, so that they cost Redis as
-	// much as one; zero for none of it. Within is how long reading it may take.
+	// Fresh is for how long a value that many look at is kept, so that they cost Redis as
+	// much as one; zero for not at all. Within is how long reading it may take; zero for as
+	// long as it takes.
 	Fresh, Within time.Duration
 	Log           *slog.Logger // nil for slog.Default
 }
@@ -110,8 +111,8 @@ type Operator struct {
 	remote string
 }
 
-// As returns the service for who asks from that address, which is for the log; "" for
-// none.
+// As returns the service for a bearer, who asks from that address: it is for the log, ""
+// for none.
 func (s *Service) As(who access.Bearer, remote string) *Operator { return &Operator{s, who, remote} }
 
 // did tells the log what was done.

@@ -10,7 +10,7 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// Pauses returns those in force that it sees, as they were not long ago.
+// Pauses returns the pauses in force that the operator sees, at most Fresh old.
 func (o *Operator) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -19,7 +19,8 @@ func (o *Operator) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	return o.pausesOf(all), err
 }
 
-// PausesNow is Pauses, as they are now: for who is about to change them.
+// PausesNow returns the pauses in force that the operator sees, read anew: a change of them
+// is decided by it.
 func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
 	return nil
 }
 
-// MayPause returns nil for what Pause would begin, but for its end.
+// MayPause returns nil for a pause that Pause would begin, and checks all but its end.
 func (o *Operator) MayPause(p pause.Pause) error {
 	if err := o.mayOn(Pause, p); err != nil || p.App == "" {
 		return err
@@ -82,8 +83,8 @@ func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	return ending, nil
 }
 
-// Resume ends what keeps on the queue what the pause selects, of the bearer's own, and
-// returns it: see control.Control.Resume. Its error may be ErrNoPause.
+// Resume ends the pauses of the bearer's own that cover what the pause selects, and returns
+// them: see control.Control.Resume. Its error may be ErrNoPause.
 func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, error) {
 	if err := o.mayOn(Resume, p); err != nil {
 		return nil, err

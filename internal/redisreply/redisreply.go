@@ -22,15 +22,15 @@ type Trouble string
 const (
 	None       Trouble = ""
 	Away       Trouble = "away"        // it cannot be reached, or does not answer
-	Refused    Trouble = "refused"     // the credentials are
+	Refused    Trouble = "refused"     // it refuses our credentials
 	Crowded    Trouble = "crowded"     // it takes no more clients
-	Full       Trouble = "full"        // of keys
-	ReadOnly   Trouble = "read_only"   // a replica
-	NoReplicas Trouble = "no_replicas" // it wants more of them than there are
-	NotSaved   Trouble = "not_saved"   // what it is told is
+	Full       Trouble = "full"        // its memory is full
+	ReadOnly   Trouble = "read_only"   // it is a replica
+	NoReplicas Trouble = "no_replicas" // it has fewer replicas than it wants
+	NotSaved   Trouble = "not_saved"   // it cannot save to disk, and takes no writes
 	Starting   Trouble = "starting"    // it loads its keys
-	Busy       Trouble = "busy"        // with one script
-	Broken     Trouble = "broken"      // a Cluster is
+	Busy       Trouble = "busy"        // it runs one script
+	Broken     Trouble = "broken"      // its Cluster is down
 )
 
 // Troubles are all but None.

@@ -169,7 +169,7 @@ func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return) {
 	return r
 }
 
-// OverQuota returns a job for which a quota has nothing left, or of which nobody knows.
+// OverQuota returns the return of a job whose quota has nothing left, or cannot be read.
 func OverQuota(q route.QuotaStatus) queue.Return {
 	if q.Error != "" {
 		return queue.Return{Why: queue.Unmetered, Key: q.Key, Detail: q.Error}
