@@ -40,7 +40,7 @@ func openLocal(ctx context.Context, configured, by string) (*apiclient.Client, e
 		_ = opened.close()
 		return nil, err
 	}
-	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: service.Log})
+	local := api.New(api.Options{Service: service, Local: &access.Bearer{Name: by, Role: config.Operator}, Log: slog.New(slog.DiscardHandler)})
 	opened.add(func() error { local.Close(); return nil })
 	return apiclient.NewLocal(local, opened.close), nil
 }

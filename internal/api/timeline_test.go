@@ -46,6 +46,6 @@ func TestTimeline(t *testing.T) {
 		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/users/"+user+"/timeline?app=demo", "").problem(t)
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", path+"?app=demo", "")
-	r.service.Apps = operate.Apps{"demo": both}
+	r = newRigOn(t, r.client, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 	r.do(http.StatusOK, operatorToken, "GET", path, "")
 }

@@ -248,7 +248,7 @@ func (r *rig) happens(text string) {
 	r.t.Helper()
 	pauses := pause.NewStore(r.client, "")
 	for end := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
-		seen, err := r.service.Watcher.Look(r.t.Context())
+		seen, err := r.setting.Work.Watcher.Look(r.t.Context())
 		must(r.t, err)
 		if len(seen.Events) > 0 || time.Now().After(end) {
 			return

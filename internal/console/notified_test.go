@@ -53,14 +53,14 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 	ctx := r.t.Context()
 	r.enqueue(all...)
 	for _, n := range all {
-		scopes := r.service.Limits.Scopes(n.App, n.User, n.Category)
+		scopes := r.setting.Work.Limits.Scopes(n.App, n.User, n.Category)
 		d, err := r.limiter.Acquire(ctx, throttle.Request{App: n.App, User: n.User, ID: n.ID, Category: n.Category, Scopes: scopes, Horizon: 100 * time.Hour})
 		must(r.t, err)
 		if d.Status == throttle.Granted {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		_, err = r.service.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
+		_, err = r.setting.Work.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
 		r.returned(n.ID, queue.Deferred, until)
 	}
@@ -98,7 +98,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	pipe.Del(ctx, push.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
-	_, err = r.service.Records.Settle(ctx, n.ID, &push.End{State: push.Rejected, Error: "it is " + reason, Letter: &push.Letter{
+	_, err = r.setting.Work.Records.Settle(ctx, n.ID, &push.End{State: push.Rejected, Error: "it is " + reason, Letter: &push.Letter{
 		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
 	}})
 	must(r.t, err)
@@ -107,7 +107,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 // state returns where a notification is.
 func (r *rig) state(id string) push.State {
 	r.t.Helper()
-	record, err := r.service.Records.Lookup(r.t.Context(), id)
+	record, err := r.setting.Work.Records.Lookup(r.t.Context(), id)
 	must(r.t, err)
 	return record.State
 }
@@ -115,7 +115,7 @@ func (r *rig) state(id string) push.State {
 // states expects so many notifications in each state.
 func (r *rig) states(want map[push.State]int64) {
 	r.t.Helper()
-	counts, err := r.service.Records.Counts(r.t.Context())
+	counts, err := r.setting.Work.Records.Counts(r.t.Context())
 	must(r.t, err)
 	got := map[push.State]int64{push.Waiting: counts.Waiting()}
 	for state, n := range counts.Ended {

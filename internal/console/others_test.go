@@ -76,17 +76,17 @@ func (r *rig) fill(app, name string) {
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
 			letter := &push.Letter{ID: id, State: push.Rejected, Reason: name, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-			_, err = r.service.Records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
+			_, err = r.setting.Work.Records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
 			must(t, err)
 		}
 	}
-	must(t, r.service.Control.Cancel(t.Context(), name+"-cancelled"))
-	must(t, r.service.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
+	must(t, r.setting.Work.Control.Cancel(t.Context(), name+"-cancelled"))
+	must(t, r.setting.Work.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
 	for _, level := range []limits.Level{{App: app}, {App: app, User: name + "-user"}, {App: app, Category: name}} {
 		r.override(level)
 	}
 	for i := range 3 {
-		request := throttle.Request{App: app, User: name + "-user", ID: fmt.Sprintf("%s-sent-%d", name, i), Scopes: r.service.Limits.Scopes(app, name+"-user", "")}
+		request := throttle.Request{App: app, User: name + "-user", ID: fmt.Sprintf("%s-sent-%d", name, i), Scopes: r.setting.Work.Limits.Scopes(app, name+"-user", "")}
 		_, err := r.limiter.Acquire(t.Context(), request)
 		must(t, err)
 	}
@@ -109,7 +109,7 @@ func (r *rig) fillOwn() {
 	r.fill("shop", "own")
 	r.override(limits.Level{Quota: "apns/shop"})
 	r.override(limits.Level{Quota: "quota/both"})
-	must(r.t, r.service.Control.Pause(r.t.Context(), pause.Pause{Category: "news", By: "ada"}))
+	must(r.t, r.setting.Work.Control.Pause(r.t.Context(), pause.Pause{Category: "news", By: "ada"}))
 	r.work(ownRoute)
 }
 
@@ -120,7 +120,7 @@ func (r *rig) fillSecret() {
 	}
 	r.work(ownRoute, way.Status{App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// what cannot be read is of no app
-	must(r.t, r.service.Records.SetAside(r.t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(r.t, r.setting.Work.Records.SetAside(r.t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
 func (r *rig) override(level limits.Level) {
@@ -129,7 +129,7 @@ func (r *rig) override(level limits.Level) {
 	if level.App == "shop" || level.Quota != "" {
 		by = "own"
 	}
-	must(r.t, r.service.Overrides.Set(r.t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}}, By: by}))
+	must(r.t, r.setting.Work.Overrides.Set(r.t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Minute}}}, By: by}))
 }
 
 // kept is all that Redis holds, but for sessions and what ends by itself.
@@ -374,7 +374,7 @@ func TestOthersChangesAreNotUndone(t *testing.T) {
 	r.fillSecret()
 	browser := r.as(shopOperator)
 	before := r.kept()
-	changes, err := r.service.Overrides.Log(t.Context(), 0, 1)
+	changes, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1)
 	must(t, err)
 	for _, version := range []int64{changes[0].Version, changes[0].Version + 1} {
 		browser.post(http.StatusNotFound, limitsLogPath, url.Values{"version": {fmt.Sprint(version)}, "confirmed": {"yes"}})

@@ -15,12 +15,12 @@ import (
 func (r *rig) letters(want ...string) {
 	r.t.Helper()
 	var got []string
-	must(r.t, r.service.Records.Letters(r.t.Context(), func(l *push.Letter) bool { got = append(got, l.ID); return true }))
+	must(r.t, r.setting.Work.Records.Letters(r.t.Context(), func(l *push.Letter) bool { got = append(got, l.ID); return true }))
 	if len(got) != len(want) {
 		r.t.Errorf("there are %q, want %q", got, want)
 	}
 	for _, id := range want {
-		if _, err := r.service.Records.Letter(r.t.Context(), id); err != nil {
+		if _, err := r.setting.Work.Records.Letter(r.t.Context(), id); err != nil {
 			r.t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestLetter(t *testing.T) {
 	lacks(t, text, secret[:20], "<script>alert")
 	for i, job := range []string{hostile[0] + `"token":"` + secret + `"`, "\x00\xff\u202e", ""} {
 		id := fmt.Sprintf("bad/%d?<b>", i)
-		must(t, r.service.Records.SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, Reason: "not_json", Error: hostile[1], At: time.Now(), Queue: push.Default.Queue(), Job: []byte(job)}))
+		must(t, r.setting.Work.Records.SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, Reason: "not_json", Error: hostile[1], At: time.Now(), Queue: push.Default.Queue(), Job: []byte(job)}))
 		text := r.get(http.StatusOK, pathOf("dead-letters", id))
 		contains(t, text, "malformed", "not_json")
 		lacks(t, text, "<script>alert", "<img", "<b>", secret[:20], "\u202e", "\x00")
@@ -157,7 +157,7 @@ func TestLettersOfSomeApps(t *testing.T) {
 	mail := toUser("mail-1", "bob", "")
 	mail.App = "mail"
 	r.bury(mail, "payload", time.Now())
-	must(t, r.service.Records.SetAside(t.Context(), &push.Letter{ID: "bad", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}))
+	must(t, r.setting.Work.Records.SetAside(t.Context(), &push.Letter{ID: "bad", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}))
 	some := []string{"mail"}
 	_, text := r.ofApps(some, http.MethodGet, "/console/dead-letters", nil)
 	contains(t, text, "1 dead letter.", "mail-1")

@@ -288,7 +288,10 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 		return view.page(http.StatusConflict), nil
 	}
 	if !v.confirmed() {
-		below := v.as.Below(view.Level)
+		below, err := v.as.Below(view.Level)
+		if err != nil {
+			return page{}, err
+		}
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
 			Facts: []field{{"Of", view.Name}, {"Removed", words.Override(&view.There.Override)}, {"Set by", view.There.By},

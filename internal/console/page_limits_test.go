@@ -19,7 +19,7 @@ import (
 func (r *rig) set(o limits.Override) {
 	r.t.Helper()
 	o.By = "ann"
-	if err := r.service.Overrides.Set(r.t.Context(), o); err != nil {
+	if err := r.setting.Work.Overrides.Set(r.t.Context(), o); err != nil {
 		r.t.Fatal(err)
 	}
 	r.refresh()
@@ -27,7 +27,7 @@ func (r *rig) set(o limits.Override) {
 
 func (r *rig) refresh() {
 	r.t.Helper()
-	if _, err := r.service.Overrides.Refresh(r.t.Context(), r.service.Limits); err != nil {
+	if _, err := r.setting.Work.Overrides.Refresh(r.t.Context(), r.setting.Work.Limits); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -38,7 +38,7 @@ func hourly(n int) throttle.Policy {
 
 func (r *rig) there(l limits.Level) *limits.Override {
 	r.t.Helper()
-	o, err := r.service.Overrides.Get(r.t.Context(), l)
+	o, err := r.setting.Work.Overrides.Get(r.t.Context(), l)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestLimitsPages(t *testing.T) {
 	for i := range all {
 		all[i] = limits.Override{Level: limits.Level{User: fmt.Sprintf("user-%d.", i)}, By: "ann", Policy: hourly(1)}
 	}
-	if err := r.service.Overrides.Import(t.Context(), all); err != nil {
+	if err := r.setting.Work.Overrides.Import(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 	seen := ""
@@ -117,9 +117,9 @@ func TestEditLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
-	r.service.Limits.SetBase(hourly(1), nil)
+	r.setting.Work.Limits.SetBase(hourly(1), nil)
 	for i := range 4 {
-		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.service.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
+		_, err := r.limiter.Acquire(t.Context(), throttle.Request{App: "shop", User: "ada", ID: fmt.Sprint("order-", i), Scopes: r.setting.Work.Limits.Scopes("shop", "ada", ""), Horizon: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestEditLimits(t *testing.T) {
 		t.Errorf("leads to %s", to)
 	}
 	contains(t, operator.post(http.StatusConflict, editPath, hidden(t, asked)), "Now there is none.")
-	log, err := r.service.Overrides.Log(t.Context(), 0, 10)
+	log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 10)
 	if err != nil || len(log) != 2 || log[0].By != "ada" {
 		t.Errorf("%+v, %v", log, err)
 	}
@@ -215,7 +215,7 @@ func TestBadLimitForms(t *testing.T) {
 	if to := r.get(http.StatusSeeOther, editPath); to != limitsPath {
 		t.Errorf("leads to %s", to)
 	}
-	if log, err := r.service.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
+	if log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
 		t.Errorf("%+v, %v", log, err)
 	}
 }
@@ -329,7 +329,7 @@ func TestLimitsOfWhatIsNotThere(t *testing.T) {
 	r := newRig(t)
 	for _, level := range []limits.Level{{Quota: "none"}, {App: "none", User: "ada"}} {
 		contains(t, r.get(http.StatusNotFound, editOf(level)), "There is no such")
-		if err := r.service.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
+		if err := r.setting.Work.Overrides.Set(t.Context(), limits.Override{Level: level, Policy: hourly(1), By: "kim"}); err != nil {
 			t.Fatal(err)
 		}
 		r.get(http.StatusOK, editOf(level))

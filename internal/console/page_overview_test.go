@@ -186,7 +186,7 @@ func TestOverviewPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	letter := &push.Letter{ID: "gone", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
-	if err := r.service.Records.SetAside(t.Context(), letter); err != nil {
+	if err := r.setting.Work.Records.SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}
 	text := r.get(http.StatusOK, Path)

@@ -14,7 +14,7 @@ import (
 // inForce are the pauses in force.
 func (r *rig) inForce() []pause.Pause {
 	r.t.Helper()
-	all, err := r.service.Control.Pauses(r.t.Context())
+	all, err := r.setting.Work.Control.Pauses(r.t.Context())
 	must(r.t, err)
 	return all
 }
@@ -129,7 +129,7 @@ func TestPausesOfSomeApps(t *testing.T) {
 	r := newRig(t, func(o *setting) { o.Work.Apps["mail"] = o.Work.Apps["shop"] })
 	ctx := t.Context()
 	for _, p := range []pause.Pause{{App: "shop", Reason: "secret of shop"}, {Category: "news", Reason: "for everybody"}, {App: "mail", Reason: "of mail"}} {
-		must(t, r.service.Control.Pause(ctx, p))
+		must(t, r.setting.Work.Control.Pause(ctx, p))
 	}
 	some := []string{"mail"}
 	_, text := r.ofApps(some, http.MethodGet, "/console/pauses", nil)

@@ -162,7 +162,7 @@ func TestProvidersPage(t *testing.T) {
 	}
 	r = newRig(t, func(o *setting) { o.Work.Quotas = func() (quotas.Quotas, error) { return testQuotas, nil } })
 	spec := testQuotas[0].Spec().Promise()
-	if a, err := r.service.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
+	if a, err := r.setting.Work.Meter.Take(t.Context(), "fcm/p", spec, meter.Ask{Least: spec.AtOnce(), Most: spec.AtOnce()}); err != nil || a.Units == 0 {
 		t.Fatal(a, err)
 	}
 	r.leave(control.Snapshot{

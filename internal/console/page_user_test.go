@@ -21,14 +21,14 @@ import (
 
 // limited has the rig's limits take the place of its own.
 func (r *rig) limited(general throttle.Policy, categories map[string]throttle.Policy) {
-	r.service.Limits.SetBase(general, categories)
+	r.setting.Work.Limits.SetBase(general, categories)
 }
 
 // acquire has a notification of the app's user ask, without a worker.
 func (r *rig) acquire(app, user, id, category string) {
 	r.t.Helper()
 	_, err := r.limiter.Acquire(r.t.Context(), throttle.Request{App: app, User: user, ID: id, Category: category,
-		Scopes: r.service.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.DefaultMaxBooked})
+		Scopes: r.setting.Work.Limits.Scopes(app, user, category), Horizon: 3000 * time.Hour, MaxBooked: throttle.DefaultMaxBooked})
 	must(r.t, err)
 }
 
@@ -37,7 +37,7 @@ func (r *rig) acquire(app, user, id, category string) {
 func (r *rig) sent(app, user string, n int) {
 	r.t.Helper()
 	for r.t.Context().Err() == nil {
-		t, err := r.service.Control.Timeline(r.t.Context(), app, user, nil)
+		t, err := r.setting.Work.Control.Timeline(r.t.Context(), app, user, nil)
 		if must(r.t, err); len(t.Scopes[0].Admissions) == n {
 			return
 		}
@@ -71,8 +71,8 @@ func TestUser(t *testing.T) {
 	r.acquire("shop", user, "fourth", "digest")
 	r.sent("shop", user, 1)
 	until := time.Now().Add(2 * time.Hour)
-	must(t, r.service.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", User: user}, Policy: rates(time.Hour), Until: until, By: "ada"}))
-	_, err := r.service.Overrides.Refresh(t.Context(), r.service.Limits)
+	must(t, r.setting.Work.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", User: user}, Policy: rates(time.Hour), Until: until, By: "ada"}))
+	_, err := r.setting.Work.Overrides.Refresh(t.Context(), r.setting.Work.Limits)
 	must(t, err)
 	path := pathOf("users", user)
 	page := r.as(viewerToken).get(http.StatusOK, path)

@@ -13,7 +13,7 @@ func (o *Operator) Letters(ctx context.Context, cursor string, most int) (letter
 	if err := o.may(Look); err != nil {
 		return nil, 0, "", err
 	}
-	found, next, err := o.s.Records.LettersFrom(ctx, cursor, most)
+	found, next, err := o.s.with.Records.LettersFrom(ctx, cursor, most)
 	letters = make([]push.Letter, 0, len(found))
 	for _, l := range found {
 		if o.Sees(l.App) {
@@ -61,7 +61,7 @@ func (o *Operator) Letter(ctx context.Context, id string) (*DeadLetter, error) {
 // Requeue has a dead letter's notification sent again. Its errors are those of
 // push.Producer.
 func (o *Operator) Requeue(ctx context.Context, id string) error {
-	return o.act(ctx, Requeue, id, o.s.Producer.Requeue)
+	return o.act(ctx, Requeue, id, o.s.with.Producer.Requeue)
 }
 
 // Purge deletes a dead letter, or returns push.ErrNoLetter.
@@ -70,7 +70,7 @@ func (o *Operator) Purge(ctx context.Context, id string) error {
 }
 
 func (s *Service) purge(ctx context.Context, id string) error {
-	there, err := s.Records.Purge(ctx, id)
+	there, err := s.with.Records.Purge(ctx, id)
 	if err == nil && !there {
 		return push.ErrNoLetter
 	}
@@ -99,7 +99,7 @@ func (o *Operator) actOn(ctx context.Context, id string, do func(context.Context
 
 // RequeueEach has dead letters' notifications sent again, and returns what became of each.
 func (o *Operator) RequeueEach(ctx context.Context, ids []string) []error {
-	return o.each(ctx, RequeueEach, ids, func(ctx context.Context, id string) error { return o.actOn(ctx, id, o.s.Producer.Requeue) })
+	return o.each(ctx, RequeueEach, ids, func(ctx context.Context, id string) error { return o.actOn(ctx, id, o.s.with.Producer.Requeue) })
 }
 
 // PurgeEach deletes dead letters, and returns what became of each.

@@ -33,16 +33,16 @@ func (o *Operator) Limits(ctx context.Context, cursor string, most int) (*Limits
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	general, categories := o.s.Limits.Base()
-	all := &Limits{Default: limits.EffectivePolicy{Policy: general}, Categories: map[string]limits.EffectivePolicy{}, Horizon: o.s.Overrides.Horizon().String()}
+	general, categories := o.s.with.Limits.Base()
+	all := &Limits{Default: limits.EffectivePolicy{Policy: general}, Categories: map[string]limits.EffectivePolicy{}, Horizon: o.s.with.Overrides.Horizon().String()}
 	for name, p := range categories {
 		all.Categories[name] = limits.EffectivePolicy{Policy: p}
 	}
-	list, next, err := o.s.Overrides.ListFrom(ctx, cursor, most)
+	list, next, err := o.s.with.Overrides.ListFrom(ctx, cursor, most)
 	if err != nil {
 		return nil, err
 	}
-	known, _ := o.s.Quotas() // of those that are not, nobody's app is known
+	known, _ := o.s.with.Quotas() // of those that are not, nobody's app is known
 	all.Next, all.Overrides = next, slices.DeleteFunc(list, func(r limits.Override) bool { return !o.seesLevel(r.Level, known) })
 	if all.Overrides == nil {
 		all.Overrides = []limits.Override{}
@@ -51,7 +51,7 @@ func (o *Operator) Limits(ctx context.Context, cursor string, most int) (*Limits
 }
 
 // Now is the instant by the clock that ends overrides.
-func (o *Operator) Now() time.Time { return o.s.Limits.Now() }
+func (o *Operator) Now() time.Time { return o.s.with.Limits.Now() }
 
 // A LevelLimits is what is in force at a level.
 type LevelLimits struct {
@@ -94,7 +94,7 @@ func (o *Operator) Override(ctx context.Context, at limits.Level) (*LevelLimits,
 }
 
 func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
-	general, own, there, err := o.s.Overrides.InForce(ctx, o.s.Limits, at)
+	general, own, there, err := o.s.with.Overrides.InForce(ctx, o.s.with.Limits, at)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, 
 // named returns the level of the bearer's own with the quota's key in the place of its
 // name. One that has left the configuration has no name.
 func (o *Operator) named(at limits.Level) (limits.Level, error) {
-	all, err := o.s.Quotas()
+	all, err := o.s.with.Quotas()
 	q, unknown := all.Find(at.Quota)
 	switch {
 	case unknown == nil:
@@ -134,7 +134,7 @@ func (o *Operator) known(at limits.Level) (limits.Level, quotas.Quota, error) {
 	if at.Quota == "" {
 		return at, quotas.Quota{}, nil
 	}
-	all, _ := o.s.Quotas()
+	all, _ := o.s.with.Quotas()
 	q, err := all.Find(at.Quota)
 	if err != nil {
 		return at, q, &UnknownError{"quota", err.Error()}
@@ -165,13 +165,13 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	if err != nil {
 		return nil, err
 	}
-	if err := o.s.Overrides.Set(ctx, r, over...); errors.Is(err, limits.ErrPast) {
+	if err := o.s.with.Overrides.Set(ctx, r, over...); errors.Is(err, limits.ErrPast) {
 		return nil, past
 	} else if err != nil {
 		return nil, err
 	}
 	o.did(ctx, SetLimit)
-	stands, err := o.s.Overrides.Get(ctx, r.Level)
+	stands, err := o.s.with.Overrides.Get(ctx, r.Level)
 	if err != nil {
 		return nil, err
 	}
@@ -179,15 +179,37 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	if before.OfCategory != nil {
 		inForce = *before.OfCategory
 	}
-	return &Setting{*cmp.Or(stands, &r), OverrideWarnings(r, inForce.Policy, o.s.Limits.Configured())}, nil
+	return &Setting{*cmp.Or(stands, &r), OverrideWarnings(r, inForce.Policy, o.s.with.Limits.Configured())}, nil
 }
 
 // Import puts all the overrides in force, once all of them are valid. Its errors are those
 // of SetLimit; the fields of faults have the override's place in front, and a slash.
 func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
-	if err := o.may(ImportLimits); err != nil {
+	checked, err := o.importable(all)
+	if err != nil {
 		return err
 	}
+	if err := o.s.with.Overrides.Import(ctx, checked); errors.Is(err, limits.ErrPast) {
+		return past
+	} else if err != nil {
+		return err
+	}
+	o.did(ctx, ImportLimits, slog.Int("count", len(all)))
+	return nil
+}
+
+// CheckImport returns what Import would refuse, and changes nothing.
+func (o *Operator) CheckImport(_ context.Context, all []limits.Override) error {
+	_, err := o.importable(all)
+	return err
+}
+
+// importable returns the overrides as they can be set, or all that is wrong with them.
+func (o *Operator) importable(all []limits.Override) ([]limits.Override, error) {
+	if err := o.may(ImportLimits); err != nil {
+		return nil, err
+	}
+	first := map[limits.Level]int{}
 	var wrong throttle.Faults
 	checked := make([]limits.Override, len(all))
 	for i := range all {
@@ -195,26 +217,22 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 		checked[i], err = o.validated(all[i], (*limits.Override).Validate)
 		var its throttle.Faults
 		var unknown *UnknownError
+		same, there := first[checked[i].Level]
 		switch {
+		case err == nil && there:
+			wrong.Add(strconv.Itoa(i), "is for the same level as override %d", same)
+		case err == nil:
+			first[checked[i].Level] = i
 		case errors.As(err, &its), errors.As(err, &unknown):
 			for _, f := range faults.Of(err) {
 				f.Field = strings.TrimSuffix(strconv.Itoa(i)+"/"+f.Field, "/")
 				wrong = append(wrong, f)
 			}
-		case err != nil:
-			return err
+		default:
+			return nil, err
 		}
 	}
-	if len(wrong) > 0 {
-		return wrong
-	}
-	if err := o.s.Overrides.Import(ctx, checked); errors.Is(err, limits.ErrPast) {
-		return past
-	} else if err != nil {
-		return err
-	}
-	o.did(ctx, ImportLimits, slog.Int("count", len(all)))
-	return nil
+	return checked, wrong.Err()
 }
 
 // past is the fault of an override that would be over.
@@ -228,8 +246,8 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 		return r, err
 	}
 	r.Level, r.By = at, o.who.Name
-	all := faults.Of(validate(&r, o.s.Overrides.Horizon()))
-	if !r.Until.IsZero() && !r.Until.After(o.s.Limits.Now()) {
+	all := faults.Of(validate(&r, o.s.with.Overrides.Horizon()))
+	if !r.Until.IsZero() && !r.Until.After(o.s.with.Limits.Now()) {
 		all = append(all, past...)
 	}
 	if len(all) == 0 && r.Quota != "" {
@@ -253,7 +271,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	if err != nil {
 		return err
 	}
-	there, err := o.s.Overrides.Unset(ctx, at, o.who.Name, over...)
+	there, err := o.s.with.Overrides.Unset(ctx, at, o.who.Name, over...)
 	switch {
 	case err != nil:
 		return err
@@ -282,7 +300,7 @@ func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Overr
 		if err != nil {
 			return nil, err
 		}
-		there, err := o.s.Overrides.Get(ctx, known)
+		there, err := o.s.with.Overrides.Get(ctx, known)
 		switch {
 		case err != nil:
 			return nil, err
@@ -294,12 +312,16 @@ func (o *Operator) Preview(ctx context.Context, at limits.Level, r *limits.Overr
 	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return o.s.Preview.Of(ctx, at, r)
+	return o.s.with.Preview.Of(ctx, at, r)
 }
 
-// Below returns what would be in force at the level without its override.
-func (o *Operator) Below(at limits.Level) limits.EffectivePolicy {
-	return o.s.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil})
+// Below returns what would be in force at a level of the bearer's own without its override.
+func (o *Operator) Below(at limits.Level) (limits.EffectivePolicy, error) {
+	if err := o.may(Look); err != nil {
+		return limits.EffectivePolicy{}, err
+	}
+	at, err := o.named(at)
+	return o.s.with.Limits.InForceIf(at, map[limits.Level]*limits.Override{at: nil}), err
 }
 
 // LimitsLog returns the newest changes of limits that it sees, before a version, 0 for
@@ -309,12 +331,12 @@ func (o *Operator) LimitsLog(ctx context.Context, before int64, newest int) ([]l
 		return nil, err
 	}
 	if o.SeesAll() {
-		return o.s.Overrides.Log(ctx, before, newest)
+		return o.s.with.Overrides.Log(ctx, before, newest)
 	}
-	all, _ := o.s.Quotas()
+	all, _ := o.s.with.Quotas()
 	its := []limits.Change{}
 	for {
-		some, err := o.s.Overrides.Log(ctx, before, logPage)
+		some, err := o.s.with.Overrides.Log(ctx, before, logPage)
 		if err != nil {
 			return nil, err
 		}
@@ -365,11 +387,11 @@ func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	if err := o.may(UndoLimit); err != nil {
 		return nil, err
 	}
-	all, err := o.s.Quotas()
+	all, err := o.s.with.Quotas()
 	if err != nil {
 		return nil, err
 	}
-	found, err := o.s.Overrides.Log(ctx, version+1, 1)
+	found, err := o.s.with.Overrides.Log(ctx, version+1, 1)
 	switch {
 	case err != nil:
 		return nil, err
@@ -380,11 +402,11 @@ func (o *Operator) UndoOf(ctx context.Context, version int64) (*Undo, error) {
 	if err := o.ownsLevel(change.Level, all); err != nil {
 		return nil, err
 	}
-	back, any := Undoing(change, o.s.Limits.Now())
+	back, any := Undoing(change, o.s.with.Limits.Now())
 	if !any {
 		return nil, ErrNoUndo
 	}
-	there, err := o.s.Overrides.Get(ctx, change.Level)
+	there, err := o.s.with.Overrides.Get(ctx, change.Level)
 	if err != nil {
 		return nil, err
 	}
@@ -413,9 +435,9 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	if u.Back != nil {
 		back := *u.Back
 		back.By = o.who.Name
-		err = o.s.Overrides.Set(ctx, back, u.over())
+		err = o.s.with.Overrides.Set(ctx, back, u.over())
 	} else {
-		_, err = o.s.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
+		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
 	}
 	if err == nil {
 		o.did(ctx, UndoLimit)
@@ -428,11 +450,11 @@ func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	all, err := o.s.Quotas()
+	all, err := o.s.with.Quotas()
 	if err != nil {
 		return nil, err
 	}
-	r := quotas.Reader{Overrides: o.s.Overrides, Policies: o.s.Limits, Meter: o.s.Meter}
+	r := quotas.Reader{Overrides: o.s.with.Overrides, Policies: o.s.with.Limits, Meter: o.s.with.Meter}
 	return r.Read(ctx, o.quotasOf(all))
 }
 

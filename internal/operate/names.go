@@ -28,7 +28,7 @@ func (a Apps) Fault(name string) string {
 }
 
 // Categories are those that the configuration has.
-func (o *Operator) Categories() []string { return o.s.Limits.Configured() }
+func (o *Operator) Categories() []string { return o.s.with.Limits.Configured() }
 
 // CategoryWarning is what is odd about a category's name; "" when nothing is.
 func CategoryWarning(name string, configured []string) string {

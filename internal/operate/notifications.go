@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -24,7 +25,7 @@ func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
 	if err := o.takes(n, o.configured()); err != nil {
 		return Result{Result: push.Result{Err: err}}
 	}
-	receipt, err := o.s.Producer.Enqueue(ctx, n)
+	receipt, err := o.s.with.Producer.Enqueue(ctx, n)
 	return o.result(n, push.Result{Receipt: receipt, Err: err})
 }
 
@@ -47,7 +48,7 @@ func (o *Operator) EnqueueAll(ctx context.Context, all []push.Parsed) []Result {
 		valid, at = append(valid, one.Notification), append(at, i)
 	}
 	if len(valid) > 0 {
-		for j, r := range o.s.Producer.EnqueueAll(ctx, valid) {
+		for j, r := range o.s.with.Producer.EnqueueAll(ctx, valid) {
 			results[at[j]] = o.result(valid[j], r)
 		}
 	}
@@ -66,14 +67,14 @@ func (o *Operator) takes(n *push.Notification, apps Apps) error {
 			return err
 		}
 	}
-	return Refusal(n, apps, o.s.Limits)
+	return Refusal(n, apps, o.s.with.Limits)
 }
 
 func (o *Operator) result(n *push.Notification, r push.Result) Result {
 	if r.Err != nil {
 		return Result{Result: r}
 	}
-	return Result{r, Warnings(n, o.s.Limits)}
+	return Result{r, Warnings(n, o.s.with.Limits)}
 }
 
 // Status returns where the notification is, or push.ErrUnknownID.
@@ -84,7 +85,7 @@ func (o *Operator) Status(ctx context.Context, id string) (*control.Status, erro
 	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return o.s.Control.Status(ctx, id)
+	return o.s.with.Control.Status(ctx, id)
 }
 
 // A Notification is all that is known of one: its status, its user's timeline while a
@@ -122,15 +123,15 @@ func (o *Operator) mayKnow(ctx context.Context, a *Action, id string) error {
 
 func (s *Service) readNotification(ctx context.Context, id string) (n *Notification, err error) {
 	n = new(Notification)
-	if n.Status, err = s.Control.Status(ctx, id); err != nil {
+	if n.Status, err = s.with.Control.Status(ctx, id); err != nil {
 		return nil, err
 	}
 	if w := n.Waits; w != nil && w.For == control.ForLimit {
-		if n.Timeline, err = s.Control.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
+		if n.Timeline, err = s.with.Control.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
 			n.Timeline = nil // the rest is told all the same
 		}
 	}
-	if n.Letter, err = s.Records.Letter(ctx, id); errors.Is(err, push.ErrNoLetter) {
+	if n.Letter, err = s.with.Records.Letter(ctx, id); errors.Is(err, push.ErrNoLetter) {
 		err = nil
 	}
 	return n, err
@@ -154,28 +155,30 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
 func (o *Operator) Cancel(ctx context.Context, id string) error {
-	if err := o.cancel(ctx, Cancel, id); err != nil {
+	if err := o.cancel(ctx, Cancel, id, o.s.refresh); err != nil {
 		return err
 	}
 	// a producer may cancel as many as it likes
-	o.s.repeats.Tell(ctx, o.s.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
+	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
 	return nil
 }
 
-func (o *Operator) cancel(ctx context.Context, a *Action, id string) error {
+func (o *Operator) cancel(ctx context.Context, a *Action, id string, refresh func(context.Context) error) error {
 	if err := o.mayKnow(ctx, a, id); err != nil {
 		return err
 	}
-	if err := o.s.refresh(ctx); err != nil {
+	if err := refresh(ctx); err != nil {
 		return err
 	}
 	defer o.s.notifications.forget(id)
-	return o.s.Control.Cancel(ctx, id)
+	return o.s.with.Control.Cancel(ctx, id)
 }
 
 // CancelEach ends notifications that wait, and returns what became of each.
 func (o *Operator) CancelEach(ctx context.Context, ids []string) []error {
-	return o.each(ctx, CancelEach, ids, func(ctx context.Context, id string) error { return o.cancel(ctx, CancelEach, id) })
+	once := sync.OnceValue(func() error { return o.s.refresh(ctx) })
+	refresh := func(context.Context) error { return once() }
+	return o.each(ctx, CancelEach, ids, func(ctx context.Context, id string) error { return o.cancel(ctx, CancelEach, id, refresh) })
 }
 
 // Waiting returns the selected ones of the next few hundred jobs, and the cursor that the
@@ -185,7 +188,7 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 		return nil, "", err
 	}
 	s.Apps = o.who.Apps
-	list, next, err := o.s.Control.Queued(ctx, s, cursor)
+	list, next, err := o.s.with.Control.Queued(ctx, s, cursor)
 	if list == nil {
 		list = []control.Queued{}
 	}
@@ -197,13 +200,13 @@ func (o *Operator) Counts(ctx context.Context) (*push.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
 	}
-	counts, err := o.s.Records.Counts(ctx)
+	counts, err := o.s.with.Records.Counts(ctx)
 	return &counts, err
 }
 
 // CountWaiting returns how many notifications wait.
 func (s *Service) CountWaiting(ctx context.Context) (int64, error) {
-	counts, err := s.Records.Counts(ctx)
+	counts, err := s.with.Records.Counts(ctx)
 	return counts.Waiting(), err
 }
 
@@ -214,7 +217,7 @@ func (o *Operator) Timeline(ctx context.Context, app, user string, categories []
 	if err != nil {
 		return nil, err
 	}
-	return o.s.Control.Timeline(ctx, app, user, categories)
+	return o.s.with.Control.Timeline(ctx, app, user, categories)
 }
 
 // appOf returns the app whose user a look is at: the one there is for "".
@@ -222,7 +225,7 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	if err := o.may(Look); err != nil {
 		return "", err
 	}
-	all := o.s.Apps
+	all := o.s.with.Apps
 	switch {
 	case app != "":
 	case len(o.who.Apps) == 1:
@@ -245,10 +248,10 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 
 // refresh has Limits be those in force.
 func (s *Service) refresh(ctx context.Context) error {
-	if s.Follows {
+	if s.with.Follows {
 		return nil
 	}
-	_, err := s.Overrides.Refresh(ctx, s.Limits)
+	_, err := s.with.Overrides.Refresh(ctx, s.with.Limits)
 	return err
 }
 
@@ -258,7 +261,7 @@ func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string
 	if err != nil {
 		return nil, err
 	}
-	return o.s.Limits.Categories(app, user), nil
+	return o.s.with.Limits.Categories(app, user), nil
 }
 
 // A User is what is known of a user in an app: the timeline, and those that were sent
@@ -292,7 +295,7 @@ func (s *Service) readUser(ctx context.Context, k userKey) (*User, error) {
 	if k.categories != "" {
 		categories = strings.Split(k.categories, "\n")
 	}
-	t, err := s.Control.Timeline(ctx, k.app, k.user, categories)
+	t, err := s.with.Control.Timeline(ctx, k.app, k.user, categories)
 	if err != nil {
 		return nil, err
 	}
@@ -303,6 +306,6 @@ func (s *Service) readUser(ctx context.Context, k userKey) (*User, error) {
 		}
 	}
 	slices.Sort(ids)
-	sent, err := s.Records.Briefs(ctx, slices.Compact(ids))
+	sent, err := s.with.Records.Briefs(ctx, slices.Compact(ids))
 	return &User{t, sent}, err
 }

@@ -65,7 +65,7 @@ type Producer interface {
 
 // A Service is what operators work with. It is safe for concurrent use; Close it.
 type Service struct {
-	Options
+	with    Options
 	repeats repeats.Log // what clients can have it say again and again
 
 	overview      shared[*Overview]
@@ -82,7 +82,7 @@ func New(o Options) *Service {
 	if o.Quotas == nil {
 		o.Quotas = func() (quotas.Quotas, error) { return nil, nil }
 	}
-	s := &Service{Options: o}
+	s := &Service{with: o}
 	usual := times{o.Fresh, o.Within}
 	s.overview = shared[*Overview]{times: times{max(o.Fresh, overviewFresh), o.Within}, read: s.readOverview}
 	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
@@ -117,7 +117,7 @@ func (s *Service) As(who access.Bearer, remote string) *Operator { return &Opera
 
 // did tells the log what was done.
 func (o *Operator) did(ctx context.Context, a *Action, more ...slog.Attr) {
-	o.s.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
+	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
 }
 
 // An OthersError refuses what is not of the bearer's apps alone. It is the same whether

@@ -93,7 +93,7 @@ func (o *Operator) Workers(ctx context.Context) ([]control.Snapshot, error) {
 }
 
 func (s *Service) workers(ctx context.Context) ([]control.Snapshot, error) {
-	return control.ReadSnapshots(ctx, s.Queue, s.Records.Prefix())
+	return control.ReadSnapshots(ctx, s.with.Queue, s.with.Records.Prefix())
 }
 
 // Audit compares what was accepted with what became of it, of all apps together.
@@ -113,9 +113,9 @@ func (o *Operator) Events(ctx context.Context) (watch.Seen, error) {
 	if err := o.may(Look); err != nil {
 		return watch.Seen{}, err
 	}
-	seen, err := o.s.Watcher.Look(ctx)
-	if err == nil {
-		seen.Events = o.eventsOf(seen.Events)
+	seen, err := o.s.with.Watcher.Look(ctx)
+	if err == nil && !o.SeesAll() {
+		seen.Events, seen.Left = o.eventsOf(seen.Events), 0
 	}
 	return seen, err
 }
@@ -128,17 +128,17 @@ func (s *Service) readOverview(ctx context.Context) (o *Overview, err error) {
 		return nil, err
 	}
 	o.Providers, o.Minutes, o.LateP99, o.Quotas = providersOf(o.Workers), minutesOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
-	counts, err := s.Records.Counts(ctx)
+	counts, err := s.with.Records.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	o.Waiting = counts.Waiting()
-	backlog, err := s.Control.Backlog(ctx, o.Workers, sample)
+	backlog, err := s.with.Control.Backlog(ctx, o.Workers, sample)
 	if err != nil {
 		return nil, err
 	}
 	o.Waits, o.Pauses = backlog.Waits, backlog.Pauses
-	jobs, err := queue.ReadJobs(ctx, s.Queue)
+	jobs, err := queue.ReadJobs(ctx, s.with.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +149,11 @@ func (s *Service) readOverview(ctx context.Context) (o *Overview, err error) {
 	if o.Letters, err = s.sampleLetters(ctx, counts.Letters); err != nil {
 		return nil, err
 	}
-	if o.Redis, err = redisconn.Look(ctx, s.Queue); err != nil {
+	if o.Redis, err = redisconn.Look(ctx, s.with.Queue); err != nil {
 		return nil, err
 	}
-	if s.LimitsRedis != nil {
-		if o.LimitsRedis, err = redisconn.Look(ctx, s.LimitsRedis); err != nil {
+	if s.with.LimitsRedis != nil {
+		if o.LimitsRedis, err = redisconn.Look(ctx, s.with.LimitsRedis); err != nil {
 			o.LimitsRedis = []redisconn.Node{{Error: err.Error()}}
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, erro
 	if count == 0 {
 		return all, nil
 	}
-	some, _, err := s.Records.LettersFrom(ctx, "", letters)
+	some, _, err := s.with.Records.LettersFrom(ctx, "", letters)
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++

@@ -25,7 +25,7 @@ func (o *Operator) PausesNow(ctx context.Context) ([]pause.Pause, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	all, err := o.s.Control.Pauses(ctx)
+	all, err := o.s.with.Control.Pauses(ctx)
 	return o.pausesOf(all), err
 }
 
@@ -38,7 +38,7 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
 	}
 	p.By = o.who.Name
 	defer o.s.pauses.forget() // also where it is not known whether it was done
-	if err := o.s.Control.Pause(ctx, p); err != nil {
+	if err := o.s.with.Control.Pause(ctx, p); err != nil {
 		return err
 	}
 	o.did(ctx, Pause)
@@ -72,7 +72,7 @@ func (o *Operator) Ending(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	if err := o.mayOn(Resume, p); err != nil {
 		return nil, err
 	}
-	all, err := o.s.Control.Pauses(ctx)
+	all, err := o.s.with.Control.Pauses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	}
 	p.By = o.who.Name
 	defer o.s.pauses.forget()
-	ended, err := o.s.Control.Resume(ctx, p)
+	ended, err := o.s.with.Control.Resume(ctx, p)
 	switch {
 	case err != nil:
 		return nil, err

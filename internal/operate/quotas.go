@@ -36,7 +36,7 @@ func (o *Operator) RecentQuotas(ctx context.Context) (list []RecentQuota, more i
 	if err != nil {
 		return nil, 0, err
 	}
-	configured, _ := o.s.Quotas() // of those that are not known, nothing is told
+	configured, _ := o.s.with.Quotas() // of those that are not known, nothing is told
 	if o.SeesAll() {
 		more = max(0, len(configured.InUse())-MostQuotas)
 	}
@@ -64,12 +64,12 @@ func (o *Operator) recentOf(configured quotas.Quotas, inForce []quotas.Status, k
 }
 
 func (s *Service) readQuotas(ctx context.Context) ([]quotas.Status, error) {
-	all, err := s.Quotas()
+	all, err := s.with.Quotas()
 	if err != nil {
 		return nil, err
 	}
 	all = all.InUse()
 	slices.SortFunc(all, func(a, b quotas.Quota) int { return cmp.Compare(a.Key, b.Key) })
-	r := quotas.Reader{Overrides: s.Overrides, Policies: s.Limits, Meter: s.Meter}
+	r := quotas.Reader{Overrides: s.with.Overrides, Policies: s.with.Limits, Meter: s.with.Meter}
 	return r.Read(ctx, all[:min(len(all), MostQuotas)])
 }

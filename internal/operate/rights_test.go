@@ -132,12 +132,19 @@ var tries = map[string]try{
 		_, err := o.Override(ctx, limits.Level{App: app})
 		return err
 	}, others, false},
+	"Below": {Look, func(_ context.Context, o *Operator, app string) error {
+		_, err := o.Below(limits.Level{App: app})
+		return err
+	}, others, false},
 	"SetLimit": {SetLimit, func(ctx context.Context, o *Operator, app string) error {
 		_, err := o.SetLimit(ctx, limits.Override{Level: limits.Level{App: app, User: "ada"}, Policy: rate})
 		return err
 	}, others, false},
 	"Import": {ImportLimits, func(ctx context.Context, o *Operator, app string) error {
 		return o.Import(ctx, []limits.Override{{Level: limits.Level{App: app, User: "ada"}, Policy: rate}})
+	}, others, false},
+	"CheckImport": {ImportLimits, func(ctx context.Context, o *Operator, app string) error {
+		return o.CheckImport(ctx, []limits.Override{{Level: limits.Level{App: app, User: "ada"}, Policy: rate}})
 	}, others, false},
 	"UnsetLimit": {UnsetLimit, func(ctx context.Context, o *Operator, app string) error {
 		return o.UnsetLimit(ctx, limits.Level{App: app, Category: "unset"})
@@ -214,7 +221,7 @@ var tries = map[string]try{
 }
 
 // decides are the methods that only say who somebody is, or what is configured.
-var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "Apps", "Categories", "Now", "Below", "OwnsPause"}
+var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "Apps", "Categories", "Now", "OwnsPause"}
 
 func told(is bool) error {
 	if is {
@@ -268,7 +275,7 @@ func plant(t *testing.T, s *Service) {
 			one.ID, one.NotBefore = app+"-"+what, time.Time{}
 			job, err := push.Encode(&push.Job{Notification: &one, AcceptedAt: time.Now()})
 			must(err)
-			must(s.Records.SetAside(ctx, &push.Letter{ID: one.ID, State: push.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
+			must(s.with.Records.SetAside(ctx, &push.Letter{ID: one.ID, State: push.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
 		}
 		for _, category := range []string{"unset", "undone", "looked at"} {
 			_, err := everything.SetLimit(ctx, limits.Override{Level: limits.Level{App: app, Category: category}, Policy: rate})
@@ -276,6 +283,16 @@ func plant(t *testing.T, s *Service) {
 		}
 		must(everything.Pause(ctx, pause.Pause{App: app, Category: "resumed"}))
 		must(everything.Pause(ctx, pause.Pause{App: app, Category: "ending"}))
+	}
+}
+
+// A surface gets no part of the service that it could reach past the rules with.
+func TestServiceShowsNoPart(t *testing.T) {
+	t.Parallel()
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Service]()) {
+		if field.IsExported() && len(field.Index) == 1 || field.Anonymous {
+			t.Errorf("Service.%s is a surface's to use", field.Name)
+		}
 	}
 }
 

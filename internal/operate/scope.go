@@ -116,7 +116,7 @@ func (o *Operator) all() error {
 // configured are those of the configuration's apps that it sees, by which an app of its
 // own is looked for: one that waits for a restart is not there, and no other is named.
 func (o *Operator) configured() Apps {
-	all := o.s.Apps
+	all := o.s.with.Apps
 	if o.SeesAll() || all == nil {
 		return all
 	}
@@ -218,7 +218,7 @@ func (o *Operator) notification(ctx context.Context, id string) error {
 // knows returns nil for the ID of a notification that is recorded and that it sees, and
 // push.ErrUnknownID for any other.
 func (o *Operator) knows(ctx context.Context, id string) error {
-	record, err := o.s.Records.Lookup(ctx, id)
+	record, err := o.s.with.Records.Lookup(ctx, id)
 	if err == nil && !o.Sees(record.App) {
 		return push.ErrUnknownID
 	}
@@ -228,7 +228,7 @@ func (o *Operator) knows(ctx context.Context, id string) error {
 // letter returns the dead letter with that ID, and push.ErrNoLetter for one that it does
 // not see. One whose job cannot be read is no app's.
 func (o *Operator) letter(ctx context.Context, id string) (*push.Letter, error) {
-	l, err := o.s.Records.Letter(ctx, id)
+	l, err := o.s.with.Records.Letter(ctx, id)
 	if err != nil || o.SeesAll() {
 		return l, err
 	}
