@@ -97,10 +97,9 @@ func newLimitsImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Set the overrides of a file of lines of JSON; - is standard input",
-		Long: `import reads what export prints. It sets nothing where a line is no override; apps and
-quotas that the configuration does not have it finds a thousand lines at a time. It
-leaves out what has ended by now, and keeps other overrides as they are. The log
-has whoever imports as who changed them.`,
+		Long: `import reads what export prints. It sets nothing where a line is not valid. It leaves out
+overrides that have ended by now, and keeps those of other levels. The log says that the
+user of this command changed them.`,
 		Args: cobra.ExactArgs(1),
 	}
 	byFlag(cmd)
@@ -130,12 +129,12 @@ has whoever imports as who changed them.`,
 		if read.ended > 0 {
 			fmt.Fprintf(os.Stderr, "%d have ended, and are left out.\n", read.ended)
 		}
-		done := "%d are valid; nothing was set.\n"
-		if !*dry {
-			if err := b.Import(ctx, read.all); err != nil {
-				return read.misuse(name, err)
-			}
-			done = "%d are set.\n"
+		do, done := b.Import, "%d are set.\n"
+		if *dry {
+			do, done = b.CheckImport, "%d are valid; nothing was set.\n"
+		}
+		if err := do(ctx, read.all); err != nil {
+			return read.misuse(name, err)
 		}
 		fmt.Fprintf(os.Stderr, done, len(read.all))
 		if !*asJSON {
@@ -176,7 +175,7 @@ func (i *imported) misuse(name string, err error) error {
 		}
 		wrong = append(wrong, fmt.Errorf("line %d: %s%s", i.lines[n], field, f.Detail))
 	}
-	if part := new(apiclient.PartError); errors.As(err, &part) && part.Done > 0 {
+	if part := new(apiclient.PartError); errors.As(err, &part) {
 		name = fmt.Sprintf("%d of %d are set; then: %s", part.Done, part.All, name)
 	}
 	return misusedf("%s: %w", name, errors.Join(wrong...))

@@ -121,8 +121,13 @@ func inBody(err error) error {
 // maxImport bounds the overrides of one request.
 const maxImport = 1000
 
-// importLimits puts overrides in force, all of them or, where one is not valid, none.
+// importLimits puts overrides in force, all of them or, where one is not valid, none. A dry
+// run validates them alone.
 func (a *API) importLimits(ctx context.Context, c *call) (reply, error) {
+	dry, err := flag(c.query, dryRun)
+	if err != nil {
+		return reply{}, err
+	}
 	var w struct {
 		Overrides []leveled `json:"overrides"`
 	}
@@ -151,7 +156,11 @@ func (a *API) importLimits(ctx context.Context, c *call) (reply, error) {
 	if len(wrong) > 0 {
 		return reply{}, invalid(wrong)
 	}
-	err := c.as.Import(ctx, all)
+	do := c.as.Import
+	if dry {
+		do = c.as.CheckImport
+	}
+	err = do(ctx, all)
 	var faults faults.Faults
 	if errors.As(err, &faults) {
 		return reply{}, invalid(faultsAt("/overrides/", faults))

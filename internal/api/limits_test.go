@@ -206,14 +206,18 @@ func TestImportLimits(t *testing.T) {
 		`{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ben","rates":["1/1m","x"]}]}`:                                "/overrides/1/rates/1",
 		`{"overrides":[{"user":"ada","min_gap":"1s"},{"quota":"none","rates":["1/1m"]}]}`:                                  "/overrides/1",
 		`{"overrides":[{"user":"ada","min_gap":"1s","min_gap":"2s"}]}`:                                                     "/overrides/0/min_gap",
+		`{"overrides":[{"user":"ada","min_gap":"1s"},{"user":"ada","min_gap":"2s"}]}`:                                      "/overrides/1",
 		`{"overrides":[{"user":"ada","min_gap":"1s","by":"eve"}]}`:                                                         "/overrides/0/by",
 	} {
-		p := r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/limits/import", body).problem(t)
+		p := r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/limits/import?dry_run=true", body).problem(t)
+		r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/limits/import", body)
 		if len(p.Errors) != 1 || p.Errors[0].Pointer != pointer {
 			t.Errorf("%.80s: %+v, want %s", body, p.Errors, pointer)
 		}
 	}
 	r.do(http.StatusForbidden, viewerToken, "POST", "/v1/limits/import", "")
+	r.do(http.StatusBadRequest, operatorToken, "POST", "/v1/limits/import?dry_run=yes", `{"overrides":[{"user":"ada","min_gap":"1s"}]}`)
+	r.do(http.StatusNoContent, operatorToken, "POST", "/v1/limits/import?dry_run=true", `{"overrides":[{"user":"ada","min_gap":"1s"}]}`)
 	if n := count(); n != 0 {
 		t.Errorf("%d are set", n)
 	}

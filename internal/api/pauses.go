@@ -22,10 +22,10 @@ func (a *API) pauses(ctx context.Context, c *call) (reply, error) {
 func pauseOf(c *call) (pause.Pause, error) {
 	p := pause.Pause{App: c.query.Get("app"), Platform: push.Platform(c.query.Get("platform")), Category: c.query.Get("category")}
 	some := p.App != "" || p.Platform != "" || p.Category != ""
-	switch all := c.query.Get("all"); {
-	case all != "" && all != "true":
-		return p, badQuery("all", "true, or left out")
-	case some == (all == "true"):
+	switch all, err := flag(c.query, "all"); {
+	case err != nil:
+		return p, err
+	case some == all:
 		return p, &problem{Status: http.StatusBadRequest, Detail: "The query must have app, platform, category or several of them; or all=true alone."}
 	}
 	var faults push.Faults

@@ -28,6 +28,17 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	return query, nil
 }
 
+// flag returns whether the parameter is there: it is true, or left out.
+func flag(query url.Values, name string) (bool, error) {
+	switch query.Get(name) {
+	case "":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, badQuery(name, "true, or left out")
+}
+
 func badQuery(name, want string) *problem {
 	return &problem{Status: http.StatusBadRequest, Detail: "The query's " + name + " must be " + want + "."}
 }

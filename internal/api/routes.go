@@ -33,6 +33,9 @@ var (
 	pauseQuery = []string{"app", "platform", "category", "all"}
 )
 
+// dryRun is the parameter that has a request validated, and nothing changed.
+const dryRun = "dry_run"
+
 // routes are all that the API answers. openapi.json describes each.
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueue},
@@ -46,7 +49,7 @@ var routes = []route{
 	{method: "GET", path: "/v1/limits", action: operate.Look, query: []string{"cursor", "limit"}, handle: (*API).limits},
 	{method: "GET", path: "/v1/limits/log", action: operate.Look, query: []string{"before", "limit"}, handle: (*API).limitsLog},
 	{method: "POST", path: "/v1/limits/preview", action: operate.Look, takes: true, handle: (*API).previewLimit},
-	{method: "POST", path: "/v1/limits/import", action: operate.ImportLimits, takes: true, handle: (*API).importLimits},
+	{method: "POST", path: "/v1/limits/import", action: operate.ImportLimits, takes: true, query: []string{dryRun}, handle: (*API).importLimits},
 	{method: "GET", path: "/v1/limits/apps/{app}", action: operate.Look, handle: (*API).limit},
 	{method: "PUT", path: "/v1/limits/apps/{app}", action: operate.SetLimit, takes: true, handle: (*API).setLimit},
 	{method: "DELETE", path: "/v1/limits/apps/{app}", action: operate.UnsetLimit, handle: (*API).unsetLimit},

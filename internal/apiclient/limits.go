@@ -161,11 +161,30 @@ func (c *Client) Overrides(ctx context.Context, f func(limits.Override) bool) er
 	}
 }
 
-// Import sets the overrides a thousand at a time, and none of a thousand where one of them
-// is not valid. By is not used. Its error is a *PartError; the Errors of a Problem in it
-// point at /overrides/N of all.
+// CheckImport returns what Import would refuse, and changes nothing.
+func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
+	_, err := c.importAll(ctx, "?dry_run=true", all)
+	return err
+}
+
+// Import sets the overrides, once all of them are valid, a thousand at a time. By is not
+// used. Its error is a *PartError where some are set; the Errors of a Problem in it point at
+// /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
-	done := 0
+	if len(all) > limitsPage { // else the request checks all of them first
+		if err := c.CheckImport(ctx, all); err != nil {
+			return err
+		}
+	}
+	done, err := c.importAll(ctx, "", all)
+	if done > 0 && err != nil {
+		return &PartError{done, len(all), err}
+	}
+	return err
+}
+
+// importAll asks for all of them, and returns how many were answered without an error.
+func (c *Client) importAll(ctx context.Context, query string, all []limits.Override) (done int, err error) {
 	for some := range slices.Chunk(all, limitsPage) {
 		var body struct {
 			Overrides []override `json:"overrides"`
@@ -173,7 +192,7 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 		for _, o := range some {
 			body.Overrides = append(body.Overrides, override{o.Level, wantedOf(o)})
 		}
-		err := c.call(ctx, http.MethodPost, limitsPath+"/import", body, nil)
+		err := c.call(ctx, http.MethodPost, limitsPath+"/import"+query, body, nil)
 		if is(err, http.StatusConflict) {
 			err = limits.ErrTooManyOverrides
 		}
@@ -183,11 +202,11 @@ func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 			}
 		}
 		if err != nil {
-			return &PartError{done, len(all), err}
+			return done, err
 		}
 		done += len(some)
 	}
-	return nil
+	return done, nil
 }
 
 // A PartError is what kept an import from the rest, after so many of all were set.
@@ -198,9 +217,6 @@ type PartError struct {
 
 // Error implements error.
 func (e *PartError) Error() string {
-	if e.Done == 0 {
-		return e.Err.Error()
-	}
 	return fmt.Sprintf("%d of %d are set; then: %v", e.Done, e.All, e.Err)
 }
 
