@@ -17,9 +17,9 @@ type App struct {
 	// Simulated sends to stand-ins of both providers inside the process, and so
 	// to no device. It excludes APNs and FCM.
 	Simulated bool `yaml:"simulated"`
-	// DeadTokens says who is told of the tokens that no longer work.
+	// DeadTokens says where tokens that no longer work are reported.
 	DeadTokens Reports `yaml:"dead_tokens"`
-	// Outcomes says who is told of how notifications end.
+	// Outcomes says where the ends of notifications are reported.
 	Outcomes Reports `yaml:"outcomes"`
 }
 

@@ -61,7 +61,7 @@ func changes(key string, old, new reflect.Value) []Change {
 		for _, name := range slices.Sorted(maps.Keys(names)) {
 			was, is := old.MapIndex(reflect.ValueOf(name)), new.MapIndex(reflect.ValueOf(name))
 			if !was.IsValid() || !is.IsValid() {
-				all = append(all, Change{join(key, name), told(was), told(is)})
+				all = append(all, Change{join(key, name), logged(was), logged(is)})
 				all = append(all, throughput(join(key, name), was, is)...)
 				continue
 			}
@@ -69,7 +69,7 @@ func changes(key string, old, new reflect.Value) []Change {
 		}
 	}
 	if len(all) == 0 {
-		return []Change{{key, told(old), told(new)}} // the whole of it, or what no key of its own tells
+		return []Change{{key, logged(old), logged(new)}} // the whole of it, or a difference that no key of its own shows
 	}
 	return all
 }
@@ -87,11 +87,11 @@ func throughput(key string, was, is reflect.Value) []Change {
 	return changes(join(key, "throughput"), reflect.ValueOf(of(was)), reflect.ValueOf(of(is)))
 }
 
-// none stands for what is not there.
+// none stands for a key that is not set.
 const none = "none"
 
-// told is a value as a log may have it.
-func told(v reflect.Value) string {
+// logged is a value as a log may have it.
+func logged(v reflect.Value) string {
 	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return none
 	}
@@ -101,7 +101,7 @@ func told(v reflect.Value) string {
 	case Token:
 		text := value.Name + " (" + string(value.Role)
 		if value.Apps != nil {
-			text += ", " + told(reflect.ValueOf(value.Apps))
+			text += ", " + logged(reflect.ValueOf(value.Apps))
 		}
 		if value.Rate != nil {
 			text += ", " + value.Rate.String()
@@ -125,7 +125,7 @@ func told(v reflect.Value) string {
 	case reflect.Slice:
 		items := make([]string, v.Len())
 		for i := range items {
-			items[i] = told(v.Index(i))
+			items[i] = logged(v.Index(i))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	case reflect.Struct, reflect.Map, reflect.Pointer:
@@ -147,7 +147,7 @@ func policyText(p throttle.Policy) string {
 		parts = append(parts, "min_gap: "+throttle.FormatPeriod(p.MinGap))
 	}
 	if len(p.Rates) > 0 {
-		parts = append(parts, "rates: "+told(reflect.ValueOf(p.Rates)))
+		parts = append(parts, "rates: "+logged(reflect.ValueOf(p.Rates)))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

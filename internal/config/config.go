@@ -28,7 +28,7 @@ type Config struct {
 	warnings []string
 }
 
-// Warnings answers what is valid and odd, each as a Fault says it, with its place and
+// Warnings returns settings that are valid and odd, each as a Fault says it, with its place and
 // key in front: of what Load or Parse returned.
 func (c *Config) Warnings() []string { return c.warnings }
 
@@ -64,7 +64,7 @@ func (c *Config) check(k *check) {
 	c.Log.check(k, "log")
 }
 
-// odd collects what is valid, and hardly meant.
+// odd collects settings that are valid, and hardly meant.
 func (c *Config) odd(k *check) {
 	c.Limits.odd(k, "limits")
 	for name, key := range c.UnnamedQuotas() {

@@ -20,8 +20,8 @@ type HTTP struct {
 	Listen Listen `yaml:"listen"`
 	// TLS has it answer over TLS. The zero value is plain HTTP.
 	TLS ServerTLS `yaml:"tls"`
-	// Tokens say who may use it. Without any, everyone may who reaches it, which
-	// then is on the loopback alone.
+	// Tokens say who may use it. Without any, everyone on this machine may, and
+	// it listens on the loopback alone.
 	Tokens []Token `yaml:"tokens"`
 	// Console is the operators' pages on the same address.
 	Console Console `yaml:"console"`
@@ -32,7 +32,7 @@ type HTTP struct {
 	// measured about once a second. 1,000,000 by default, 1 to 1,000,000,000.
 	MaxQueue int `yaml:"max_queue"`
 	// MaxRequests is how many requests are answered at once, and how many bodies
-	// arrive at once; more are told to come again, and so are those whose bodies
+	// arrive at once; more are asked to come again, and so are those whose bodies
 	// would together be over 32 MiB, or MaxBody if that is more, by what has arrived
 	// of them. The bodies of one token get half of both. 512 by default, 1 to 100,000.
 	MaxRequests int `yaml:"max_requests"`

@@ -62,7 +62,7 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// warn has c tell what is odd about it.
+// warn adds to the warnings of c.
 func (d *decoder) warn(c *Config) {
 	k := new(check)
 	c.odd(k)
@@ -114,7 +114,7 @@ func (d *decoder) present() {
 }
 
 // validate adds the faults of c, except where decoding has found one already:
-// what did not decode is not what is checked.
+// a value that did not decode is not checked.
 func (d *decoder) validate(c *Config) {
 	k := &check{origin: d.origin}
 	c.check(k)

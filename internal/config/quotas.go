@@ -56,7 +56,7 @@ func (q Quota) String() string {
 	v := reflect.ValueOf(q)
 	for i := range v.NumField() {
 		if field := v.Field(i); !field.IsZero() {
-			parts = append(parts, tagOf(v.Type().Field(i))+": "+told(field))
+			parts = append(parts, tagOf(v.Type().Field(i))+": "+logged(field))
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
@@ -231,7 +231,7 @@ func (c *Config) checkProjects(k *check, apps []string) {
 			continue
 		}
 		project, err := app.FCM.Project()
-		if err != nil || project == "" { // as opening the sender tells
+		if err != nil || project == "" { // opening the sender returns the error
 			continue
 		}
 		other, known := first[project]

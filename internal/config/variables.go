@@ -18,14 +18,14 @@ var (
 
 const testVariables = "REQUIRE_"
 
-// foreign reports whether a variable, without PUSHPACE_, is somebody else's.
+// foreign reports whether a variable, without PUSHPACE_, is another program's.
 func foreign(name, text string) bool {
 	return slices.Contains(commandVariables, name) || strings.HasPrefix(name, testVariables) ||
 		serviceVariable.MatchString(name) || servicePort.MatchString(name) && strings.Contains(text, "://")
 }
 
 // misspelt answers what a variable that names no key has to be called: it spells
-// one but for its underscores. "" when it does not, and for somebody else's.
+// one but for its underscores. "" when it does not, and for another program's.
 func misspelt(name, text string) string {
 	if foreign(name, text) {
 		return ""
@@ -92,7 +92,7 @@ func cutLetters(text, name string) (rest string, ok bool) {
 	return text, true
 }
 
-// UnknownVariables answers what is to be warned of in an environment: one line for
+// UnknownVariables returns the warnings about an environment: one line for
 // each variable that begins with PUSHPACE_ and means nothing. Those that are
 // nearly a key are faults of Load.
 func UnknownVariables(environ []string) []string {

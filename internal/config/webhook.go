@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reports says who is told of an app's reports of one kind, besides those who read
+// Reports says where an app's reports of one kind go, besides those who read
 // their stream in Redis.
 type Reports struct {
 	Webhook *Webhook `yaml:"webhook"`
@@ -18,7 +18,7 @@ type Reports struct {
 type Webhook struct {
 	// URL is https, or http on a loopback address.
 	URL WebhookURL `yaml:"url"` // required
-	// Secret signs what is posted. At least 16 bytes.
+	// Secret signs each post. At least 16 bytes.
 	Secret Secret `yaml:"secret"`
 	// SecretFile is the file Secret is read from. One or the other.
 	SecretFile string `yaml:"secret_file"`
@@ -78,7 +78,7 @@ func (w *Webhook) check(k *check, key string) {
 	k.duration(join(key, "timeout"), w.Timeout, 100*time.Millisecond, 30*time.Second)
 }
 
-// safeURL reports whether what is posted there stays secret on its way.
+// safeURL reports whether a post to it stays secret on its way.
 func safeURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" {

@@ -15,8 +15,8 @@ type Worker struct {
 	// Concurrency is how many notifications are in flight at once to each
 	// provider of each app. 256 by default, Lanes to 100,000.
 	Concurrency int `yaml:"concurrency"`
-	// ShutdownTimeout is how long what is under way may take to end when the
-	// process is told to stop. 20 s by default, 1 s to 10 min.
+	// ShutdownTimeout is how long jobs under way may take to end when the
+	// process is asked to stop. 20 s by default, 1 s to 10 min.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 	// Attempts is how often a notification is sent before it is exhausted.
 	// Deferrals do not count. 10 by default, 1 to 1,000.
@@ -36,7 +36,7 @@ type Worker struct {
 	// of all apps together. 100,000 by default, 1,000 to 10,000,000.
 	DeadTokens int `yaml:"dead_tokens"`
 	// Outcomes is about how many events of how notifications end are kept for
-	// producers, of all apps together. 0, the default, tells of none; otherwise 1,000
+	// producers, of all apps together. 0, the default, keeps none; otherwise 1,000
 	// to 10,000,000.
 	Outcomes int `yaml:"outcomes"`
 }

@@ -33,14 +33,14 @@ type Backlog struct {
 type ReadBacklog func(ctx context.Context) (Backlog, error)
 
 const (
-	// backlogFresh is how long what was read is told again, so that scrapes,
+	// backlogFresh is how long a reading is used again, so that scrapes,
 	// however many, cost Redis little.
 	backlogFresh = 5 * time.Second
 	// backlogWait is how long a scrape waits for Redis, and backlogTimeout how
 	// long Redis may take for the next one.
 	backlogWait    = 500 * time.Millisecond
 	backlogTimeout = 5 * time.Second
-	// backlogStale is how long what was read is told while Redis does not answer.
+	// backlogStale is how long a reading is used while Redis does not answer.
 	backlogStale = 30 * time.Second
 )
 
@@ -154,7 +154,7 @@ func (b *backlog) get() (last Backlog, known, up bool) {
 	return b.last, !b.at.IsZero() && time.Since(b.at) < backlogStale, !b.failed && b.reading == nil
 }
 
-// refresh begins a read when it is time to. It answers what is closed when the
+// refresh begins a read when it is time to. It returns a channel that is closed when the
 // one under way is done, nil for none.
 func (b *backlog) refresh() <-chan struct{} {
 	b.mu.Lock()

@@ -145,7 +145,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 }
 
-// registerFunctions registers what is a number that is there anyway.
+// registerFunctions registers the numbers that other parts keep anyway.
 func (m *Metrics) registerFunctions(s Sources) {
 	gauge := func(name, help string, value func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
