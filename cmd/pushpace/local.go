@@ -69,7 +69,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),
 		Quotas: func() (quotas.Quotas, error) {
-			all, err := quotasOf(cfg)
+			all, err := quotas.Of(cfg)
 			return quotas.Quotas(slices.Collect(maps.Values(all))).WithUnnamed(cfg), err
 		},
 		Apps: appsOf(cfg), Queue: queue.Client, Log: log,

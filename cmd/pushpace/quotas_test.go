@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/push"
@@ -54,7 +55,7 @@ func togetherOf(t *testing.T, cfg *config.Config) *system {
 	t.Helper()
 	s := &system{limits: limits.New(throttle.Policy{}, nil), meter: meter.NewMemory(time.Now)}
 	var err error
-	if s.quotas, err = newLiveQuotas(cfg); err != nil {
+	if s.quotas, err = quotas.NewLive(cfg); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -100,10 +101,10 @@ func TestLimitTogether(t *testing.T) {
 	next.Apps["web"] = config.App{FCM: &config.FCM{Config: next.Apps["web"].FCM.Config, Shared: config.Shared{Quota: &config.AppQuota{Quota: aMinute(7)}}}}
 	next.Apps["solo"] = config.App{APNs: &config.APNs{Shared: config.Shared{Quota: &config.AppQuota{Name: "europe"}}}}
 	delete(next.Limits.Categories, "news")
-	s.quotas.take(next)
+	s.quotas.Take(next)
 	got := map[string]int{}
-	for key, q := range s.quotas {
-		got[key] = q.configured.Load().Rate.Count
+	for _, q := range s.quotas.List() {
+		got[q.Key] = q.Rate.Count
 	}
 	// what is gone, or another quota from the next start on, stays as it is
 	if want := map[string]int{"quota/europe": 6, "fcm/" + project: 7, "apns/solo": 700, "category/shop/news": 50, "category/till/news": 50, "category/web/news": 50, "category/solo/news": 50}; !maps.Equal(got, want) {
@@ -189,7 +190,7 @@ func TestOverriddenQuotas(t *testing.T) {
 	europe.Burst = 300
 	next := metered(t)
 	next.Limits.Quotas["europe"] = config.NamedQuota{Quota: europe, Apps: []string{"shop", "till"}}
-	s.quotas.take(next)
+	s.quotas.Take(next)
 	slow.Burst = 150
 	expect("reloaded", slow)
 	set(throttle.Rate{Count: 999_983, Period: 24 * time.Hour})

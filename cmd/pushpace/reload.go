@@ -125,7 +125,7 @@ func (s *system) live(c *configured) []*livePart {
 		{
 			// what is below them: a quota that is new, or gone, changes what a worker counts
 			keys:    []string{"limits.quotas", "apps.*.apns.quota.*", "apps.*.fcm.quota.*", "limits.categories.*.throughput.*"},
-			take:    s.quotas.take,
+			take:    s.quotas.Take,
 			inForce: c.started,
 		},
 		{

@@ -106,9 +106,9 @@ func serve(ctx context.Context, c *configured) error {
 		return err
 	}
 	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
-	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.list().WithUnnamed(c.last.Load().config), nil }
+	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
-		if s.quotas, err = newLiveQuotas(c.started); err != nil {
+		if s.quotas, err = quotas.NewLive(c.started); err != nil {
 			log.Warn("quotas are not listed here, nor overridden", "error", err)
 		}
 	}

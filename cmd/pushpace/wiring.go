@@ -40,7 +40,7 @@ type system struct {
 	lines   *throttle.Redis
 	records *push.Records
 	senders senders
-	quotas  liveQuotas
+	quotas  quotas.Live
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
 	api     *apiServer // nil where there is none
@@ -105,8 +105,8 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, ledger, log, &s.closers); err != nil {
 		return err
 	}
-	if s.quotas, err = newLiveQuotas(cfg); err != nil {
-		return err
+	if s.quotas, err = quotas.NewLive(cfg); err != nil {
+		return misused(err)
 	}
 	queue, err := redisconn.Open(ctx, cfg.Redis, poolSize(cfg.Worker))
 	if err != nil {
