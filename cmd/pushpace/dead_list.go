@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
@@ -93,7 +92,7 @@ func printLetters(out io.Writer, letters []*push.Letter, counts map[string]int) 
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tSTATE\tREASON\tATTEMPTS\tAT\tAPP\tUSER\tPLATFORM")
 	for _, l := range letters {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", words.Quoted(l.ID), l.State, l.Reason, l.Attempts, timeline.Stamp(l.At),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", words.Quoted(l.ID), l.State, l.Reason, l.Attempts, words.Stamp(l.At),
 			words.Quoted(l.App), words.Quoted(l.User), platformsOf(l))
 	}
 	if err := w.Flush(); err != nil || len(letters) == 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -225,7 +224,7 @@ func newLimitsLog() *cobra.Command {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tQUOTA\tFROM\tTO")
 		for _, c := range changes {
-			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, timeline.Stamp(c.At), words.Quoted(c.By), c.Why,
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Version, words.Stamp(c.At), words.Quoted(c.By), c.Why,
 				words.Quoted(c.App), words.Quoted(c.User), words.Quoted(c.Category), words.Quoted(c.Quota), words.Override(c.From), words.Override(c.To))
 		}
 		return w.Flush()

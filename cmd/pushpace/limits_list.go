@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -58,10 +57,10 @@ func newLimitsList() *cobra.Command {
 		for _, override := range all {
 			until := "-"
 			if !override.Until.IsZero() {
-				until = timeline.Stamp(override.Until)
+				until = words.Stamp(override.Until)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(override.App), words.Quoted(override.User), words.Quoted(override.Category), words.Quoted(override.Quota),
-				override.Policy, words.Quoted(override.By), timeline.Stamp(override.At), until)
+				override.Policy, words.Quoted(override.By), words.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})

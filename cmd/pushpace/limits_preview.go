@@ -11,7 +11,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -78,17 +77,17 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 	if !told.All() {
 		last += " of these"
 	}
-	fmt.Fprintf(out, "%s would leave at %s; now it is %s.\n", last, timeline.Stamp(told.LastAfter), timeline.Stamp(told.LastBefore))
+	fmt.Fprintf(out, "%s would leave at %s; now it is %s.\n", last, words.Stamp(told.LastAfter), words.Stamp(told.LastBefore))
 	if len(told.Moves) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w, "\nID\tAPP\tCATEGORY\tNOW\tTHEN")
 	for _, m := range told.Moves {
-		then := timeline.Stamp(m.After)
+		then := words.Stamp(m.After)
 		if m.Free {
 			then = "at once"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", words.Quoted(m.ID), words.Quoted(m.App), words.Quoted(m.Category), timeline.Stamp(m.Before), then)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", words.Quoted(m.ID), words.Quoted(m.App), words.Quoted(m.Category), words.Stamp(m.Before), then)
 	}
 	return w.Flush()
 }

@@ -41,7 +41,7 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 		for _, q := range all {
 			from := q.Source.Words()
 			if q.By != "" {
-				from = strings.TrimSpace("the override by " + words.Quoted(q.By) + " " + words.End(q.Until))
+				from = strings.TrimSpace("the override by " + words.Quoted(q.By) + " " + words.End(q.Until).String())
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", words.Quoted(q.Quota), strings.Join(q.Apps, " "), q.Limit, q.Free, q.AtOnce, from)
 		}

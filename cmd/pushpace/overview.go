@@ -17,7 +17,6 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -75,7 +74,7 @@ func watchOverview(ctx context.Context, b *apiclient.Client, out io.Writer) erro
 		var screen bytes.Buffer
 		screen.WriteString("\x1b[H\x1b[J") // from the top, on an empty screen
 		if err != nil {
-			fmt.Fprintf(&screen, "%v\nThis is how it was at %s:\n\n", err, timeline.Stamp(last.At))
+			fmt.Fprintf(&screen, "%v\nThis is how it was at %s:\n\n", err, words.Stamp(last.At))
 		}
 		_ = printOverview(&screen, last)
 		if _, err := out.Write(screen.Bytes()); err != nil {
@@ -98,7 +97,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 			if o.Apps != nil {
 				inIt = "-" // of whichever app
 			}
-			section("%s\t%s\t%s\t%s\t%s", words.Quoted(s.ID), orAny(s.Version), timeline.Stamp(s.Started), inIt, workerState(s))
+			section("%s\t%s\t%s\t%s\t%s", words.Quoted(s.ID), orAny(s.Version), words.Stamp(s.Started), inIt, workerState(s))
 		}
 		section("")
 	}
@@ -128,7 +127,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 		section("")
 	}
 	for _, p := range o.Pauses {
-		section("paused\t%s", p)
+		section("paused\t%s", words.Pause(&p))
 	}
 	if l := o.Letters; l.Count > 0 {
 		some := ""
@@ -197,11 +196,11 @@ func headline(o *operate.Overview) string {
 	}
 	switch len(o.Workers) {
 	case 0:
-		return fmt.Sprintf("At %s: no worker runs, %s.", timeline.Stamp(o.At), waits)
+		return fmt.Sprintf("At %s: no worker runs, %s.", words.Stamp(o.At), waits)
 	case 1:
-		return fmt.Sprintf("At %s: 1 worker runs, %s.", timeline.Stamp(o.At), waits)
+		return fmt.Sprintf("At %s: 1 worker runs, %s.", words.Stamp(o.At), waits)
 	}
-	return fmt.Sprintf("At %s: %d workers run, %s.", timeline.Stamp(o.At), len(o.Workers), waits)
+	return fmt.Sprintf("At %s: %d workers run, %s.", words.Stamp(o.At), len(o.Workers), waits)
 }
 
 func workerState(s control.Snapshot) string {
@@ -211,7 +210,7 @@ func workerState(s control.Snapshot) string {
 	case !s.Pulls:
 		return "gets no answer when it asks Redis for jobs"
 	case !s.Limits.Since.IsZero():
-		return "the limits' Redis is away since " + timeline.Stamp(s.Limits.Since) + ": " + s.Limits.Cause
+		return "the limits' Redis is away since " + words.Stamp(s.Limits.Since) + ": " + s.Limits.Cause
 	}
 	return "runs"
 }
@@ -222,12 +221,12 @@ func providerState(p operate.Provider) string {
 	case p.Pause != "":
 		text = "paused by " + string(p.Pause)
 		if !p.Until.IsZero() {
-			text += " until " + timeline.Stamp(p.Until)
+			text += " until " + words.Stamp(p.Until)
 		}
 	case !t.Since.IsZero():
-		text = fmt.Sprintf("in trouble since %s, by %s", timeline.Stamp(t.Since), t.Reason)
+		text = fmt.Sprintf("in trouble since %s, by %s", words.Stamp(t.Since), t.Reason)
 		if !t.Next.IsZero() {
-			text += ", looked at again at " + timeline.Stamp(t.Next)
+			text += ", looked at again at " + words.Stamp(t.Next)
 		}
 		if t.Error != "" {
 			text += ": " + t.Error
@@ -242,7 +241,7 @@ func providerState(p operate.Provider) string {
 		text += fmt.Sprintf("; %d of %d workers have no share of its concurrency, and leave what is for it on the queue", p.Shareless, p.Workers)
 	}
 	if !p.CredentialEnds.IsZero() {
-		text += "; its credential ends at " + timeline.Stamp(p.CredentialEnds)
+		text += "; its credential ends at " + words.Stamp(p.CredentialEnds)
 	}
 	return text
 }
@@ -261,7 +260,7 @@ func nodeState(n redisconn.Node) string {
 		case n.AppendOnly:
 			text += ", append-only log"
 		case !n.LastSave.IsZero():
-			text += ", last snapshot " + timeline.Stamp(n.LastSave)
+			text += ", last snapshot " + words.Stamp(n.LastSave)
 		default:
 			text += ", nothing saved since its start"
 		}

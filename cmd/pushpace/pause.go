@@ -15,7 +15,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -98,7 +97,7 @@ func tellPaused(ctx context.Context, b *apiclient.Client, p pause.Pause) {
 	what, flags := describePause(p)
 	text := "Paused: " + what
 	if !p.Until.IsZero() {
-		text += " " + words.End(p.Until)
+		text += " " + words.End(p.Until).String()
 	}
 	if p.Platform == "" { // which the queue is not searched for
 		if n := countQueued(ctx, b, control.Selection{App: p.App, Category: p.Category}); n != "" {
@@ -178,7 +177,7 @@ itself.`,
 			if *asJSON {
 				err = printJSON(out, p)
 			} else {
-				_, err = fmt.Fprintln(os.Stderr, "ended:", p)
+				_, err = fmt.Fprintln(os.Stderr, "ended:", words.Pause(&p))
 			}
 			if err != nil {
 				return err
@@ -249,5 +248,5 @@ func stampOrNone(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return timeline.Stamp(t)
+	return words.Stamp(t)
 }

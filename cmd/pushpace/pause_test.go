@@ -46,7 +46,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 	}
 	out, _ := s.run(t, exitDone, "status", "held-0")
-	if !strings.Contains(out, "waits for  apns of demo, paused by ada at ") || !strings.Contains(out, ": a new certificate; until ") {
+	if !strings.Contains(out, "waits for  apns of demo, paused by ada since ") || !strings.Contains(out, ": a new certificate; until ") {
 		t.Errorf("status:\n%s", out)
 	}
 	var status control.Status
@@ -63,7 +63,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Errorf("pauses:\n%s", out)
 	}
 
-	if _, words := s.run(t, exitDone, append([]string{"resume", "--by", "ben"}, apns...)...); !strings.Contains(words, "ended: apns of demo, paused by ada at ") {
+	if _, words := s.run(t, exitDone, append([]string{"resume", "--by", "ben"}, apns...)...); !strings.Contains(words, "ended: apns of demo, paused by ada since ") {
 		t.Errorf("resumed: %s", words)
 	}
 	workers.until(t, "what was paused", func() bool { return len(s.ledger(t)) == 20 })

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -54,21 +53,21 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 		}
 		line("job", "%s, queue %s", words.Job(s.Job), s.Queue)
 	}
-	line("accepted", "%s", timeline.Stamp(s.Accepted))
+	line("accepted", "%s", words.Stamp(s.Accepted))
 	if !s.NotBefore.IsZero() {
-		line("not before", "%s", timeline.Stamp(s.NotBefore))
+		line("not before", "%s", words.Stamp(s.NotBefore))
 	}
 	if !s.ExpiresAt.IsZero() {
-		line("expires", "%s", timeline.Stamp(s.ExpiresAt))
+		line("expires", "%s", words.Stamp(s.ExpiresAt))
 	}
 	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != control.ForLimit { // else it is, for the first time
 		line("deferred", "%s", words.Times(s.Deferrals))
 	}
 	switch {
 	case s.Attempts == 1:
-		line("attempts", "1, at %s", timeline.Stamp(s.FirstAttempt))
+		line("attempts", "1, at %s", words.Stamp(s.FirstAttempt))
 	case s.Attempts > 1:
-		line("attempts", "%d, the first at %s", s.Attempts, timeline.Stamp(s.FirstAttempt))
+		line("attempts", "%d, the first at %s", s.Attempts, words.Stamp(s.FirstAttempt))
 	}
 	for i, o := range s.Outcomes {
 		line(fmt.Sprintf("target %d", i+1), "%s", words.Target(o))
@@ -77,7 +76,7 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 		line("error", "%s", s.Error)
 	}
 	if !s.Ended.IsZero() {
-		line("ended", "%s", timeline.Stamp(s.Ended))
+		line("ended", "%s", words.Stamp(s.Ended))
 	}
 	return w.Flush()
 }

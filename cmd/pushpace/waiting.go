@@ -14,7 +14,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -123,7 +122,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 	fmt.Fprintln(w, "ID\tAPP\tUSER\tCATEGORY\tFOR\tUNTIL\tACCEPTED")
 	for _, q := range list[:min(len(list), most)] {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(q.ID), words.Quoted(q.App), words.Quoted(q.User), words.Quoted(q.Category), waitsFor(q),
-			orAny(stampOrNone(q.Until)), timeline.Stamp(q.Accepted))
+			orAny(stampOrNone(q.Until)), words.Stamp(q.Accepted))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -17,19 +16,19 @@ func printWaits(line func(name, format string, args ...any), s *control.Status, 
 			line("paused", "%s", p)
 		}
 	}
-	for _, what := range words.Waits(s, now) {
+	for _, what := range words.Waits(s) {
 		line("waits for", "%s", what)
 	}
 	if told {
 		return
 	}
 	if left := w.Until.Sub(now); left > 0 {
-		line("until", "%s, in %s", timeline.Stamp(w.Until), left.Round(time.Second))
+		line("until", "%s, in %s", words.Stamp(w.Until), left.Round(time.Second))
 	} else if !w.Until.IsZero() {
-		line("until", "%s, now", timeline.Stamp(w.Until))
+		line("until", "%s, now", words.Stamp(w.Until))
 	}
 	if w.For == control.ForLimit {
-		line("by", "%s", timeline.Limit(w.Scope, w.Rule, 0))
+		line("by", "%s", words.Limit(w.Scope, w.Rule, 0))
 		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", words.Quoted(s.App), words.Quoted(s.User))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 const (
@@ -88,10 +89,19 @@ func one(values url.Values, name string, most int) (string, error) {
 var labels = map[string]string{"app": "App", "user": "User", "category": "Category", "collapse_key": "Collapse key", "reason": "Reason", "since": "Ended within", "platform": "Platform"}
 
 // underLabels are the fields under what they are called.
-func underLabels(fields []field) []field {
-	all := make([]field, len(fields))
+func underLabels(fields []field) []fact {
+	all := make([]fact, len(fields))
 	for i, f := range fields {
-		all[i] = field{labels[f.Name], f.Value}
+		all[i] = fact{labels[f.Name], words.Say(f.Value)}
+	}
+	return all
+}
+
+// each returns each name as a sentence.
+func each(names []string) []words.Sentence {
+	all := make([]words.Sentence, len(names))
+	for i, name := range names {
+		all[i] = words.Say(words.Printable(name))
 	}
 	return all
 }

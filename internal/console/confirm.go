@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // A confirmation is asked for before what cannot be undone, or concerns many: what
@@ -16,9 +18,9 @@ type confirmation struct {
 	// Sentences say exactly what will be done, and to how many.
 	Sentences []string
 	// Facts are what it is done with, each under its name; one that is "" is left out.
-	Facts []field
-	// Things are what it is done to, by their names; none where the facts select it.
-	Things []string
+	Facts []fact
+	// Things are what it is done to; none where the facts select it.
+	Things []words.Sentence
 	// Fields are what the form holds besides what it held, or instead of it.
 	Fields []field
 	// Expect is how many it is done to, for visit.expects; 0 for what is not counted.
@@ -31,8 +33,22 @@ type confirmation struct {
 	Changed bool
 }
 
-// A field is a name and its value.
+// A field is one of a form or of an address, and its value.
 type field struct{ Name, Value string }
+
+// A fact is a name and what is known under it.
+type fact struct {
+	Name  string
+	Value words.Sentence
+}
+
+// texts returns facts of names and texts in turns.
+func texts(of ...string) (all []fact) {
+	for i := 0; i < len(of); i += 2 {
+		all = append(all, fact{of[i], words.Say(of[i+1])})
+	}
+	return all
+}
 
 // actWithin is how long it may take to do what was confirmed: what is cancelled gives its
 // slot to others, who are woken.
@@ -65,7 +81,7 @@ func confirm(v *visit, title string, c confirmation) page {
 		form["expect"] = []string{strconv.Itoa(c.Expect)}
 	}
 	c.Fields = fieldsOf(form)
-	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f field) bool { return f.Value == "" })
+	c.Facts = slices.DeleteFunc(slices.Clone(c.Facts), func(f fact) bool { return f.Value.String() == "" })
 	return page{name: "confirm", title: title, data: c}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	v := &visit{Request: httptest.NewRequest(http.MethodPost, "/console/waiting", nil), form: url.Values{"id": {"b", "a"}, "until": {"2h"}, "expect": {"7"}}}
-	p := confirm(v, "Cancel", confirmation{Expect: 2, Fields: []field{{"until", "2026-12-24T20:00:00Z"}}, Facts: []field{{"App", "shop"}, {"User", ""}}})
+	p := confirm(v, "Cancel", confirmation{Expect: 2, Fields: []field{{"until", "2026-12-24T20:00:00Z"}}, Facts: texts("App", "shop", "User", "")})
 	c := p.data.(confirmation)
 	want := []field{{"confirmed", "yes"}, {"expect", "2"}, {"id", "b"}, {"id", "a"}, {"until", "2026-12-24T20:00:00Z"}}
 	if !slices.Equal(c.Fields, want) || len(c.Facts) != 1 || c.Changed || v.confirmed() {
@@ -45,7 +45,7 @@ func TestConfirmHarmless(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	v := &visit{Request: httptest.NewRequest(http.MethodPost, "/console/waiting", nil), form: url.Values{"id": {`"><script>alert(1)</script>`}}}
 	hostile := "<img src=x>\u202e"
-	p := confirm(v, "Cancel", confirmation{Sentences: []string{"1 is cancelled."}, Facts: []field{{"App", hostile}}, Things: []string{hostile}, Button: "Cancel", Back: "javascript:alert(1)"})
+	p := confirm(v, "Cancel", confirmation{Sentences: []string{"1 is cancelled."}, Facts: texts("App", hostile), Things: each([]string{hostile}), Button: "Cancel", Back: "javascript:alert(1)"})
 	if err := r.console.render(recorder, v, p); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,6 +181,9 @@ func (c *crawl) answer(req *http.Request) {
 // followed are the attributes that browsers follow, or load.
 var followed = map[string]bool{"href": true, "src": true, "action": true, "formaction": true, "xlink:href": true}
 
+// instant is a time of day, as an instant that is written out has one.
+var instant = regexp.MustCompile(`\b\d\d:\d\d:\d\d`)
+
 func (c *crawl) judge(what string, n *html.Node) {
 	c.t.Helper()
 	switch n.Type {
@@ -188,6 +192,9 @@ func (c *crawl) judge(what string, n *html.Node) {
 	case html.TextNode:
 		if strings.ContainsFunc(n.Data, unseen) {
 			c.fault(what, "a text in %s: %q", n.Parent.Data, n.Data)
+		}
+		if instant.MatchString(n.Data) && !below(n, "time", "pre") && !slices.ContainsFunc(n.Parent.Attr, func(a html.Attribute) bool { return a.Key == "data-at" }) {
+			c.fault(what, "an instant in %s, whose zone the reader cannot choose: %q", n.Parent.Data, n.Data)
 		}
 		if strings.ContainsRune(n.Data, 'ש') && !isolated(n) {
 			c.fault(what, "a name in %s changes the direction of what is around it: %q", n.Parent.Data, n.Data)

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 // A configView is what config.html shows.
 type configView struct {
 	operate.Configuration
-	Sentence []phrase
+	Sentence words.Sentence
 	Groups   []settings
 }
 
@@ -30,17 +31,17 @@ func (c *Console) configPage(_ context.Context, v *visit) (page, error) {
 
 func viewOfConfiguration(c operate.Configuration) configView {
 	view := configView{Configuration: c}
-	clauses := [][]phrase{{{Text: "what is in force is of ", Name: c.File}, {Text: " and the environment, as it was loaded at ", At: c.Loaded}}}
+	clauses := []words.Sentence{words.Say("what is in force is of ", words.Printable(c.File), " and the environment, as it was loaded at ", c.Loaded)}
 	if n := int64(len(c.Waiting)); n > 0 {
-		clauses = append(clauses, []phrase{{Text: counted(n, "key waits", "keys wait") + " for a restart"}})
+		clauses = append(clauses, words.Say(counted(n, "key waits", "keys wait")+" for a restart"))
 	}
 	if c.Refused != "" {
-		clauses = append(clauses, []phrase{{Text: "a newer version of the file is refused"}})
+		clauses = append(clauses, words.Say("a newer version of the file is refused"))
 	}
 	if !c.Sends {
-		clauses = append(clauses, []phrase{{Text: "this process sends nothing, and has no credentials"}})
+		clauses = append(clauses, words.Say("this process sends nothing, and has no credentials"))
 	}
-	view.Sentence = joined(clauses)
+	view.Sentence = words.Clauses(clauses...)
 	for _, s := range c.Settings {
 		name, _, _ := strings.Cut(s.Key, ".")
 		if s.App != "" {

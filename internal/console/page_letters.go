@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 )
@@ -226,7 +225,7 @@ func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return page{name: "letter", title: "Dead letter " + timeline.Printable(l.ID), data: viewOfLetter(l)}, nil
+	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: viewOfLetter(l)}, nil
 }
 
 func letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
@@ -312,7 +311,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "dead letter is ", "dead letters are ") + act.sentence},
-			Things:    ids, Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
+			Things:    each(ids), Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)
@@ -337,7 +336,7 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 		shown := viewOfLetter(l)
 		return confirm(v, act.button+" a dead letter", confirmation{
 			Sentences: []string{"1 dead letter is " + act.sentence},
-			Facts:     []field{{"ID", l.ID}, {"App", shown.App}, {"User", shown.User}, {"Category", shown.Category}, {"Reason", l.Reason}},
+			Facts:     texts("ID", l.ID, "App", shown.App, "User", shown.User, "Category", shown.Category, "Reason", l.Reason),
 			Button:    act.button + " it", Back: pathOf("dead-letters", l.ID),
 		}), nil
 	}

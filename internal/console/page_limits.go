@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
@@ -101,5 +100,3 @@ func viewOfLimits(all *operate.Limits) limitsView {
 
 // editOf is where the limits of a level are changed.
 func editOf(l limits.Level) string { return editPath + "?" + l.Key() }
-
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }

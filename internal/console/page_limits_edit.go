@@ -294,8 +294,8 @@ func removeLimits(ctx context.Context, v *visit, view *editView, over int64) (pa
 		}
 		return confirm(v, "Remove an override", confirmation{
 			Sentences: []string{"The override is removed, and what is below it is in force within a second."},
-			Facts: []field{{"Of", view.Name}, {"Removed", words.Override(&view.There.Override)}, {"Set by", view.There.By},
-				{"Then in force", below.Policy.String() + ", from " + below.Source.Words()}},
+			Facts: []fact{{"Of", words.Say(view.Name)}, {"Removed", words.Override(&view.There.Override)}, {"Set by", words.Say(view.There.By)},
+				{"Then in force", words.Say(below.Policy.String(), ", from ", below.Source.Words())}},
 			Button: "Remove it", Back: editOf(view.Level),
 		}), nil
 	}

@@ -21,7 +21,7 @@ type limitsLogView struct {
 // A changeRow is a change of an override.
 type changeRow struct {
 	limits.Change
-	Before, After string
+	Before, After words.Sentence
 	Edit          string
 	// Undo says that it may be undone: nothing newer on the page is of its level.
 	Undo bool
@@ -92,7 +92,7 @@ func undoConfirmation(u *operate.Undo) confirmation {
 	}
 	return confirmation{
 		Sentences: []string{sentence},
-		Facts: []field{{"Of", words.Level(u.Level)}, {"Changed by", u.By}, {"Changed at", stamp(u.At)},
+		Facts: []fact{{"Of", words.Say(words.Level(u.Level))}, {"Changed by", words.Say(u.By)}, {"Changed at", words.Say(u.At)},
 			{"There now", words.Override(u.To)}, {"Then", words.Override(u.Back)}},
 		Button: "Undo it", Back: limitsLogPath,
 	}

@@ -45,7 +45,8 @@ type liveWhat struct {
 // A liveRow is one event, in words.
 type liveRow struct {
 	watch.Event
-	What, Class, Why string
+	What, Class string
+	Why         words.Sentence
 	// Urgency is its priority; "" for the usual one.
 	Urgency push.Priority
 }
@@ -82,14 +83,14 @@ func viewOfLive(seen watch.Seen, f liveFilter, all bool, now time.Time) liveView
 			continue
 		}
 		if view.Matching++; view.Matching <= liveRows {
-			view.Rows = append(view.Rows, rowOf(e, now))
+			view.Rows = append(view.Rows, rowOf(e))
 		}
 	}
 	return view
 }
 
-func rowOf(e watch.Event, now time.Time) liveRow {
-	row := liveRow{Event: e, What: labelOf(e.State), Why: e.Reason}
+func rowOf(e watch.Event) liveRow {
+	row := liveRow{Event: e, What: labelOf(e.State), Why: words.Say(words.Printable(e.Reason))}
 	if e.Priority != push.Default {
 		row.Urgency = e.Priority
 	}
@@ -97,9 +98,9 @@ func rowOf(e watch.Event, now time.Time) liveRow {
 	case e.State == push.Waiting:
 		row.Class = "waits"
 		s := control.Status{Record: &push.Record{App: e.App}, Waits: &control.Waits{For: control.Cause(e.For), Reason: e.Reason}}
-		row.Why = words.Waits(&s, now)[0]
+		row.Why = words.Waits(&s)[0]
 		if s.Waits.For == control.ForLimit && e.Reason != "" {
-			row.Why += ": " + e.Reason
+			row.Why = words.Say(row.Why, ": ", words.Printable(e.Reason))
 		}
 	case e.State.Dead():
 		row.Class = "fault"

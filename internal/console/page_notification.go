@@ -3,10 +3,10 @@ package console
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -17,14 +17,14 @@ import (
 type notificationView struct {
 	*control.Status
 	// Answer says how it is, of the class Tone, and Until until when.
-	Answer []string
+	Answer []words.Sentence
 	Tone   string
 	Until  time.Time
 	Steps  []step
 	// Turn is its place among those that wait for its user's limits; nil for none.
 	Turn *turn
 	// Keeping are the pauses that keep it, or some of its targets.
-	Keeping []string
+	Keeping []words.Sentence
 	Targets []targetView
 	// Payload is what it holds; nil where that is not kept.
 	Payload *payload
@@ -71,7 +71,7 @@ func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) 
 		return page{}, err
 	}
 	view := viewOfNotification(known.Status, known.Timeline, known.Letter, time.Now())
-	return page{name: "notification", title: "Notification " + timeline.Printable(id), live: true, data: view}, nil
+	return page{name: "notification", title: "Notification " + words.Printable(id), live: true, data: view}, nil
 }
 
 // viewOfNotification makes the page of a status, of the user's line if it stands in
@@ -81,12 +81,13 @@ func viewOfNotification(s *control.Status, line *control.Timeline, letter *push.
 	last := v.Steps[len(v.Steps)-1]
 	v.Tone, v.Until = last.Tone, last.Until
 	if s.Waits == nil {
-		v.Answer = []string{sentenceOfEnd(s.Record)}
+		v.Answer = []words.Sentence{words.Say(sentenceOfEnd(s.Record))}
 	} else {
-		for _, what := range words.Waits(s, now) {
-			v.Answer = append(v.Answer, "It waits for "+what+byLimit(s.Waits))
+		waits, pauses := words.Waits(s), words.Pauses(s)
+		for _, what := range waits {
+			v.Answer = append(v.Answer, words.Say("It waits for ", what, byLimit(s.Waits)))
 		}
-		if pauses := words.Pauses(s); slices.Equal(words.Waits(s, now), pauses) {
+		if reflect.DeepEqual(waits, pauses) {
 			v.Until = time.Time{} // each says its own
 		} else {
 			v.Keeping = pauses
@@ -114,7 +115,7 @@ func wayOf(s *control.Status, now time.Time) []step {
 		way[0].Text, way[0].Until = way[0].Text+", to be sent no sooner than", s.NotBefore
 	}
 	if s.Deferrals > 0 {
-		text := "by " + timeline.Limit(s.Scope, s.Rule, 0)
+		text := "by " + words.Limit(s.Scope, s.Rule, 0)
 		if s.Deferrals > 1 {
 			text = "the last time " + text
 		}
@@ -154,7 +155,7 @@ func byLimit(w *control.Waits) string {
 	if w.For != control.ForLimit || w.Scope == "" {
 		return ""
 	}
-	return ": " + timeline.Limit(w.Scope, w.Rule, 0)
+	return ": " + words.Limit(w.Scope, w.Rule, 0)
 }
 
 func sentenceOfEnd(r *push.Record) string {
@@ -242,7 +243,7 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 		}
 		return confirm(v, "Cancel a notification", confirmation{
 			Sentences: []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."},
-			Facts:     []field{{"ID", id}, {"App", status.App}, {"User", status.User}, {"Category", status.Category}},
+			Facts:     texts("ID", id, "App", status.App, "User", status.User, "Category", status.Category),
 			Button:    "Cancel it", Back: back,
 		}), nil
 	}

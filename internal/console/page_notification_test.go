@@ -44,7 +44,7 @@ func TestNotificationWaits(t *testing.T) {
 	r := newRig(t, slow)
 	ids := r.line("ada", 4)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
-	contains(t, text, "It waits for a limit of its user: the general limit 1/1h</bdi>, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`"`, "Put off once",
+	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`"`, "Put off once",
 		`href="/console/users/ada?app=shop"`, "<details>", "…a1b2c3", "10000000000000001", "<ol>")
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }

@@ -19,7 +19,7 @@ import (
 // An overviewView is what overview.html shows.
 type overviewView struct {
 	// Sentence says how everything is.
-	Sentence []phrase
+	Sentence words.Sentence
 	// Some says that it is of some apps: what workers do for all together is left out, and
 	// Sampled that what waits is an estimate.
 	Some, Sampled bool
@@ -78,7 +78,7 @@ type wait struct {
 // A heldBack is a pause, or trouble, in words.
 type heldBack struct {
 	Class string
-	Words []phrase
+	Words words.Sentence
 }
 
 // A tally is a word with how many there are.
@@ -136,7 +136,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 		view.Waits = append(view.Waits, wait{string(s.For), words.Cause(s.For), s.Count, s.Sampled, s.Oldest})
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), mostHeld)] {
-		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), held(&o.Pauses[i])})
+		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), words.Pause(&o.Pauses[i])})
 	}
 	for i := range o.Providers {
 		if row := rowOfProvider(o, &o.Providers[i]); row.Class != "" && len(view.Troubled) < mostHeld {
@@ -166,7 +166,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 }
 
 // sentenceOf says how everything is, what matters most first.
-func sentenceOf(o *operate.Overview, audit *control.Audit) []phrase {
+func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 	about := ""
 	if o.Sampled {
 		about = "about "
@@ -178,15 +178,15 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) []phrase {
 	case o.Waiting == 0:
 		waits = "nothing waits"
 	}
-	clauses := [][]phrase{{{Text: waits}}}
+	clauses := []words.Sentence{words.Say(waits)}
 	for _, s := range o.Waits {
 		if s.For == control.ForWorker && !s.Oldest.IsZero() {
-			clauses[0] = append(clauses[0], phrase{Text: ", " + counted(s.Count, "is due", "are due") + ", and the oldest of what is due was accepted " + lasting(o.At.Sub(s.Oldest)) + " ago"})
+			clauses[0] = words.Say(clauses[0], ", "+counted(s.Count, "is due", "are due")+", and the oldest of what is due was accepted "+lasting(o.At.Sub(s.Oldest))+" ago")
 		}
 	}
 	switch n := len(o.Workers); n {
 	case 0:
-		clauses = append(clauses, []phrase{{Text: "no worker runs, and nothing is sent"}})
+		clauses = append(clauses, words.Say("no worker runs, and nothing is sent"))
 	default:
 		text := counted(n, "worker runs", "workers run")
 		if o.Apps == nil {
@@ -196,22 +196,22 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) []phrase {
 			}
 			text += ", and delivered " + words.Grouped(delivered) + " in the last 15 minutes"
 		}
-		clauses = append(clauses, []phrase{{Text: text}})
+		clauses = append(clauses, words.Say(text))
 	}
 	if slices.ContainsFunc(o.LimitsRedis, func(n redisconn.Node) bool { return n.Error != "" }) ||
 		slices.ContainsFunc(o.Workers, func(s control.Snapshot) bool { return !s.Limits.Since.IsZero() }) {
-		clauses = append(clauses, []phrase{{Text: "the limits' Redis does not answer"}})
+		clauses = append(clauses, words.Say("the limits' Redis does not answer"))
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), heldInSentence)] {
-		clauses = append(clauses, held(&o.Pauses[i]))
+		clauses = append(clauses, words.Pause(&o.Pauses[i]))
 	}
 	if n := len(o.Pauses) - heldInSentence; n > 0 {
-		clauses = append(clauses, []phrase{{Text: counted(n, "more is held back", "more are held back")}})
+		clauses = append(clauses, words.Say(counted(n, "more is held back", "more are held back")))
 	}
 	if a := accountsOf(audit); a.Class != "" {
-		clauses = append(clauses, []phrase{{Text: "the accounts differ: " + a.State}})
+		clauses = append(clauses, words.Say("the accounts differ: "+a.State))
 	}
-	return joined(clauses)
+	return words.Clauses(clauses...)
 }
 
 // outcomes are what the rates are of.

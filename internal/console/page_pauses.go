@@ -200,12 +200,8 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 	return confirm(v, "Pause", asked), nil
 }
 
-func factsOfPause(p pause.Pause) []field {
-	facts := []field{{"App", p.App}, {"Platform", string(p.Platform)}, {"Category", p.Category}, {"Reason", p.Reason}}
-	if !p.Until.IsZero() {
-		facts = append(facts, field{"Until", p.Until.UTC().Format("2006-01-02 15:04:05") + " UTC"})
-	}
-	return facts
+func factsOfPause(p pause.Pause) []fact {
+	return append(texts("App", p.App, "Platform", string(p.Platform), "Category", p.Category, "Reason", p.Reason), fact{"Until", words.Say(p.Until)})
 }
 
 // countWaiting says how many wait of what a pause matches, platforms aside, within a
@@ -253,7 +249,7 @@ func askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (p
 	}
 	kept, operators := 0, false
 	for _, s := range list {
-		asked.Things = append(asked.Things, s.String())
+		asked.Things = append(asked.Things, words.Pause(&s))
 		kept, operators = kept+s.Waiting, operators || s.Kind == pause.Operator
 	}
 	if kept > 0 {

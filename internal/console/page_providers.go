@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 	ways "github.com/pushpace/pushpace/worker/route"
@@ -19,7 +20,7 @@ import (
 // A providersView is what providers.html shows.
 type providersView struct {
 	// Sentence says how they are.
-	Sentence  []phrase
+	Sentence  words.Sentence
 	Providers []providerRow
 	// Next is where the list goes on; "" at its end.
 	Next string
@@ -39,9 +40,9 @@ type providerRow struct {
 	// State says how it is, and Class how that looks: "" for one that works, "waits" for
 	// one that is held back, "fault" for one that fails.
 	State, Class string
-	Why          []phrase
+	Why          words.Sentence
 	// Pauses are the operators' that keep back what is for it.
-	Pauses           [][]phrase
+	Pauses           []words.Sentence
 	InFlight, Queued int64
 	P50, P99         string
 	Answers          []tally
@@ -128,9 +129,12 @@ func compareProvider(p *operate.Provider, other string) int {
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
 }
 
-func sentenceOfProviders(o *operate.Overview) []phrase {
+// platformNames are how people call the platforms.
+var platformNames = map[push.Platform]string{push.APNs: "APNs", push.FCM: "FCM"}
+
+func sentenceOfProviders(o *operate.Overview) words.Sentence {
 	if len(o.Workers) == 0 {
-		return joined([][]phrase{{{Text: "no worker runs, and nothing is known of the providers"}}})
+		return words.Clauses(words.Say("no worker runs, and nothing is known of the providers"))
 	}
 	var fail, wait int64
 	for i := range o.Providers {
@@ -141,17 +145,17 @@ func sentenceOfProviders(o *operate.Overview) []phrase {
 			wait++
 		}
 	}
-	clauses := [][]phrase{{{Text: fmt.Sprintf("%s, by %s", counted(len(o.Providers), "provider", "providers"), counted(len(o.Workers), "worker", "workers"))}}}
+	clauses := []words.Sentence{words.Say(fmt.Sprintf("%s, by %s", counted(len(o.Providers), "provider", "providers"), counted(len(o.Workers), "worker", "workers")))}
 	if fail > 0 {
-		clauses = append(clauses, []phrase{{Text: counted(fail, "does not work", "do not work")}})
+		clauses = append(clauses, words.Say(counted(fail, "does not work", "do not work")))
 	}
 	if wait > 0 {
-		clauses = append(clauses, []phrase{{Text: counted(wait, "is held back", "are held back")}})
+		clauses = append(clauses, words.Say(counted(wait, "is held back", "are held back")))
 	}
 	if fail+wait == 0 {
-		clauses = append(clauses, []phrase{{Text: "all of them work"}})
+		clauses = append(clauses, words.Say("all of them work"))
 	}
-	return joined(clauses)
+	return words.Clauses(clauses...)
 }
 
 // asksForLess are APNs' and FCM's reasons by which they ask for less: nothing is wrong.
@@ -180,7 +184,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	}
 	for i := range o.Pauses {
 		if q := &o.Pauses[i]; q.Kind == pause.Operator && (q.App == "" || q.App == p.App) && (q.Platform == "" || q.Platform == p.Platform) {
-			row.Pauses = append(row.Pauses, held(q))
+			row.Pauses = append(row.Pauses, words.Pause(q))
 			if q.Category == "" {
 				row.State, row.Class = "paused by an operator", "waits"
 			}
@@ -190,7 +194,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	case p.Pause != "":
 		row.State, row.Class = "paused for "+string(p.Pause), classOf(p.Pause)
 		if !p.Until.IsZero() {
-			row.Why = []phrase{{Text: "until ", At: p.Until}}
+			row.Why = words.Say("until ", p.Until)
 		}
 	case !p.Trouble.Since.IsZero():
 		row.State, row.Class = "in trouble: "+string(p.Trouble.Reason), classOf(p.Trouble.Reason)
@@ -198,16 +202,16 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 		row.State, row.Class = "being tried again", "waits"
 	}
 	if t := p.Trouble; !t.Since.IsZero() {
-		row.Why = append(row.Why, phrase{Text: " since ", At: t.Since})
+		row.Why = words.Say(row.Why, " since ", t.Since)
 		if t.Error != "" {
-			row.Why = append(row.Why, phrase{Text: ": ", Name: t.Error})
+			row.Why = words.Say(row.Why, ": ", words.Printable(t.Error))
 		}
 	}
 	if p.Troubled > 0 && p.Troubled < p.Workers {
-		row.Why = append(row.Why, phrase{Text: fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers)})
+		row.Why = words.Say(row.Why, fmt.Sprintf(" (for %d of %d workers)", p.Troubled, p.Workers))
 	}
 	if p.Shareless > 0 {
-		row.Why = append(row.Why, phrase{Text: fmt.Sprintf(" %d of %d workers have no share of its concurrency.", p.Shareless, p.Workers)})
+		row.Why = words.Say(row.Why, fmt.Sprintf(" %d of %d workers have no share of its concurrency.", p.Shareless, p.Workers))
 	}
 	if left := p.CredentialEnds.Sub(o.At); !p.CredentialEnds.IsZero() {
 		row.Credential = lasting(left)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -26,7 +27,7 @@ type userView struct {
 	// Hidden is how many categories there is no room for.
 	Hidden int64
 	// Sentence says why the next one waits and until when, and Others how many do.
-	Sentence, Others string
+	Sentence, Others words.Sentence
 	// Next is the one that waits next, if any.
 	Next *bookingRow
 	// Unknown says that nothing was sent to the user, and nothing waits.
@@ -180,7 +181,7 @@ func (c *Console) userPage(ctx context.Context, v *visit) (page, error) {
 	if q.app == "" && len(apps) == 1 {
 		q.app = apps[0]
 	}
-	p := page{name: "user", title: "User " + timeline.Printable(q.user)}
+	p := page{name: "user", title: "User " + words.Printable(q.user)}
 	switch {
 	case q.app == "":
 		p.data = userView{User: q.user, Apps: appLinks(q, apps)}
@@ -321,12 +322,12 @@ func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
 func bookingRowOf(t *control.Timeline, w *control.Waiter) bookingRow {
 	row := bookingRow{ID: w.ID, Category: cmp.Or(w.Category, categoryOf(w.Scope)), Slot: w.Slot, In: "due", State: timeline.State(w), Critical: w.Critical}
 	if left := w.Slot.Sub(t.Now); left > 0 {
-		row.In = "in " + timeline.Span(left)
+		row.In = "in " + words.Span(left)
 	} else if left <= -time.Second {
-		row.In = timeline.Span(-left) + " ago"
+		row.In = words.Span(-left) + " ago"
 	}
 	period := timeline.Period(t, w)
-	row.Limit = timeline.Limit(w.Scope, w.Rule, period)
+	row.Limit = words.Limit(w.Scope, w.Rule, period)
 	if w.After.ID != "" && period > 0 {
 		row.Cause = causeText(w, period, t.Now)
 	}
@@ -344,7 +345,7 @@ func sentRows(u *operate.User) []sentRow {
 			if !known {
 				i = len(all)
 				at[a] = i
-				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: timeline.Span(u.Now.Sub(a.At)), State: u.Sent[a.ID].State, Critical: critical(u, a.ID)})
+				all = append(all, sentRow{ID: a.ID, At: a.At, Ago: words.Span(u.Now.Sub(a.At)), State: u.Sent[a.ID].State, Critical: critical(u, a.ID)})
 			}
 			all[i].Category = cmp.Or(all[i].Category, categoryOf(s.Scope))
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -226,7 +225,7 @@ func coverage(found *sight, selected bool, total int64) string {
 // waitsFor says what it waits for, with the limit if it is one.
 func waitsFor(q control.Queued) string {
 	if q.For == control.ForLimit && q.Scope != "" {
-		return timeline.Limit(q.Scope, q.Rule, 0)
+		return words.Limit(q.Scope, q.Rule, 0)
 	}
 	return words.Cause(q.For)
 }
@@ -310,7 +309,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
-			Things:    ids, Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
+			Things:    each(ids), Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)

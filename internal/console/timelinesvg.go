@@ -23,11 +23,10 @@ import (
 // of its own.
 type picture struct {
 	Width, Height int
-	// Title and Desc are for who does not see it.
-	Title, Desc string
-	Now         int // the column of now
-	Ticks       []tick
-	Bands       []band
+	Title         string // for a reader who does not see it
+	Now           int    // the column of now
+	Ticks         []tick
+	Bands         []band
 	// Left are the scopes that there is no room for.
 	Left int64
 }
@@ -165,7 +164,7 @@ func beside(x, y int, w legend) label {
 
 // short is a name, cut where it is long.
 func short(name string) string {
-	name = timeline.Printable(name)
+	name = words.Printable(name)
 	if uniseg.StringWidth(name) <= nameColumns {
 		return name
 	}
@@ -180,7 +179,7 @@ func short(name string) string {
 // that was sent is.
 func drawTimeline(t *control.Timeline, span time.Duration, critical func(id string) bool) *picture {
 	a := timeAxis{t.Now, span}
-	p := &picture{Width: pictureWidth, Title: "Timeline of " + timeline.Printable(t.User) + " in " + timeline.Printable(t.App), Desc: timeline.Answer(t)}
+	p := &picture{Width: pictureWidth, Title: "Timeline of " + words.Printable(t.User) + " in " + words.Printable(t.App)}
 	p.Now, _ = a.x(t.Now)
 	for i := range 5 {
 		p.Ticks = append(p.Ticks, a.tick(time.Duration(i-2)*span/2))
@@ -254,7 +253,7 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 	case len(b.Marks) > mostMarks:
 		b.Y = y + barsHeight
 		b.Bars, b.Marks = barsOf(b.Marks), nil
-		note += fmt.Sprintf("; of each %s, %s at most", timeline.Span(2*a.span/columns), words.Grouped(mostOf(b.Bars)))
+		note += fmt.Sprintf("; of each %s, %s at most", words.Span(2*a.span/columns), words.Grouped(mostOf(b.Bars)))
 	case len(bound) > labelled:
 		b.Y = y + arcHeight + marksHeight/2
 	default:
@@ -343,7 +342,7 @@ func (a timeAxis) limit(w control.Window, y int) limitBar {
 	case w.Free.After(a.now):
 		b.Free, inside = a.x(w.Free)
 		b.Beyond = !inside
-		said = legend{{Text: text + "next free in " + timeline.Span(w.Free.Sub(a.now)) + ", at "}, clock(w.Free, a.now, time.Duration(w.Period) < time.Minute)}
+		said = legend{{Text: text + "next free in " + words.Span(w.Free.Sub(a.now)) + ", at "}, clock(w.Free, a.now, time.Duration(w.Period) < time.Minute)}
 	}
 	b.Label = label{min(b.From, pictureWidth-widthOf(said.String())), y + 13, said}
 	return b

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
 )
 
@@ -15,7 +14,7 @@ import (
 var functions = template.FuncMap{
 	"group":  words.Grouped[int64],
 	"label":  func(name string) string { return labels[name] },
-	"name":   timeline.Printable,
+	"name":   words.Printable,
 	"path":   pathOf,
 	"pieces": pieces,
 	"static": staticURL,

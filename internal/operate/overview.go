@@ -114,8 +114,8 @@ func (o *Operator) Events(ctx context.Context) (watch.Seen, error) {
 		return watch.Seen{}, err
 	}
 	seen, err := o.s.with.Watcher.Look(ctx)
-	if err == nil && !o.SeesAll() {
-		seen.Events, seen.Left = o.eventsOf(seen.Events), 0
+	if err == nil {
+		seen.Events = o.eventsOf(seen.Events)
 	}
 	return seen, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -19,7 +20,7 @@ func heading(scope string) string {
 	if scope == throttle.General {
 		return "general"
 	}
-	return Printable(scope)
+	return words.Printable(scope)
 }
 
 // source says by whose override a scope's limits are, if by any.
@@ -29,7 +30,7 @@ func source(s control.TimelineScope) string {
 	}
 	text := "overridden for the " + string(s.Source)
 	if !s.Until.IsZero() {
-		text += " until " + Stamp(s.Until)
+		text += " until " + words.Stamp(s.Until)
 	}
 	return text
 }
@@ -99,7 +100,7 @@ func (d *drawing) chart() {
 // Rule names a limit in its scope.
 func Rule(w control.Window) string {
 	if w.Rule == "gap" {
-		return "gap " + Span(time.Duration(w.Period))
+		return "gap " + words.Span(time.Duration(w.Period))
 	}
 	return w.Rule
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -37,7 +38,7 @@ func (d *drawing) limits() {
 			case w.Free.IsZero():
 				next = "not known"
 			case w.Free.After(d.t.Now):
-				next = "in " + Span(w.Free.Sub(d.t.Now))
+				next = "in " + words.Span(w.Free.Sub(d.t.Now))
 			}
 			line := []string{heading(s.Scope) + " " + Rule(w), used + "/" + strconv.Itoa(w.Count)}
 			if roomy {
@@ -65,13 +66,13 @@ func (d *drawing) waiters() {
 		w := &d.t.Bookings[i]
 		in := "due"
 		if left := w.Slot.Sub(d.t.Now); left > 0 {
-			in = Span(left)
+			in = words.Span(left)
 		} else if -left >= late {
-			in = Span(-left) + " ago"
+			in = words.Span(-left) + " ago"
 		}
-		line := []string{in, bound(w, Period(d.t, w)), State(w), Printable(w.ID)}
+		line := []string{in, bound(w, Period(d.t, w)), State(w), words.Printable(w.ID)}
 		if roomy {
-			line = append([]string{Stamp(w.Slot)}, line...)
+			line = append([]string{words.Stamp(w.Slot)}, line...)
 		}
 		t = append(t, line)
 	}
@@ -85,12 +86,12 @@ func (d *drawing) waiters() {
 func bound(w *control.Waiter, period time.Duration) string {
 	rule := w.Rule
 	if rule == "gap" {
-		rule = "gap " + Span(period)
+		rule = "gap " + words.Span(period)
 	}
 	if w.Scope == throttle.General {
 		return strings.TrimSpace("general " + rule)
 	}
-	return strings.TrimSpace(Printable(w.Scope) + " " + rule)
+	return strings.TrimSpace(words.Printable(w.Scope) + " " + rule)
 }
 
 // A table has a line of names first.

@@ -4,10 +4,11 @@
 package timeline
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
@@ -53,9 +54,9 @@ type drawing struct {
 
 // answer says why the next notification waits, and how many wait behind it.
 func (d *drawing) answer() {
-	text := Answer(d.t)
-	if behind := Others(d.t); behind != "" {
-		text += " " + behind
+	text := Answer(d.t).String()
+	if behind := Others(d.t); behind != nil {
+		text += " " + behind.String()
 	}
 	for i, line := range wrap(text, d.width) {
 		if i == 0 {
@@ -66,27 +67,27 @@ func (d *drawing) answer() {
 }
 
 // Answer says in a sentence why the user's next notification waits and until when.
-func Answer(t *control.Timeline) string {
-	who := Printable(t.User)
+func Answer(t *control.Timeline) words.Sentence {
+	who := words.Printable(t.User)
 	if t.App != "" {
-		who += " in " + Printable(t.App)
+		who += " in " + words.Printable(t.App)
 	}
 	who += ": "
 	if next := Next(t); next != nil {
-		return who + whyWaits(t, next)
+		return words.Say(who, whyWaits(t, next))
 	}
 	limited := false
 	for _, s := range t.Scopes {
 		limited = limited || len(s.Limits) > 0
 	}
 	if !limited {
-		return who + "no limit applies, so nothing waits for one."
+		return words.Say(who, "no limit applies, so nothing waits for one.")
 	}
 	if scope, w := latest(t.Scopes[0]); w != nil && w.Free.After(t.Now) {
-		return who + fmt.Sprintf("nothing waits. The next one may go out in %s, at %s, by %s.",
-			Span(w.Free.Sub(t.Now)), Stamp(w.Free), Limit(scope, w.Rule, time.Duration(w.Period)))
+		return words.Say(who, "nothing waits. The next one may go out in ", words.Span(w.Free.Sub(t.Now)), ", at ", w.Free,
+			", by ", words.Limit(scope, w.Rule, time.Duration(w.Period)), ".")
 	}
-	return who + "nothing waits for a limit, and the general limits let the next one pass at once."
+	return words.Say(who, "nothing waits for a limit, and the general limits let the next one pass at once.")
 }
 
 // Next is the first that still waits, or nil.
@@ -102,38 +103,36 @@ func Next(t *control.Timeline) *control.Waiter {
 // late is how long after its slot a notification is thought to be on its way.
 const late = 2 * time.Second
 
-func whyWaits(t *control.Timeline, next *control.Waiter) string {
-	id := Printable(next.ID)
+func whyWaits(t *control.Timeline, next *control.Waiter) words.Sentence {
+	id := words.Printable(next.ID)
 	ago := t.Now.Sub(next.Slot)
 	switch {
 	case next.Job == "active" && ago < 0:
-		return fmt.Sprintf("%s is next: a worker has it in hand, and sends it in %s, at %s, for %s.",
-			id, Span(-ago), Stamp(next.Slot), why(t, next))
+		return words.Say(id, " is next: a worker has it in hand, and sends it in ", words.Span(-ago), ", at ", next.Slot, ", for ", why(t, next), ".")
 	case next.Job == "active":
-		return id + " is next, and in a worker's hands."
+		return words.Say(id, " is next, and in a worker's hands.")
 	case ago < 0:
-		return fmt.Sprintf("%s is next, and waits another %s, until %s, for %s.",
-			id, Span(-ago), Stamp(next.Slot), why(t, next))
+		return words.Say(id, " is next, and waits another ", words.Span(-ago), ", until ", next.Slot, ", for ", why(t, next), ".")
 	case ago < late:
-		return id + " is next, and due now."
+		return words.Say(id, " is next, and due now.")
 	}
-	return fmt.Sprintf("%s is next, and has been due for %s, since %s: no limit holds it back, so its workers are away, busy or paused.",
-		id, Span(ago), Stamp(next.Slot))
+	return words.Say(id, " is next, and has been due for ", words.Span(ago), ", since ", next.Slot,
+		": no limit holds it back, so its workers are away, busy or paused.")
 }
 
 // why names the limit that the notification waits for, and what frees it.
 func why(t *control.Timeline, w *control.Waiter) string {
 	limit := Period(t, w)
-	text := Limit(w.Scope, w.Rule, limit)
+	text := words.Limit(w.Scope, w.Rule, limit)
 	switch {
 	case w.After.ID == "":
 		return text
 	case !Exact(w, limit):
 		text += ","
 	case w.Rule != throttle.GapRule:
-		text += ", " + Span(limit)
+		text += ", " + words.Span(limit)
 	}
-	return text + " after " + Printable(w.After.ID)
+	return text + " after " + words.Printable(w.After.ID)
 }
 
 // margin is the most by which a slot is later than what frees it: the room between two
@@ -174,15 +173,15 @@ func latest(s control.TimelineScope) (scope string, last *control.Window) {
 }
 
 // Others counts those who wait besides the next one.
-func Others(t *control.Timeline) string {
+func Others(t *control.Timeline) words.Sentence {
 	n := len(t.Bookings)
 	if n < 2 || Next(t) == nil {
-		return ""
+		return nil
 	}
 	if n >= throttle.TimelineEntries {
-		return fmt.Sprintf("%d or more have slots.", n)
+		return words.Say(strconv.Itoa(n), " or more have slots.")
 	}
-	return fmt.Sprintf("%d have slots, the last at %s.", n, Stamp(t.Bookings[n-1].Slot))
+	return words.Say(strconv.Itoa(n), " have slots, the last at ", t.Bookings[n-1].Slot, ".")
 }
 
 // State says in a word or two where a notification that has a slot is.

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -20,17 +19,20 @@ func Level(l limits.Level) string {
 }
 
 // Override writes an override's policy, and its end if it has one; "none" for nil.
-func Override(o *limits.Override) string {
-	if o == nil {
-		return "none"
+func Override(o *limits.Override) Sentence {
+	switch {
+	case o == nil:
+		return Say("none")
+	case o.Until.IsZero():
+		return Say(o.Policy.String())
 	}
-	return strings.TrimSpace(o.Policy.String() + " " + End(o.Until))
+	return Say(o.Policy.String(), " ", End(o.Until))
 }
 
-// End says when something ends: "until 2026-12-24T20:00:00.000Z"; "" for never.
-func End(until time.Time) string {
+// End says when something ends: "until 2026-12-24T20:00:00.000Z"; nothing for never.
+func End(until time.Time) Sentence {
 	if until.IsZero() {
-		return ""
+		return nil
 	}
-	return "until " + timeline.Stamp(until)
+	return Say("until ", until)
 }

@@ -1,73 +1,61 @@
-// Package words says what the status of a notification tells, in the same words for the
-// command line and the console.
+// Package words has what a person reads of values: one text for each, for the command line
+// and the console.
 package words
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
-	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Waits says what a notification waits for, as the end of "waits for …"; there may be
 // several, one for each pause that keeps it.
-func Waits(s *control.Status, now time.Time) []string {
+func Waits(s *control.Status) []Sentence {
 	if w := s.Waits; len(s.Paused) == 0 || w.For != control.ForPause && w.For != control.ForProvider {
-		return []string{waits(s, now)}
+		return []Sentence{waits(s)}
 	}
 	return Pauses(s)
 }
 
 // Pauses says which pauses keep it, or some of its targets.
-func Pauses(s *control.Status) []string {
-	var all []string
-	for _, p := range s.Paused {
-		all = append(all, p.String())
+func Pauses(s *control.Status) []Sentence {
+	var all []Sentence
+	for i := range s.Paused {
+		all = append(all, Pause(&s.Paused[i]))
 	}
 	return all
 }
 
-func waits(s *control.Status, now time.Time) string {
-	since, reason := "", ""
+func waits(s *control.Status) Sentence {
+	var since, reason Sentence
 	if !s.Waits.Since.IsZero() {
-		since = " since " + clock(s.Waits.Since, now)
+		since = Say(" since ", s.Waits.Since)
 	}
 	if s.Waits.Reason != "" {
-		reason = ": " + timeline.Printable(s.Waits.Reason)
+		reason = Say(": ", Printable(s.Waits.Reason))
 	}
 	what := Cause(s.Waits.For)
 	switch s.Waits.For {
 	case control.ForProvider:
-		what = "the providers of " + timeline.Printable(s.App)
+		what = "the providers of " + Printable(s.App)
 		if s.Waits.Platform != "" {
-			what = string(s.Waits.Platform) + " of " + timeline.Printable(s.App)
+			what = string(s.Waits.Platform) + " of " + Printable(s.App)
 		}
-		return what + reason
+		return Say(what, reason)
 	case control.ForPause, control.ForLimiter:
-		return what + since + reason
+		return Say(what, since, reason)
 	case control.ForWorker:
-		if reason != "" {
-			return "a worker" + since + reason
+		if reason != nil {
+			return Say("a worker", since, reason)
 		}
-		return what
+		return Say(what)
 	case control.ForQuota, control.ForAttempt, control.ForTimeline, control.ForRecovery:
-		return what + reason
+		return Say(what, reason)
 	}
-	return what // which says it all, or the limit does
-}
-
-// clock is the instant's time of day on the day of now, and its date besides on
-// another.
-func clock(t, now time.Time) string {
-	t = t.UTC()
-	if t.Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format("2006-01-02T15:04:05Z07:00")
+	return Say(what) // which says it all, or the limit does
 }
 
 // Target says which target it is, what became of it, and what the provider calls it.

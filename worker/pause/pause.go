@@ -17,7 +17,6 @@ package pause
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -168,51 +167,6 @@ func (p *Pause) field() string {
 		return p.Route()
 	}
 	return p.Route() + "/" + p.Credential
-}
-
-// String says what waits, for what and until when: "fcm of shop, in trouble
-// since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27".
-func (p Pause) String() string {
-	const clock = time.TimeOnly
-	b := new(strings.Builder)
-	switch {
-	case p.Platform != "" && p.App != "":
-		fmt.Fprintf(b, "%s of %s", p.Platform, p.App)
-	case p.Platform != "" || p.App != "":
-		b.WriteString(cmp.Or(string(p.Platform), p.App))
-	}
-	if p.Category != "" {
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString("category " + p.Category)
-	}
-	if b.Len() == 0 {
-		b.WriteString("everything")
-	}
-	cause := cmp.Or(p.Error, p.Reason)
-	switch p.Kind {
-	case Operator:
-		fmt.Fprintf(b, ", paused by %s at %s", cmp.Or(p.By, "an operator"), p.At.UTC().Format(time.RFC3339))
-	case Provider:
-		b.WriteString(", paused")
-	case Trouble:
-		b.WriteString(", in trouble")
-	}
-	if p.Kind != Operator && !p.At.IsZero() {
-		b.WriteString(" since " + p.At.UTC().Format(clock))
-	}
-	if cause != "" {
-		b.WriteString(": " + cause)
-	}
-	switch {
-	case p.Until.IsZero():
-	case p.Kind == Trouble:
-		b.WriteString("; next look " + p.Until.UTC().Format(clock))
-	default:
-		b.WriteString("; until " + p.Until.UTC().Format(time.RFC3339))
-	}
-	return b.String()
 }
 
 // Keeps reports whether the pause keeps any of the notification's targets

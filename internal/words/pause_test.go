@@ -1,0 +1,25 @@
+package words
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	at, until := time.Date(2026, 11, 24, 13, 28, 54, 0, time.UTC), time.Date(2026, 11, 24, 13, 29, 27, 0, time.UTC)
+	for want, p := range map[string]pause.Pause{
+		"everything, paused by an operator":                                                           {Kind: pause.Operator},
+		"category news, paused by an operator":                                                        {Kind: pause.Operator, Category: "news"},
+		"shop, category news, paused by an operator":                                                  {Kind: pause.Operator, App: "shop", Category: "news"},
+		"fcm, paused by ada since 2026-11-24T13:28:54.000Z: the fair; until 2026-11-24T13:29:27.000Z": {Kind: pause.Operator, Platform: push.FCM, By: "ada", At: at, Reason: "the fair", Until: until},
+		"fcm of shop, in trouble since 2026-11-24T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look 2026-11-24T13:29:27.000Z": {Kind: pause.Trouble, App: "shop", Platform: push.FCM, At: at, Reason: "UNAVAILABLE", Error: "FCM answered 503 UNAVAILABLE", Until: until},
+	} {
+		if got := Pause(&p).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
