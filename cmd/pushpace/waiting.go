@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -26,6 +27,8 @@ func selectionFlags(cmd *cobra.Command) *control.Selection {
 	f.StringVar(&s.User, "user", "", "what is for the `USER`")
 	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
 	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
+	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+control.CauseNames())
+	complete(cmd, "for", strings.Split(control.CauseNames(), ", ")...)
 	completeApps(cmd)
 	completeCategories(cmd)
 	return s
@@ -144,7 +147,7 @@ func waitsFor(q control.Queued) string {
 // selected is what is selected, as the end of a phrase.
 func selected(s control.Selection) string {
 	text := ""
-	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}} {
+	for _, part := range []struct{ what, value string }{{"for app", s.App}, {"for user", s.User}, {"of category", s.Category}, {"with collapse key", s.CollapseKey}, {"for", string(s.For)}} {
 		if part.value != "" {
 			text += " " + part.what + " " + words.Quoted(part.value)
 		}

@@ -9,11 +9,11 @@ import (
 )
 
 // waitingQuery are the parameters that say which of what waits.
-var waitingQuery = []string{"app", "user", "category", "collapse_key", "cursor"}
+var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "cursor"}
 
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
-	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key")}
+	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: control.Cause(c.query.Get("for"))}
 	list, next, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))
 	return reply{http.StatusOK, struct {
 		Waiting []control.Queued `json:"waiting"`

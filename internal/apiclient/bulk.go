@@ -15,7 +15,7 @@ import (
 // with one twice, until f answers false.
 func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
 	query := url.Values{}
-	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey} {
+	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {
 		if value != "" {
 			query.Set(name, value)
 		}

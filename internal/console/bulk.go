@@ -86,7 +86,7 @@ func one(values url.Values, name string, most int) (string, error) {
 }
 
 // labels are what parameters are called on pages.
-var labels = map[string]string{"app": "App", "user": "User", "category": "Category", "collapse_key": "Collapse key", "reason": "Reason", "since": "Ended within", "platform": "Platform"}
+var labels = map[string]string{"app": "App", "user": "User", "category": "Category", "collapse_key": "Collapse key", "reason": "Reason", "since": "Ended within", "platform": "Platform", "for": "Waits for"}
 
 // underLabels are the fields under what they are called.
 func underLabels(fields []field) []fact {

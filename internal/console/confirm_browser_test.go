@@ -28,7 +28,7 @@ func (s *site) testConfirmation(t *testing.T) {
 	s.send(t, 5, user, "orders") // of which two are new
 	b.still()
 	m := mouse{b}
-	m.press("Cancel the selected ones")
+	m.press("Cancel 1")
 	b.until("main", "1 notification", "quin-orders-1")
 	b.judge("confirmation")
 	s.send(t, 6, user, "orders")

@@ -70,7 +70,7 @@ var samples = map[string]string{
 	"/console/dead-letters/{id}":  "/console/dead-letters/lost",
 	"/console/find":               "/console/find?q=ad",
 	"/console/limits/edit":        "/console/limits/edit?app=demo&user=ada&category=orders",
-	"/console/limits/preview":     "/console/limits/preview?app=demo&user=ada&category=orders&rates=100/1h&until=2h",
+	"/console/limits/preview":     "/console/limits/preview?app=demo&user=ada&category=orders&rates=100/1h&for=2h",
 }
 
 // addresses are those of all pages that the bearer may open.
@@ -171,12 +171,12 @@ func (s *site) testLive(t *testing.T) {
 		b.later()
 	}
 	m := mouse{b}
-	b.do(chromedp.Click(chromedp.CSS("#pause")))
-	b.until("#state", "Paused")
+	b.do(chromedp.Click(chromedp.CSS("#freeze")))
+	b.until("#state", "Frozen")
 	b.open(http.StatusOK, Path) // and stays so
-	b.until("#state", "Paused")
+	b.until("#state", "Frozen")
 	b.still()
-	b.do(chromedp.Click(chromedp.CSS("#pause")))
+	b.do(chromedp.Click(chromedp.CSS("#freeze")))
 	b.later()
 
 	// elsewhere somebody signs out

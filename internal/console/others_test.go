@@ -359,7 +359,7 @@ func firstDifference(a, b string) string {
 // Of how many letters of all apps were looked at, a page for some does not tell.
 func TestLettersAreNotCountedForOthers(t *testing.T) {
 	t.Parallel()
-	for total, want := range map[int64]string{6000: "0 dead letters of 5,000 that were looked at, which are not all. 6,000 are kept.", -1: "0 dead letters of those that were looked at, which are not all."} {
+	for total, want := range map[int64]string{6000: "0 dead letters match of the 5,000 looked at here; 6,000 are kept in all.", -1: "0 dead letters here; there may be more."} {
 		filter := []field{{"app", ""}, {"category", ""}, {"reason", ""}, {"since", ""}}
 		if v := viewOfLetters(nil, 5000, filter, "", "1-0", 0, total, time.Now()); v.Answer != want {
 			t.Errorf("%d: %s", total, v.Answer)

@@ -53,6 +53,8 @@ type letterSum struct {
 	Text   string
 	Count  int64
 	Narrow string
+	// Means and Do explain a reason; "" for what is not explained.
+	Means, Do string
 }
 
 type letterRow struct {
@@ -150,17 +152,17 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 	switch {
 	case len(found) == 0 && next == "" && cursor == "":
 		v.Answer = "No dead letters."
+	case (next != "" || cursor != "") && total >= 0:
+		v.Answer = counted(len(found), "dead letter matches", "dead letters match") + " of the " + words.Grouped(looked) + " looked at here; " + words.Grouped(total) + " are kept in all."
 	case next != "" || cursor != "":
-		of := "those" // of whichever app
-		if total >= 0 {
-			of = words.Grouped(looked)
-		}
-		v.Answer = counted(len(found), "dead letter", "dead letters") + " of " + of + " that were looked at, which are not all."
-		if total >= 0 {
-			v.Answer += " " + words.Grouped(total) + " are kept."
-		}
+		v.Answer = counted(len(found), "dead letter", "dead letters") + " here; there may be more."
 	}
 	v.Reasons = sumsOf(found, here, "reason", func(l *push.Letter) string { return l.Reason })
+	for i := range v.Reasons {
+		sum := &v.Reasons[i]
+		one := found[slices.IndexFunc(found, func(l *push.Letter) bool { return l.Reason == sum.Text })]
+		sum.Means, sum.Do = words.Reason(one.State, one.Reason)
+	}
 	v.ByApp = sumsOf(found, here, "app", func(l *push.Letter) string { return l.App })
 	for _, age := range ages {
 		n := 0
@@ -169,7 +171,7 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 				n++
 			}
 		}
-		v.Ages = append(v.Ages, letterSum{age.Text, int64(n), address(here, field{"since", age.Since})})
+		v.Ages = append(v.Ages, letterSum{Text: age.Text, Count: int64(n), Narrow: address(here, field{"since", age.Since})})
 	}
 	from := min(skip, len(found))
 	to := min(len(found), from+rowsShown)
@@ -196,7 +198,7 @@ func sumsOf(found []*push.Letter, here, name string, of func(*push.Letter) strin
 	}
 	var all []letterSum
 	for text, n := range by {
-		all = append(all, letterSum{text, n, address(here, field{name, text})})
+		all = append(all, letterSum{Text: text, Count: n, Narrow: address(here, field{name, text})})
 	}
 	slices.SortFunc(all, func(a, b letterSum) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Text, b.Text)) })
 	return all[:min(len(all), topShown)]
@@ -218,6 +220,8 @@ type letterView struct {
 	*push.Letter
 	Targets []targetView
 	Payload payload
+	// Means and Do explain the reason; "" for what is not explained.
+	Means, Do string
 }
 
 func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
@@ -242,6 +246,7 @@ func letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
 
 func viewOfLetter(l *push.Letter) letterView {
 	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
+	v.Means, v.Do = words.Reason(l.State, l.Reason)
 	if job, err := push.Decode(l.Job); err == nil {
 		l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
 	}
@@ -266,13 +271,14 @@ var letterActs = map[string]letterAct{
 		(*operate.Operator).Purge, (*operate.Operator).PurgeEach},
 }
 
-// actOf returns what the form has done.
-func actOf(v *visit) (letterAct, error) {
-	act, known := letterActs[v.form.Get("do")]
+// actOf returns what the form has done, and whether to all that match.
+func actOf(v *visit) (act letterAct, all bool, err error) {
+	name, all := strings.CutSuffix(v.form.Get("do"), "-all")
+	act, known := letterActs[name]
 	if !known || len(v.form["do"]) > 1 {
-		return act, errBadForm
+		return act, all, errBadForm
 	}
-	return act, nil
+	return act, all, nil
 }
 
 // actOnLetters requeues or purges those that are selected, or all that match, once
@@ -282,7 +288,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	act, err := actOf(v)
+	act, all, err := actOf(v)
 	if err != nil {
 		return page{}, err
 	}
@@ -290,7 +296,6 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	all := v.form.Get("all") == "yes"
 	if all {
 		found, _, next, err := v.lookLetters(ctx, s, "", countMost, countTime)
 		switch {
@@ -324,7 +329,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 
 // actOnLetter requeues or purges one, once that is confirmed.
 func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
-	act, err := actOf(v)
+	act, _, err := actOf(v)
 	if err != nil {
 		return page{}, err
 	}

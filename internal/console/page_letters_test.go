@@ -132,7 +132,7 @@ func TestActOnLetters(t *testing.T) {
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "2 purged.")
 	r.letters("news-1", "news-2", "order-0", "order-2")
 
-	asked = r.post(http.StatusOK, at, url.Values{"do": {"requeue"}, "all": {"yes"}, "reason": {"unknown_app"}})
+	asked = r.post(http.StatusOK, at, url.Values{"do": {"requeue-all"}, "reason": {"unknown_app"}})
 	contains(t, asked, "2 dead letters are put back", "<dt>Reason</dt>")
 	r.bury(toUser("order-9", "ada", "orders"), "unknown_app", time.Now())
 	asked = r.post(http.StatusOK, at, hidden(t, asked))
@@ -145,7 +145,7 @@ func TestActOnLetters(t *testing.T) {
 	asked = r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "id": {"news-1", "never"}})
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "1 purged. The others")
 	r.post(http.StatusConflict, at, url.Values{"do": {"purge"}})
-	r.post(http.StatusBadRequest, at, url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"1"}})
+	r.post(http.StatusBadRequest, at, url.Values{"do": {"all"}, "confirmed": {"yes"}, "expect": {"1"}})
 	r.letters("news-2")
 }
 
@@ -171,7 +171,7 @@ func TestLettersOfSomeApps(t *testing.T) {
 		r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "id": {id}, "confirmed": {"yes"}, "expect": {"1"}})
 	}
 	r.letters("shop-1", "mail-1", "bad")
-	if status, text := r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "all": {"yes"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {
+	if status, text := r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge-all"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {
 		t.Errorf("%d %s", status, text)
 	}
 	r.letters("shop-1", "bad")

@@ -20,7 +20,7 @@ import (
 // would be.
 var (
 	levelFields  = []string{"app", "user", "category", "quota"}
-	policyFields = []string{"min_gap", "rates", "exempt", "until", "over"}
+	policyFields = []string{"min_gap", "rates", "exempt", "for", "until", "over"}
 )
 
 const (
@@ -54,6 +54,9 @@ type editView struct {
 	More      int64 // that are not listed
 }
 
+// Lengths are for how long an override can be.
+func (editView) Lengths() []string { return lengths }
+
 // An inForceView is a policy in force.
 type inForceView struct {
 	Policy, Source string
@@ -67,20 +70,29 @@ func inForceOf(p limits.EffectivePolicy) inForceView {
 // A limitForm is a policy as somebody writes it, and the version of the override that it
 // was written over.
 type limitForm struct {
-	MinGap, Rates, Until, Over string
-	Exempt                     bool
+	MinGap, Rates, For, Until, Over string
+	Exempt                          bool
 }
 
 func formOf(values url.Values) limitForm {
-	return limitForm{values.Get("min_gap"), values.Get("rates"), values.Get("until"), values.Get("over"), values.Has("exempt")}
+	return limitForm{values.Get("min_gap"), values.Get("rates"), values.Get("for"), values.Get("until"), values.Get("over"), values.Has("exempt")}
+}
+
+// UntilField is Until as a browser's own field has it, in UTC; "" for what is no instant.
+func (f limitForm) UntilField() string {
+	at, known := endOf("", f.Until, time.Time{})
+	if !known || at.IsZero() {
+		return ""
+	}
+	return at.Format("2006-01-02T15:04:05")
 }
 
 // formOver returns the form that has the override there or, without one, the policy in
 // force.
 func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
-	f := limitForm{Until: usualEnd, Over: "0"}
+	f := limitForm{For: usualEnd, Over: "0"}
 	if there != nil {
-		inForce, f.Over, f.Until = there.Policy, strconv.FormatInt(there.Version, 10), ""
+		inForce, f.Over, f.For = there.Policy, strconv.FormatInt(there.Version, 10), ""
 		if !there.Until.IsZero() {
 			f.Until = there.Until.UTC().Format(time.RFC3339)
 		}
@@ -115,13 +127,9 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 		}
 		o.Policy.Rates = append(o.Policy.Rates, r)
 	}
-	if text := strings.TrimSpace(f.Until); text != "" {
-		length, err := time.ParseDuration(text)
-		if o.Until = now.Add(length).Truncate(time.Millisecond); err != nil {
-			if o.Until, err = time.Parse(time.RFC3339, text); err != nil {
-				fault("until", "want a duration such as 2h, or an instant as in 2026-12-24T20:00:00Z")
-			}
-		}
+	var known bool
+	if o.Until, known = endOf(f.For, f.Until, now); !known {
+		fault("until", "choose how long, or until when, and not both")
 	}
 	return o, wrong
 }

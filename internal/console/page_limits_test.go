@@ -126,13 +126,13 @@ func TestEditLimits(t *testing.T) {
 	}
 	level := limits.Level{App: "shop", User: "ada"}
 	text := operator.get(http.StatusOK, editOf(level))
-	contains(t, text, "Limits of app shop, user ada", "1/1h, from the configuration", "<dt>Override here</dt><dd>none", `name="until" value="2h"`, `name="rates" value="1/1h"`, ">Preview<", ">Apply<")
+	contains(t, text, "Limits of app shop, user ada", "1/1h, from the configuration", "<dt>Override here</dt><dd>none", `<option selected>2h</option>`, `name="rates" value="1/1h"`, ">Preview<", ">Apply<")
 	lacks(t, text, ">Remove<")
 	text2 := viewer.get(http.StatusOK, editOf(level))
 	lacks(t, text2, `action="/console/limits`, ">Apply<")
 
 	form := hiddenOf(text)
-	for name, value := range map[string]string{"min_gap": "", "rates": "1/1m", "until": "2h"} {
+	for name, value := range map[string]string{"min_gap": "", "rates": "1/1m", "for": "2h"} {
 		form.Set(name, value)
 	}
 	for _, who := range []*rig{operator, viewer} {
@@ -188,8 +188,8 @@ func TestBadLimitForms(t *testing.T) {
 		{"user=u&min_gap=48h", `<div id="min_gap-hint"><p class="fault">48h is longer`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
 		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">1000000/1s allows`},
-		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">want a duration such as 2h`},
-		{"user=u&rates=1/1m&until=-1h", `<div id="until-hint"><p class="fault">has passed`},
+		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">choose how long, or until when`},
+		{"user=u&rates=1/1m&for=1h&until=2099-01-01T00:00", `<div id="until-hint"><p class="fault">choose how long, or until when`},
 		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">has passed`},
 		{"user=u&exempt=yes", "exempt: is for a category"},
 		{"category=all&rates=1/1m", "category: all is the name"},

@@ -244,7 +244,7 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 		return confirm(v, "Cancel a notification", confirmation{
 			Sentences: []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."},
 			Facts:     texts("ID", id, "App", status.App, "User", status.User, "Category", status.Category),
-			Button:    "Cancel it", Back: back,
+			Button:    "Cancel notification", Back: back,
 		}), nil
 	}
 	if err := v.as.Cancel(ctx, id); err != nil {

@@ -68,13 +68,13 @@ func TestNotificationEnded(t *testing.T) {
 	r.bury(toUser("bad", "ada", "news"), "unknown_app", time.Now())
 	text := r.get(http.StatusOK, "/console/notifications/bad")
 	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad"`, "…a1b2c3")
-	lacks(t, text, secret[:20], ">Cancel it<")
+	lacks(t, text, secret[:20], ">Cancel notification<")
 	r.enqueue(toUser("good", "ada", "news"))
 	_, err := r.setting.Work.Records.Settle(t.Context(), "good", &push.End{State: push.Delivered, Attempts: 1, Outcomes: []push.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
 	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")
-	lacks(t, text, "chip fault", ">Cancel it<")
+	lacks(t, text, "chip fault", ">Cancel notification<")
 }
 
 // One is cancelled once that is confirmed, and those behind it move up.
@@ -86,8 +86,8 @@ func TestCancelNotification(t *testing.T) {
 	operator, viewer := r.as("o"), r.as("v")
 	ids := r.line("ada", 3)
 	at := "/console/notifications/" + ids[1]
-	contains(t, operator.get(http.StatusOK, at), ">Cancel it<")
-	lacks(t, viewer.get(http.StatusOK, at), ">Cancel it<")
+	contains(t, operator.get(http.StatusOK, at), ">Cancel notification<")
+	lacks(t, viewer.get(http.StatusOK, at), ">Cancel notification<")
 	contains(t, operator.post(http.StatusOK, at, nil), "1 notification", ids[1], `name="confirmed" value="yes"`)
 	viewer.post(http.StatusForbidden, at, url.Values{"confirmed": {"yes"}})
 	operator.post(http.StatusBadRequest, at, url.Values{"confirmed": {"yes"}, "more": {"x"}})

@@ -21,8 +21,8 @@ import (
 // pauseFields are the fields that say what is paused; all is for everything.
 var pauseFields = []string{"app", "platform", "category", "all"}
 
-// lengths are those that a pause can be given instead of an instant.
-var lengths = []string{"30m", "1h", "2h", "8h", "24h"}
+// lengths are for how long a pause or an override can be, instead of until an instant.
+var lengths = []string{"30m", "1h", "2h", "8h", "24h", "168h"}
 
 // A pausesView is what pauses.html shows.
 type pausesView struct {
@@ -126,20 +126,32 @@ func pauseOf(v *visit) (p pause.Pause, err error) {
 func untilOf(form url.Values, now time.Time) (time.Time, error) {
 	length, err1 := one(form, "for", 16)
 	until, err2 := one(form, "until", 64)
+	end, known := endOf(length, until, now)
+	if err1 != nil || err2 != nil || !known {
+		return end, errPauseUntil
+	}
+	return end, nil
+}
+
+// endOf reads when something ends that is for so long, or until an instant; zero for
+// never. A browser's own field of an instant is in UTC where no script has given it a
+// zone.
+func endOf(length, until string, now time.Time) (end time.Time, known bool) {
 	switch {
-	case err1 != nil, err2 != nil, length != "" && until != "", length != "" && !slices.Contains(lengths, length):
-		return time.Time{}, errPauseUntil
+	case length != "" && (until != "" || !slices.Contains(lengths, length)):
+		return end, false
 	case length != "":
 		d, _ := time.ParseDuration(length) // one of ours
-		return now.Add(d).UTC().Truncate(time.Second), nil
+		return now.Add(d).UTC().Truncate(time.Second), true
 	case until == "":
-		return time.Time{}, nil
+		return end, true
 	}
-	at, err := time.Parse(time.RFC3339, until)
-	if err != nil {
-		return time.Time{}, errPauseUntil
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, until); err == nil {
+			return at.UTC(), true
+		}
 	}
-	return at.UTC(), nil
+	return end, false
 }
 
 // beginPause begins a pause, or changes the one of the same, once that is confirmed.
@@ -172,7 +184,7 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	asked := confirmation{Facts: factsOfPause(p), Button: "Pause", Back: Path + "pauses", Fields: []field{{"for", ""}, {"until", ""}}}
+	asked := confirmation{Facts: factsOfPause(p), Button: "Pause notifications", Back: Path + "pauses", Fields: []field{{"for", ""}, {"until", ""}}}
 	sentence := "All workers keep on the queue what is for all of these"
 	if p.App == "" && p.Platform == "" && p.Category == "" {
 		sentence = "All workers keep everything on the queue, of every app"
@@ -245,7 +257,7 @@ func (c *Console) endPause(ctx context.Context, v *visit) (page, error) {
 func askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (page, error) {
 	asked := confirmation{
 		Sentences: []string{counted(len(list), "pause ends", "pauses end") + ": what is kept comes back within seconds, and is held to its limits."},
-		Expect:    len(list), Button: "End " + words.Grouped(len(list)), Back: Path + "pauses",
+		Expect:    len(list), Button: "End " + counted(len(list), "pause", "pauses"), Back: Path + "pauses",
 	}
 	kept, operators := 0, false
 	for _, s := range list {

@@ -135,7 +135,7 @@ func TestPausesOfSomeApps(t *testing.T) {
 	_, text := r.ofApps(some, http.MethodGet, "/console/pauses", nil)
 	contains(t, text, "for everybody", "of mail")
 	lacks(t, text, "shop", "Everything")
-	if n := strings.Count(text, ">End</button>"); n != 1 {
+	if n := strings.Count(text, ">Resume</button>"); n != 1 {
 		t.Errorf("%d can be ended", n)
 	}
 	for _, form := range []url.Values{{"app": {"shop"}}, {"category": {"news"}}, {"all": {"yes"}}, {"platform": {"apns"}}} {

@@ -24,13 +24,14 @@ const (
 )
 
 // waitingFilter are the parameters that select what waits.
-var waitingFilter = []string{"app", "user", "category", "collapse_key"}
+var waitingFilter = []string{"app", "user", "category", "collapse_key", "for"}
 
 // A waitingView is what waiting.html shows.
 type waitingView struct {
 	Filter []field
 	Apps   []string
 	App    string
+	Fors   []choice
 	// Answer says how much was looked at.
 	Answer string
 	// First says that the list begins here, where the sums are.
@@ -42,9 +43,16 @@ type waitingView struct {
 	Next, Begin string
 }
 
+// A choice is one of a form's, by its value.
+type choice struct {
+	Value, Label string
+	Chosen       bool
+}
+
 // A causeSum is how many wait for the same.
 type causeSum struct {
 	Text    string
+	Narrow  string // the address of those
 	Count   int64
 	Oldest  time.Time
 	Soonest time.Time // zero where no instant is known
@@ -136,13 +144,16 @@ func readPosition(text string) (cursor string, skip int, err error) {
 func waitingSelection(v *visit, values url.Values) (control.Selection, []field, error) {
 	var s control.Selection
 	var filter []field
-	for i, to := range []*string{&s.App, &s.User, &s.Category, &s.CollapseKey} {
+	for i, to := range []*string{&s.App, &s.User, &s.Category, &s.CollapseKey, (*string)(&s.For)} {
 		value, err := one(values, waitingFilter[i], push.MaxNameBytes)
 		if err != nil {
 			return s, nil, err
 		}
 		*to = value
 		filter = append(filter, field{waitingFilter[i], value})
+	}
+	if s.For != "" && !slices.Contains(control.Causes, s.For) {
+		return s, nil, errBadQuery
 	}
 	return s, filter, v.as.MayNarrow(s.App)
 }
@@ -184,6 +195,9 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 func viewOfWaiting(found *sight, filter []field, first bool, from int, total int64) waitingView {
 	here := address(Path+"waiting", filter...)
 	v := waitingView{Filter: filter, App: filter[0].Value, First: first, Begin: here}
+	for _, cause := range control.Causes {
+		v.Fors = append(v.Fors, choice{string(cause), words.Cause(cause), string(cause) == filter[len(filter)-1].Value})
+	}
 	from = min(from, len(found.rows))
 	to := min(len(found.rows), from+rowsShown)
 	for _, q := range found.rows[from:to] {
@@ -199,27 +213,27 @@ func viewOfWaiting(found *sight, filter []field, first bool, from int, total int
 		return v
 	}
 	v.Answer = coverage(found, here != Path+"waiting", total)
-	v.Causes = causesOf(found.rows)
+	v.Causes = causesOf(found.rows, here)
 	v.Most, v.Longest = usersOf(found.rows)
 	return v
 }
 
-// coverage says how many were found, and in how much.
+// coverage says how many were found, and whether these are all. In all so many wait; -1
+// where that is not to be told.
 func coverage(found *sight, selected bool, total int64) string {
-	does, do := "waits", "wait"
+	does, do, n := "waits", "wait", len(found.rows)
 	if selected {
 		does, do = "matches", "match"
 	}
-	n := len(found.rows)
 	switch {
 	case found.next == "" && n == 0:
 		return "Nothing " + does + "."
 	case found.next == "":
-		return counted(n, does, do) + ": everything was looked at."
-	case total >= 0:
-		return counted(n, does, do) + " of about " + words.Grouped(max(n, len(found.pages)*queue.PageSize)) + " that were looked at; " + words.Grouped(total) + " wait in all."
+		return counted(n, does, do) + "."
+	case selected || total < 0:
+		return "Showing the first " + counted(n, "that "+does, "that "+do) + "; there may be more."
 	}
-	return counted(n, does, do) + " of those that were looked at, which are not all."
+	return "Showing the first " + words.Grouped(n) + " of " + words.Grouped(total) + "."
 }
 
 // waitsFor says what it waits for, with the limit if it is one.
@@ -230,14 +244,14 @@ func waitsFor(q control.Queued) string {
 	return words.Cause(q.For)
 }
 
-// causesOf counts what they wait for, the most first.
-func causesOf(rows []control.Queued) []causeSum {
+// causesOf counts what they wait for, the most first. Here is the address of all.
+func causesOf(rows []control.Queued, here string) []causeSum {
 	by := map[string]*causeSum{}
 	for _, q := range rows {
 		text := waitsFor(q)
 		s := by[text]
 		if s == nil {
-			s = &causeSum{Text: text, Oldest: q.Accepted}
+			s = &causeSum{Text: text, Narrow: address(here, field{"for", string(q.For)}), Oldest: q.Accepted}
 			by[text] = s
 		}
 		s.Count++

@@ -55,7 +55,7 @@ var routes = []route{
 	{method: "POST", path: "/console/waiting", action: operate.CancelEach, form: with(waitingFilter, "id", "all", "confirmed", "expect"), within: actWithin, handle: (*Console).cancelWaiting},
 
 	{method: "GET", path: "/console/dead-letters", action: operate.Look, query: with(letterFilter, "cursor", "skip", "done", "n"), handle: (*Console).lettersPage},
-	{method: "POST", path: "/console/dead-letters", action: operate.RequeueEach, form: with(letterFilter, "id", "all", "do", "confirmed", "expect"), within: actWithin, handle: (*Console).actOnLetters},
+	{method: "POST", path: "/console/dead-letters", action: operate.RequeueEach, form: with(letterFilter, "id", "do", "confirmed", "expect"), within: actWithin, handle: (*Console).actOnLetters},
 	{method: "GET", path: "/console/dead-letters/{id}", action: operate.Look, handle: (*Console).letterPage},
 	{method: "POST", path: "/console/dead-letters/{id}", action: operate.Requeue, form: with(confirmFields, "do"), within: actWithin, handle: (*Console).actOnLetter},
 

@@ -187,6 +187,9 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 	if err := o.may(Look); err != nil {
 		return nil, "", err
 	}
+	if s.For != "" && !slices.Contains(control.Causes, s.For) {
+		return nil, "", &UnknownError{"for", "cause is none of " + control.CauseNames()}
+	}
 	s.Apps = o.who.Apps
 	list, next, err := o.s.with.Control.Queued(ctx, s, cursor)
 	if list == nil {

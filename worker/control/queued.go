@@ -40,11 +40,13 @@ type Queued struct {
 // that the zero value selects all.
 type Selection struct {
 	App, User, Category, CollapseKey string
+	// For is what they wait for; "" for anything.
+	For Cause
 	// Apps are those that are looked at; nil for all.
 	Apps []string
 }
 
-// All reports whether it selects all.
+// All reports whether it selects notifications whatever they hold.
 func (s Selection) All() bool {
 	return s.App == "" && s.User == "" && s.Category == "" && s.CollapseKey == "" && s.Apps == nil
 }
@@ -152,6 +154,9 @@ func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Wait
 		if list[i].For = in.causeOf(now, at.State, queue.Return{Why: queue.Retried}, n, outcomes); list[i].For == ForProvider {
 			list[i].retries = in.keep(n, outcomes)
 		}
+	}
+	if s.For != "" {
+		list = slices.DeleteFunc(list, func(q Queued) bool { return q.For != s.For })
 	}
 	return list, err
 }

@@ -1,21 +1,29 @@
-// Writes instants in the reader's zone, and keeps main.live up to date while nobody
-// is reading, choosing or typing in it. Without this every page works as it is.
+// Writes instants in the zone that the reader has chosen, fills forms in it, and keeps
+// main.live up to date while nobody is reading, choosing or typing in it. Without this
+// every page works as it is.
 "use strict";
 (() => {
   const every = 2000; // ms between two looks
   const patience = 5000; // ms that an answer may take
-  const pad = (n, width = 2) => String(n).padStart(width, "0");
-  const day = (t) => `${t.getFullYear()}-${pad(t.getMonth() + 1)}-${pad(t.getDate())}`;
-  const clock = (t) => `${pad(t.getHours())}:${pad(t.getMinutes())}:${pad(t.getSeconds())}`;
+  // every instant of a page is in one zone: the browser's, or UTC where the reader chose it
+  const browsers = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  let utc = localStorage.getItem("zone") === "utc";
+  const shifted = (t) => new Date(utc ? t : t - t.getTimezoneOffset() * 60000).toISOString();
+  const day = (t) => shifted(t).slice(0, 10);
+  const clock = (t) => shifted(t).slice(11, 19);
 
-  // local writes each instant in the reader's zone, with the day where it is another
-  // than today; what the server wrote, in UTC, becomes its title.
-  const local = (root) => {
+  // chosen is the instant in a form's field, which is in the page's zone.
+  const chosen = (field) => new Date(field.value + (utc ? "Z" : ""));
+  const fields = "input[type=datetime-local]";
+
+  // write has each instant be in the page's zone, with the day where it is another than
+  // today.
+  const write = (root) => {
     const today = day(new Date());
     for (const e of root.querySelectorAll("time[datetime]")) {
       const t = new Date(e.dateTime);
-      if (e.title || isNaN(t)) continue;
-      e.title = e.textContent;
+      if (isNaN(t)) continue;
+      e.title ||= e.textContent; // as the server has it, in UTC
       e.textContent = day(t) === today ? clock(t) : `${day(t)} ${clock(t)}`;
     }
     for (const e of root.querySelectorAll("tspan[data-at]")) { // a picture's, where there is less room
@@ -23,15 +31,51 @@
       const [fraction] = e.textContent.match(/\.\d+$/) ?? [""];
       e.textContent = (day(t) === today ? "" : `${day(t).slice(5)} `) + clock(t) + fraction;
     }
+    for (const e of root.querySelectorAll("[data-zone]")) e.textContent = utc ? "UTC" : browsers;
   };
-  local(document);
+  const fill = (root) => { // the server has these in UTC
+    for (const e of root.querySelectorAll(fields)) if (e.value) e.value = shifted(new Date(`${e.value}Z`)).slice(0, 19);
+  };
+  write(document);
+  fill(document);
+  document.addEventListener("formdata", (event) => {
+    for (const e of event.target.querySelectorAll(fields)) if (e.name && e.value) event.formData.set(e.name, chosen(e).toISOString());
+  });
+  const zone = document.getElementById("zone");
+  const offer = () => { zone.textContent = `Show times in ${utc ? browsers : "UTC"}`; };
+  zone.addEventListener("click", () => {
+    const before = new Map([...document.querySelectorAll(fields)].filter((e) => e.value).map((e) => [e, chosen(e)]));
+    utc = !utc;
+    localStorage.setItem("zone", utc ? "utc" : "local");
+    for (const [e, t] of before) e.value = shifted(t).slice(0, 19);
+    write(document);
+    offer();
+  });
+  offer();
+  zone.hidden = browsers === "UTC";
   for (const e of document.querySelectorAll(".wide:has(svg)")) e.scrollLeft = (e.scrollWidth - e.clientWidth) / 2; // where now is
-  document.getElementById("zone").textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+  // one box selects all that a table shows; the buttons say how many that are
+  const select = () => {
+    for (const all of document.querySelectorAll("input[data-all]")) {
+      const boxes = [...all.form.querySelectorAll("input[name=id]")];
+      const n = boxes.filter((e) => e.checked).length;
+      all.closest("label").hidden = false;
+      all.checked = n > 0 && n === boxes.length;
+      all.indeterminate = n > 0 && n < boxes.length;
+      for (const b of all.form.querySelectorAll("button[data-selected]")) b.textContent = n > 0 ? `${b.dataset.selected} ${n}` : `${b.dataset.selected} selected`;
+    }
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target.matches("input[data-all]")) for (const e of target.form.querySelectorAll("input[name=id]")) e.checked = target.checked;
+    select();
+  });
+  select();
 
   if (!document.querySelector("main.live")) return;
   const state = document.getElementById("state");
-  const button = document.getElementById("pause");
-  let paused = sessionStorage.getItem("paused") === "yes";
+  const button = document.getElementById("freeze");
+  let frozen = sessionStorage.getItem("frozen") === "yes";
   let touched = false; // a form, since the page was opened
   let asking = false;
   let over = false; // nothing can be had any more
@@ -45,7 +89,7 @@
   const held = () => {
     const main = document.getElementById("main");
     const chosen = getSelection();
-    if (paused) return "Paused";
+    if (frozen) return "Frozen";
     if (touched) return "Held: a form is being filled in";
     if (document.querySelector("dialog[open]")) return "Held: a dialog is open";
     if (main.querySelector("details[open]")) return "Held: details are open";
@@ -55,7 +99,7 @@
     return "";
   };
   const show = () => {
-    button.textContent = paused ? "Resume" : "Pause";
+    button.textContent = frozen ? "Resume updates" : "Freeze page";
     tell(over || since ? state.textContent : held() || "Updating");
   };
   const stop = () => {
@@ -70,7 +114,8 @@
   // take puts what came in the place of what is shown.
   const take = (html) => {
     const next = new DOMParser().parseFromString(html, "text/html");
-    local(next);
+    write(next);
+    fill(next);
     document.title = next.title;
     const above = document.querySelector("nav") ? "nav" : "header"; // where nobody was known, all of it is new
     for (const part of [above, "main", "#now"]) {
@@ -102,8 +147,8 @@
     ask();
   };
   button.addEventListener("click", () => {
-    paused = !paused;
-    sessionStorage.setItem("paused", paused ? "yes" : "no");
+    frozen = !frozen;
+    sessionStorage.setItem("frozen", frozen ? "yes" : "no");
     look();
   });
   document.getElementById("main").addEventListener("input", () => { touched = true; });
