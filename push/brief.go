@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,6 +11,7 @@ import (
 
 // A Brief is what lists tell of a notification.
 type Brief struct {
+	App   string
 	State State
 	Queue string
 	// Until when, and by which scope and rule, it was put off last; zero for one that
@@ -30,7 +32,7 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 	pipe := r.client.Pipeline()
 	records := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule", "outcomes")
+		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule", "outcomes", "of")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("records of notifications: %w", err)
@@ -47,7 +49,8 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 			state = Waiting
 		}
 		outcomes, _ := decodeOutcomes(text(5), "") // one that cannot be read keeps no list from being told
-		all[ids[i]] = Brief{state, text(1), instant(text(2)), text(3), text(4), outcomes}
+		app, _, _ := strings.Cut(text(6), "\n")
+		all[ids[i]] = Brief{app, state, text(1), instant(text(2)), text(3), text(4), outcomes}
 	}
 	return all, nil
 }

@@ -21,7 +21,7 @@ limits violated.`,
 		SilenceUsage:     true,
 		PersistentPreRun: func(*cobra.Command, []string) { began = true },
 	}
-	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newMan(), newVersion())
+	root.AddCommand(newServe(), newSend(), newStatus(), newCancel(), newWaiting(), newLimits(), newDead(), newTimeline(), newOverview(), newActions(), newAudit(), newPause(), newResume(), newPauses(), newSimulate(), newDemo(), newCheck(), newToken(), newMan(), newVersion())
 	addCompletion(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return misusedf("%w\nSee %s --help.", err, cmd.CommandPath())

@@ -14,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -103,6 +104,8 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
 	case errors.Is(err, push.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
+	case errors.Is(err, trail.ErrCursor):
+		return badQuery("before", "the cursor of an action")
 	case errors.Is(err, push.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
 	case errors.Is(err, push.ErrUnderWay):

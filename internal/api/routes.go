@@ -83,6 +83,7 @@ var routes = []route{
 
 	{method: "GET", path: "/v1/overview", action: operate.Look, handle: (*API).overview},
 	{method: "GET", path: "/v1/workers", action: operate.Look, handle: (*API).workers},
+	{method: "GET", path: "/v1/actions", action: operate.Look, query: []string{"before", "limit"}, handle: (*API).actions},
 	{method: "GET", path: "/v1/audit", action: operate.Look, handle: (*API).audit},
 
 	{method: "GET", path: "/openapi.json", serve: (*API).describe},

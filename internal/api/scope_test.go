@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -82,6 +83,13 @@ func scopedRigOn(t *testing.T, client *redis.Client) *rig {
 		r.override(limits.Level{Quota: key})
 	}
 	must(t, r.options.Control.Pause(t.Context(), pause.Pause{Category: "news", By: "ada"}))
+	for _, e := range []trail.Entry{
+		{By: "own", Action: trail.Pause, Level: limits.Level{App: "shop"}, Count: 1}, {By: "own", Action: trail.SetLimit, Level: limits.Level{Quota: "quota/both"}, Count: 1},
+		{By: "secret", Action: trail.Cancel, Level: limits.Level{App: "secret-app"}, ID: "secret-1", Count: 1}, {By: "secret", Action: trail.Cancel, Apps: []string{"secret-app", "shop"}, Count: 2},
+		{By: "secret", Action: trail.SetLimit, Level: limits.Level{User: "secret-user"}, Count: 1}, {By: "secret", Action: trail.Purge, ID: "secret-malformed", Count: 1},
+	} {
+		must(t, trail.New(client, "").Add(t.Context(), e))
+	}
 	must(t, control.LeaveSnapshot(t.Context(), r.client, "", &control.Snapshot{ID: "w1", Routes: []way.Status{
 		{App: "shop", Platform: push.APNs, Breaker: way.BreakerClosed}, {App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}},
 	}}))
@@ -215,6 +223,7 @@ var asides = []aside{
 	{"DELETE /v1/pauses", "/v1/pauses?platform=fcm", "", http.StatusForbidden},
 	{"GET /v1/overview", "", "", http.StatusOK},
 	{"GET /v1/workers", "", "", http.StatusOK},
+	{"GET /v1/actions", "", "", http.StatusOK},
 	{"GET /v1/audit", "", "", http.StatusForbidden},
 }
 
@@ -305,6 +314,7 @@ func TestScopedOwn(t *testing.T) {
 		{http.StatusOK, shopOperator, "DELETE", "/v1/pauses?app=shop", "", `"own-operator"`},
 		{http.StatusNoContent, shopOperator, "PUT", "/v1/pauses?app=shop&category=news", `{}`, ""},
 		{http.StatusOK, shopViewer, "GET", "/v1/overview", "", `"apps":["shop"]`},
+		{http.StatusOK, shopViewer, "GET", "/v1/actions?limit=1", "", `"by":"shop-operator","action":"pause","app":"shop","category":"news","count":1`},
 	} {
 		if answer := r.do(c.want, c.token, c.method, c.path, c.body); !strings.Contains(answer.text, c.answer) {
 			t.Errorf("%s %s: %s", c.method, c.path, answer.text)

@@ -19,6 +19,7 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -103,7 +104,7 @@ func TestHostileNames(t *testing.T) {
 var shows = map[string]bool{
 	"/console/{$}": false, "/console/providers": true, "/console/config": true, "/console/live": false, "/console/users/{user}": false,
 	"/console/notifications/{id}": true, "/console/waiting": false, "/console/dead-letters": false,
-	"/console/dead-letters/{id}": true, "/console/pauses": false, "/console/limits": false, "/console/limits/edit": false, "/console/limits/log": false,
+	"/console/dead-letters/{id}": true, "/console/pauses": false, "/console/limits": false, "/console/limits/edit": false, "/console/limits/log": false, "/console/actions": true,
 }
 
 // hostileOptions has all that the configuration names be called so.
@@ -230,6 +231,14 @@ func (r *rig) plant(text string) {
 		if o.Work.Overrides.Set(ctx, override) == nil { // which takes no control characters
 			_ = o.Work.Overrides.Set(ctx, override)
 			_, _ = o.Work.Overrides.Unset(ctx, limits.Level{User: "ada"}, text)
+		}
+	}
+
+	for _, action := range trail.Actions {
+		for _, count := range []int{1, 2} {
+			acted := filledWith[trail.Entry](text)
+			acted.Action, acted.Count, acted.Platform = action, count, push.APNs
+			r.act(acted)
 		}
 	}
 

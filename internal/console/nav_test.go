@@ -8,7 +8,8 @@ func TestNavigation(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/console/":                   {"Overview", "page"},
 		"/console/limits":             {"Limits", "page"},
-		"/console/limits/log":         {"Log", "page"},
+		"/console/limits/log":         {"Limit changes", "page"},
+		"/console/actions":            {"Actions", "page"},
 		"/console/limits/edit":        {"Limits", "true"},
 		"/console/dead-letters/one":   {"Dead letters", "true"},
 		"/console/users/waiting":      {},

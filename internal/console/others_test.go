@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -82,6 +83,8 @@ func (r *rig) fill(app, name string) {
 	}
 	must(t, r.setting.Work.Control.Cancel(t.Context(), name+"-cancelled"))
 	must(t, r.setting.Work.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
+	r.act(trail.Entry{By: name + "-operator", Action: trail.Pause, Level: limits.Level{App: app}, Count: 1, Reason: name})
+	r.act(trail.Entry{By: name + "-operator", Action: trail.Cancel, Level: limits.Level{App: app}, ID: name + "-cancelled", Count: 1})
 	for _, level := range []limits.Level{{App: app}, {App: app, User: name + "-user"}, {App: app, Category: name}} {
 		r.override(level)
 	}
@@ -117,6 +120,10 @@ func (r *rig) fillSecret() {
 	r.fill("secret-app", "secret")
 	for _, level := range []limits.Level{{User: "secret-user"}, {Category: "secret-of-all"}, {Quota: "apns/secret-app"}} {
 		r.override(level)
+	}
+	for _, e := range []trail.Entry{{Level: limits.Level{User: "secret-user"}}, {Level: limits.Level{Quota: "apns/secret-app"}}, {Apps: []string{"secret-app", "shop"}}, {ID: "secret-malformed"}} {
+		e.By, e.Action, e.Count = "secret-ada", trail.Purge, 1
+		r.act(e)
 	}
 	r.work(ownRoute, way.Status{App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// what cannot be read is of no app

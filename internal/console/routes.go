@@ -38,6 +38,8 @@ var routes = []route{
 	{method: "GET", path: "/console/providers", action: operate.Look, query: []string{"of", "after"}, handle: (*Console).providersPage},
 	{method: "GET", path: "/console/config", action: operate.Look, handle: (*Console).configPage},
 
+	{method: "GET", path: actionsPath, action: operate.Look, query: []string{"before"}, handle: (*Console).actionsPage},
+
 	{method: "GET", path: "/console/live", action: operate.Look, query: []string{"app", "category", "what"}, handle: (*Console).livePage},
 
 	{method: "GET", path: "/console/users/{user}", action: operate.Look, query: []string{"app", "category", "span", "from", "sent", "done", "n"}, handle: (*Console).userPage},

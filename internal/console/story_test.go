@@ -50,7 +50,7 @@ func (s *site) testStory(t *testing.T) {
 			s.untilReceived(t, user, 3)
 			b.until("main", "100/1h", "set by ada")
 
-			h.press("Log")
+			h.press("Limit changes")
 			h.press(evaluate[string](b, fmt.Sprintf(`[...document.querySelectorAll("tr")].find((e) => e.innerText.includes("user %s")).querySelector("button").ariaLabel`, user)))
 			b.until("main", user, "100/1h")
 			h.press("Undo it")

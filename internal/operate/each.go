@@ -31,19 +31,20 @@ func (o *Operator) each(ctx context.Context, a *Action, ids []string, do func(ct
 		})
 	}
 	_ = g.Wait() // each has its own
-	done, failed := 0, error(nil)
-	for _, err := range errs {
+	var done []string
+	var failed error
+	for i, err := range errs {
 		switch OutcomeOf(err) {
 		case Done:
-			done++
+			done = append(done, ids[i])
 		case Failed:
 			failed = err
 		}
 	}
-	more := []slog.Attr{slog.Int("count", done)}
+	more := []slog.Attr{slog.Int("count", len(done))}
 	if failed != nil {
 		more = append(more, slog.String("cause", Cause(failed)))
 	}
-	o.did(ctx, a, more...)
+	o.did(ctx, a, o.entryOn(ctx, done), more...)
 	return errs
 }

@@ -85,7 +85,7 @@ func (o *Operator) act(ctx context.Context, a *Action, id string, do func(contex
 	if err := o.actOn(ctx, id, do); err != nil {
 		return err
 	}
-	o.did(ctx, a)
+	o.did(ctx, a, o.entryOn(ctx, []string{id}))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -170,7 +171,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	} else if err != nil {
 		return nil, err
 	}
-	o.did(ctx, SetLimit)
+	o.did(ctx, SetLimit, trail.Entry{Level: r.Level, Count: 1})
 	stands, err := o.s.with.Overrides.Get(ctx, r.Level)
 	if err != nil {
 		return nil, err
@@ -194,7 +195,11 @@ func (o *Operator) Import(ctx context.Context, all []limits.Override) error {
 	} else if err != nil {
 		return err
 	}
-	o.did(ctx, ImportLimits, slog.Int("count", len(all)))
+	apps := make([]string, len(checked))
+	for i, r := range checked {
+		apps[i] = r.App
+	}
+	o.did(ctx, ImportLimits, o.entryIn(apps), slog.Int("count", len(all)))
 	return nil
 }
 
@@ -278,7 +283,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	case !there:
 		return ErrNoOverride
 	}
-	o.did(ctx, UnsetLimit)
+	o.did(ctx, UnsetLimit, trail.Entry{Level: at, Count: 1})
 	return nil
 }
 
@@ -440,7 +445,7 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())
 	}
 	if err == nil {
-		o.did(ctx, UndoLimit)
+		o.did(ctx, UndoLimit, trail.Entry{Level: u.Level, Count: 1})
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -160,6 +161,9 @@ func (o *Operator) Cancel(ctx context.Context, id string) error {
 	}
 	// a producer may cancel as many as it likes
 	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
+	if o.who.Role == config.Operator { // else it is a producer's, and no operator's action
+		o.record(ctx, Cancel, o.entryOn(ctx, []string{id}))
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/repeats"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -44,8 +45,9 @@ type Options struct {
 	// Apps are those of the configuration. Optional: without them there are no
 	// timelines, and an app of any name is taken.
 	Apps Apps
-	// Queue is the queue's Redis, not shared by a pipeline, and LimitsRedis that of the
-	// limits; nil where they have none of their own.
+	// Queue is the queue's Redis, not shared by a pipeline, which has the trail of actions;
+	// nil for no trail. LimitsRedis is that of the limits; nil where they have none of their
+	// own.
 	Queue, LimitsRedis redis.UniversalClient
 	// Watcher sees what happens in the workers. Optional where nobody looks at that.
 	Watcher *watch.Watcher
@@ -66,7 +68,8 @@ type Producer interface {
 // A Service is what operators work with. It is safe for concurrent use; Close it.
 type Service struct {
 	with    Options
-	repeats repeats.Log // what clients can have it say again and again
+	repeats repeats.Log  // what clients can have it say again and again
+	trail   *trail.Trail // what operators did; nil without Options.Queue
 
 	overview      shared[*Overview]
 	pauses        shared[[]pause.Pause]
@@ -83,6 +86,9 @@ func New(o Options) *Service {
 		o.Quotas = func() (quotas.Quotas, error) { return nil, nil }
 	}
 	s := &Service{with: o}
+	if o.Queue != nil {
+		s.trail = trail.New(o.Queue, o.Records.Prefix())
+	}
 	usual := times{o.Fresh, o.Within}
 	s.overview = shared[*Overview]{times: times{max(o.Fresh, overviewFresh), o.Within}, read: s.readOverview}
 	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
@@ -114,11 +120,6 @@ type Operator struct {
 // As returns the service for a bearer, who asks from that address: it is for the log, ""
 // for none.
 func (s *Service) As(who access.Bearer, remote string) *Operator { return &Operator{s, who, remote} }
-
-// did tells the log what was done.
-func (o *Operator) did(ctx context.Context, a *Action, more ...slog.Attr) {
-	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
-}
 
 // An OthersError refuses what is not of the bearer's apps alone. It is the same whether
 // it is there or not.

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -41,7 +43,9 @@ func (o *Operator) Pause(ctx context.Context, p pause.Pause) error {
 	if err := o.s.with.Control.Pause(ctx, p); err != nil {
 		return err
 	}
-	o.did(ctx, Pause)
+	e := selected(p)
+	e.Count, e.Reason, e.Until = 1, p.Reason, p.Until
+	o.did(ctx, Pause, e)
 	return nil
 }
 
@@ -98,8 +102,15 @@ func (o *Operator) Resume(ctx context.Context, p pause.Pause) ([]pause.Pause, er
 	case len(ended) == 0:
 		return nil, ErrNoPause
 	}
-	o.did(ctx, Resume, slog.Int("pauses", len(ended)))
+	e := selected(p)
+	e.Count = len(ended)
+	o.did(ctx, Resume, e, slog.Int("pauses", len(ended)))
 	return ended, nil
+}
+
+// selected is an entry about what the pause selects.
+func selected(p pause.Pause) trail.Entry {
+	return trail.Entry{Level: limits.Level{App: p.App, Category: p.Category}, Platform: p.Platform}
 }
 
 // OwnsPause reports whether it may end the pause.

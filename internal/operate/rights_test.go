@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -217,7 +218,11 @@ var tries = map[string]try{
 	}, nil, false},
 	"Workers": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Workers(ctx); return err }, nil, false},
 	"Audit":   {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Audit(ctx); return err }, others, true},
-	"Events":  {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Events(ctx); return err }, nil, false},
+	"Actions": {Look, func(ctx context.Context, o *Operator, app string) error {
+		all, err := o.Actions(ctx, "", 1000)
+		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(all, func(e trail.Entry) bool { return e.App == app || slices.Contains(e.Apps, app) })))
+	}, nil, false},
+	"Events": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Events(ctx); return err }, nil, false},
 }
 
 // decides are the methods that only say who somebody is, or what is configured.

@@ -7,6 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -17,6 +18,7 @@ import (
 type Action struct {
 	roles []config.Role // that may
 	done  string        // what the log says of it
+	as    trail.Action  // what the trail calls it
 }
 
 // Allows reports whether somebody may ask for it.
@@ -33,22 +35,22 @@ var (
 var (
 	Enqueue = &Action{roles: producers}
 	Status  = &Action{roles: watchers}
-	Cancel  = &Action{producers, "a notification is cancelled"}
+	Cancel  = &Action{producers, "a notification is cancelled", trail.Cancel}
 
 	// Look is every look that changes nothing, but at a status.
 	Look = &Action{roles: viewers}
 
-	CancelEach   = &Action{operators, "notifications are cancelled"}
-	Requeue      = &Action{operators, "a dead letter is requeued"}
-	RequeueEach  = &Action{operators, "dead letters are requeued"}
-	Purge        = &Action{operators, "a dead letter is purged"}
-	PurgeEach    = &Action{operators, "dead letters are purged"}
-	Pause        = &Action{operators, "a pause is begun"}
-	Resume       = &Action{operators, "pauses are ended"}
-	SetLimit     = &Action{operators, "a limit is overridden"}
-	ImportLimits = &Action{operators, "limits are imported"}
-	UnsetLimit   = &Action{operators, "an override of a limit is removed"}
-	UndoLimit    = &Action{operators, "a change of a limit is undone"}
+	CancelEach   = &Action{operators, "notifications are cancelled", trail.Cancel}
+	Requeue      = &Action{operators, "a dead letter is requeued", trail.Requeue}
+	RequeueEach  = &Action{operators, "dead letters are requeued", trail.Requeue}
+	Purge        = &Action{operators, "a dead letter is purged", trail.Purge}
+	PurgeEach    = &Action{operators, "dead letters are purged", trail.Purge}
+	Pause        = &Action{operators, "a pause is begun", trail.Pause}
+	Resume       = &Action{operators, "pauses are ended", trail.Resume}
+	SetLimit     = &Action{operators, "a limit is overridden", trail.SetLimit}
+	ImportLimits = &Action{operators, "limits are imported", trail.ImportLimits}
+	UnsetLimit   = &Action{operators, "an override of a limit is removed", trail.UnsetLimit}
+	UndoLimit    = &Action{operators, "a change of a limit is undone", trail.UndoLimit}
 )
 
 // A RoleError refuses an action that the bearer's role does not allow.

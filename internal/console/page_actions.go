@@ -1,0 +1,46 @@
+package console
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/internal/words"
+)
+
+// actionsPath is the page's.
+const actionsPath = Path + "actions"
+
+// rowsOfActions is how many actions a page has.
+const rowsOfActions = 100
+
+// An actionsView is what actions.html shows.
+type actionsView struct {
+	Rows []actionRow
+	Next string // where the older ones are; "" for none
+}
+
+// An actionRow is what an operator did.
+type actionRow struct {
+	trail.Entry
+	Did, What, Many string
+}
+
+func (c *Console) actionsPage(ctx context.Context, v *visit) (page, error) {
+	all, err := v.as.Actions(ctx, v.query.Get("before"), rowsOfActions)
+	if errors.Is(err, trail.ErrCursor) {
+		return page{}, errBadQuery
+	}
+	if err != nil {
+		return page{}, err
+	}
+	view := actionsView{}
+	for _, e := range all {
+		did, what := words.Action(e)
+		view.Rows = append(view.Rows, actionRow{e, did, what, words.Grouped(e.Count)})
+	}
+	if len(all) == rowsOfActions {
+		view.Next = address(actionsPath, field{"before", all[len(all)-1].Cursor})
+	}
+	return page{name: "actions", title: "Actions", data: view}, nil
+}

@@ -1,0 +1,94 @@
+package operate
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/quotas"
+	"github.com/pushpace/pushpace/internal/trail"
+	"github.com/pushpace/pushpace/push"
+)
+
+// trailWithin is how long writing an entry of the trail may take.
+const trailWithin = 2 * time.Second
+
+// did tells the log what was done, and the trail, unless it was done to none.
+func (o *Operator) did(ctx context.Context, a *Action, e trail.Entry, more ...slog.Attr) {
+	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
+	o.record(ctx, a, e)
+}
+
+// record writes the entry to the trail. It was done, so that a failure goes to the log
+// alone, and the end of ctx does not keep it from being written.
+func (o *Operator) record(ctx context.Context, a *Action, e trail.Entry) {
+	if o.s.trail == nil || e.Count == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trailWithin)
+	defer cancel()
+	e.By, e.Action = o.who.Name, a.as
+	if err := o.s.trail.Add(ctx, e); err != nil {
+		o.s.with.Log.LogAttrs(ctx, slog.LevelWarn, "an action is missing in the trail of actions", slog.String("action", string(a.as)), slog.String("cause", Cause(err)))
+	}
+}
+
+// entryOn is an entry about notifications or dead letters, with the apps that are recorded.
+func (o *Operator) entryOn(ctx context.Context, ids []string) trail.Entry {
+	if o.s.trail == nil {
+		return trail.Entry{}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trailWithin)
+	defer cancel()
+	known, _ := o.s.with.Records.Briefs(ctx, ids) // without them no app is known
+	apps := make([]string, len(ids))
+	for i, id := range ids {
+		apps[i] = known[id].App
+	}
+	e := o.entryIn(apps)
+	if len(ids) == 1 && push.ValidID(ids[0]) {
+		e.ID = ids[0]
+	}
+	return e
+}
+
+// entryIn is an entry about as many things as there are apps, each of its app. Where one is
+// not known, "", a bearer of some apps has touched none but its own.
+func (o *Operator) entryIn(apps []string) trail.Entry {
+	e := trail.Entry{Count: len(apps)}
+	if slices.Contains(apps, "") && !o.SeesAll() {
+		apps = o.who.Apps
+	}
+	e.In(apps)
+	return e
+}
+
+// Actions returns the newest actions of operators that it sees, before a cursor, "" for
+// all, the newest first, at most so many. Its error may be trail.ErrCursor.
+func (o *Operator) Actions(ctx context.Context, before string, newest int) ([]trail.Entry, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	its := []trail.Entry{}
+	if o.s.trail == nil {
+		return its, nil
+	}
+	all, _ := o.s.with.Quotas() // of those that are not known, nobody's app is known
+	err := o.s.trail.Before(ctx, before, func(e trail.Entry) bool {
+		if o.seesEntry(e, all) {
+			its = append(its, e)
+		}
+		return len(its) < newest
+	})
+	return its, err
+}
+
+// seesEntry reports whether all that the entry is about is of apps of its own, or it is
+// about a quota that an app of its own uses.
+func (o *Operator) seesEntry(e trail.Entry, all quotas.Quotas) bool {
+	if len(e.Apps) > 0 {
+		return !slices.ContainsFunc(e.Apps, func(app string) bool { return !o.Sees(app) })
+	}
+	return o.seesLevel(e.Level, all)
+}

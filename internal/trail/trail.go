@@ -1,0 +1,164 @@
+// Package trail keeps what operators did: who, when, which action, to what, and to how
+// many. It holds no notification's content and no token.
+package trail
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// An Action is what was done, from a closed set.
+type Action string
+
+// The actions.
+const (
+	SetLimit     Action = "limit_set"
+	UnsetLimit   Action = "limit_unset"
+	UndoLimit    Action = "limit_undo"
+	ImportLimits Action = "limits_import"
+	Pause        Action = "pause"
+	Resume       Action = "resume"
+	Cancel       Action = "cancel"
+	Requeue      Action = "requeue"
+	Purge        Action = "purge"
+)
+
+// Actions are all of them.
+var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Pause, Resume, Cancel, Requeue, Purge}
+
+// An Entry is one action of an operator.
+type Entry struct {
+	// Cursor is what older entries are asked for by, and At when it was, on Redis's clock.
+	// Both are set where it is read.
+	Cursor string    `json:"cursor,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	By     string    `json:"by"` // the bearer's name
+	Action Action    `json:"action"`
+	// Level is whose limits it was about; or what a pause selects, with Platform; or the app
+	// of the notifications, alone.
+	limits.Level
+	Platform push.Platform `json:"platform,omitempty"`
+	// Apps are the apps where there are several. Where it has neither App nor Apps, it
+	// concerns every app, or its app is not known.
+	Apps []string `json:"apps,omitempty"`
+	// ID is the notification's or dead letter's, where it was one.
+	ID string `json:"id,omitempty"`
+	// Count is how many overrides, pauses, notifications or dead letters it was about.
+	Count int `json:"count"`
+	// Reason and Until are a pause's.
+	Reason string    `json:"reason,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+// In has the entry be about these apps. An app "" among them is one that is not known, or
+// every app.
+func (e *Entry) In(apps []string) {
+	apps = slices.Compact(slices.Sorted(slices.Values(apps)))
+	switch {
+	case len(apps) == 0 || apps[0] == "":
+	case len(apps) == 1:
+		e.App = apps[0]
+	default:
+		e.Apps = apps
+	}
+}
+
+const (
+	// Kept is about how many entries are kept.
+	Kept = 10_000
+	// KeptFor is for how long an entry is kept.
+	KeptFor = 30 * 24 * time.Hour
+	// page is how many entries are read in one round trip.
+	page = 500
+)
+
+// A Trail is a stream in Redis. It is safe for concurrent use.
+type Trail struct {
+	client redis.UniversalClient
+	key    string
+}
+
+// New returns the trail under the prefix, "pushpace" when it is empty.
+func New(client redis.UniversalClient, prefix string) *Trail {
+	return &Trail{client, cmp.Or(prefix, "pushpace") + ":actions"}
+}
+
+// Add writes an entry, and deletes those that are too many or too old.
+func (t *Trail) Add(ctx context.Context, e Entry) error {
+	e.Cursor, e.At = "", time.Time{}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	id, err := t.client.XAdd(ctx, &redis.XAddArgs{Stream: t.key, MaxLen: Kept, Approx: true, Values: []string{"entry", string(text)}}).Result()
+	if err != nil {
+		return fmt.Errorf("write the trail of actions: %w", err)
+	}
+	if err := t.client.XTrimMinID(ctx, t.key, oldest(instant(id))).Err(); err != nil {
+		return fmt.Errorf("trim the trail of actions: %w", err)
+	}
+	return nil
+}
+
+// ErrCursor means that a cursor is no entry's.
+var ErrCursor = errors.New("the cursor is no entry's")
+
+// cursors are the IDs of a stream's entries, which Redis takes as the end of a range.
+var cursors = regexp.MustCompile(`^[1-9][0-9]{0,14}-[0-9]{1,15}$`)
+
+// Before calls f with the entries before a cursor, "" for all, the newest first, until f
+// answers false. It leaves out what it cannot read. Its error may be ErrCursor.
+func (t *Trail) Before(ctx context.Context, cursor string, f func(Entry) bool) error {
+	if cursor != "" && !cursors.MatchString(cursor) {
+		return ErrCursor
+	}
+	for {
+		from := "+"
+		if cursor != "" {
+			from = "(" + cursor
+		}
+		some, err := t.client.XRevRangeN(ctx, t.key, from, oldest(time.Now()), page).Result()
+		if err != nil {
+			return fmt.Errorf("read the trail of actions: %w", err)
+		}
+		for _, one := range some {
+			if e, ok := read(one); ok && !f(e) {
+				return nil
+			}
+			cursor = one.ID
+		}
+		if len(some) < page {
+			return nil
+		}
+	}
+}
+
+func read(m redis.XMessage) (e Entry, ok bool) {
+	text, _ := m.Values["entry"].(string)
+	err := json.Unmarshal([]byte(text), &e)
+	e.Cursor, e.At = m.ID, instant(m.ID)
+	return e, err == nil
+}
+
+// instant is when an entry with that ID was written.
+func instant(id string) time.Time {
+	text, _, _ := strings.Cut(id, "-")
+	ms, _ := strconv.ParseInt(text, 10, 64)
+	return time.UnixMilli(ms).UTC()
+}
+
+// oldest is the lowest ID of an entry that is kept at that instant.
+func oldest(now time.Time) string { return strconv.FormatInt(now.Add(-KeptFor).UnixMilli(), 10) }

@@ -1,0 +1,163 @@
+package trail
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// all are the entries before a cursor, at most so many.
+func (t *Trail) all(test *testing.T, cursor string, most int) (list []Entry) {
+	test.Helper()
+	err := t.Before(test.Context(), cursor, func(e Entry) bool {
+		list = append(list, e)
+		return len(list) < most
+	})
+	if err != nil {
+		test.Fatal(err)
+	}
+	return list
+}
+
+// plant writes entries with these instants.
+func (t *Trail) plant(test *testing.T, at time.Time, n int) {
+	test.Helper()
+	_, err := t.client.Pipelined(test.Context(), func(p redis.Pipeliner) error {
+		for i := range n {
+			p.XAdd(test.Context(), &redis.XAddArgs{Stream: t.key, ID: fmt.Sprintf("%d-%d", at.UnixMilli(), i), Values: []string{"entry", `{"by":"old","action":"pause","count":` + strconv.Itoa(i) + `}`}})
+		}
+		return nil
+	})
+	if err != nil {
+		test.Fatal(err)
+	}
+}
+
+func (t *Trail) length(test *testing.T) int64 {
+	test.Helper()
+	n, err := t.client.XLen(test.Context(), t.key).Result()
+	if err != nil {
+		test.Fatal(err)
+	}
+	return n
+}
+
+// An entry is read as it was written, the newest first, page by page.
+func TestEntries(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		trail := New(client, prefix)
+		if got := trail.all(t, "", 10); len(got) != 0 {
+			t.Errorf("of nothing: %+v", got)
+		}
+		until := time.Date(2026, 12, 24, 20, 0, 0, 0, time.UTC)
+		written := []Entry{
+			{By: "ada", Action: SetLimit, Level: limits.Level{App: "shop", User: "ẞ\x00\"", Category: "news"}, Count: 1},
+			{By: "eve", Action: Pause, Level: limits.Level{Category: "news"}, Platform: "apns", Count: 1, Reason: "a reason", Until: until},
+			{By: "eve", Action: Cancel, Apps: []string{"mail", "shop"}, Count: 7},
+			{By: "bob", Action: Purge, ID: "one", Count: 1},
+		}
+		began := time.Now().Add(-time.Minute)
+		for _, e := range written {
+			if err := trail.Add(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := trail.all(t, "", 10)
+		if len(whole) != len(written) {
+			t.Fatalf("%+v", whole)
+		}
+		for i, e := range whole {
+			if e.At.Before(began) || time.Since(e.At) < -time.Minute || e.Cursor == "" {
+				t.Errorf("at %v, %q", e.At, e.Cursor)
+			}
+			e.At, e.Cursor = time.Time{}, ""
+			if want := written[len(written)-1-i]; fmt.Sprintf("%+v", e) != fmt.Sprintf("%+v", want) {
+				t.Errorf("%+v, want %+v", e, want)
+			}
+		}
+		first := trail.all(t, "", 3)
+		if rest := trail.all(t, first[2].Cursor, 3); len(first) != 3 || len(rest) != 1 || rest[0].Cursor != whole[3].Cursor {
+			t.Errorf("%+v, then %+v", first, rest)
+		}
+		for _, bad := range []string{"x", "-", "0-0", "0-1", "1", "1-", "-1", "(1-1", "1-1 ", "12345678901234567-1", "+"} {
+			if err := trail.Before(t.Context(), bad, func(Entry) bool { return true }); !errors.Is(err, ErrCursor) {
+				t.Errorf("%q: %v", bad, err)
+			}
+		}
+		if got := trail.all(t, "1-0", 3); len(got) != 0 {
+			t.Errorf("before the first: %+v", got)
+		}
+	})
+}
+
+// About as many are kept as are to be, and none that is older.
+func TestKept(t *testing.T) {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		trail := New(client, prefix)
+		trail.plant(t, time.Now().Add(-KeptFor-time.Hour), 3)
+		trail.plant(t, time.Now().Add(-KeptFor+time.Hour), 2)
+		if got := trail.all(t, "", 10); len(got) != 2 {
+			t.Errorf("one too old is shown: %+v", got)
+		}
+		if err := trail.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
+			t.Fatal(err)
+		}
+		if n := trail.length(t); n != 3 {
+			t.Errorf("%d are kept", n)
+		}
+		trail.plant(t, time.Now().Add(time.Second), Kept+500)
+		if err := trail.Add(t.Context(), Entry{By: "ada", Action: Resume}); err != nil {
+			t.Fatal(err)
+		}
+		if n := trail.length(t); n < Kept || n > Kept+200 {
+			t.Errorf("%d are kept", n)
+		}
+		got := trail.all(t, "", 2*Kept)
+		if len(got) < Kept || got[0].By != "ada" || !slices.IsSortedFunc(got, func(a, b Entry) int { return b.At.Compare(a.At) }) {
+			t.Errorf("%d are shown", len(got))
+		}
+	})
+}
+
+// What another version has written is left out where it cannot be read.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	trail := New(client, redistest.Prefix())
+	for _, values := range [][]string{{"entry", "{"}, {"other", "{}"}, {"entry", `{"by":"ada","action":"another","count":1,"more":true}`}} {
+		if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: trail.key, Values: values}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := trail.all(t, "", 10); len(got) != 1 || got[0].Action != "another" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		apps []string
+		app  string
+		many []string
+	}{
+		{nil, "", nil},
+		{[]string{""}, "", nil},
+		{[]string{"shop", "", "mail"}, "", nil},
+		{[]string{"shop", "shop"}, "shop", nil},
+		{[]string{"shop", "mail", "shop"}, "", []string{"mail", "shop"}},
+	} {
+		var e Entry
+		if e.In(c.apps); e.App != c.app || !slices.Equal(e.Apps, c.many) {
+			t.Errorf("%q: %+v", c.apps, e)
+		}
+	}
+}

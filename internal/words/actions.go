@@ -1,0 +1,49 @@
+package words
+
+import (
+	"strings"
+
+	"github.com/pushpace/pushpace/internal/trail"
+)
+
+// did is what an operator did, and things what it was done to, where that is said of
+// several; each by the action.
+var (
+	did = map[trail.Action]string{
+		trail.SetLimit: "set a limit", trail.UnsetLimit: "removed an override", trail.UndoLimit: "undid a change of a limit", trail.ImportLimits: "imported overrides",
+		trail.Pause: "paused", trail.Resume: "resumed", trail.Cancel: "cancelled", trail.Requeue: "requeued", trail.Purge: "purged",
+	}
+	things = map[trail.Action]string{trail.Cancel: "notification", trail.Requeue: "dead letter", trail.Purge: "dead letter"}
+)
+
+// Action says what an operator did, and to what: "paused", "app shop, category news". A
+// pause's end and reason it does not say.
+func Action(e trail.Entry) (what, of string) {
+	what = did[e.Action]
+	if what == "" {
+		what = Quoted(string(e.Action))
+	}
+	var parts []string
+	if thing := things[e.Action]; thing != "" && e.Count != 1 {
+		parts = append(parts, thing+"s")
+	} else if thing != "" {
+		parts = append(parts, strings.TrimSuffix(thing+" "+Quoted(e.ID), " -"))
+	}
+	if level := Level(e.Level); level != "" {
+		parts = append(parts, level)
+	}
+	if e.Platform != "" {
+		parts = append(parts, "platform "+Quoted(string(e.Platform)))
+	}
+	if len(e.Apps) > 0 {
+		apps := make([]string, len(e.Apps))
+		for i, app := range e.Apps {
+			apps[i] = Quoted(app)
+		}
+		parts = append(parts, "apps "+strings.Join(apps, " and "))
+	}
+	if len(parts) == 0 && (e.Action == trail.Pause || e.Action == trail.Resume) {
+		parts = append(parts, "everything")
+	}
+	return what, strings.Join(parts, ", ")
+}
