@@ -221,7 +221,7 @@ func expected(t reflect.Type) string {
 	case t == instantType:
 		return "an instant in RFC 3339, such as 2026-11-20T20:00:00Z"
 	case t == durationType:
-		return "a duration such as 2h or 90s"
+		return "a duration such as 2h, 90s or 5d"
 	case t.Kind() == reflect.String:
 		return "a string"
 	case t.Kind() == reflect.Bool:
