@@ -26,9 +26,10 @@ ran out; a malformed job could not be read. docs/reasons.md says what to do.`,
 
 func newDeadShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Print a dead letter, the notification included, as JSON",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show ID",
+		Short:   "Print a dead letter, the notification included, as JSON",
+		Example: "  pushpace dead show order-4711-shipped",
+		Args:    cobra.ExactArgs(1),
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -25,6 +26,7 @@ asks on the terminal, or goes ahead if there are as many as --expect says.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
+		Args: someOrAll(math.MaxInt),
 	}
 	return actingOnLetters(cmd, letterAct{"requeue", "requeued", (*apiclient.Client).Requeue, (*apiclient.Client).RequeueEach})
 }
@@ -36,7 +38,9 @@ func newDeadPurge() *cobra.Command {
 		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those
 that match every flag that is given: it counts them first, and asks on the terminal,
 or goes ahead if there are as many as --expect says.`,
-		Example: `  pushpace dead purge --all --reason unregistered --expect 12`,
+		Example: `  pushpace dead purge order-4711-shipped
+  pushpace dead purge --all --reason unregistered --expect 12`,
+		Args: someOrAll(math.MaxInt),
 	}
 	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
 }
@@ -56,7 +60,7 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	f.StringVar(&selection.App, "app", "", "those for the `APP`")
 	f.StringVar(&selection.Category, "category", "", "those of the `CATEGORY`")
 	f.StringVar(&selection.Reason, "reason", "", "those with the `REASON` that dead list shows")
-	f.DurationVar(&selection.Since, "since", 0, "those that ended within the last `DURATION`, such as 2h")
+	durationVar(f, &selection.Since, "since", "those that ended within the last `DURATION`, such as 2h")
 	completeApps(cmd)
 	completeCategories(cmd)
 	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
@@ -68,8 +72,6 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 			return misusedf("--all: IDs name some; give one or the other")
 		case *all:
 			return actOnAll(ctx, b, *selection, act, confirmation, out, *asJSON)
-		case len(ids) == 0:
-			return misusedf("dead %s: want IDs, or --all with which", act.verb)
 		case *selection != operate.LetterSelection{} || f.Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}

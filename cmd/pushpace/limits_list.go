@@ -101,7 +101,8 @@ func newLimitsImport() *cobra.Command {
 quotas that the configuration does not have it finds a thousand lines at a time. It
 leaves out what has ended by now, and keeps other overrides as they are. The log
 has whoever imports as who changed them.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  pushpace limits export > overrides.ndjson && pushpace limits import overrides.ndjson",
+		Args:    cobra.ExactArgs(1),
 	}
 	byFlag(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")
