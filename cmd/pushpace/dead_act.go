@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,24 +54,17 @@ type letterAct struct {
 // actingOnLetters has the command act on dead letters by their IDs, or on all that match.
 func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
-	selection := &operate.LetterSelection{}
-	f := cmd.Flags()
-	f.StringVar(&selection.App, "app", "", "those for the `APP`")
-	f.StringVar(&selection.Category, "category", "", "those of the `CATEGORY`")
-	f.StringVar(&selection.Reason, "reason", "", "those with the `REASON` that dead list shows")
-	durationVar(f, &selection.Since, "since", "those that ended within the last `DURATION`, such as 2h")
-	completeApps(cmd)
-	completeCategories(cmd)
-	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
+	selected, confirmation, asJSON := letterFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
+		selection, err := selected()
 		switch {
-		case selection.Since < 0:
-			return misusedf("--since: want a positive duration such as 2h")
+		case err != nil:
+			return err
 		case *all && len(ids) > 0:
 			return misusedf("--all: IDs name some; give one or the other")
 		case *all:
-			return actOnAll(ctx, b, *selection, act, confirmation, out, *asJSON)
-		case *selection != operate.LetterSelection{} || f.Changed("expect"):
+			return actOnAll(ctx, b, selection, act, confirmation, out, *asJSON)
+		case selection != operate.LetterSelection{} || cmd.Flags().Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}
 		return eachLetter(ctx, b, ids, act, out, *asJSON)
@@ -82,9 +74,9 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 // actOnAll acts on what is selected, once its number is confirmed.
 func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
-	seen, now := map[string]bool{}, time.Now()
-	err := b.Letters(ctx, func(l *push.Letter) bool {
-		if !seen[l.ID] && s.Matches(l, now) {
+	seen := map[string]bool{}
+	err := b.Letters(ctx, s, func(l *push.Letter) bool {
+		if !seen[l.ID] {
 			seen[l.ID] = true
 			ids = append(ids, l.ID)
 		}
@@ -93,7 +85,7 @@ func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelectio
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(len(ids), "dead letters match", act.verb+" them"); err != nil {
+	if err := c.confirm(len(ids), counted(len(ids), "dead letter matches", "dead letters match"), act.verb); err != nil {
 		return err
 	}
 	done, err := operate.InPages(ctx, ids, func(ctx context.Context, ids []string) []error { return act.each(b, ctx, ids) })

@@ -85,6 +85,9 @@ func newLimitsGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := warnOfCategory(ctx, b, level.Category); err != nil {
+			return err
+		}
 		shown := struct {
 			limits.Level
 			General limits.EffectivePolicy  `json:"general"`
@@ -223,6 +226,9 @@ func newLimitsLog() *cobra.Command {
 				}
 			}
 			return nil
+		}
+		if len(changes) == 0 {
+			return none("No limit was ever changed.")
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tQUOTA\tFROM\tTO")

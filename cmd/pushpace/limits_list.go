@@ -53,6 +53,9 @@ func newLimitsList() *cobra.Command {
 		if *asJSON {
 			return printOverrides(out, all)
 		}
+		if len(all) == 0 {
+			return none("Nothing is overridden.")
+		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tQUOTA\tLIMITS\tBY\tAT\tUNTIL")
 		for _, override := range all {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -123,15 +124,17 @@ func describePause(p pause.Pause) (text, flags string) {
 	return strings.Join(say, ", "), strings.Join(flag, " ")
 }
 
-// warnOfCategory says when a command is about a category that the configuration
+// warnOfCategory says when a command is about categories that the configuration
 // does not have: it does what it is told, and may do nothing.
-func warnOfCategory(ctx context.Context, b *apiclient.Client, name string) error {
-	if name == "" {
+func warnOfCategory(ctx context.Context, b *apiclient.Client, names ...string) error {
+	if len(names) == 0 || slices.Equal(names, []string{""}) {
 		return nil
 	}
 	configured, err := b.Categories(ctx)
-	if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
-		warnUser(w)
+	for _, name := range names {
+		if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
+			warnUser(w)
+		}
 	}
 	return err
 }
@@ -169,7 +172,8 @@ itself.`,
 		}
 		ended, err := b.Resume(ctx, p)
 		if err == nil && len(ended) == 0 {
-			return errors.New("there is no such pause; pushpace pauses lists them")
+			what, _ := describePause(p)
+			return fmt.Errorf("no pause of %s is in force, and no trouble of a provider: pushpace pauses lists what is", what)
 		}
 		if err != nil {
 			return err
@@ -213,8 +217,7 @@ many wait for a provider.`,
 			return nil
 		}
 		if len(list) == 0 {
-			fmt.Fprintln(os.Stderr, "Nothing is paused.")
-			return nil
+			return none("Nothing is paused.")
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")

@@ -28,6 +28,8 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Errors are all that is wrong with the request's body.
 	Errors []fault `json:"errors,omitempty"`
+	// Apps are those that the request has to choose from.
+	Apps []string `json:"apps,omitempty"`
 	// ID is the notification's, generated if it had none, when it is not known
 	// whether it was taken.
 	ID string `json:"id,omitempty"`
@@ -86,7 +88,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &others), errors.As(err, &role):
 		return &problem{Status: http.StatusForbidden, Detail: sentence(err)}
 	case errors.As(err, &unknown):
-		return &problem{Status: http.StatusBadRequest, Detail: "The " + unknown.Error() + "."}
+		return &problem{Status: http.StatusBadRequest, Detail: "The " + unknown.Error() + ".", Apps: unknown.Choices}
 	case errors.Is(err, operate.ErrNoOverride), errors.Is(err, operate.ErrNoPause):
 		return &problem{Status: http.StatusNotFound, Detail: sentence(err)}
 	case errors.Is(err, limits.ErrTooManyOverrides):

@@ -65,7 +65,7 @@ var routes = []route{
 
 	{method: "GET", path: "/v1/users/{user}/timeline", action: operate.Look, query: []string{"app", "category"}, several: "category", handle: (*API).timeline},
 
-	{method: "GET", path: "/v1/dead-letters", action: operate.Look, query: []string{"cursor", "limit"}, handle: (*API).letters},
+	{method: "GET", path: "/v1/dead-letters", action: operate.Look, query: lettersQuery, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", action: operate.Look, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", action: operate.Requeue, handle: (*API).requeue},
 	{method: "DELETE", path: "/v1/dead-letters/{id}", action: operate.Purge, handle: (*API).purge},

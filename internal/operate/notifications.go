@@ -230,6 +230,9 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	case len(all) == 1:
 		app = all.Names()[0]
 	}
+	if its := o.configured().Names(); app == "" && len(its) > 1 {
+		return "", &UnknownError{What: "app", Problem: "app is missing", Choices: its}
+	}
 	if err := o.own(app); err != nil {
 		return "", err
 	}
@@ -238,7 +241,7 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 		if fault == "" {
 			fault = "is not known: the configuration has none"
 		}
-		return "", &UnknownError{"app", "app " + fault}
+		return "", &UnknownError{What: "app", Problem: "app " + fault}
 	}
 	return app, o.s.refresh(ctx)
 }
