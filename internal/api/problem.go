@@ -75,6 +75,7 @@ func problemOf(err error) *problem {
 		others   *operate.OthersError
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
+		ended    *push.EndedError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -105,6 +106,8 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
 	case errors.Is(err, push.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
+	case errors.As(err, &ended):
+		return &problem{Status: http.StatusConflict, Detail: sentence(ended)}
 	case errors.Is(err, push.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
 	case errors.Is(err, push.ErrUnderWay):
@@ -162,9 +165,12 @@ func isJSON(err error) bool {
 // nothing that the client has chosen, but for the method and the address.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, err error) {
 	p := *problemOf(err)
-	level := slog.LevelInfo
-	if p.Status >= http.StatusInternalServerError {
+	level := slog.LevelDebug // it is the client who is to know
+	switch {
+	case p.Status >= http.StatusInternalServerError:
 		level = slog.LevelWarn
+	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden, p.Status == http.StatusTooManyRequests:
+		level = slog.LevelInfo
 	}
 	more := []slog.Attr{slog.String("remote", r.RemoteAddr)}
 	if p.cause != nil {
