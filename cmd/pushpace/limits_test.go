@@ -202,7 +202,7 @@ func TestReadOverrides(t *testing.T) {
 // What is odd about the configured limits is told by its place and name.
 func TestCheckWarns(t *testing.T) {
 	t.Parallel()
-	dir := write(t, "config.yaml", "redis: {address: embedded}\nlimits:\n  default: {min_gap: 1s, rates: [100/1m]}\n  categories: {news: {rates: [10/1h, 5/24h]}}\n")
+	dir := write(t, "config.yaml", "redis: {address: embedded}\nlimits:\n  default: {min_gap: 1s, rates: [100/1m]}\n  categories: {news: {rates: [10/1h, 5/24h]}}\napps: {demo: {simulated: true}}\n")
 	p := start(t, setup{dir: dir}, "check", "--json")
 	if got := p.wait(t, 10*time.Second); got != exitDone {
 		t.Fatalf("exit status %d: %s", got, &p.stderr)
