@@ -226,8 +226,12 @@ many wait for a provider.`,
 			if p.Kind != pause.Operator {
 				waiting = strconv.Itoa(p.Waiting)
 			}
+			until := orAny(stampOrNone(p.Until))
+			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a look is due
+				until = "now"
+			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
-				words.Quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), waiting, orAny(reasons(p)))
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, waiting, orAny(reasons(p)))
 		}
 		return w.Flush()
 	})

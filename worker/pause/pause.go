@@ -172,7 +172,10 @@ func (p *Pause) field() string {
 
 // String says what waits, for what and until when: "fcm of shop, in trouble
 // since 13:28:54: FCM answered 503 UNAVAILABLE; next look 13:29:27".
-func (p Pause) String() string {
+func (p Pause) String() string { return p.Text(time.Time{}) }
+
+// Text is String at an instant: a look that is due is "next look now".
+func (p Pause) Text(now time.Time) string {
 	const clock = time.TimeOnly
 	b := new(strings.Builder)
 	switch {
@@ -207,6 +210,8 @@ func (p Pause) String() string {
 	}
 	switch {
 	case p.Until.IsZero():
+	case p.Kind == Trouble && !p.Until.After(now):
+		b.WriteString("; next look now")
 	case p.Kind == Trouble:
 		b.WriteString("; next look " + p.Until.UTC().Format(clock))
 	default:
