@@ -157,6 +157,7 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--for", "1h", "--until", "2099-01-01T00:00:00Z"}, "give one"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, "--until: has passed"},
 		{[]string{"unset"}, "want --app, --user, --category or several"},
+		{[]string{"unset", "--user", "u", "--by", "a\nb"}, "--by: must be UTF-8 without control characters"},
 		{[]string{"import", "none.jsonl"}, "none.jsonl"},
 		{nil, "want get, set"},
 	} {
