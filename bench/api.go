@@ -188,7 +188,11 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),
 		Limits: policies, Overrides: limits.NewOverrides(shared, cfg.Redis.Prefix, 0), Log: log})
 	handler := api.New(api.Options{HTTP: cfg.HTTP, Tokens: new(access.Tokens), Service: service, Log: log})
-	server, err := api.Serve(cfg.HTTP, handler, log)
+	listener, err := api.Listen(cfg.HTTP)
+	if err != nil {
+		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())
+	}
+	server, err := api.Serve(listener, cfg.HTTP, handler, log)
 	if err != nil {
 		return nil, 0, nil, errors.Join(err, limiter.Close(), disconnect())
 	}

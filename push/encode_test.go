@@ -174,6 +174,11 @@ func TestParse(t *testing.T) {
 			`{"ap":"x","badge":1.5,"targets":[{},{"token":1}],"ttl":"soon","not_before":5,"data":[]}`,
 			[]string{"/ap", "/badge", "/data", "/not_before", "/targets/1/token", "/ttl"},
 		},
+		"what fits, and is wrong": {
+			`{"app":"a","ttl":"5 minutes","targets":[],"collapse_key":"k\u0000"}`,
+			[]string{"/ttl", "/user", "/collapse_key", "/targets"},
+		},
+		"what others are judged by": {`{"push_type":1,"targets":[]}`, []string{"/push_type"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/duration"
 )
 
 // A Notification is one message to one user, delivered to each of its targets.
@@ -113,7 +115,8 @@ const (
 	IfFullReject IfFull = "reject" // it ends rejected, for the reason line_full
 )
 
-// A Duration is a time.Duration written as Go writes it: "2h", "90s".
+// A Duration is a time.Duration written as Go writes it, or
+// in days: "2h", "90s", "5d".
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -123,9 +126,9 @@ func (d Duration) MarshalText() ([]byte, error) {
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+	v, err := duration.Parse(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is not a duration such as 2h or 90s", text)
+		return fmt.Errorf("%q is not a duration such as 2h, 90s or 5d", text)
 	}
 	*d = Duration(v)
 	return nil

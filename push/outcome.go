@@ -12,7 +12,7 @@ type TargetOutcome struct {
 	TokenEnd string `json:"token_end,omitempty"`
 	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
 	// to it.
-	Kind   string `json:"kind"`
+	Kind   string `json:"kind,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Ambiguous says that the provider may have taken it: its answer was lost, or
 	// the worker that sent it crashed.

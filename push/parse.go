@@ -38,7 +38,45 @@ func parsed(data []byte, n *Notification, err error) error {
 	if len(data) > MaxEncodedSize {
 		return faults.New("", "is %d bytes, at most %d are taken", len(data), MaxEncodedSize)
 	}
-	return strictly(data, n, err, openMembers...)
+	err = strictly(data, n, err, openMembers...)
+	if f, ok := err.(Faults); ok && !json.Valid(data) { //nolint:errorlint // it is of no other type
+		return f
+	} else if ok {
+		return withOthers(data, f)
+	}
+	return err
+}
+
+// withOthers adds to what does not fit in a notification what is wrong with the members
+// that do, so that all is told at once.
+func withOthers(data []byte, f Faults) Faults {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return f
+	}
+	misfit := func(of Fault) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(of.Field, "/"), "/")
+		return name
+	}
+	for _, one := range f {
+		switch name := misfit(one); name {
+		case "", "push_type", "targets": // by which others are judged
+			return f
+		default:
+			delete(members, name)
+		}
+	}
+	rest, err := json.Marshal(members)
+	n := new(Notification)
+	if err != nil || decodeJSON(rest, n) != nil {
+		return f
+	}
+	for _, other := range n.faults() {
+		if !slices.ContainsFunc(f, func(one Fault) bool { return misfit(one) == misfit(other) }) {
+			f = append(f, other)
+		}
+	}
+	return f
 }
 
 // ParseStrictly reads one JSON object into the struct that v points to, as
@@ -221,7 +259,7 @@ func expected(t reflect.Type) string {
 	case t == instantType:
 		return "an instant in RFC 3339, such as 2026-11-20T20:00:00Z"
 	case t == durationType:
-		return "a duration such as 2h or 90s"
+		return "a duration such as 2h, 90s or 5d"
 	case t.Kind() == reflect.String:
 		return "a string"
 	case t.Kind() == reflect.Bool:

@@ -176,10 +176,12 @@ func (n *Notification) overdue(now time.Time) bool {
 
 var errOverdue = faults.New("/expires_at", "has passed")
 
+var errNil = faults.New("", "notification: is missing")
+
 // complete is Accepted, and takes what has expired too.
 func complete(n *Notification, now time.Time) (Notification, error) {
 	if n == nil {
-		return Notification{}, faults.New("", "is missing: it is nil")
+		return Notification{}, errNil
 	}
 	accepted := *n
 	if accepted.ID == "" {

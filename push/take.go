@@ -17,6 +17,15 @@ var ErrUnderWay = errors.New("the notification is being sent right now")
 // ErrEnded means that the notification has ended already.
 var ErrEnded = errors.New("the notification has ended")
 
+// An EndedError is ErrEnded, and says how.
+type EndedError struct{ State State }
+
+// Error implements error.
+func (e *EndedError) Error() string { return ErrEnded.Error() + ": " + string(e.State) }
+
+// Unwrap returns ErrEnded.
+func (e *EndedError) Unwrap() error { return ErrEnded }
+
 // What is taken from the queue is noted before, so that whoever finds the note
 // can do the rest: whoever takes it may crash at any point, and a producer knows
 // no limits. All workers look for the notes that nobody works at:
@@ -155,7 +164,7 @@ func (r *Records) Take(ctx context.Context, id string, state State) (*Taken, err
 		return nil, err
 	}
 	if record.State.Ended() {
-		return nil, fmt.Errorf("%w: %s", ErrEnded, record.State)
+		return nil, &EndedError{record.State}
 	}
 	for range takeTries {
 		job, err := r.queued(ctx, record.Queue, id)
@@ -215,7 +224,7 @@ func (r *Records) takeUp(ctx context.Context, id string, record *Record, state S
 // firstOnly has whoever comes second find it ended.
 func firstOnly(t *Taken, err error) (*Taken, error) {
 	if err == nil && !t.First {
-		return nil, fmt.Errorf("%w: %s", ErrEnded, t.State)
+		return nil, &EndedError{t.State}
 	}
 	return t, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -28,7 +29,7 @@ type Rate struct {
 }
 
 // ParseRate reads a rate written COUNT/PERIOD, such as "10/1m" or "100/24h".
-// PERIOD is a Go duration.
+// PERIOD is a Go duration, which may be in days: "7d".
 func ParseRate(s string) (Rate, error) {
 	count, period, found := strings.Cut(s, "/")
 	if !found {
@@ -44,7 +45,7 @@ func ParseRate(s string) (Rate, error) {
 	if err != nil || n > MaxCount {
 		return Rate{}, rateError(s, "the count is too large")
 	}
-	d, err := time.ParseDuration(period)
+	d, err := duration.Parse(period)
 	if err != nil {
 		return Rate{}, rateError(s, "the period is not a duration")
 	}

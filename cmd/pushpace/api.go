@@ -56,7 +56,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 		s.add(func() error { pages.Close(); return nil })
 		handler = withConsole(pages, handler)
 	}
-	if a.server, err = api.Serve(cfg.HTTP, s.withHealth(handler), log); err != nil {
+	if a.server, err = api.Serve(s.listeners.api, cfg.HTTP, s.withHealth(handler), log); err != nil {
 		return err
 	}
 	if len(cfg.HTTP.Tokens) == 0 {
@@ -70,11 +70,15 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 }
 
 // withConsole has the console answer what is below its path: no page is answered to a
-// bearer, and no request of the API to a cookie.
+// bearer, and no request of the API to a cookie. A browser at / is led there.
 func withConsole(pages, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path+"/", console.Path) {
 			pages.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, console.Path, http.StatusSeeOther)
 			return
 		}
 		next.ServeHTTP(w, r)

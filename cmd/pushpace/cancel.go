@@ -26,7 +26,7 @@ missed: pause first, and look with pushpace waiting, which takes the same flags.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace cancel order-4711-shipped
   pushpace pause --category marketing && pushpace cancel --all --category marketing`,
-		Args: cobra.MaximumNArgs(1),
+		Args: someOrAll(1),
 	}
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
@@ -36,8 +36,6 @@ Breaking off is safe: do it again for the rest.`,
 			return misusedf("--all: an ID names one; give one or the other")
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
-		case len(args) == 0:
-			return misusedf("cancel: want an ID, or --all with what to cancel")
 		case !selection.All() || cmd.Flags().Changed("expect"):
 			return misusedf("--app, --user, --category, --collapse-key and --expect are for --all")
 		}

@@ -341,12 +341,12 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis   %s\n", e.Redis.Address)
 	fmt.Fprintf(&b, "limits  %s\n", describe(cfg.Limits))
-	fmt.Fprintf(&b, "apps    %s\n", strings.Join(apps, ", "))
+	fmt.Fprintf(&b, "apps    %s\n", orAny(strings.Join(apps, ", ")))
 	if e.HTTP.Listen != "" {
 		fmt.Fprintf(&b, "http    %s\n", e.HTTP.Listen)
 	}
 	for _, warning := range e.Warnings {
-		fmt.Fprintf(&b, "warning: %s\n", warning)
+		warnUser(warning)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -39,6 +41,9 @@ func misuse(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &p) || p.Status != http.StatusBadRequest {
 		return err
 	}
+	if len(p.Apps) > 0 {
+		return misusedf("say which: --app %s", strings.Join(p.Apps, " or --app "))
+	}
 	var wrong []string
 	for _, f := range p.Errors {
 		text := f.Detail
@@ -70,3 +75,9 @@ func jsonFlag(cmd *cobra.Command) *bool {
 }
 
 func printJSON(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }
+
+// none says in the place of a table that it would be empty.
+func none(sentence string) error {
+	_, err := fmt.Fprintln(os.Stderr, sentence)
+	return err
+}

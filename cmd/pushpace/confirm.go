@@ -26,21 +26,29 @@ func expectFlag(cmd *cobra.Command) *confirmation {
 	return c
 }
 
-// confirm returns nil when to go ahead with n things, of which what tells in the
-// middle of a sentence.
+// counted is a number and what it counts: one of them, or many.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// confirm returns nil when to go ahead with n things, of which what tells.
 func (c *confirmation) confirm(n int, what, do string) error {
+	do += " " + map[bool]string{true: "it", false: "them"}[n == 1]
 	switch {
 	case c.cmd.Flags().Changed("expect"):
 		if n != c.expect {
-			return fmt.Errorf("%d %s, and not %d: nothing is done", n, what, c.expect)
+			return fmt.Errorf("%s, and not %d: nothing is done", what, c.expect)
 		}
 		return nil
 	case n == 0:
 		return nil
 	case !onTerminal(os.Stdin):
-		return misusedf("%d %s: say --expect %d to %s; nothing is done", n, what, n, do)
+		return misusedf("%s: say --expect %d to %s; nothing is done", what, n, do)
 	}
-	fmt.Fprintf(os.Stderr, "%d %s. Really %s? [y/N] ", n, what, do)
+	fmt.Fprintf(os.Stderr, "%s. Really %s? [y/N] ", what, do)
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("nothing is done")
@@ -60,7 +68,7 @@ func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first err
 			text += fmt.Sprintf("; %d had ended or were gone", b.Gone)
 		}
 		if b.UnderWay > 0 {
-			text += fmt.Sprintf("; %d are in a worker's hands", b.UnderWay)
+			text += "; " + counted(b.UnderWay, "is", "are") + " in a worker's hands"
 		}
 		if b.Failed > 0 {
 			text += fmt.Sprintf("; %d failed", b.Failed)
@@ -69,9 +77,9 @@ func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first err
 	}
 	switch {
 	case b.Failed > 0:
-		return fmt.Errorf("%d are left: do it again: %w", b.Failed+b.UnderWay, first)
+		return fmt.Errorf("%s left: do it again: %w", counted(b.Failed+b.UnderWay, "is", "are"), first)
 	case b.UnderWay > 0:
-		return fmt.Errorf("%d are left: do it again in a moment", b.UnderWay)
+		return fmt.Errorf("%s left: do it again in a moment", counted(b.UnderWay, "is", "are"))
 	}
 	return nil
 }

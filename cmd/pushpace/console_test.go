@@ -42,6 +42,17 @@ func TestServeConsole(t *testing.T) {
 		}
 		return answer.Request.URL.Path, string(body)
 	}
+	page, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where, text := look(browser.Do(page)); where != "/" || !strings.Contains(text, "/openapi.json") {
+		t.Errorf("who is no browser is led to %s: %s", where, text)
+	}
+	page.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	if where, _ := look(browser.Do(page)); where != "/console/signin" {
+		t.Errorf("a browser at / is led to %s", where)
+	}
 	if where, _ := look(browser.Get(at + "/console")); where != "/console/signin" {
 		t.Errorf("a stranger is led to %s", where)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -28,9 +30,13 @@ func newDeadShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Print a dead letter, the notification included, as JSON",
-		Args:  cobra.ExactArgs(1),
+		Long: `show prints a dead letter with its notification. A job that is no notification it
+prints as it was on the queue, in Base64; --raw has it print every one.`,
+		Example: "  pushpace dead show order-4711-shipped",
+		Args:    cobra.ExactArgs(1),
 	}
 	_ = jsonFlag(cmd) // it prints nothing else
+	raw := cmd.Flags().Bool("raw", false, "with the job as it was on the queue, in Base64")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
 		letter, err := b.Letter(ctx, args[0])
 		if err != nil {
@@ -42,7 +48,14 @@ func newDeadShow() *cobra.Command {
 		}{Letter: letter}
 		if job, err := push.Decode(letter.Job); err == nil {
 			shown.Notification = job.Notification
+			if !*raw {
+				letter.Job = nil
+			}
 		}
-		return printJSON(out, shown)
+		encoder := json.NewEncoder(out)
+		if onTerminal(os.Stdout) {
+			encoder.SetIndent("", "  ")
+		}
+		return encoder.Encode(shown)
 	})
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +25,7 @@ asks on the terminal, or goes ahead if there are as many as --expect says.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace dead requeue order-4711-shipped
   pushpace dead requeue --all --reason unknown_app --since 1h --expect 143`,
+		Args: someOrAll(math.MaxInt),
 	}
 	return actingOnLetters(cmd, letterAct{"requeue", "requeued", (*apiclient.Client).Requeue, (*apiclient.Client).RequeueEach})
 }
@@ -36,7 +37,9 @@ func newDeadPurge() *cobra.Command {
 		Long: `purge deletes the dead letters with these IDs for good. With --all it deletes those
 that match every flag that is given: it counts them first, and asks on the terminal,
 or goes ahead if there are as many as --expect says.`,
-		Example: `  pushpace dead purge --all --reason unregistered --expect 12`,
+		Example: `  pushpace dead purge order-4711-shipped
+  pushpace dead purge --all --reason unregistered --expect 12`,
+		Args: someOrAll(math.MaxInt),
 	}
 	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
 }
@@ -51,26 +54,17 @@ type letterAct struct {
 // actingOnLetters has the command act on dead letters by their IDs, or on all that match.
 func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 	all := cmd.Flags().Bool("all", false, "all that match the other flags, instead of some by their IDs")
-	selection := &operate.LetterSelection{}
-	f := cmd.Flags()
-	f.StringVar(&selection.App, "app", "", "those for the `APP`")
-	f.StringVar(&selection.Category, "category", "", "those of the `CATEGORY`")
-	f.StringVar(&selection.Reason, "reason", "", "those with the `REASON` that dead list shows")
-	f.DurationVar(&selection.Since, "since", 0, "those that ended within the last `DURATION`, such as 2h")
-	completeApps(cmd)
-	completeCategories(cmd)
-	confirmation, asJSON := expectFlag(cmd), jsonFlag(cmd)
+	selected, confirmation, asJSON := letterFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, ids []string, out io.Writer) error {
+		selection, err := selected()
 		switch {
-		case selection.Since < 0:
-			return misusedf("--since: want a positive duration such as 2h")
+		case err != nil:
+			return err
 		case *all && len(ids) > 0:
 			return misusedf("--all: IDs name some; give one or the other")
 		case *all:
-			return actOnAll(ctx, b, *selection, act, confirmation, out, *asJSON)
-		case len(ids) == 0:
-			return misusedf("dead %s: want IDs, or --all with which", act.verb)
-		case *selection != operate.LetterSelection{} || f.Changed("expect"):
+			return actOnAll(ctx, b, selection, act, confirmation, out, *asJSON)
+		case selection != operate.LetterSelection{} || cmd.Flags().Changed("expect"):
 			return misusedf("--app, --category, --reason, --since and --expect are for --all")
 		}
 		return eachLetter(ctx, b, ids, act, out, *asJSON)
@@ -80,9 +74,9 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 // actOnAll acts on what is selected, once its number is confirmed.
 func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
-	seen, now := map[string]bool{}, time.Now()
-	err := b.Letters(ctx, func(l *push.Letter) bool {
-		if !seen[l.ID] && s.Matches(l, now) {
+	seen := map[string]bool{}
+	err := b.Letters(ctx, s, func(l *push.Letter) bool {
+		if !seen[l.ID] {
 			seen[l.ID] = true
 			ids = append(ids, l.ID)
 		}
@@ -91,7 +85,7 @@ func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelectio
 	if err != nil {
 		return err
 	}
-	if err := c.confirm(len(ids), "dead letters match", act.verb+" them"); err != nil {
+	if err := c.confirm(len(ids), counted(len(ids), "dead letter matches", "dead letters match"), act.verb); err != nil {
 		return err
 	}
 	done, err := operate.InPages(ctx, ids, func(ctx context.Context, ids []string) []error { return act.each(b, ctx, ids) })

@@ -77,9 +77,54 @@ func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 	if ids := listed("--limit", "3"); !slices.Equal(ids, want[:3]) {
 		t.Errorf("%q", ids)
 	}
+	if ids := listed("--reason", "no_provider", "--app", "demo", "--limit", "5"); !slices.Equal(ids, []string{"four", "two"}) {
+		t.Errorf("%q", ids)
+	}
+	if ids := listed("--since", "1ns"); len(ids) != 0 {
+		t.Errorf("%q", ids)
+	}
 	slices.Sort(want)
 	if ids := listed(); !slices.Equal(slices.Sorted(slices.Values(ids)), want) {
 		t.Errorf("%q", ids)
+	}
+	for _, c := range []struct{ said, args string }{
+		{"No dead letter matches.\n", "list --category chat"},
+		{"pushpace: 2 dead letters match: say --expect 2 to purge them; nothing is done\n", "purge --all --reason no_provider"},
+		{"1 purged.\n", "purge two"},
+		{"pushpace: 1 dead letter matches: say --expect 1 to requeue it; nothing is done\n", "requeue --all --reason no_provider"},
+		{"3 purged.\n", "purge --all --reason unknown_app --expect 3"},
+		{"1 purged.\n", "purge --all --expect 1"},
+		{"No dead letter is kept.\n", "list"},
+	} {
+		if got := ended(t, s.setup, append([]string{"dead"}, strings.Fields(c.args)...)...); got.stderr != c.said || got.stdout != "" {
+			t.Errorf("dead %s: %+v, want %s", c.args, got, c.said)
+		}
+	}
+}
+
+// A dead letter is shown with its notification, and with the job where that is asked for.
+func TestADeadLetterIsShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	job, err := push.Encode(&push.Job{AcceptedAt: time.Now(), Notification: &push.Notification{
+		ID: "one", App: "demo", User: "ada", Targets: []push.Target{{Platform: push.APNs, Token: "00"}}, Title: "Hello",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, job := range map[string][]byte{"one": job, "odd": []byte("{")} {
+		if err := push.NewRecords(s.client, "", 0).SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, At: time.Now(), Job: job}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args              []string
+		job, notification bool
+	}{{[]string{"one"}, false, true}, {[]string{"one", "--raw"}, true, true}, {[]string{"odd"}, true, false}} {
+		got := ended(t, s.setup, append([]string{"dead", "show"}, c.args...)...)
+		if got.status != exitDone || strings.Contains(got.stdout, `"job":`) != c.job || strings.Contains(got.stdout, `"title":"Hello"`) != c.notification {
+			t.Errorf("%v: %+v", c.args, got)
+		}
 	}
 }
 

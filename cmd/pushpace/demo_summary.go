@@ -28,7 +28,7 @@ type summary struct {
 	Superseded    int64 `json:"superseded"`
 	Waiting       int64 `json:"waiting"`
 	Malformed     int64 `json:"malformed"`
-	Deferred      int64 `json:"deferred"`    // deferrals
+	Deferred      int64 `json:"deferred"`    // times one went back to the queue; a near slot is waited for in the worker
 	DeadTokens    int64 `json:"dead_tokens"` // answers that say so
 	Violations    int   `json:"violations"`
 	// ChecksPerDelivery is how often the limiter was asked for each notification
@@ -149,7 +149,7 @@ func (s *summary) print(w io.Writer) error {
 	}
 	row("  waiting", s.Waiting, "")
 	row("malformed", s.Malformed, "a job that could not be read, kept as a dead letter")
-	row("deferred", s.Deferred, "times one had to wait, each for exactly the time left")
+	row("deferred", s.Deferred, "times one went back to the queue for exactly the time left; who waits less than worker.max_wait stays in the worker")
 	row("dead tokens", s.DeadTokens, "")
 	row("violations", int64(s.Violations), fmt.Sprintf("of any limit, by when they arrived (± %s on the way)", tolerance))
 	fmt.Fprintf(&b, "%-16s %4.2g  of the limits for each delivery\n", "checks", s.ChecksPerDelivery)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -83,6 +84,9 @@ func newLimitsGet() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := warnOfCategory(ctx, b, level.Category); err != nil {
+			return err
+		}
 		shown := struct {
 			limits.Level
 			General limits.EffectivePolicy  `json:"general"`
@@ -128,13 +132,14 @@ limits.default.`,
 	level := levelFlags(cmd)
 	byFlag(cmd)
 	quotaFlag(cmd, level)
-	gap := cmd.Flags().Duration("min-gap", 0, "`DURATION` that lies between any two at least, such as 1s")
+	var gap time.Duration
+	durationVar(cmd.Flags(), &gap, "min-gap", "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	dry := dryFlag(cmd)
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		override := limits.Override{Level: level.Level, Policy: throttle.Policy{MinGap: *gap, Exempt: *exempt}}
+		override := limits.Override{Level: level.Level, Policy: throttle.Policy{MinGap: gap, Exempt: *exempt}}
 		for _, text := range *rates {
 			r, err := throttle.ParseRate(text)
 			if err != nil {
@@ -220,6 +225,9 @@ func newLimitsLog() *cobra.Command {
 				}
 			}
 			return nil
+		}
+		if len(changes) == 0 {
+			return none("No limit was ever changed.")
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "VERSION\tAT\tBY\tCHANGE\tAPP\tUSER\tCATEGORY\tQUOTA\tFROM\tTO")

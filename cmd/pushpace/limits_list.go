@@ -52,6 +52,9 @@ func newLimitsList() *cobra.Command {
 		if *asJSON {
 			return printOverrides(out, all)
 		}
+		if len(all) == 0 {
+			return none("Nothing is overridden.")
+		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "APP\tUSER\tCATEGORY\tQUOTA\tLIMITS\tBY\tAT\tUNTIL")
 		for _, override := range all {
@@ -99,7 +102,8 @@ func newLimitsImport() *cobra.Command {
 		Long: `import reads what export prints. It sets nothing where a line is not valid. It leaves out
 overrides that have ended by now, and keeps those of other levels. The log says that the
 user of this command changed them.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  pushpace limits export > overrides.ndjson && pushpace limits import overrides.ndjson",
+		Args:    cobra.ExactArgs(1),
 	}
 	byFlag(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "validate, and set nothing")

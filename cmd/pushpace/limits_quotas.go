@@ -36,6 +36,9 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 			}
 			return nil
 		}
+		if len(all) == 0 {
+			return none("The configuration has no quota and no throughput.")
+		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "QUOTA\tAPPS\tLIMIT\tFREE\tFROM")
 		for _, q := range all {

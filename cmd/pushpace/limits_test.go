@@ -157,6 +157,7 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--for", "1h", "--until", "2099-01-01T00:00:00Z"}, "give one"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "2020-01-01T00:00:00Z"}, "--until: has passed"},
 		{[]string{"unset"}, "want --app, --user, --category or several"},
+		{[]string{"unset", "--user", "u", "--by", "a\nb"}, "--by: must be UTF-8 without control characters"},
 		{[]string{"import", "none.jsonl"}, "none.jsonl"},
 		{nil, "want get, set"},
 	} {
@@ -202,7 +203,7 @@ func TestReadOverrides(t *testing.T) {
 // What is odd about the configured limits is told by its place and name.
 func TestCheckWarns(t *testing.T) {
 	t.Parallel()
-	dir := write(t, "config.yaml", "redis: {address: embedded}\nlimits:\n  default: {min_gap: 1s, rates: [100/1m]}\n  categories: {news: {rates: [10/1h, 5/24h]}}\n")
+	dir := write(t, "config.yaml", "redis: {address: embedded}\nlimits:\n  default: {min_gap: 1s, rates: [100/1m]}\n  categories: {news: {rates: [10/1h, 5/24h]}}\napps: {demo: {simulated: true}}\n")
 	p := start(t, setup{dir: dir}, "check", "--json")
 	if got := p.wait(t, 10*time.Second); got != exitDone {
 		t.Fatalf("exit status %d: %s", got, &p.stderr)

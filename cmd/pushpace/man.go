@@ -79,6 +79,7 @@ func manPage(cmd *cobra.Command) string {
 		}
 	}
 	cmd.InitDefaultHelpFlag()
+	cmd.InitDefaultVersionFlag()
 	if cmd.HasAvailableFlags() {
 		section("OPTIONS")
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -58,10 +58,13 @@ func TestMistypedApp(t *testing.T) {
 				t.Errorf("%v: %+v", c.args, got)
 			}
 		}
-		for _, args := range [][]string{{"pause", "--app", "dmeo"}, {"limits", "get", "--app", "dmeo"}, {"limits", "set", "--app", "dmeo", "--user", "u", "--rate", "1/1h"}} {
+		for _, args := range [][]string{{"pause", "--app", "dmeo"}, {"waiting", "--app", "dmeo"}, {"limits", "get", "--app", "dmeo"}, {"limits", "set", "--app", "dmeo", "--user", "u", "--rate", "1/1h"}} {
 			if got := ended(t, where, args...); got.status != exitUsage || !strings.Contains(got.stderr, "did you mean demo?") {
 				t.Errorf("%v: %+v", args, got)
 			}
+		}
+		if got := ended(t, where, "timeline", "ada"); got.status != exitUsage || got.stderr != "pushpace: say which: --app demo or --app kiosk\n" {
+			t.Errorf("%+v", got)
 		}
 		where.stdin = strings.NewReader(`{"app":"dmeo","rates":["1/1h"]}`)
 		if got := ended(t, where, "limits", "import", "-"); got.status == exitDone || !strings.Contains(got.stderr, "did you mean demo?") {
@@ -84,7 +87,10 @@ func TestMistypedCategory(t *testing.T) {
 	_, url := s.serveAPI(t, "--only", "api")
 	const odd = "pushpace: warning: category markting is not configured; did you mean marketing?\n"
 	for _, where := range []setup{s.setup, through(url, "")} {
-		for _, args := range [][]string{{"pause", "--category", "markting"}, {"limits", "set", "--category", "markting", "--rate", "1/1h"}} {
+		for _, args := range [][]string{
+			{"pause", "--category", "markting"}, {"limits", "set", "--category", "markting", "--rate", "1/1h"}, {"limits", "get", "--category", "markting"},
+			{"waiting", "--category", "markting"}, {"cancel", "--all", "--category", "markting"}, {"timeline", "ada", "--category", "markting"},
+		} {
 			if got := ended(t, where, args...); got.status != exitDone || !strings.Contains(got.stderr, odd) {
 				t.Errorf("%v: %+v", args, got)
 			}

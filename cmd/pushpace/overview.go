@@ -21,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // overviewEvery is how often an overview on a terminal is drawn again.
@@ -122,12 +123,16 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	if len(o.Providers) > 0 {
 		section("PROVIDER\tIN FLIGHT\tP50\tP99\tSTATE")
 		for _, p := range o.Providers {
-			section("%s of %s\t%d\t%s\t%s\t%s", p.Platform, words.Quoted(p.App), p.InFlight, took(p.Latency.P50), took(p.Latency.P99), providerState(p))
+			section("%s of %s\t%d\t%s\t%s\t%s", p.Platform, words.Quoted(p.App), p.InFlight, took(p.Latency.P50), took(p.Latency.P99), providerState(p, o.At))
 		}
 		section("")
 	}
 	for _, p := range o.Pauses {
-		section("paused\t%s", words.Pause(&p))
+		label := "paused"
+		if p.Kind == pause.Trouble {
+			label = "trouble"
+		}
+		section("%s\t%s", label, words.Pause(&p, o.At))
 	}
 	if l := o.Letters; l.Count > 0 {
 		some := ""
@@ -215,7 +220,7 @@ func workerState(s control.Snapshot) string {
 	return "runs"
 }
 
-func providerState(p operate.Provider) string {
+func providerState(p operate.Provider, now time.Time) string {
 	text := "works"
 	switch t := p.Trouble; {
 	case p.Pause != "":
@@ -225,8 +230,12 @@ func providerState(p operate.Provider) string {
 		}
 	case !t.Since.IsZero():
 		text = fmt.Sprintf("in trouble since %s, by %s", words.Stamp(t.Since), t.Reason)
-		if !t.Next.IsZero() {
+		switch {
+		case t.Next.IsZero():
+		case t.Next.After(now):
 			text += ", looked at again at " + words.Stamp(t.Next)
+		default:
+			text += ", looked at again now"
 		}
 		if t.Error != "" {
 			text += ": " + t.Error

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
 )
 
 // Who looks sees whether a worker runs and what waits, on Redis and through the
@@ -56,5 +59,29 @@ func TestOverview(t *testing.T) {
 	s.stop(t, worker)
 	if got := ended(t, s.setup, "overview"); !strings.Contains(got.stdout, "no worker runs, nothing waits") {
 		t.Errorf("after the worker's end:\n%s", got.stdout)
+	}
+}
+
+// A provider in trouble is not paused, and a look that is due is not told as one to come.
+func TestOverviewOfTrouble(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
+	for next, want := range map[time.Duration][2]string{
+		time.Minute:  {"looked at again at 2026-11-21T13:30:00.000Z", "next look 13:30:00"},
+		-time.Second: {"looked at again now", "next look now"},
+	} {
+		at := now.Add(next)
+		var out strings.Builder
+		if err := printOverview(&out, &operate.Overview{
+			At: now, Providers: []operate.Provider{{App: "shop", Platform: push.FCM, Trouble: route.Trouble{Since: now.Add(-time.Hour), Reason: "UNAVAILABLE", Next: at}}},
+			Pauses: []pause.Pause{{Kind: pause.Trouble, App: "shop", Platform: push.FCM, Until: at}, {Kind: pause.Operator, App: "kiosk"}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{want[0], "trouble  fcm of shop, in trouble; " + want[1], "paused   kiosk, paused by"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is missing:\n%s", want, &out)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -122,15 +123,17 @@ func describePause(p pause.Pause) (text, flags string) {
 	return strings.Join(say, ", "), strings.Join(flag, " ")
 }
 
-// warnOfCategory says when a command is about a category that the configuration
+// warnOfCategory says when a command is about categories that the configuration
 // does not have: it does what it is told, and may do nothing.
-func warnOfCategory(ctx context.Context, b *apiclient.Client, name string) error {
-	if name == "" {
+func warnOfCategory(ctx context.Context, b *apiclient.Client, names ...string) error {
+	if len(names) == 0 || slices.Equal(names, []string{""}) {
 		return nil
 	}
 	configured, err := b.Categories(ctx)
-	if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
-		warnUser(w)
+	for _, name := range names {
+		if w := operate.CategoryWarning(name, configured); err == nil && w != "" {
+			warnUser(w)
+		}
 	}
 	return err
 }
@@ -168,7 +171,8 @@ itself.`,
 		}
 		ended, err := b.Resume(ctx, p)
 		if err == nil && len(ended) == 0 {
-			return errors.New("there is no such pause; pushpace pauses lists them")
+			what, _ := describePause(p)
+			return fmt.Errorf("no pause of %s is in force, and no trouble of a provider: pushpace pauses lists what is", what)
 		}
 		if err != nil {
 			return err
@@ -177,7 +181,7 @@ itself.`,
 			if *asJSON {
 				err = printJSON(out, p)
 			} else {
-				_, err = fmt.Fprintln(os.Stderr, "ended:", words.Pause(&p))
+				_, err = fmt.Fprintln(os.Stderr, "ended:", words.Pause(&p, time.Now()))
 			}
 			if err != nil {
 				return err
@@ -212,8 +216,7 @@ many wait for a provider.`,
 			return nil
 		}
 		if len(list) == 0 {
-			fmt.Fprintln(os.Stderr, "Nothing is paused.")
-			return nil
+			return none("Nothing is paused.")
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "KIND\tAPP\tPLATFORM\tCATEGORY\tBY\tAT\tUNTIL\tWAITING\tREASON")
@@ -222,8 +225,12 @@ many wait for a provider.`,
 			if p.Kind != pause.Operator {
 				waiting = strconv.Itoa(p.Waiting)
 			}
+			until := orAny(stampOrNone(p.Until))
+			if p.Kind == pause.Trouble && !p.Until.After(time.Now()) { // a look is due
+				until = "now"
+			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Kind, words.Quoted(p.App), orAny(string(p.Platform)), words.Quoted(p.Category),
-				words.Quoted(p.By), orAny(stampOrNone(p.At)), orAny(stampOrNone(p.Until)), waiting, orAny(reasons(p)))
+				words.Quoted(p.By), orAny(stampOrNone(p.At)), until, waiting, orAny(reasons(p)))
 		}
 		return w.Flush()
 	})

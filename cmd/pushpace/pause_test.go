@@ -68,7 +68,7 @@ func TestPauseAndResume(t *testing.T) {
 	}
 	workers.until(t, "what was paused", func() bool { return len(s.ledger(t)) == 20 })
 	workers.says(t, 1, "an operator's pause is over", "app=demo platform=apns", "ended_by=ben")
-	if _, words := s.run(t, exitFailed, append([]string{"resume"}, apns...)...); !strings.Contains(words, "there is no such pause") {
+	if _, words := s.run(t, exitFailed, append([]string{"resume"}, apns...)...); !strings.Contains(words, "no pause of app demo, platform apns is in force") {
 		t.Errorf("resumed again: %s", words)
 	}
 	if out, words := s.run(t, exitDone, "pauses"); out != "" || !strings.Contains(words, "Nothing is paused.") {

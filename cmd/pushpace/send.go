@@ -79,7 +79,7 @@ provider would get.`,
 	f.StringVar((*string)(&s.n.IfFull), "if-full", "", "what to do when too many of the user's wait: wait (the default) or reject")
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
 	f.StringVar(&s.expiresAt, "expires-at", "", "the `INSTANT` after which it is worthless, in RFC 3339")
-	f.DurationVar(&s.ttl, "ttl", 0, "the same as a duration from now, such as 2h")
+	durationVar(f, &s.ttl, "ttl", "the same as a duration from now, such as 2h")
 	completeApps(cmd)
 	completeCategories(cmd)
 	complete(cmd, "if-full", string(push.IfFullWait), string(push.IfFullReject))

@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -97,6 +101,11 @@ func serve(ctx context.Context, c *configured) error {
 		without.Apps = nil
 		cfg = &without
 	}
+	listeners, err := listen(cfg, r)
+	defer listeners.close()
+	if err != nil {
+		return err
+	}
 	accepted := standin.NewLedger(func(standin.Entry) error { return nil })
 	s, err := openSystem(ctx, cfg, accepted, log)
 	if err != nil {
@@ -105,6 +114,7 @@ func serve(ctx context.Context, c *configured) error {
 		}
 		return err
 	}
+	s.listeners = listeners
 	s.apps, s.lastReload, s.configuration = apps, c.lastReload, c.tell
 	s.allQuotas = func() (quotas.Quotas, error) { return s.quotas.List().WithUnnamed(c.last.Load().config), nil }
 	if !r.worker {
@@ -116,11 +126,8 @@ func serve(ctx context.Context, c *configured) error {
 	if err != nil {
 		return errors.Join(err, s.close())
 	}
-	what := slog.Any("config", cfg)
-	if onTerminal(os.Stderr) { // where check --verbose prints it in a form to read
-		what = slog.String("redis", cfg.Redis.Address.String())
-	}
-	log.LogAttrs(ctx, slog.LevelInfo, "serving", slog.String("version", buildVersion().Version), what)
+	log.Debug("the configuration", "config", cfg)
+	log.Info("serving", "version", buildVersion().Version, "redis", cfg.Redis.Address.String(), "apps", strings.Join(apps.Names(), " "))
 	c.keep(ctx, hangups, s.live(c), log)
 	stop()
 	s.health.Draining()
@@ -135,6 +142,34 @@ func serve(ctx context.Context, c *configured) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// listeners have the addresses that the process answers on; nil where it does not.
+type listeners struct{ api, metrics net.Listener }
+
+// listen takes the addresses, before anything is started that another process on one of
+// them would undo.
+func listen(cfg *config.Config, r roles) (l listeners, err error) {
+	if r.api {
+		if l.api, err = api.Listen(cfg.HTTP); err != nil {
+			return l, err
+		}
+	}
+	if cfg.Telemetry.Listen != "" {
+		if l.metrics, err = net.Listen("tcp", string(cfg.Telemetry.Listen)); err != nil {
+			err = fmt.Errorf("telemetry.listen: %w", err)
+		}
+	}
+	return l, err
+}
+
+// close closes those that nothing answers on yet.
+func (l listeners) close() {
+	for _, one := range []net.Listener{l.api, l.metrics} {
+		if one != nil {
+			_ = one.Close()
+		}
+	}
 }
 
 // start starts what the process does, and what tells of it. It answers what ends

@@ -71,8 +71,8 @@ run, and for one token:
 	f.Uint16Var(&s.fcmPort, "fcm-port", 0, "FCM's port; 0 for a free one")
 	f.StringVar(&s.dir, "dir", "", "`FOLDER` for the credentials; by default one that is removed at the end")
 	f.StringVar(&s.ledger, "ledger", "", "`FILE` that gets one JSON line for each accepted push, appended")
-	f.DurationVar(&s.latency.Typical, "latency", 0, "how long most answers take")
-	f.DurationVar(&s.latency.Tail, "tail", 0, "how long the slow answers take at most")
+	durationVar(f, &s.latency.Typical, "latency", "how long most answers take")
+	durationVar(f, &s.latency.Tail, "tail", "how long the slow answers take at most")
 	f.Float64Var(&s.latency.TailShare, "tail-share", 0.01, "the share of slow answers, 0 to 1, when --tail is given")
 	f.StringVar(&s.quota, "fcm-quota", "", "what FCM takes for the project, such as 600000/1m, in minutes that begin when they like; more is answered 429")
 	f.StringSliceVar(&s.perDevice, "fcm-device-quota", nil, "what FCM takes for each device, such as 240/1m,5000/1h")
@@ -81,7 +81,7 @@ run, and for one token:
 	for _, flag := range []string{"apns-fault", "fcm-fault"} {
 		complete(cmd, flag, "close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain")
 	}
-	f.DurationVar(&s.retryAfter, "retry-after", 0, "what such a status asks to wait; 0 for nothing")
+	durationVar(f, &s.retryAfter, "retry-after", "what such a status asks to wait; 0 for nothing")
 	f.BoolVar(&s.admin, "admin", false, "serve the stand-ins' controls on the loopback, and print their URLs to standard error")
 	return cmd
 }

@@ -17,9 +17,10 @@ import (
 
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status ID",
-		Short: "Say where a notification is, and when it waits, until when and by which rule",
-		Args:  cobra.ExactArgs(1),
+		Use:     "status ID",
+		Short:   "Say where a notification is, and when it waits, until when and by which rule",
+		Example: "  pushpace status order-4711-shipped",
+		Args:    cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {

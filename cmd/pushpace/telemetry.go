@@ -30,10 +30,7 @@ func (s *system) observe(ctx context.Context, cfg *config.Config, log *slog.Logg
 	})
 	s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))
 	s.add(s.metrics.Close)
-	server, err := s.metrics.Serve(string(cfg.Telemetry.Listen), s.health)
-	if err != nil {
-		return fmt.Errorf("telemetry.listen: %w", err)
-	}
+	server := s.metrics.Serve(s.listeners.metrics, s.health)
 	s.add(server.Close)
 	s.observer = s.metrics
 	log.Info("metrics", "url", "http://"+server.Addr()+"/metrics")

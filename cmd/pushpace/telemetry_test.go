@@ -81,7 +81,7 @@ func TestMetricsOnATakenAddress(t *testing.T) {
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+/`).FindString(workers.stderr.String())
 	s.env = append(s.env, "PUSHPACE_TELEMETRY__LISTEN="+strings.TrimSuffix(address, "/"))
 	p := start(t, s.setup, "serve")
-	if got := p.wait(t, 15*time.Second); got != exitFailed || !strings.Contains(p.stderr.String(), "telemetry.listen") {
+	if got := p.wait(t, 15*time.Second); got != exitFailed || !strings.HasPrefix(p.stderr.String(), "pushpace: telemetry.listen: ") || strings.Count(p.stderr.String(), "\n") != 1 {
 		t.Errorf("exit status %d: %s", got, &p.stderr)
 	}
 	s.stop(t, workers)

@@ -49,16 +49,20 @@ goes from now to when a limit that is used up is free again.`,
 		if err != nil {
 			return err
 		}
+		if err := warnOfCategory(ctx, b, *categories...); err != nil {
+			return err
+		}
 		if *asJSON {
 			return printJSON(out, t)
+		}
+		if unknown(t) {
+			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", words.Quoted(t.User), words.Quoted(t.App))
 		}
 		style := timeline.Style{Width: *width, Terminal: decorated(os.Stdout)}
 		if columns, _, err := term.GetSize(int(os.Stdout.Fd())); *width == 0 && err == nil {
 			style.Width = columns
 		}
-		if _, err = fmt.Fprint(out, timeline.Draw(t, style)); err == nil && unknown(t) {
-			fmt.Fprintf(os.Stderr, "Nothing is known of %s in %s: is the user spelt right?\n", words.Quoted(t.User), words.Quoted(t.App))
-		}
+		_, err = fmt.Fprint(out, timeline.Draw(t, style))
 		return err
 	})
 }

@@ -15,7 +15,7 @@ func TestQuotaThatNoAppNames(t *testing.T) {
 	s := newSite(t)
 	s.configure(t, shippedLimits, "quotas: {europe: {rate: 600/1m, apps: [demo]}}\n  "+shippedLimits)
 	const bounds = ": bounds nothing: no app names it; write apps.demo.fcm.quota: "
-	if got := ended(t, s.setup, "check"); got.status != exitDone || !regexp.MustCompile(`warning: \S*config.yaml:\d+:\d+: limits.quotas.europe`+bounds+"europe\n").MatchString(got.stdout) {
+	if got := ended(t, s.setup, "check"); got.status != exitDone || !regexp.MustCompile(`pushpace: warning: \S*config.yaml:\d+:\d+: limits.quotas.europe`+bounds+"europe\n").MatchString(got.stderr) {
 		t.Errorf("%+v", got)
 	}
 	p, url := s.guardedAPI(t)

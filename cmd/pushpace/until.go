@@ -10,7 +10,8 @@ import (
 // instant when neither is given.
 func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 	until := cmd.Flags().String("until", "", "when it ends, an `INSTANT` as in 2026-12-24T20:00:00Z")
-	length := cmd.Flags().Duration("for", 0, "after what `DURATION` it ends, such as 2h")
+	var length time.Duration
+	durationVar(cmd.Flags(), &length, "for", "after what `DURATION` it ends, such as 2h")
 	return func() (time.Time, error) {
 		switch {
 		case *until != "" && cmd.Flags().Changed("for"):
@@ -21,10 +22,10 @@ func untilFlags(cmd *cobra.Command) func() (time.Time, error) {
 				return time.Time{}, misusedf("--until: want an instant as in 2026-12-24T20:00:00Z")
 			}
 			return at, nil
-		case *length < 0, *length == 0 && cmd.Flags().Changed("for"):
+		case length < 0, length == 0 && cmd.Flags().Changed("for"):
 			return time.Time{}, misusedf("--for: want a positive duration such as 2h")
-		case *length > 0:
-			return time.Now().Add(*length), nil
+		case length > 0:
+			return time.Now().Add(length), nil
 		}
 		return time.Time{}, nil
 	}

@@ -31,11 +31,15 @@ func TestWrongUse(t *testing.T) {
 		{"another configuration is missing", shipped, []string{"serve", "--config", "none.yaml"}, "none.yaml: "},
 		{"send to the embedded Redis", shipped, []string{"send", "--app", "demo"}, "config.yaml: redis.address: the embedded Redis"},
 		{"status in the embedded Redis", shipped, []string{"status", "order-1"}, "config.yaml: redis.address: the embedded Redis"},
-		{"no user", shipped, []string{"timeline"}, "accepts 1 arg"},
+		{"no user", shipped, []string{"timeline"}, "timeline: want USER, as in pushpace timeline ada; see pushpace timeline --help"},
+		{"no ID", "", []string{"status"}, "status: want ID, as in pushpace status order-4711-shipped; see pushpace status --help"},
+		{"no role", "", []string{"token", "new", "shop"}, "token new: want NAME ROLE [--app NAME]..., as in pushpace token new shop producer; see pushpace token new --help"},
+		{"no letter", "", []string{"dead", "purge"}, "dead purge: want ID [ID …] or --all [--reason REASON …] [--expect N], as in pushpace dead purge order-4711-shipped; see pushpace dead purge --help"},
+		{"two to cancel", "", []string{"cancel", "a", "b"}, "cancel: want ID or --all [--category CATEGORY …] [--expect N], as in pushpace cancel order-4711-shipped; see"},
 		{"width", shipped, []string{"timeline", "ada", "--width", "39"}, "--width: want 40 to 160"},
 		{"unknown shell", "", []string{"completion", "tcsh"}, "tcsh"},
 		{"no shell", "", []string{"completion"}, "completion: want bash"},
-		{"man without a folder", "", []string{"man"}, "accepts 1 arg"},
+		{"man without a folder", "", []string{"man"}, "man: want DIR, as in pushpace man "},
 		{"API and configuration", shipped, []string{"audit", "--api", "http://127.0.0.1:1", "-c", "config.yaml"}, "--config and --api"},
 		{"API's URL", "", []string{"audit", "--api", "ftp://ada:hunter2@a"}, "the API's URL: want http://"},
 		{"API's URL with a user", "", []string{"audit", "--api", "http://ada:hunter2@a"}, "the API's URL holds a user"},
@@ -47,6 +51,7 @@ func TestWrongUse(t *testing.T) {
 		{"token without an API", shipped, []string{"audit", "--token-file", "token"}, "--token-file is for the HTTP API"},
 		{"file and flags", shipped, []string{"send", "--file", "-", "--app", "demo"}, "--file and --app"},
 		{"data without value", shipped, []string{"send", "--data", "k"}, "--data: want KEY=VALUE"},
+		{"ttl", shipped, []string{"send", "--ttl", "5 days"}, "want a duration such as 90s, 2h or 5d"},
 		{"instant", shipped, []string{"send", "--expires-at", "tomorrow"}, "--expires-at: want an instant"},
 		{"compare nothing", "", []string{"limits", "compare"}, "limits compare: want a FILE or --arrivals"},
 		{"compare two", "", []string{"limits", "compare", "-", "--arrivals", "hourly"}, "limits compare: want a FILE or --arrivals"},
@@ -158,6 +163,11 @@ func TestVersion(t *testing.T) {
 	var v version
 	if err := json.Unmarshal([]byte(p.stdout.String()), &v); err != nil || v.Version == "" || v.Go == "" {
 		t.Errorf("%v: %s", err, &p.stdout)
+	}
+	for _, flag := range []string{"--version", "-v"} {
+		if got := ended(t, setup{}, flag); got.status != exitDone || got.stdout != v.String()+"\n" {
+			t.Errorf("%s: %+v, want %s", flag, got, v)
+		}
 	}
 }
 

@@ -46,6 +46,15 @@ func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f
 	})
 }
 
+// causesHelp lists what a notification may wait for.
+func causesHelp() string {
+	var b strings.Builder
+	for _, c := range control.Causes {
+		fmt.Fprintf(&b, "  %-10s %s\n", c, words.Cause(c))
+	}
+	return b.String()
+}
+
 func newWaiting() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "waiting",
@@ -53,20 +62,7 @@ func newWaiting() *cobra.Command {
 		Long: `waiting lists the notifications that wait, those that come first on top, as many
 as --limit says. What each waits for (FOR) is one of:
 
-  limit      one of its user's limits, until the slot it has got
-  schedule   the instant that its producer gave as not_before
-  attempt    another attempt, after one that failed
-  pause      an operator's pause
-  provider   a provider that is in trouble, paused or busy
-  worker     nothing: it is due, and a worker takes it next, if one runs
-  in_hand    nothing: a worker has it, and may wait there for a near instant
-  limiter    the limits' Redis, which does not answer
-  timeline   its user's timeline, which cannot be read or written
-  redis      the queue's Redis, which refuses to write
-  machine    its worker's machine, which is too busy to send on time
-  recovery   another visit, after a worker crashed or the queue's Redis did not
-             answer
-
+` + causesHelp() + `
 With --json there is one line for each, in no order, and --limit is none unless
 it is given. What moves on while it is listed may be missed.`,
 		Example: `  pushpace waiting --category marketing
@@ -78,6 +74,9 @@ it is given. What moves on while it is listed may be missed.`,
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
 		if *limit < 1 {
 			return misusedf("--limit: want 1 or more")
+		}
+		if err := warnOfCategory(ctx, b, selection.Category); err != nil {
+			return err
 		}
 		if *asJSON {
 			return printQueued(ctx, b, *selection, out, *limit, cmd.Flags().Changed("limit"))
@@ -117,21 +116,20 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 		return err
 	}
 	if n == 0 {
-		fmt.Fprintln(os.Stderr, "Nothing waits"+selected(s)+".")
-		return nil
+		return none("Nothing waits" + selected(s) + ".")
 	}
 	slices.SortFunc(list, first)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tAPP\tUSER\tCATEGORY\tFOR\tUNTIL\tACCEPTED")
 	for _, q := range list[:min(len(list), most)] {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(q.ID), words.Quoted(q.App), words.Quoted(q.User), words.Quoted(q.Category), waitsFor(q),
-			orAny(stampOrNone(q.Until)), words.Stamp(q.Accepted))
+			orAny(stampOrNone(q.Until)), orAny(stampOrNone(q.Accepted)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	if n > most {
-		fmt.Fprintf(os.Stderr, "%d more wait%s; --limit shows more, --json all.\n", n-most, selected(s))
+		fmt.Fprintf(os.Stderr, "%s%s; --limit shows more, --json all.\n", counted(n-most, "more waits", "more wait"), selected(s))
 	}
 	return nil
 }
@@ -180,11 +178,14 @@ func countQueued(ctx context.Context, b *apiclient.Client, s control.Selection) 
 
 // cancelAll cancels what is selected, once its number is confirmed.
 func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c *confirmation, out io.Writer, asJSON bool) error {
+	if err := warnOfCategory(ctx, b, s.Category); err != nil {
+		return err
+	}
 	var ids []string
 	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
 		return err
 	}
-	if err := c.confirm(len(ids), "wait"+selected(s), "cancel them"); err != nil {
+	if err := c.confirm(len(ids), counted(len(ids), "waits", "wait")+selected(s), "cancel"); err != nil {
 		return err
 	}
 	done, err := operate.InPages(ctx, ids, b.CancelEach)

@@ -12,11 +12,11 @@ func printWaits(line func(name, format string, args ...any), s *control.Status, 
 	w := s.Waits
 	told := len(s.Paused) > 0 && (w.For == control.ForPause || w.For == control.ForProvider)
 	if !told {
-		for _, p := range words.Pauses(s) {
+		for _, p := range words.Pauses(s, now) {
 			line("paused", "%s", p)
 		}
 	}
-	for _, what := range words.Waits(s) {
+	for _, what := range words.Waits(s, now) {
 		line("waits for", "%s", what)
 	}
 	if told {

@@ -44,9 +44,11 @@ type system struct {
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
 	meter   meter.Meter
 	api     *apiServer // nil where there is none
-	tokens  access.Tokens
-	apps    operate.Apps   // of the configuration
-	config  *config.Config // that it was made from
+	// listeners have the addresses that it answers on.
+	listeners listeners
+	tokens    access.Tokens
+	apps      operate.Apps   // of the configuration
+	config    *config.Config // that it was made from
 	// observer is told what the worker does; nil for nobody.
 	observer worker.Observer
 	metrics  *metrics.Metrics // nil for none

@@ -195,8 +195,14 @@ func TestMethods(t *testing.T) {
 func TestPathsAreNotLogged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.do(http.StatusNotFound, producerToken, "GET", "/v1/notifications/"+canary+"?"+canary, "")
-	r.oneLine(http.StatusNotFound, "/v1/notifications/{id}", "shop")
+	for _, method := range []string{"GET", "DELETE"} {
+		r.do(http.StatusNotFound, producerToken, method, "/v1/notifications/"+canary, "")
+		r.oneLine(http.StatusNotFound, "/v1/notifications/{id}", "shop")
+		r.do(http.StatusBadRequest, producerToken, method, "/v1/notifications/"+canary+"?"+canary, "")
+		r.oneLine(http.StatusBadRequest, "/v1/notifications/{id}", "shop")
+	}
+	r.do(http.StatusBadRequest, producerToken, "POST", "/v1/notifications?dry_run=true", notification("one", "ada"))
+	r.oneLine(http.StatusBadRequest, "/v1/notifications", "shop")
 	r.do(http.StatusNotFound, operatorToken, "POST", "/v1/dead-letters/"+canary+"/requeue", "")
 	r.oneLine(http.StatusNotFound, "/v1/dead-letters/{id}/requeue", "ada")
 	r.do(http.StatusUnauthorized, canary, "GET", "/v1/audit", "")

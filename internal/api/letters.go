@@ -3,8 +3,12 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
+	"github.com/pushpace/pushpace/internal/duration"
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -14,13 +18,27 @@ const (
 	maxPageSize = 1000
 )
 
-// letters lists dead letters, without their jobs.
+// lettersQuery are the parameters that say which of the dead letters.
+var lettersQuery = []string{"app", "category", "reason", "since", "cursor", "limit"}
+
+// letters lists the selected dead letters, without their jobs.
 func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	limit, err := pageLimit(c)
 	if err != nil {
 		return reply{}, err
 	}
+	s := operate.LetterSelection{App: c.query.Get("app"), Category: c.query.Get("category"), Reason: c.query.Get("reason")}
+	if text := c.query.Get("since"); text != "" {
+		if s.Since, err = duration.Parse(text); err != nil || s.Since <= 0 {
+			return reply{}, badQuery("since", "a duration such as 2h or 5d")
+		}
+	}
+	if err := c.as.MayNarrow(s.App); err != nil { // it may have left the configuration
+		return reply{}, err
+	}
 	found, _, next, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
+	now := time.Now()
+	found = slices.DeleteFunc(found, func(l push.Letter) bool { return !s.Matches(&l, now) })
 	return reply{http.StatusOK, struct {
 		Letters []push.Letter `json:"dead_letters"`
 		// Next is the cursor of the rest; "" when this is the end.

@@ -89,7 +89,16 @@ func TestDeadLettersInPages(t *testing.T) {
 	if len(seen) != all || pages < 3 {
 		t.Errorf("%d letters on %d pages", len(seen), pages)
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=16-0", "cursor=-1-0", "cursor=1", "cursor=0--1"} {
+	for query, want := range map[string]int{"app=demo&category=orders&reason=payload&since=1d": all, "app=gone": 0, "category=chat": 0, "reason=auth": 0, "since=1ns": 0} {
+		var p struct {
+			Letters []push.Letter `json:"dead_letters"`
+		}
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=1000&"+query, "").into(t, &p)
+		if len(p.Letters) != want {
+			t.Errorf("%s: %d letters, want %d", query, len(p.Letters), want)
+		}
+	}
+	for _, query := range []string{"since=x", "since=-1h", "reson=x", "limit=0", "limit=1001", "limit=x", "cursor=x", "cursor=16-0", "cursor=-1-0", "cursor=1", "cursor=0--1"} {
 		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/dead-letters?"+query, "")
 	}
 }

@@ -28,7 +28,7 @@ func TestEnqueue(t *testing.T) {
 		{"later", `{"id":"later","app":"demo","user":"ada","targets":[{"platform":"fcm","token":"t"}],"title":"t","not_before":"2126-01-01T00:00:00Z"}`, http.StatusAccepted, "later", false},
 		{"every field", `{"id":"full","app":"demo","user":"ü","category":"orders","priority":"bulk","targets":[{"platform":"apns","token":"Ab"},{"platform":"fcm","token":"t:1"}],
 			"title":"a","subtitle":"b","body":"c","badge":0,"sound":"default","image":"https://example.com/a.png","thread":"d","channel":"e",
-			"data":{"k":"v","K":"w"},"push_type":"alert","collapse_key":"f","ttl":"2h","apns":{"aps":{"category":"x"}},"fcm":{"android":{"ttl":"3s"}}}`,
+			"data":{"k":"v","K":"w"},"push_type":"alert","collapse_key":"f","ttl":"1d2h","apns":{"aps":{"category":"x"}},"fcm":{"android":{"ttl":"3s"}}}`,
 			http.StatusAccepted, "full", false},
 	} {
 		answer := r.do(c.want, producerToken, "POST", "/v1/notifications", c.body)

@@ -30,7 +30,7 @@ func TestOverview(t *testing.T) {
 
 func TestWaitingIsListedAndCancelled(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 	ids := ""
 	for i := range 3 {
 		id := fmt.Sprintf("n-%d", i)
@@ -45,6 +45,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	if len(page.Waiting) != 3 || page.Next != "" {
 		t.Errorf("%+v", page)
 	}
+	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?app=shp", "")
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?catgory=orders", "")
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?app=a&app=b", "")
 	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/waiting?cursor=x", "")

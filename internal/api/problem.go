@@ -29,6 +29,8 @@ type problem struct {
 	Detail string `json:"detail,omitempty"`
 	// Errors are all that is wrong with the request's body.
 	Errors []fault `json:"errors,omitempty"`
+	// Apps are those that the request has to choose from.
+	Apps []string `json:"apps,omitempty"`
 	// ID is the notification's, generated if it had none, when it is not known
 	// whether it was taken.
 	ID string `json:"id,omitempty"`
@@ -74,6 +76,7 @@ func problemOf(err error) *problem {
 		others   *operate.OthersError
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
+		ended    *push.EndedError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -87,7 +90,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &others), errors.As(err, &role):
 		return &problem{Status: http.StatusForbidden, Detail: sentence(err)}
 	case errors.As(err, &unknown):
-		return &problem{Status: http.StatusBadRequest, Detail: "The " + unknown.Error() + "."}
+		return &problem{Status: http.StatusBadRequest, Detail: "The " + unknown.Error() + ".", Apps: unknown.Choices}
 	case errors.Is(err, operate.ErrNoOverride), errors.Is(err, operate.ErrNoPause):
 		return &problem{Status: http.StatusNotFound, Detail: sentence(err)}
 	case errors.Is(err, limits.ErrTooManyOverrides):
@@ -106,6 +109,8 @@ func problemOf(err error) *problem {
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, trail.ErrCursor):
 		return badQuery("before", "the cursor of an action")
+	case errors.As(err, &ended):
+		return &problem{Status: http.StatusConflict, Detail: sentence(ended)}
 	case errors.Is(err, push.ErrEnded):
 		return &problem{Status: http.StatusConflict, Detail: "The notification has ended."}
 	case errors.Is(err, push.ErrUnderWay):
@@ -163,9 +168,12 @@ func isJSON(err error) bool {
 // nothing that the client has chosen, but for the method and the address.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, pattern, who string, err error) {
 	p := *problemOf(err)
-	level := slog.LevelInfo
-	if p.Status >= http.StatusInternalServerError {
+	level := slog.LevelDebug // it is the client who is to know
+	switch {
+	case p.Status >= http.StatusInternalServerError:
 		level = slog.LevelWarn
+	case p.Status == http.StatusUnauthorized, p.Status == http.StatusForbidden, p.Status == http.StatusTooManyRequests:
+		level = slog.LevelInfo
 	}
 	more := []slog.Attr{slog.String("remote", r.RemoteAddr)}
 	if p.cause != nil {

@@ -42,6 +42,7 @@ func TestProblemOf(t *testing.T) {
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
 		{push.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
+		{&push.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
 		{errors.New(canary), http.StatusInternalServerError, own},
 	} {
 		p := problemOf(fmt.Errorf("somewhere: %w", c.err))

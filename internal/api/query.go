@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// readQuery reads the query of a route that takes these parameters, each once but for
-// several.
+// readQuery reads the query of a route that takes these parameters, or none, each once but
+// for several.
 func readQuery(raw string, taken []string, several string) (url.Values, error) {
-	if raw == "" || len(taken) == 0 {
+	if raw == "" {
 		return nil, nil
 	}
 	query, err := url.ParseQuery(raw)
@@ -18,6 +18,9 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 		return nil, &problem{Status: http.StatusBadRequest, Detail: "The query is not well formed."}
 	}
 	for name, values := range query {
+		if len(taken) == 0 {
+			return nil, &problem{Status: http.StatusBadRequest, Detail: "This path takes no query."}
+		}
 		if !slices.Contains(taken, name) {
 			return nil, &problem{Status: http.StatusBadRequest, Detail: "The query may have " + strings.Join(taken, ", ") + " and nothing else."}
 		}

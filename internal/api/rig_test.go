@@ -91,7 +91,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	r.options = rigOptions{HTTP: h, Options: operate.Options{
 		Producer: push.NewProducer(shared, "", 0), Records: records, Control: control.New(shared, records, limiter, policies), Queue: client,
 		Limits: policies, Overrides: limits.NewOverrides(shared, "", 0), Preview: &operate.Previewer{Limits: policies, Lines: limiter, Apps: []string{"shop"}}, Meter: meter.NewRedis(shared, ""),
-		Within: h.Timeout, Log: slog.New(slog.NewJSONHandler(r.log, nil)),
+		Within: h.Timeout, Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	for _, f := range change {
 		f(&r.options)

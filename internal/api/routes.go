@@ -17,9 +17,9 @@ type route struct {
 	// charges says that handle charges for what the body holds; the others are charged for
 	// one each.
 	charges bool
-	// query are the parameters that it takes. Where there are any, another is
-	// refused, as an unknown field of a body is: misspelt, it would widen what is
-	// asked for. So is one that is given twice.
+	// query are the parameters that it takes. Another is refused, as an unknown field
+	// of a body is: misspelt, it would widen what is asked for. So is one that is given
+	// twice.
 	query []string
 	// several is the parameter that may be given several times, if any.
 	several string
@@ -68,7 +68,7 @@ var routes = []route{
 
 	{method: "GET", path: "/v1/users/{user}/timeline", action: operate.Look, query: []string{"app", "category"}, several: "category", handle: (*API).timeline},
 
-	{method: "GET", path: "/v1/dead-letters", action: operate.Look, query: []string{"cursor", "limit"}, handle: (*API).letters},
+	{method: "GET", path: "/v1/dead-letters", action: operate.Look, query: lettersQuery, handle: (*API).letters},
 	{method: "GET", path: "/v1/dead-letters/{id}", action: operate.Look, handle: (*API).letter},
 	{method: "POST", path: "/v1/dead-letters/{id}/requeue", action: operate.Requeue, handle: (*API).requeue},
 	{method: "DELETE", path: "/v1/dead-letters/{id}", action: operate.Purge, handle: (*API).purge},

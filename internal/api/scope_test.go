@@ -171,7 +171,7 @@ var asides = []aside{
 	{"GET /v1/notifications/{id}", "/v1/notifications/{x}-dead", "", http.StatusNotFound},
 	{"DELETE /v1/notifications/{id}", "/v1/notifications/{x}-1", "", http.StatusNotFound},
 	{"DELETE /v1/notifications/{id}", "/v1/notifications/{x}-dead", "", http.StatusNotFound},
-	{"GET /v1/waiting", "/v1/waiting?app={x}-app", "", http.StatusOK},
+	{"GET /v1/waiting", "/v1/waiting?app={x}-app", "", http.StatusForbidden},
 	{"GET /v1/waiting", "/v1/waiting?user={x}-user", "", http.StatusOK},
 	{"POST /v1/cancellations", "", anyIDs, http.StatusOK},
 	{"GET /v1/limits", "", "", http.StatusOK},

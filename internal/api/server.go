@@ -30,9 +30,19 @@ const (
 	writeTime = 10 * time.Second
 )
 
-// Serve begins to answer.
-func Serve(o config.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
+// Listen takes the address, for Serve.
+func Listen(o config.HTTP) (net.Listener, error) {
+	listener, err := net.Listen("tcp", string(o.Listen))
+	if err != nil {
+		return nil, fmt.Errorf("http.listen: %w", err)
+	}
+	return listener, nil
+}
+
+// Serve begins to answer. It closes the listener, also where it fails.
+func Serve(listener net.Listener, o config.HTTP, handler http.Handler, log *slog.Logger) (*Server, error) {
 	s := &Server{
+		listener: listener,
 		http: &http.Server{
 			Handler: handler, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
 			ReadHeaderTimeout: min(headerTimeout, o.ReadTimeout), ReadTimeout: o.ReadTimeout,
@@ -41,14 +51,11 @@ func Serve(o config.HTTP, handler http.Handler, log *slog.Logger) (*Server, erro
 		},
 		done: make(chan error, 1),
 	}
-	var err error
-	if s.listener, err = net.Listen("tcp", string(o.Listen)); err != nil {
-		return nil, fmt.Errorf("http.listen: %w", err)
-	}
 	if !o.TLS.Enabled() {
 		go func() { s.done <- s.http.Serve(s.listener) }()
 		return s, nil
 	}
+	var err error
 	if s.certificate, err = watchCertificate(o.TLS, log); err != nil {
 		_ = s.listener.Close()
 		return nil, fmt.Errorf("http.tls: %w", err)

@@ -31,7 +31,11 @@ func (r *rig) listen(change func(*config.HTTP)) *Server {
 	if change != nil {
 		change(&o)
 	}
-	s, err := Serve(o, r.api, r.options.Log)
+	listener, err := Listen(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s, err := Serve(listener, o, r.api, r.options.Log)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -222,7 +226,11 @@ func TestServeRefuses(t *testing.T) {
 		"http.listen: ": {Listen: config.Listen(taken.Addr().String())},
 		"http.tls: ":    {Listen: "127.0.0.1:0", TLS: config.ServerTLS{CertFile: "none", KeyFile: "none"}},
 	} {
-		if _, err := Serve(o, http.NotFoundHandler(), log); err == nil || !strings.HasPrefix(err.Error(), want) {
+		listener, err := Listen(o)
+		if err == nil {
+			_, err = Serve(listener, o, http.NotFoundHandler(), log)
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

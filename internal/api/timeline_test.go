@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,10 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("%s: %+v", query, got)
 		}
 	}
-	for _, query := range []string{"", "?app=", "?app=none", "?app=demo" + strings.Repeat("&category=c", 101)} {
+	if p := r.do(http.StatusBadRequest, viewerToken, "GET", path, "").problem(t); p.Detail != "The app is missing." || !slices.Equal(p.Apps, []string{"demo", "shop"}) {
+		t.Errorf("%+v", p)
+	}
+	for _, query := range []string{"?app=", "?app=none", "?app=demo" + strings.Repeat("&category=c", 101)} {
 		r.do(http.StatusBadRequest, viewerToken, "GET", path+query, "").problem(t)
 	}
 	for _, user := range []string{"%00", "%FF", strings.Repeat("x", 129)} {

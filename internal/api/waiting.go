@@ -14,6 +14,9 @@ var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "c
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: control.Cause(c.query.Get("for"))}
+	if err := c.as.KnownApp(s.App); err != nil {
+		return reply{}, err
+	}
 	list, next, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))
 	return reply{http.StatusOK, struct {
 		Waiting []control.Queued `json:"waiting"`

@@ -16,10 +16,18 @@ const letters = "/v1/dead-letters"
 // pageSize is how many dead letters are asked for at once.
 const pageSize = 500
 
-// Letters calls f with each dead letter, without its job, in no order, until f
+// Letters calls f with each selected dead letter, without its job, in no order, until f
 // answers false.
-func (c *Client) Letters(ctx context.Context, f func(*push.Letter) bool) error {
+func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*push.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+	for name, value := range map[string]string{"app": s.App, "category": s.Category, "reason": s.Reason} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if s.Since > 0 {
+		query.Set("since", s.Since.String())
+	}
 	for {
 		var page struct {
 			Letters []push.Letter `json:"dead_letters"`

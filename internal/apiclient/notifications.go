@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -126,7 +125,7 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case status.State.Ended():
-		return fmt.Errorf("%w: %s", push.ErrEnded, status.State)
+		return &push.EndedError{State: status.State}
 	}
 	return push.ErrUnderWay
 }

@@ -25,6 +25,8 @@ type Problem struct {
 	Title  string  `json:"title"`
 	Detail string  `json:"detail"`
 	Errors []fault `json:"errors"`
+	// Apps are those that the request has to choose from.
+	Apps []string `json:"apps"`
 	// RetryAfter is how long to wait before it is worth to ask again: 0 when the
 	// API does not say, 30 s at most.
 	RetryAfter time.Duration `json:"-"`

@@ -67,6 +67,9 @@ func (c *Config) check(k *check) {
 // odd collects settings that are valid, and hardly meant.
 func (c *Config) odd(k *check) {
 	c.Limits.odd(k, "limits")
+	if len(c.Apps) == 0 {
+		k.fault("apps", "there is none: nothing can be sent")
+	}
 	for name, key := range c.UnnamedQuotas() {
 		k.fault(join("limits.quotas", name), "bounds nothing: no app names it; write "+key+": "+name)
 	}

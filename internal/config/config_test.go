@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,4 +220,27 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("Parse returns what Validate refuses: %v", c.Validate())
 		}
 	})
+}
+
+// What nobody can be sent to, and what nothing limits, is hardly meant.
+func TestWithoutAppsOrLimits(t *testing.T) {
+	t.Parallel()
+	const apps, none = "c.yaml: apps: there is none: nothing can be sent", "c.yaml: limits: there is none: every notification is sent at once"
+	for text, want := range map[string][]string{
+		"":                                 {apps, none},
+		"apps: {a: {simulated: true}}":     {none},
+		"limits: {default: {min_gap: 1s}}": {apps},
+		"limits: {categories: {a: {exempt: true}}}":           {apps},
+		"limits: {horizon: 2d, device: {rate: 5/1d}}":         {apps},
+		"limits: {horizon: 1d}\napps: {a: {simulated: true}}": {"c.yaml:2:1: limits: there is none: every notification is sent at once"},
+	} {
+		cfg, err := Parse("c.yaml", []byte("\ufeffredis: {address: embedded}\n"+text+"\n"), nil)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if !slices.Equal(cfg.Warnings(), want) {
+			t.Errorf("%s: %q, want %q", text, cfg.Warnings(), want)
+		}
+	}
 }

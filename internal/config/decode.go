@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -86,6 +88,9 @@ func (d *decoder) syntax(err error) {
 	if errors.As(err, &syntax) {
 		message := quoted.ReplaceAllString(syntax.GetMessage(), "")
 		f.Message += ": " + strings.ReplaceAll(message, "\t", `\t`)
+		if strings.Contains(message, "escape character") {
+			f.Message += ": " + useSingleQuotes
+		}
 		if tk := syntax.GetToken(); tk != nil && tk.Position != nil {
 			f.Line, f.Column = tk.Position.Line, tk.Position.Column
 		}
@@ -202,12 +207,32 @@ func (d *decoder) pathOf(key, name, base string, v reflect.Value) {
 		delete(d.files, key)
 		return
 	}
+	if fault := pathFault(path); fault != "" {
+		d.fault(key, fault)
+		return
+	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(base, path)
 	}
 	v.SetString(path)
 	d.files[key] = path
 }
+
+// pathFault says what is wrong with a path that no file can be meant by, or "".
+func pathFault(path string) string {
+	escaped := func(r rune) bool {
+		return r == utf8.RuneError || unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp)
+	}
+	switch {
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		return "~ is not expanded: write the whole path, or one relative to the configuration file"
+	case strings.ContainsFunc(path, escaped):
+		return "holds a control character: " + useSingleQuotes
+	}
+	return ""
+}
+
+const useSingleQuotes = `in double quotes \ begins an escape; write a path with \ in single quotes`
 
 func (d *decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	d.entries(key, n, func(name string, at, value ast.Node) {
@@ -287,7 +312,7 @@ func scalarText(n ast.Node) (string, bool) {
 func (d *decoder) unknown(key, name string, at ast.Node, known []string) {
 	place := at.GetToken().Position
 	f := Fault{File: d.file, Line: place.Line, Column: place.Column, Key: key}
-	if plainName(name) {
+	if shownName(name) {
 		f.Key = join(key, name)
 	}
 	f.Message = unknownKey(known)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Fault is one thing wrong with a configuration.
@@ -98,6 +99,17 @@ func parent(path string) string {
 		return ""
 	}
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
+}
+
+// shownName reports whether an unknown key may be shown: it looks like one, but for
+// spaces, dots and what is not ASCII, such as a space that nobody sees.
+func shownName(name string) bool {
+	return plainName(strings.Map(func(r rune) rune {
+		if r == ' ' || r == '.' || r > unicode.MaxASCII {
+			return -1
+		}
+		return r
+	}, name))
 }
 
 // plainName reports whether name is what a key looks like. Anything else may be

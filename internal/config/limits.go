@@ -99,6 +99,9 @@ func (l Limits) odd(k *check, key string) {
 		}
 	}
 	of(join(key, "default"), l.Default)
+	if l.Default.Unlimited() && len(l.Categories) == 0 && len(l.Quotas) == 0 && l.Device == nil {
+		k.fault(key, "there is none: every notification is sent at once")
+	}
 	for name, c := range l.Categories {
 		of(join(key, "categories", name), c.Policy)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ func Parse(file string, data []byte, environ []string) (*Config, error) {
 	c := new(Config)
 	c.SetDefaults()
 	d := &decoder{file: file, origin: make(map[string]Fault), files: make(map[string]string)}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // which editors of Windows write in front
 	if !d.yaml(data, c) {
 		return nil, d.faults.orNil()
 	}

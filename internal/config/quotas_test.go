@@ -71,7 +71,7 @@ func TestUnnamedQuotas(t *testing.T) {
 // Warnings are in the order of the file, and where they stand is no change.
 func TestWarningsAreNoChange(t *testing.T) {
 	t.Parallel()
-	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\n"
+	const text = "redis: {address: embedded}\nlimits:\n  categories:\n    a: {rates: [10/1h, 5/24h]}\n  default: {rates: [10/1h, 5/24h]}\napps: {demo: {simulated: true}}\n"
 	old, err1 := Parse("c.yaml", []byte(text), nil)
 	new, err2 := Parse("c.yaml", []byte("# moved\n"+text), nil)
 	if err := errors.Join(err1, err2); err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/internal/duration"
 )
 
 // maxName is the longest name of an app or a category, in bytes.
@@ -24,9 +26,9 @@ func isText(v reflect.Value) bool {
 // not repeat the text, which may be a secret in the wrong place.
 func setText(v reflect.Value, text string) error {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
-		d, err := time.ParseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil {
-			return errors.New("want a duration such as 250ms, 10s or 24h")
+			return errors.New("want a duration such as 250ms, 10s, 24h or 7d")
 		}
 		v.SetInt(int64(d))
 		return nil

@@ -98,7 +98,7 @@ func rowOf(e watch.Event) liveRow {
 	case e.State == push.Waiting:
 		row.Class = "waits"
 		s := control.Status{Record: &push.Record{App: e.App}, Waits: &control.Waits{For: control.Cause(e.For), Reason: e.Reason}}
-		row.Why = words.Waits(&s)[0]
+		row.Why = words.Waits(&s, e.At)[0]
 		if s.Waits.For == control.ForLimit && e.Reason != "" {
 			row.Why = words.Say(row.Why, ": ", words.Printable(e.Reason))
 		}

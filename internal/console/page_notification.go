@@ -83,7 +83,7 @@ func viewOfNotification(s *control.Status, line *control.Timeline, letter *push.
 	if s.Waits == nil {
 		v.Answer = []words.Sentence{words.Say(sentenceOfEnd(s.Record))}
 	} else {
-		waits, pauses := words.Waits(s), words.Pauses(s)
+		waits, pauses := words.Waits(s, now), words.Pauses(s, now)
 		for _, what := range waits {
 			v.Answer = append(v.Answer, words.Say("It waits for ", what, byLimit(s.Waits)))
 		}

@@ -136,7 +136,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 		view.Waits = append(view.Waits, wait{string(s.For), words.Cause(s.For), s.Count, s.Sampled, s.Oldest})
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), mostHeld)] {
-		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), words.Pause(&o.Pauses[i])})
+		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), words.Pause(&o.Pauses[i], o.At)})
 	}
 	for i := range o.Providers {
 		if row := rowOfProvider(o, &o.Providers[i]); row.Class != "" && len(view.Troubled) < mostHeld {
@@ -203,7 +203,7 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 		clauses = append(clauses, words.Say("the limits' Redis does not answer"))
 	}
 	for i := range o.Pauses[:min(len(o.Pauses), heldInSentence)] {
-		clauses = append(clauses, words.Pause(&o.Pauses[i]))
+		clauses = append(clauses, words.Pause(&o.Pauses[i], o.At))
 	}
 	if n := len(o.Pauses) - heldInSentence; n > 0 {
 		clauses = append(clauses, words.Say(counted(n, "more is held back", "more are held back")))

@@ -261,7 +261,7 @@ func askEnd(ctx context.Context, v *visit, p pause.Pause, list []pause.Pause) (p
 	}
 	kept, operators := 0, false
 	for _, s := range list {
-		asked.Things = append(asked.Things, words.Pause(&s))
+		asked.Things = append(asked.Things, words.Pause(&s, time.Now()))
 		kept, operators = kept+s.Waiting, operators || s.Kind == pause.Operator
 	}
 	if kept > 0 {

@@ -184,7 +184,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	}
 	for i := range o.Pauses {
 		if q := &o.Pauses[i]; q.Kind == pause.Operator && (q.App == "" || q.App == p.App) && (q.Platform == "" || q.Platform == p.Platform) {
-			row.Pauses = append(row.Pauses, words.Pause(q))
+			row.Pauses = append(row.Pauses, words.Pause(q, o.At))
 			if q.Category == "" {
 				row.State, row.Class = "paused by an operator", "waits"
 			}

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -28,13 +27,9 @@ const (
 	scrapes = 4
 )
 
-// Serve begins to answer on that address, a host:port whose port may be 0. What
-// is not a path of its own is rest's; nil answers 404.
-func (m *Metrics) Serve(address string, rest http.Handler) (*Server, error) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("serve the metrics: %w", err)
-	}
+// Serve begins to answer there. What is not a path of its own is rest's; nil answers
+// 404.
+func (m *Metrics) Serve(listener net.Listener, rest http.Handler) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapes}))
 	if rest != nil {
@@ -49,7 +44,7 @@ func (m *Metrics) Serve(address string, rest http.Handler) (*Server, error) {
 		done: make(chan error, 1),
 	}
 	go func() { s.done <- s.http.Serve(listener) }()
-	return s, nil
+	return s
 }
 
 // Addr is the address that it answers on.

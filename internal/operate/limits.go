@@ -138,7 +138,7 @@ func (o *Operator) known(at limits.Level) (limits.Level, quotas.Quota, error) {
 	all, _ := o.s.with.Quotas()
 	q, err := all.Find(at.Quota)
 	if err != nil {
-		return at, q, &UnknownError{"quota", err.Error()}
+		return at, q, &UnknownError{What: "quota", Problem: err.Error()}
 	}
 	return at, q, nil
 }
@@ -469,6 +469,8 @@ type UnknownError struct {
 	What string
 	// Problem is what is wrong with it, in a sentence that begins with What.
 	Problem string
+	// Choices are those that it may name, where it names none.
+	Choices []string
 }
 
 // Error implements error.

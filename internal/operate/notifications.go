@@ -192,7 +192,7 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 		return nil, "", err
 	}
 	if s.For != "" && !slices.Contains(control.Causes, s.For) {
-		return nil, "", &UnknownError{"for", "cause is none of " + control.CauseNames()}
+		return nil, "", &UnknownError{What: "cause", Problem: "cause is none of " + control.CauseNames()}
 	}
 	s.Apps = o.who.Apps
 	list, next, err := o.s.with.Control.Queued(ctx, s, cursor)
@@ -240,6 +240,9 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 	case len(all) == 1:
 		app = all.Names()[0]
 	}
+	if its := o.configured().Names(); app == "" && len(its) > 1 {
+		return "", &UnknownError{What: "app", Problem: "app is missing", Choices: its}
+	}
 	if err := o.own(app); err != nil {
 		return "", err
 	}
@@ -248,7 +251,7 @@ func (o *Operator) appOf(ctx context.Context, app string) (string, error) {
 		if fault == "" {
 			fault = "is not known: the configuration has none"
 		}
-		return "", &UnknownError{"app", "app " + fault}
+		return "", &UnknownError{What: "app", Problem: "app " + fault}
 	}
 	return app, o.s.refresh(ctx)
 }

@@ -226,7 +226,7 @@ var tries = map[string]try{
 }
 
 // decides are the methods that only say who somebody is, or what is configured.
-var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "Apps", "Categories", "Now", "OwnsPause"}
+var decides = []string{"Sees", "SeesAll", "Only", "MayNarrow", "KnownApp", "Apps", "Categories", "Now", "OwnsPause"}
 
 func told(is bool) error {
 	if is {

@@ -94,6 +94,15 @@ func (o *Operator) MayNarrow(app string) error {
 	return o.own(app)
 }
 
+// KnownApp returns nil for an app that a look may be narrowed to and that the configuration
+// has, "" for none: else an *OthersError or an *UnknownError.
+func (o *Operator) KnownApp(app string) error {
+	if err := o.MayNarrow(app); err != nil || app == "" {
+		return err
+	}
+	return o.knownApp(app)
+}
+
 // Apps are those of the configuration that it sees, sorted.
 func (o *Operator) Apps() []string { return o.configured().Names() }
 
@@ -135,7 +144,7 @@ func (o *Operator) configured() Apps {
 // *UnknownError. Where no apps are given any is known.
 func (o *Operator) knownApp(app string) error {
 	if fault := o.configured().Fault(app); fault != "" {
-		return &UnknownError{"app", "app " + fault}
+		return &UnknownError{What: "app", Problem: "app " + fault}
 	}
 	return nil
 }

@@ -2,14 +2,15 @@ package words
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
 // Pause says what a pause keeps back, why and until when: "fcm of shop, in trouble since
 // 2026-11-24T13:28:54.000Z: FCM answered 503 UNAVAILABLE; next look
-// 2026-11-24T13:29:27.000Z".
-func Pause(p *pause.Pause) Sentence {
+// 2026-11-24T13:29:27.000Z". A look that is due at that instant is "next look now".
+func Pause(p *pause.Pause, now time.Time) Sentence {
 	var s Sentence
 	switch {
 	case p.Platform != "" && p.App != "":
@@ -41,8 +42,10 @@ func Pause(p *pause.Pause) Sentence {
 	}
 	switch {
 	case p.Until.IsZero():
-	case p.Kind == pause.Trouble:
+	case p.Kind == pause.Trouble && p.Until.After(now):
 		s = Say(s, "; next look ", p.Until)
+	case p.Kind == pause.Trouble:
+		s = Say(s, "; next look now")
 	default:
 		s = Say(s, "; until ", p.Until)
 	}

@@ -9,22 +9,23 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
+	"time"
 )
 
 // Waits says what a notification waits for, as the end of "waits for …"; there may be
 // several, one for each pause that keeps it.
-func Waits(s *control.Status) []Sentence {
+func Waits(s *control.Status, now time.Time) []Sentence {
 	if w := s.Waits; len(s.Paused) == 0 || w.For != control.ForPause && w.For != control.ForProvider {
 		return []Sentence{waits(s)}
 	}
-	return Pauses(s)
+	return Pauses(s, now)
 }
 
 // Pauses says which pauses keep it, or some of its targets.
-func Pauses(s *control.Status) []Sentence {
+func Pauses(s *control.Status, now time.Time) []Sentence {
 	var all []Sentence
 	for i := range s.Paused {
-		all = append(all, Pause(&s.Paused[i]))
+		all = append(all, Pause(&s.Paused[i], now))
 	}
 	return all
 }

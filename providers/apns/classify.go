@@ -43,7 +43,7 @@ type verdict struct {
 }
 
 const (
-	badMessage     = "the notification is malformed: mend it at the producer"
+	badMessage     = "APNs cannot take the notification as it is: mend it at the producer"
 	badTopic       = "check topic and that the key or certificate is allowed to push to it"
 	badKey         = "check key_file, key_id and team_id"
 	badCertificate = "check certificate_file and environment"
@@ -79,7 +79,7 @@ var verdicts = map[providers.Reason]verdict{
 	DuplicateHeaders:   {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
 	MissingDeviceToken: {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
 	PayloadEmpty:       {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
-	PayloadTooLarge:    {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: badMessage},
+	PayloadTooLarge:    {kind: providers.Rejected, concerns: providers.ConcernsMessage, what: "the notification is too large: shorten it at the producer"},
 
 	BadPath:          {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},
 	MethodNotAllowed: {kind: providers.Rejected, concerns: providers.ConcernsApp, what: badRequest},

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -134,7 +135,7 @@ func (s setting) applyTo(o *Override) error {
 	if s.MinGap == "" {
 		return nil
 	}
-	gap, err := time.ParseDuration(s.MinGap)
+	gap, err := duration.Parse(s.MinGap)
 	if err != nil {
 		return errors.New("min_gap is no duration such as 1s")
 	}

@@ -166,7 +166,7 @@ func (o *Overrides) setBatch(ctx context.Context, batch []Override) error {
 // whether there was one. Where a version is given it has to be of that, as for Set.
 func (o *Overrides) Unset(ctx context.Context, level Level, by string, over ...int64) (bool, error) {
 	if by == "" || len(by) > MaxNameBytes || !isPlain(by) {
-		return false, fmt.Errorf("by must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)
+		return false, throttle.Faults{{Field: "by", Problem: fmt.Sprintf("must be UTF-8 without control characters, of 1 to %d bytes", MaxNameBytes)}}
 	}
 	return changed(o.run(ctx, change(level, by, "", 0, over)...))
 }

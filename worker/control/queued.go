@@ -29,7 +29,7 @@ type Queued struct {
 	Scope    string    `json:"scope,omitempty"`
 	Rule     string    `json:"rule,omitempty"`
 	Queue    string    `json:"queue"`
-	Accepted time.Time `json:"accepted_at"`
+	Accepted time.Time `json:"accepted_at,omitzero"` // zero where the job cannot be read
 
 	// retries are the pauses, by their place among all, that keep it from another attempt.
 	// Those that its workers have put back for them have counted it.

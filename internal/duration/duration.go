@@ -1,0 +1,39 @@
+// Package duration reads the durations that people write.
+package duration
+
+import (
+	"errors"
+	"strings"
+	"time"
+)
+
+// Parse reads a duration as time.ParseDuration does, which may begin with days: "5d",
+// "1d12h". A day has 24 hours.
+func Parse(text string) (time.Duration, error) {
+	number, rest, found := strings.Cut(text, "d")
+	if !found || strings.Trim(number, "+-.0123456789") != "" {
+		return time.ParseDuration(text)
+	}
+	d, err := time.ParseDuration(number + "h")
+	if err != nil {
+		return 0, errNone
+	}
+	days := d * 24
+	if days/24 != d || strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
+		return 0, errNone
+	}
+	if rest == "" {
+		return days, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if strings.HasPrefix(number, "-") {
+		more = -more
+	}
+	sum := days + more
+	if err != nil || sum-days != more || (sum < days) != (more < 0) {
+		return 0, errNone
+	}
+	return sum, nil
+}
+
+var errNone = errors.New("not a duration such as 90s, 2h or 5d")
