@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace"
+
+	"github.com/pushpace/pushpace/internal/words"
 )
 
 func TestCompletion(t *testing.T) {
@@ -25,7 +27,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"send", "--app", ""}, []string{"demo"}},
 		{[]string{"timeline", "ada", "--category", ""}, []string{"marketing", "orders", "security"}},
 		{[]string{"timeline", "-c", "none.yaml", "--app", ""}, nil},
-		{[]string{"dead", "requeue", "--reason", "Unreg"}, letterReasons()},
+		{[]string{"dead", "requeue", "--reason", "Unreg"}, words.Reasons()},
 		{[]string{"simulate", "--fcm-fault", "black"}, []string{"close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain"}},
 	} {
 		t.Run(strings.Join(c.line, " "), func(t *testing.T) {

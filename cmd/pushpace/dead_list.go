@@ -16,9 +16,6 @@ import (
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -32,29 +29,13 @@ func letterFlags(cmd *cobra.Command) func() (operate.LetterSelection, error) {
 	durationVar(f, &s.Since, "since", "those that ended within the last `DURATION`, such as 2h or 5d")
 	completeApps(cmd)
 	completeCategories(cmd)
-	complete(cmd, "reason", letterReasons()...)
+	complete(cmd, "reason", words.Reasons()...)
 	return func() (operate.LetterSelection, error) {
 		if s.Since < 0 || s.Since == 0 && f.Changed("since") {
 			return *s, misusedf("--since: want a positive duration such as 2h")
 		}
 		return *s, nil
 	}
-}
-
-// letterReasons are those that a dead letter can have.
-func letterReasons() (all []string) {
-	for _, reasons := range [][]providers.Reason{providers.Reasons(), apns.Reasons(), fcm.Reasons()} {
-		for _, r := range reasons {
-			if r != providers.OK && r != providers.DryRun {
-				all = append(all, string(r))
-			}
-		}
-	}
-	for _, r := range push.MalformedReasons {
-		all = append(all, string(r))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 func newDeadList() *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -259,19 +260,36 @@ func TestLiveParts(t *testing.T) {
 	}
 }
 
-// The README names every key that takes effect at once.
-func TestReadmeNamesTheLiveKeys(t *testing.T) {
+// docs/configuration.md says of every key whether it takes effect at once.
+func TestThePageNamesTheLiveKeys(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(readme), "### Changing config.yaml")
-	section, _, _ := strings.Cut(after, "take effect at once")
-	for _, part := range new(system).live(&configured{started: new(config.Config)}) {
+	live := new(system).live(&configured{started: new(config.Config)})
+	has := func(key string) bool {
+		return slices.ContainsFunc(live, func(part *livePart) bool { return part.has(key) })
+	}
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]* \\| [^|]* \\| (at once|numbers|restart) \\|").FindAllStringSubmatch(string(page), -1) {
+		key := strings.ReplaceAll(m[1], "[]", "[0]")
+		rows = append(rows, key)
+		want := "restart"
+		if has(key) {
+			want = "at once"
+		} else if has(key + ".rate") {
+			want = "numbers"
+		}
+		if m[2] != want {
+			t.Errorf("%s: the page says %s, want %s", key, m[2], want)
+		}
+	}
+	for _, part := range live {
 		for _, key := range part.keys {
-			if !strings.Contains(section, "`"+key+"`") {
-				t.Errorf("it does not name %s", key)
+			key = strings.TrimSuffix(strings.ReplaceAll(key, ".*.", ".NAME."), ".*")
+			if !slices.ContainsFunc(rows, func(row string) bool { return config.Within(strings.ReplaceAll(row, "[0]", ""), key) }) {
+				t.Errorf("the page does not have %s", key)
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func TestWatching(t *testing.T) {
 	for what, expr := range alerts(t) {
 		check(what, expr)
 	}
-	docs, err := os.ReadFile("../../docs/operations.md")
+	docs, err := os.ReadFile("../../docs/running.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,18 +155,18 @@ func TestWatching(t *testing.T) {
 		listed[m[1]] = true
 		for _, label := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(m[2], -1) {
 			if all[m[1]][label[1]] == nil && all[m[1]+"_bucket"][label[1]] == nil {
-				t.Errorf("docs/operations.md: %s has no label %s", m[1], label[1])
+				t.Errorf("docs/running.md: %s has no label %s", m[1], label[1])
 			}
 		}
 	}
 	for _, name := range families(all) {
 		if !listed[name] {
-			t.Errorf("docs/operations.md does not list %s", name)
+			t.Errorf("docs/running.md does not list %s", name)
 		}
 		delete(listed, name)
 	}
 	for name := range listed {
-		t.Errorf("docs/operations.md lists %s, which is not told", name)
+		t.Errorf("docs/running.md lists %s, which is not told", name)
 	}
 }
 

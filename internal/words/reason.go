@@ -1,7 +1,9 @@
 package words
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,6 +20,14 @@ func Reason(s push.State, reason string) (means, do string) {
 		r = all.malformed[reason]
 	}
 	return r[0], r[1]
+}
+
+// Reasons are those that docs/reasons.md explains, sorted.
+func Reasons() []string {
+	all := reasons()
+	names := maps.Clone(all.others)
+	maps.Copy(names, all.malformed)
+	return slices.Sorted(maps.Keys(names))
 }
 
 type explained map[string][2]string
