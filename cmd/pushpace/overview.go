@@ -38,7 +38,9 @@ terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
 it print once. What waits is counted by asynq's own counters; a count with a ~
 is an estimate from jobs drawn at random, and the oldest is that of those that
 were looked at. Through the API, with a token for some apps alone, all of it is
-of those apps, and what is counted for no app by itself is left out.`,
+of those apps, and what is counted for no app by itself is left out. A part that
+Redis did not answer in time is "not read"; the rest is true, and the exit
+status is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -91,6 +93,12 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	fmt.Fprintf(out, "%s\n\n", headline(o))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	for _, u := range o.Unread {
+		section("%s\tnot read: %s", unreadNames[u.Part], u.Problem)
+	}
+	if len(o.Unread) > 0 {
+		section("")
+	}
 	if len(o.Workers) > 0 {
 		section("WORKER\tVERSION\tSINCE\tWAIT IN IT\tSTATE")
 		for _, s := range o.Workers {
@@ -153,6 +161,12 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	return w.Flush()
 }
 
+// unreadNames are the names of the parts of an overview where one could not be read.
+var unreadNames = map[operate.Part]string{
+	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses",
+	operate.PartQueues: "queues", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
+}
+
 // doneIn tells what was done in the minutes.
 func doneIn(minutes []control.Minute) string {
 	var sent, deferred int64
@@ -187,6 +201,8 @@ func headline(o *operate.Overview) string {
 		waits, about = "nothing waits that was looked at", "about "
 	}
 	switch {
+	case o.Apps == nil && o.NotRead(operate.PartWaiting) != "", o.Apps != nil && o.NotRead(operate.PartWaits) != "":
+		waits = "it is not known how many notifications wait"
 	case o.Waiting == 1:
 		waits = about + "1 notification waits"
 	case o.Waiting > 1:
@@ -194,6 +210,9 @@ func headline(o *operate.Overview) string {
 	}
 	if o.Apps != nil {
 		waits += " of " + strings.Join(o.Apps, ", ")
+	}
+	if o.NotRead(operate.PartWorkers) != "" {
+		return fmt.Sprintf("At %s: it is not known which workers run, %s.", timeline.Stamp(o.At), waits)
 	}
 	switch len(o.Workers) {
 	case 0:

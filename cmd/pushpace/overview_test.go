@@ -58,3 +58,18 @@ func TestOverview(t *testing.T) {
 		t.Errorf("after the worker's end:\n%s", got.stdout)
 	}
 }
+
+// What could not be read is named, and said of nothing else.
+func TestOverviewSaysWhatWasNotRead(t *testing.T) {
+	t.Parallel()
+	o := &operate.Overview{At: time.Now(), Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}, {Part: operate.PartWaiting, Problem: "refused"}, {Part: operate.PartWorkers, Problem: "refused"}}}
+	var text strings.Builder
+	if err := printOverview(&text, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"it is not known which workers run, it is not known how many notifications wait", "dead letters           not read: time-out\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, &text)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package operate
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -44,6 +46,8 @@ type Overview struct {
 	Redis   []redisconn.Node    `json:"redis"`
 	// LimitsRedis is there where the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
+	// Unread are the parts that could not be read, by name; the rest is true all the same.
+	Unread []Unread `json:"unread,omitempty"`
 }
 
 // A Queue is how many jobs one of asynq's queues has.
@@ -120,44 +124,106 @@ func (o *Operator) Events(ctx context.Context) (watch.Seen, error) {
 	return seen, err
 }
 
-// readOverview reads an overview. It counts what Redis counts and looks into a bounded
-// number of jobs and letters, however many there are.
-func (s *Service) readOverview(ctx context.Context) (o *Overview, err error) {
-	o = &Overview{At: time.Now().UTC()}
-	if o.Workers, err = s.workers(ctx); err != nil {
-		return nil, err
-	}
+// readOverview reads the parts of an overview at once, and names those that do not answer
+// in time or fail. Where that is all of them but what Redis tells of itself, it returns why.
+// It counts what Redis counts and looks into a bounded number of jobs and letters, however
+// many there are.
+func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
+	o := &Overview{At: time.Now().UTC()}
+	ctx, cancel := context.WithTimeout(ctx, s.overview.partsWithin())
+	defer cancel()
+	workers := begin(ctx, s.workers)
+	counts := begin(ctx, s.with.Records.Counts)
+	pauses := begin(ctx, func(ctx context.Context) ([]pause.Pause, error) {
+		alive, err := workers.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.with.Control.PausesSeen(ctx, alive)
+	})
+	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
+		alive, err := workers.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.with.Control.Backlog(ctx, alive, sample)
+	})
+	queues := begin(ctx, s.readQueues)
+	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
+		counted, err := counts.get(ctx)
+		if err != nil {
+			return Letters{}, err
+		}
+		return s.sampleLetters(ctx, counted.Letters)
+	})
+	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
+	limitsNodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) {
+		if s.with.LimitsRedis == nil {
+			return nil, nil
+		}
+		return redisconn.Look(ctx, s.with.LimitsRedis)
+	})
+
+	failed := map[Part]error{}
+	var err error
+	o.Workers, err = workers.get(ctx)
+	failed[PartWorkers] = err
 	o.Providers, o.Minutes, o.LateP99, o.Quotas = providersOf(o.Workers), minutesOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
-	counts, err := s.with.Records.Counts(ctx)
-	if err != nil {
-		return nil, err
+	counted, err := counts.get(ctx)
+	failed[PartWaiting] = err
+	o.Waiting = counted.Waiting()
+	o.Queues, failed[PartQueues] = queues.get(ctx)
+	o.Letters, failed[PartLetters] = letters.get(ctx)
+	o.Pauses, failed[PartPauses] = pauses.get(ctx)
+	waits, err := backlog.get(ctx)
+	failed[PartWaits] = err
+	if waits != nil {
+		o.Waits, o.Pauses = waits.Waits, waits.Pauses
 	}
-	o.Waiting = counts.Waiting()
-	backlog, err := s.with.Control.Backlog(ctx, o.Workers, sample)
-	if err != nil {
-		return nil, err
+	maps.DeleteFunc(failed, func(_ Part, err error) bool { return err == nil })
+	if len(failed) == len(ofQueue) {
+		return nil, failed[PartWorkers]
 	}
-	o.Waits, o.Pauses = backlog.Waits, backlog.Pauses
+	o.Redis, failed[PartRedis] = nodes.get(ctx)
+	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
+	s.name(ctx, o, failed)
+	return o, nil
+}
+
+// name has the overview, and the log, name the parts that could not be read. Where there
+// would be a list, there is an empty one.
+func (s *Service) name(ctx context.Context, o *Overview, failed map[Part]error) {
+	for _, part := range slices.Sorted(maps.Keys(failed)) {
+		if err := failed[part]; err != nil {
+			o.Unread = append(o.Unread, Unread{part, Cause(err)})
+			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
+		}
+	}
+	o.Workers, o.Queues, o.Pauses, o.Redis = orEmpty(o.Workers), orEmpty(o.Queues), orEmpty(o.Pauses), orEmpty(o.Redis)
+	if o.Letters.Reasons == nil {
+		o.Letters.Reasons = map[string]int{}
+	}
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// readQueues counts the jobs of each queue, sorted by name.
+func (s *Service) readQueues(ctx context.Context) ([]Queue, error) {
 	jobs, err := queue.ReadJobs(ctx, s.with.Queue)
 	if err != nil {
 		return nil, err
 	}
+	var all []Queue
 	for name, states := range jobs {
-		o.Queues = append(o.Queues, Queue{name, states})
+		all = append(all, Queue{name, states})
 	}
-	slices.SortFunc(o.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	if o.Letters, err = s.sampleLetters(ctx, counts.Letters); err != nil {
-		return nil, err
-	}
-	if o.Redis, err = redisconn.Look(ctx, s.with.Queue); err != nil {
-		return nil, err
-	}
-	if s.with.LimitsRedis != nil {
-		if o.LimitsRedis, err = redisconn.Look(ctx, s.with.LimitsRedis); err != nil {
-			o.LimitsRedis = []redisconn.Node{{Error: err.Error()}}
-		}
-	}
-	return o, nil
+	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, error) {
@@ -187,6 +253,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 	its := &Overview{
 		At: all.At, Apps: o.who.Apps, Workers: o.workersOf(all.Workers),
 		Queues: []Queue{}, Minutes: []control.Minute{}, Pauses: o.pausesOf(all.Pauses), Letters: o.lettersOf(&all.Letters), Redis: []redisconn.Node{},
+		Unread: o.unreadOf(all.Unread),
 	}
 	its.Providers = providersOf(its.Workers)
 	its.Waits, its.Sampled = control.SharesOf(all.Waits, o.Sees)
