@@ -164,7 +164,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 // unreadNames are the names of the parts of an overview where one could not be read.
 var unreadNames = map[operate.Part]string{
 	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses",
-	operate.PartQueues: "queues", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
+	operate.PartQueues: "queues", operate.PartMinutes: "what was done", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
 }
 
 // doneIn tells what was done in the minutes.

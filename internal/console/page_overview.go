@@ -100,7 +100,7 @@ type workerRow struct {
 	ID, Version, State, Class, Late string
 	Started                         time.Time
 	Waiting                         int64
-	// Sent and Delivered are those of the last minute that is over.
+	// Sent and Delivered are those of the minute under way.
 	Sent, Delivered int64
 }
 
@@ -300,7 +300,7 @@ func rowOfWorker(s *control.Snapshot, now time.Time) workerRow {
 		row.State, row.Class = "the limits' Redis is away: "+s.Limits.Cause, "fault"
 	}
 	for _, m := range s.Minutes {
-		if m.At.Equal(now.Truncate(time.Minute).Add(-time.Minute)) {
+		if m.At.Equal(now.Truncate(time.Minute)) {
 			row.Sent, row.Delivered = m.Sent, m.Ended[push.Delivered]
 		}
 	}

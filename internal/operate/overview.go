@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -34,8 +35,8 @@ type Overview struct {
 	Queues  []Queue         `json:"queues"`
 	// Providers are as the workers that are alive see them.
 	Providers []Provider `json:"providers"`
-	// Minutes are what they did in each of the last 15, without those in which that was
-	// nothing, and LateP99 how much after its slot one of a hundred goes out of those that
+	// Minutes are what was done in each of the last 15, with the one under way, also by workers
+	// that have ended, and LateP99 how much after its slot one of a hundred goes out of those that
 	// a limit alone held, of the worker that is the latest.
 	Minutes []control.Minute `json:"minutes"`
 	LateP99 time.Duration    `json:"late_p99_ns"`
@@ -149,6 +150,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Control.Backlog(ctx, alive, sample)
 	})
 	queues := begin(ctx, s.readQueues)
+	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
 		counted, err := counts.get(ctx)
 		if err != nil {
@@ -168,7 +170,10 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	var err error
 	o.Workers, err = workers.get(ctx)
 	failed[PartWorkers] = err
-	o.Providers, o.Minutes, o.LateP99, o.Quotas = providersOf(o.Workers), minutesOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
+	o.Providers, o.LateP99, o.Quotas = providersOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
+	added, err := minutes.get(ctx)
+	failed[PartMinutes] = err
+	o.Minutes = minutesOf(added, o.Workers)
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
 	o.Waiting = counted.Waiting()

@@ -68,7 +68,11 @@ func TestWhatAllWorkersDid(t *testing.T) {
 	}
 	both := minute(1, 8, push.Delivered, 4)
 	both.Deferred, both.Ended[push.Expired] = 2, 2
-	if got, want := minutesOf(workers), []control.Minute{minute(0, 2, push.Expired, 1), both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
+	ended := minute(0, 4, push.Expired, 2) // of a worker that has ended, too
+	ended.Deferred, ended.Waiting = 2, new(int64(7))
+	added := minute(0, 2, push.Expired, 1)
+	added.Waiting = ended.Waiting
+	if got, want := minutesOf([]control.Minute{added}, workers), []control.Minute{ended, both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if got := latest(workers); got != time.Minute {

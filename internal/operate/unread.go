@@ -18,6 +18,7 @@ const (
 	PartWaits       Part = "waits"
 	PartPauses      Part = "pauses"
 	PartQueues      Part = "queues"
+	PartMinutes     Part = "minutes"
 	PartLetters     Part = "dead_letters"
 	PartRedis       Part = "redis"
 	PartLimitsRedis Part = "limits_redis"
@@ -26,7 +27,7 @@ const (
 var (
 	// ofQueue are the parts that the queue's Redis holds: without all of them there is no
 	// overview.
-	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartPauses, PartQueues, PartLetters}
+	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartPauses, PartQueues, PartMinutes, PartLetters}
 	// ofSome are the parts that a bearer of some apps has.
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )
