@@ -117,7 +117,7 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"status": func() error { _, err := operator.Status(t.Context(), "due"); return err },
 		"queued": func() error { _, _, err := operator.Queued(t.Context(), control.Selection{}, ""); return err },
-		"waits":  func() error { _, err := operator.Waits(t.Context(), 10); return err },
+		"waits":  func() error { _, err := operator.Waits(t.Context()); return err },
 		"pauses": func() error { _, err := operator.Pauses(t.Context()); return err },
 	} {
 		must(t, read()) // from here on the server knows the scripts

@@ -69,12 +69,8 @@ type Letters struct {
 	by map[string]map[string]int // the reasons by app
 }
 
-const (
-	// sample bounds how many jobs of each queue are looked into, and letters how
-	// many dead letters.
-	sample  = 200
-	letters = 200
-)
+// letters bounds how many dead letters are looked into.
+const letters = 200
 
 // Overview returns how everything is, as it was not long ago, as far as it sees it.
 func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
@@ -147,7 +143,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.with.Control.Backlog(ctx, alive, sample)
+		return s.with.Control.Backlog(ctx, alive)
 	})
 	queues := begin(ctx, s.readQueues)
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -121,12 +122,22 @@ end
 return messages
 `)
 
+// readAtOnce is how many jobs a command looks into: others are not to wait long for it.
+const readAtOnce = 500
+
 // read looks into the jobs. One that has gone since is left out; one that cannot be
 // read, which a worker will set aside, is there with nothing but its ID.
 func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []Waiting, err error) {
-	if len(jobs) == 0 {
-		return nil, nil
+	for some := range slices.Chunk(jobs, readAtOnce) {
+		if there, err = i.readSome(ctx, s, some, there); err != nil {
+			return nil, err
+		}
 	}
+	return there, nil
+}
+
+// readSome adds the jobs to those that are there.
+func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting) ([]Waiting, error) {
 	keys := make([]string, len(jobs))
 	for i, job := range jobs {
 		keys[i] = push.QueueKey(s.Queue, "t:"+job.ID)
