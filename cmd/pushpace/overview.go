@@ -121,6 +121,9 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 		}
 		section("")
 	}
+	if !o.OldestDue.IsZero() {
+		section("oldest due\tsince %s\n", timeline.Stamp(o.OldestDue))
+	}
 	if len(o.Minutes) > 0 {
 		section("last 15 minutes\t%s", doneIn(o.Minutes))
 		if o.LateP99 > 0 {
@@ -163,7 +166,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 
 // unreadNames are the names of the parts of an overview where one could not be read.
 var unreadNames = map[operate.Part]string{
-	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses",
+	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses", operate.PartOldestDue: "since when the oldest is due",
 	operate.PartQueues: "queues", operate.PartMinutes: "what was done", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
 }
 
@@ -211,6 +214,9 @@ func headline(o *operate.Overview) string {
 	if o.Apps != nil {
 		waits += " of " + strings.Join(o.Apps, ", ")
 	}
+	if o.DrainsIn > 0 {
+		waits += ", what may leave is drained in " + roughly(o.DrainsIn) + " at the present rate"
+	}
 	if o.NotRead(operate.PartWorkers) != "" {
 		return fmt.Sprintf("At %s: it is not known which workers run, %s.", timeline.Stamp(o.At), waits)
 	}
@@ -221,6 +227,18 @@ func headline(o *operate.Overview) string {
 		return fmt.Sprintf("At %s: 1 worker runs, %s.", timeline.Stamp(o.At), waits)
 	}
 	return fmt.Sprintf("At %s: %d workers run, %s.", timeline.Stamp(o.At), len(o.Workers), waits)
+}
+
+// roughly is how long something takes, in whole minutes or hours.
+func roughly(d time.Duration) string {
+	unit, name := time.Minute, "min"
+	switch {
+	case d < time.Minute:
+		return "less than 1 min"
+	case d > 2*time.Hour:
+		unit, name = time.Hour, "h"
+	}
+	return fmt.Sprintf("about %d %s", (d+unit-1)/unit, name)
 }
 
 func workerState(s control.Snapshot) string {

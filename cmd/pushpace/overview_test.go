@@ -67,7 +67,10 @@ func TestOverviewSaysWhatWasNotRead(t *testing.T) {
 	if err := printOverview(&text, o); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"it is not known which workers run, it is not known how many notifications wait", "dead letters           not read: time-out\n"} {
+	if err := printOverview(&text, &operate.Overview{At: time.Now(), Waiting: 9000, DrainsIn: 150 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"9000 notifications wait, what may leave is drained in about 3 min at the present rate.", "it is not known which workers run, it is not known how many notifications wait", "dead letters           not read: time-out\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, &text)
 		}

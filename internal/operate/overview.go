@@ -22,7 +22,8 @@ import (
 type Overview struct {
 	At time.Time `json:"at"`
 	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
-	// what is told by no app is left out: Queues, Minutes, Quotas and what Redis says.
+	// what is told by no app is left out: OldestDue, DrainsIn, Queues, Minutes, Quotas and
+	// what Redis says.
 	Apps []string `json:"apps,omitempty"`
 	// Sampled says that Waiting is an estimate: of jobs that were not looked at nobody
 	// knows whose they are.
@@ -32,7 +33,12 @@ type Overview struct {
 	// Waiting is how many were accepted and have not ended, and Waits what for.
 	Waiting int64           `json:"waiting"`
 	Waits   []control.Share `json:"waits"`
-	Queues  []Queue         `json:"queues"`
+	// OldestDue is since when the job is due that is due the longest, whatever keeps it, zero
+	// when none is; and DrainsIn how long it takes at the present rate until what may leave
+	// has left: see drainsIn. 0 where that is not known.
+	OldestDue time.Time     `json:"oldest_due,omitzero"`
+	DrainsIn  time.Duration `json:"drains_in_ns,omitempty"`
+	Queues    []Queue       `json:"queues"`
 	// Providers are as the workers that are alive see them.
 	Providers []Provider `json:"providers"`
 	// Minutes are what was done in each of the last 15, with the one under way, also by workers
@@ -145,6 +151,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		}
 		return s.with.Control.Backlog(ctx, alive)
 	})
+	oldest := begin(ctx, s.with.Control.OldestDue)
 	queues := begin(ctx, s.readQueues)
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
@@ -173,6 +180,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
 	o.Waiting = counted.Waiting()
+	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
 	o.Queues, failed[PartQueues] = queues.get(ctx)
 	o.Letters, failed[PartLetters] = letters.get(ctx)
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
@@ -180,6 +188,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	failed[PartWaits] = err
 	if waits != nil {
 		o.Waits, o.Pauses = waits.Waits, waits.Pauses
+		o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
 	}
 	maps.DeleteFunc(failed, func(_ Part, err error) bool { return err == nil })
 	if len(failed) == len(ofQueue) {

@@ -115,6 +115,9 @@ func TestReadOverview(t *testing.T) {
 		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
 			t.Errorf("%+v", o.Waits)
 		}
+		if ago := time.Since(o.OldestDue); ago < 0 || ago > time.Minute || len(o.Unread) > 0 {
+			t.Errorf("the oldest is due since %s; not read: %+v", o.OldestDue, o.Unread)
+		}
 		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
 			t.Errorf("%+v", o.Redis)
 		}

@@ -16,6 +16,7 @@ const (
 	PartWorkers     Part = "workers" // with the providers, quotas and lateness, which the workers tell of
 	PartWaiting     Part = "waiting"
 	PartWaits       Part = "waits"
+	PartOldestDue   Part = "oldest_due"
 	PartPauses      Part = "pauses"
 	PartQueues      Part = "queues"
 	PartMinutes     Part = "minutes"
@@ -27,7 +28,7 @@ const (
 var (
 	// ofQueue are the parts that the queue's Redis holds: without all of them there is no
 	// overview.
-	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartPauses, PartQueues, PartMinutes, PartLetters}
+	ofQueue = []Part{PartWorkers, PartWaiting, PartWaits, PartOldestDue, PartPauses, PartQueues, PartMinutes, PartLetters}
 	// ofSome are the parts that a bearer of some apps has.
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )

@@ -71,6 +71,11 @@ func (c *Control) Backlog(ctx context.Context, workers []Snapshot) (*Backlog, er
 	return c.backlog(ctx, &surroundings{workers, pauses})
 }
 
+// OldestDue returns since when the job is due that is due the longest; zero when none is.
+func (c *Control) OldestDue(ctx context.Context) (time.Time, error) {
+	return c.inspector.OldestDue(ctx, time.Now())
+}
+
 // Waits is Backlog's, by what the workers that are alive tell.
 func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 	in, err := c.surroundings(ctx)

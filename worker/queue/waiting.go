@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -98,6 +99,64 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 		return nil, fmt.Errorf("draw of what waits: %w", err)
 	}
 	return i.read(ctx, s, found(ids))
+}
+
+// OldestDue returns since when the job is due that is due the longest; zero when none is. Of
+// each queue it looks at the job that comes next, whatever keeps it.
+func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
+	pipe := i.client.Pipeline()
+	var scores []*redis.ZSliceCmd
+	next := map[Spot]*redis.StringSliceCmd{}
+	for _, s := range Spots {
+		switch s.State {
+		case JobPutOff, JobScheduled:
+			scores = append(scores, pipe.ZRangeWithScores(ctx, s.key(), 0, 0))
+		case JobPending:
+			next[s] = pipe.LRange(ctx, s.key(), -1, -1)
+		}
+	}
+	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+		return oldest, fmt.Errorf("look for the oldest job that is due: %w", err)
+	}
+	due := func(at time.Time) {
+		if !at.IsZero() && !at.After(now) && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at.UTC()
+		}
+	}
+	for _, score := range scores {
+		for _, z := range score.Val() {
+			due(time.Unix(int64(z.Score), 0))
+		}
+	}
+	for s, ids := range next {
+		at, err := i.pendingSince(ctx, s, ids.Val())
+		if err != nil {
+			return oldest, err
+		}
+		due(at)
+	}
+	return oldest, nil
+}
+
+// pendingSince returns since when the job is pending; one that was woken does not say so, and
+// is due since it was accepted or may be sent.
+func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
+	jobs, err := i.read(ctx, s, found(ids))
+	if err != nil || len(jobs) == 0 {
+		return at, err
+	}
+	ns, err := i.client.HGet(ctx, push.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
+	if err == nil {
+		return time.Unix(0, ns), nil
+	}
+	job, err := push.Decode([]byte(jobs[0].Payload))
+	switch {
+	case err != nil: // a worker will set it aside
+		return at, nil
+	case job.Notification.NotBefore.After(job.AcceptedAt):
+		return job.Notification.NotBefore, nil
+	}
+	return job.AcceptedAt, nil
 }
 
 func found(ids []string) []Waiting {
