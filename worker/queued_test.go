@@ -35,10 +35,10 @@ func (r *rig) queued(s control.Selection) map[string]control.Queued {
 	}
 }
 
-// shares answers how many wait for each cause.
+// shares answers how many wait for each cause, by so many of each queue and state.
 func (r *rig) shares(sample int) map[control.Cause]control.Share {
 	r.t.Helper()
-	list, err := r.control().Waits(r.t.Context(), sample)
+	list, err := r.control().Sampling(sample).Waits(r.t.Context())
 	must(r.t, err)
 	all := map[control.Cause]control.Share{}
 	for _, s := range list {

@@ -106,7 +106,7 @@ func TestWhatIsOverQuotaSaysSo(t *testing.T) {
 		r.enqueueAll(n, "over", func(*push.Notification) {})
 		operator := control.New(r.client, r.records, nil, r.options.Limits)
 		wait(t, func() bool { // all but those that are sent
-			list, err := operator.Waits(t.Context(), 2*n)
+			list, err := operator.Waits(t.Context())
 			must(t, err)
 			for _, s := range list {
 				if s.For == control.ForQuota {

@@ -35,12 +35,31 @@ const snapshotEvery = time.Second
 func (w *Worker) leaveSnapshots(ctx context.Context) {
 	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
 	clock.Every(ctx, snapshotEvery, func() {
+		w.addMinutes(ctx, w.tally.over(time.Now()))
 		s := w.Snapshot()
 		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
 	last, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
+	w.addMinutes(last, w.tally.minutes(time.Now()))
 	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
+}
+
+// addMinutes adds what this worker did in the minutes to what all did. Where Redis does not
+// take them, the next call has them again.
+func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) {
+	if len(minutes) == 0 {
+		return
+	}
+	counts, err := w.h.Records.Counts(ctx)
+	if err != nil {
+		return
+	}
+	last := &minutes[len(minutes)-1]
+	last.Waiting = new(max(0, counts.Waiting()))
+	if control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes) == nil {
+		w.tally.add(last.At)
+	}
 }
 
 // lastWord is how long it takes at most to tell that the worker has stopped.
@@ -56,7 +75,8 @@ func (w *Worker) Snapshot() control.Snapshot {
 	for _, q := range w.Quotas() {
 		s.Quotas = append(s.Quotas, route.ToldOf(q))
 	}
-	s.Minutes, s.LateP99 = w.tally.tell(s.At)
+	s.Minutes = slices.DeleteFunc(w.tally.minutes(s.At), func(m control.Minute) bool { return !m.Done() })
+	s.LateP99 = w.tally.lateness(s.At)
 	if store, ok := w.h.Limiter.(interface{ Stats() throttle.OutageStats }); ok {
 		if stats := store.Stats(); !stats.Since.IsZero() {
 			s.Limits = control.LimitsAway{Since: stats.Since.UTC(), Cause: route.CauseOf(stats.Cause)}
@@ -77,6 +97,7 @@ type tally struct {
 
 	mu                 sync.Mutex
 	counts, latenesses lately.Series
+	added              time.Time // the last minute that is in Redis began
 }
 
 // endsTold are the ways to end, those that are frequent first.
@@ -104,9 +125,9 @@ func (t *tally) Ended(state push.State) {
 	t.Observer.Ended(state)
 }
 
-// tell returns what was done in each of the last minutes, and how late 99 of 100 went
-// out at most.
-func (t *tally) tell(now time.Time) (minutes []control.Minute, late time.Duration) {
+// minutes returns what was done in each of the minutes that are not in Redis yet, of the
+// last 15, the one under way last.
+func (t *tally) minutes(now time.Time) (minutes []control.Minute) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	counts := []int64{t.sent.Load(), t.deferred.Load()}
@@ -114,17 +135,37 @@ func (t *tally) tell(now time.Time) (minutes []control.Minute, late time.Duratio
 		counts = append(counts, t.ended[i].Load())
 	}
 	t.counts.Note(now, counts)
-	t.latenesses.Note(now, t.late.Counts())
 	for at, n := range t.counts.Minutes() {
+		if !at.After(t.added) {
+			continue
+		}
 		m := control.Minute{At: at, Sent: n[0], Deferred: n[1], Ended: map[push.State]int64{}}
 		for i, ended := range n[2:] {
 			if ended > 0 {
 				m.Ended[endsTold[i]] = ended
 			}
 		}
-		if m.Sent+m.Deferred > 0 || len(m.Ended) > 0 {
-			minutes = append(minutes, m)
-		}
+		minutes = append(minutes, m)
 	}
-	return minutes, lately.Quantile(t.latenesses.Grown(lately.Kept), .99)
+	return minutes
+}
+
+// over is minutes without the one under way.
+func (t *tally) over(now time.Time) []control.Minute {
+	return slices.DeleteFunc(t.minutes(now), func(m control.Minute) bool { return m.At.Add(time.Minute).After(now) })
+}
+
+// add says that the minutes are in Redis, the last of which began then.
+func (t *tally) add(last time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.added = last
+}
+
+// lateness is how late 99 of 100 went out at most.
+func (t *tally) lateness(now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.latenesses.Note(now, t.late.Counts())
+	return lately.Quantile(t.latenesses.Grown(lately.Kept), .99)
 }

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -116,7 +117,7 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"status": func() error { _, err := operator.Status(t.Context(), "due"); return err },
 		"queued": func() error { _, _, err := operator.Queued(t.Context(), control.Selection{}, ""); return err },
-		"waits":  func() error { _, err := operator.Waits(t.Context(), 10); return err },
+		"waits":  func() error { _, err := operator.Waits(t.Context()); return err },
 		"pauses": func() error { _, err := operator.Pauses(t.Context()); return err },
 	} {
 		must(t, read()) // from here on the server knows the scripts
@@ -146,23 +147,14 @@ func TestASnapshotTellsWhatWasDoneLately(t *testing.T) {
 	r.enqueue(gone)
 	var done control.Minute
 	wait(t, func() bool {
-		all := r.snapshots()
-		if len(all) != 1 {
-			return false
-		}
-		done = control.Minute{Ended: map[push.State]int64{}}
-		for _, m := range all[0].Minutes {
-			if m.At.Before(began) || !m.At.Equal(m.At.Truncate(time.Minute)) {
-				t.Errorf("%+v", m)
-			}
-			done.Sent, done.Deferred = done.Sent+m.Sent, done.Deferred+m.Deferred
-			for state, n := range m.Ended {
-				done.Ended[state] += n
-			}
-		}
+		done = r.done(began)
 		return done.Sent == 2 && done.Deferred == 1 && done.Ended[push.Delivered] == 1 && done.Ended[push.Undeliverable] == 1
 	})
-	s := r.snapshots()[0]
+	all := r.snapshots()
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	s := all[0]
 	for _, way := range s.Routes {
 		if way.App == "shop" && way.Platform == push.APNs {
 			if way.Answers[providers.OK] != 1 || way.Answers["Unregistered"] != 1 || len(way.Answers) != 2 || way.Latency.P99 < took*7/8 || way.Latency.P50 > way.Latency.P99 {
@@ -175,4 +167,38 @@ func TestASnapshotTellsWhatWasDoneLately(t *testing.T) {
 	if len(s.Quotas) != 1 || s.Quotas[0].Key != "fcm/demo" || s.Quotas[0].Rate == "" {
 		t.Errorf("%+v", s.Quotas)
 	}
+}
+
+// done is what workers did since then, by what is in Redis and in their snapshots.
+func (r *rig) done(since time.Time) (sum control.Minute) {
+	r.t.Helper()
+	minutes, err := control.ReadMinutes(r.t.Context(), r.client, "", since, time.Now())
+	must(r.t, err)
+	for _, s := range r.snapshots() {
+		minutes = append(minutes, s.Minutes...)
+	}
+	for i := range minutes {
+		if at := minutes[i].At; at.Before(since) || !at.Equal(at.Truncate(time.Minute)) {
+			r.t.Errorf("%+v", minutes[i])
+		}
+		sum.Add(&minutes[i])
+	}
+	return sum
+}
+
+// What a worker did is known after its end, and adds up with what others did.
+func TestWhatWorkersDidOutlivesThem(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		began := time.Now().UTC().Truncate(time.Minute)
+		for i := range 2 {
+			end := r.start()
+			r.enqueueMany(fmt.Sprint("of-", i), 5, apple)
+			r.settled(5 * (i + 1))
+			end()
+			if got := r.done(began); len(r.snapshots()) != 0 || got.Sent != int64(5*(i+1)) || got.Ended[push.Delivered] != got.Sent {
+				t.Errorf("after the end of worker %d: %+v", i, got)
+			}
+		}
+	})
 }

@@ -35,10 +35,12 @@ func newOverview() *cobra.Command {
 waits by what it waits for (see waiting --help), the providers and how long they
 took in the last two, the pauses, the dead letters by reason, and Redis. On a
 terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
-it print once. What waits is counted by asynq's own counters; a count with a ~
-is an estimate from jobs drawn at random, and the oldest is that of those that
-were looked at. Through the API, with a token for some apps alone, all of it is
-of those apps, and what is counted for no app by itself is left out.`,
+it print once. Where fewer than 5,000 wait, all of them are looked at. Of more, a
+count with a ~ is an estimate from jobs drawn at random, and the oldest is that
+of those that were looked at. Through the API, with a token for some apps alone, all of it is
+of those apps, and what is counted for no app by itself is left out. A part that
+Redis did not answer in time is "not read"; the rest is true, and the exit
+status is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -91,6 +93,12 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	fmt.Fprintf(out, "%s\n\n", headline(o))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	for _, u := range o.Unread {
+		section("%s\tnot read: %s", unreadNames[u.Part], u.Problem)
+	}
+	if len(o.Unread) > 0 {
+		section("")
+	}
 	if len(o.Workers) > 0 {
 		section("WORKER\tVERSION\tSINCE\tWAIT IN IT\tSTATE")
 		for _, s := range o.Workers {
@@ -112,6 +120,9 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 			section("%s\t%s\t%s", s.For, count, orAny(age(o.At, s.Oldest)))
 		}
 		section("")
+	}
+	if !o.OldestDue.IsZero() {
+		section("oldest due\tsince %s\n", words.Stamp(o.OldestDue))
 	}
 	if len(o.Minutes) > 0 {
 		section("last 15 minutes\t%s", doneIn(o.Minutes))
@@ -157,6 +168,12 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	return w.Flush()
 }
 
+// unreadNames are the names of the parts of an overview where one could not be read.
+var unreadNames = map[operate.Part]string{
+	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses", operate.PartOldestDue: "since when the oldest is due",
+	operate.PartQueues: "queues", operate.PartMinutes: "what was done", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
+}
+
 // doneIn tells what was done in the minutes.
 func doneIn(minutes []control.Minute) string {
 	var sent, deferred int64
@@ -191,6 +208,8 @@ func headline(o *operate.Overview) string {
 		waits, about = "nothing waits that was looked at", "about "
 	}
 	switch {
+	case o.Apps == nil && o.NotRead(operate.PartWaiting) != "", o.Apps != nil && o.NotRead(operate.PartWaits) != "":
+		waits = "it is not known how many notifications wait"
 	case o.Waiting == 1:
 		waits = about + "1 notification waits"
 	case o.Waiting > 1:
@@ -199,6 +218,12 @@ func headline(o *operate.Overview) string {
 	if o.Apps != nil {
 		waits += " of " + strings.Join(o.Apps, ", ")
 	}
+	if o.DrainsIn > 0 {
+		waits += ", what may leave is drained in " + roughly(o.DrainsIn) + " at the present rate"
+	}
+	if o.NotRead(operate.PartWorkers) != "" {
+		return fmt.Sprintf("At %s: it is not known which workers run, %s.", words.Stamp(o.At), waits)
+	}
 	switch len(o.Workers) {
 	case 0:
 		return fmt.Sprintf("At %s: no worker runs, %s.", words.Stamp(o.At), waits)
@@ -206,6 +231,18 @@ func headline(o *operate.Overview) string {
 		return fmt.Sprintf("At %s: 1 worker runs, %s.", words.Stamp(o.At), waits)
 	}
 	return fmt.Sprintf("At %s: %d workers run, %s.", words.Stamp(o.At), len(o.Workers), waits)
+}
+
+// roughly is how long something takes, in whole minutes or hours.
+func roughly(d time.Duration) string {
+	unit, name := time.Minute, "min"
+	switch {
+	case d < time.Minute:
+		return "less than 1 min"
+	case d > 2*time.Hour:
+		unit, name = time.Hour, "h"
+	}
+	return fmt.Sprintf("about %d %s", (d+unit-1)/unit, name)
 }
 
 func workerState(s control.Snapshot) string {

@@ -67,7 +67,7 @@ func TestOverviewOfTrouble(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 13, 29, 0, 0, time.UTC)
 	for next, want := range map[time.Duration][2]string{
-		time.Minute:  {"looked at again at 2026-11-21T13:30:00.000Z", "next look 13:30:00"},
+		time.Minute:  {"looked at again at 2026-11-21T13:30:00.000Z", "next look 2026-11-21T13:30:00.000Z"},
 		-time.Second: {"looked at again now", "next look now"},
 	} {
 		at := now.Add(next)
@@ -82,6 +82,24 @@ func TestOverviewOfTrouble(t *testing.T) {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%q is missing:\n%s", want, &out)
 			}
+		}
+	}
+}
+
+// What could not be read is named, and said of nothing else.
+func TestOverviewSaysWhatWasNotRead(t *testing.T) {
+	t.Parallel()
+	o := &operate.Overview{At: time.Now(), Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}, {Part: operate.PartWaiting, Problem: "refused"}, {Part: operate.PartWorkers, Problem: "refused"}}}
+	var text strings.Builder
+	if err := printOverview(&text, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := printOverview(&text, &operate.Overview{At: time.Now(), Waiting: 9000, DrainsIn: 150 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"9000 notifications wait, what may leave is drained in about 3 min at the present rate.", "it is not known which workers run, it is not known how many notifications wait", "dead letters           not read: time-out\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, &text)
 		}
 	}
 }

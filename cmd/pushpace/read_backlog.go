@@ -100,13 +100,9 @@ func (u *unread) note(log *slog.Logger, part string, err error) {
 	}
 }
 
-const (
-	// waitsFresh is how long what notifications wait for is told again, and
-	// waitsSample how many jobs of each queue are looked into for it: each process
-	// that tells metrics does so.
-	waitsFresh  = 30 * time.Second
-	waitsSample = 50
-)
+// waitsFresh is how long what notifications wait for is told again: each process that tells
+// metrics looks into jobs for it.
+const waitsFresh = 30 * time.Second
 
 // drawn is what notifications waited for when it was last looked at. It is read
 // by one at a time.
@@ -119,7 +115,7 @@ func (d *drawn) read(ctx context.Context, c *control.Control) ([]control.Share, 
 	if time.Since(d.at) < waitsFresh {
 		return d.shares, nil
 	}
-	shares, err := c.Waits(ctx, waitsSample)
+	shares, err := c.Waits(ctx)
 	if err == nil {
 		d.shares, d.at = shares, time.Now()
 	}

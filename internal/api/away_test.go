@@ -29,6 +29,8 @@ var needy = []struct{ token, method, path, body string }{
 	{operatorToken, "DELETE", "/v1/dead-letters/one", ""},
 	{operatorToken, "GET", "/v1/audit", ""},
 	{operatorToken, "GET", "/v1/actions", ""},
+	{operatorToken, "GET", "/v1/overview", ""},
+	{operatorToken, "GET", "/v1/throughput?range=24h", ""},
 	{operatorToken, "GET", "/v1/limits", ""},
 	{operatorToken, "GET", "/v1/limits/log", ""},
 	{operatorToken, "GET", "/v1/limits/users/ada", ""},

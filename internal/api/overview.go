@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -11,6 +12,12 @@ import (
 func (a *API) overview(ctx context.Context, c *call) (reply, error) {
 	o, err := c.as.Overview(ctx)
 	return reply{http.StatusOK, o}, err
+}
+
+// throughput tells what all workers did lately.
+func (a *API) throughput(ctx context.Context, c *call) (reply, error) {
+	t, err := c.as.Throughput(ctx, operate.Range(c.query.Get("range")))
+	return reply{http.StatusOK, t}, err
 }
 
 // workers lists those that are alive.

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -26,6 +28,30 @@ func TestOverview(t *testing.T) {
 	if len(all.Workers) != 0 {
 		t.Errorf("%+v", all)
 	}
+}
+
+// What was done is told in buckets, also by workers that have ended.
+func TestThroughput(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	now := time.Now()
+	minutes := []control.Minute{{At: now.Add(-2 * time.Hour), Sent: 7}, {At: now, Sent: 3, Ended: map[push.State]int64{push.Delivered: 2, push.Rejected: 1}}}
+	if err := control.AddMinutes(t.Context(), r.client, "", minutes); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string][2]int64{"": {15, 3}, "?range=15m": {15, 3}, "?range=1h": {60, 3}, "?range=24h": {96, 10}} {
+		var got operate.Throughput
+		r.do(http.StatusOK, viewerToken, "GET", "/v1/throughput"+query, "").into(t, &got)
+		sent := int64(0)
+		for _, b := range got.Buckets {
+			sent += b.Sent
+		}
+		if int64(len(got.Buckets)) != want[0] || sent != want[1] {
+			t.Errorf("%s: %d buckets, %d sent", query, len(got.Buckets), sent)
+		}
+	}
+	r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/throughput?range=7d", "")
+	r.do(http.StatusForbidden, producerToken, "GET", "/v1/throughput", "")
 }
 
 func TestWaitingIsListedAndCancelled(t *testing.T) {

@@ -225,6 +225,7 @@ var asides = []aside{
 	{"GET /v1/workers", "", "", http.StatusOK},
 	{"GET /v1/actions", "", "", http.StatusOK},
 	{"GET /v1/audit", "", "", http.StatusForbidden},
+	{"GET /v1/throughput", "", "", http.StatusForbidden},
 }
 
 // A token for one app sees nothing of another's by any route, changes nothing of it, and

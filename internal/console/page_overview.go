@@ -39,6 +39,8 @@ type overviewView struct {
 	// Accounts compares what was accepted with what became of it.
 	Accounts accounts
 	Workers  []workerRow
+	// NotRead says why a part could not be read, by its name.
+	NotRead map[string]string
 	// More is how many workers are not shown.
 	More  int64
 	Redis []redisRow
@@ -98,7 +100,7 @@ type workerRow struct {
 	ID, Version, State, Class, Late string
 	Started                         time.Time
 	Waiting                         int64
-	// Sent and Delivered are those of the last minute that is over.
+	// Sent and Delivered are those of the minute under way.
 	Sent, Delivered int64
 }
 
@@ -127,7 +129,10 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 	view := overviewView{
 		Sentence: sentenceOf(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
-		States: []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}, Accounts: accountsOf(audit),
+		States: []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}, Accounts: accountsOf(audit), NotRead: map[string]string{},
+	}
+	for _, u := range o.Unread {
+		view.NotRead[string(u.Part)] = u.Problem
 	}
 	if o.Apps == nil {
 		view.Rates, view.Minutes = ratesOf(o.Minutes, o.At)
@@ -173,6 +178,8 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 	}
 	waits := about + counted(o.Waiting, "waits", "wait")
 	switch {
+	case o.Apps == nil && o.NotRead(operate.PartWaiting) != "", o.Apps != nil && o.NotRead(operate.PartWaits) != "":
+		waits = "it is not known how many wait"
 	case o.Waiting == 0 && o.Sampled:
 		waits = "nothing waits that was looked at"
 	case o.Waiting == 0:
@@ -184,8 +191,10 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 			clauses[0] = words.Say(clauses[0], ", "+counted(s.Count, "is due", "are due")+", and the oldest of what is due was accepted "+lasting(o.At.Sub(s.Oldest))+" ago")
 		}
 	}
-	switch n := len(o.Workers); n {
-	case 0:
+	switch n := len(o.Workers); {
+	case o.NotRead(operate.PartWorkers) != "":
+		clauses = append(clauses, words.Say("it is not known which workers run"))
+	case n == 0:
 		clauses = append(clauses, words.Say("no worker runs, and nothing is sent"))
 	default:
 		text := counted(n, "worker runs", "workers run")
@@ -207,6 +216,9 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 	}
 	if n := len(o.Pauses) - heldInSentence; n > 0 {
 		clauses = append(clauses, words.Say(counted(n, "more is held back", "more are held back")))
+	}
+	for _, u := range o.Unread {
+		clauses = append(clauses, words.Say("not read: "+string(u.Part)+" ("+u.Problem+")"))
 	}
 	if a := accountsOf(audit); a.Class != "" {
 		clauses = append(clauses, words.Say("the accounts differ: "+a.State))
@@ -288,7 +300,7 @@ func rowOfWorker(s *control.Snapshot, now time.Time) workerRow {
 		row.State, row.Class = "the limits' Redis is away: "+s.Limits.Cause, "fault"
 	}
 	for _, m := range s.Minutes {
-		if m.At.Equal(now.Truncate(time.Minute).Add(-time.Minute)) {
+		if m.At.Equal(now.Truncate(time.Minute)) {
 			row.Sent, row.Delivered = m.Sent, m.Ended[push.Delivered]
 		}
 	}

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// lookPages is how many pages of the queue a page of the console looks at.
-	lookPages = 10
+	// lookPages is how many pages of the queue a page of the console looks at: as many jobs
+	// as all are looked into for an overview.
+	lookPages = 25
 	// topShown is how many of those who wait most, and longest, are named.
 	topShown = 10
 )

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -46,7 +45,7 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 			ctx, cancel = context.WithTimeout(ctx, s.within)
 			defer cancel()
 		}
-		value, err := s.readSafely(ctx)
+		value, err := safely(ctx, s.read)
 		if err == nil {
 			s.keep(value, changes)
 		}
@@ -59,17 +58,6 @@ func (s *shared[T]) get(ctx context.Context) (value T, err error) {
 	case <-ctx.Done():
 		return value, ctx.Err()
 	}
-}
-
-// readSafely is read, with an error in the place of a panic: in singleflight's goroutine
-// that would end the process.
-func (s *shared[T]) readSafely(ctx context.Context) (value T, err error) {
-	defer func() {
-		if cause := recover(); cause != nil { // whose text may hold anything
-			err = fmt.Errorf("a panic: %T", cause)
-		}
-	}()
-	return s.read(ctx)
 }
 
 func (s *shared[T]) known() (value T, known bool, changes int) {

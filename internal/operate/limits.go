@@ -465,7 +465,7 @@ func (o *Operator) Quotas(ctx context.Context) ([]quotas.Status, error) {
 
 // An UnknownError refuses a name that the configuration does not have.
 type UnknownError struct {
-	// What is named: app or quota.
+	// What is named: app, quota or range.
 	What string
 	// Problem is what is wrong with it, in a sentence that begins with What.
 	Problem string

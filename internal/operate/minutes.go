@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -11,28 +12,36 @@ import (
 	"github.com/pushpace/pushpace/worker/route"
 )
 
-// minutesOf puts together what the workers did in each minute, the oldest first.
-func minutesOf(workers []control.Snapshot) []control.Minute {
+// minutesOf puts together what the workers did in each minute, the oldest first: what they
+// have added to Redis, and what is in the snapshots of those that are alive.
+func minutesOf(added []control.Minute, workers []control.Snapshot) []control.Minute {
 	all := map[time.Time]*control.Minute{}
-	for _, w := range workers {
-		for _, m := range w.Minutes {
-			sum := all[m.At]
-			if sum == nil {
-				sum = &control.Minute{At: m.At, Ended: map[push.State]int64{}}
-				all[m.At] = sum
+	sum := func(minutes []control.Minute) {
+		for i := range minutes {
+			at := minutes[i].At.UTC()
+			if all[at] == nil {
+				all[at] = &control.Minute{At: at, Ended: map[push.State]int64{}}
 			}
-			sum.Sent += m.Sent
-			sum.Deferred += m.Deferred
-			for state, n := range m.Ended {
-				sum.Ended[state] += n
-			}
+			all[at].Add(&minutes[i])
 		}
+	}
+	sum(added)
+	for i := range workers {
+		sum(workers[i].Minutes)
 	}
 	list := make([]control.Minute, 0, len(all))
 	for _, at := range slices.SortedFunc(maps.Keys(all), time.Time.Compare) {
-		list = append(list, *all[at])
+		if m := all[at]; m.Done() || m.Waiting != nil {
+			list = append(list, *m)
+		}
 	}
 	return list
+}
+
+// readMinutes returns what the workers have added to Redis of so many minutes until now, of
+// which the one under way is the last.
+func (s *Service) readMinutes(ctx context.Context, now time.Time, minutes int) ([]control.Minute, error) {
+	return control.ReadMinutes(ctx, s.with.Queue, s.with.Records.Prefix(), now.Add(-time.Duration(minutes-1)*time.Minute), now)
 }
 
 // latest is the lateness of the worker that is the latest.

@@ -77,6 +77,7 @@ type Service struct {
 	quotas        shared[[]quotas.Status]
 	users         *sharedBy[userKey, *User]
 	notifications *sharedBy[string, *Notification]
+	throughput    *sharedBy[Range, *Throughput]
 }
 
 // New returns a service.
@@ -90,7 +91,9 @@ func New(o Options) *Service {
 		s.trail = trail.New(o.Queue, o.Records.Prefix())
 	}
 	usual := times{o.Fresh, o.Within}
-	s.overview = shared[*Overview]{times: times{max(o.Fresh, overviewFresh), o.Within}, read: s.readOverview}
+	often := times{max(o.Fresh, overviewFresh), o.Within}
+	s.overview = shared[*Overview]{times: often, read: s.readOverview}
+	s.throughput = newSharedBy(often, s.readThroughput)
 	s.pauses = shared[[]pause.Pause]{times: usual, read: o.Control.Pauses}
 	s.audit = shared[*control.Audit]{times: times{o.Fresh, min(o.Within, auditWithin)}, read: o.Control.Audit}
 	s.quotas = shared[[]quotas.Status]{times: usual, read: s.readQuotas}
@@ -100,7 +103,8 @@ func New(o Options) *Service {
 }
 
 const (
-	// overviewFresh is for how long an overview is told again at least: it looks at much.
+	// overviewFresh is for how long an overview, and a throughput, is told again at least: it
+	// looks at much.
 	overviewFresh = time.Second
 	// auditWithin is for how long at most an audit that is told again is repeated where it
 	// is not balanced.

@@ -3,10 +3,13 @@ package operate
 import (
 	"cmp"
 	"context"
+	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -19,7 +22,8 @@ import (
 type Overview struct {
 	At time.Time `json:"at"`
 	// Apps are those that it is of; nil for all. Of some, Waiting is the sum of Waits, and
-	// what is told by no app is left out: Queues, Minutes, Quotas and what Redis says.
+	// what is told by no app is left out: OldestDue, DrainsIn, Queues, Minutes, Quotas and
+	// what Redis says.
 	Apps []string `json:"apps,omitempty"`
 	// Sampled says that Waiting is an estimate: of jobs that were not looked at nobody
 	// knows whose they are.
@@ -29,11 +33,16 @@ type Overview struct {
 	// Waiting is how many were accepted and have not ended, and Waits what for.
 	Waiting int64           `json:"waiting"`
 	Waits   []control.Share `json:"waits"`
-	Queues  []Queue         `json:"queues"`
+	// OldestDue is since when the job is due that is due the longest, whatever keeps it, zero
+	// when none is; and DrainsIn how long it takes at the present rate until what may leave
+	// has left: see drainsIn. 0 where that is not known.
+	OldestDue time.Time     `json:"oldest_due,omitzero"`
+	DrainsIn  time.Duration `json:"drains_in_ns,omitempty"`
+	Queues    []Queue       `json:"queues"`
 	// Providers are as the workers that are alive see them.
 	Providers []Provider `json:"providers"`
-	// Minutes are what they did in each of the last 15, without those in which that was
-	// nothing, and LateP99 how much after its slot one of a hundred goes out of those that
+	// Minutes are what was done in each of the last 15, with the one under way, also by workers
+	// that have ended, and LateP99 how much after its slot one of a hundred goes out of those that
 	// a limit alone held, of the worker that is the latest.
 	Minutes []control.Minute `json:"minutes"`
 	LateP99 time.Duration    `json:"late_p99_ns"`
@@ -44,6 +53,8 @@ type Overview struct {
 	Redis   []redisconn.Node    `json:"redis"`
 	// LimitsRedis is there where the limits have a Redis of their own.
 	LimitsRedis []redisconn.Node `json:"limits_redis,omitempty"`
+	// Unread are the parts that could not be read, by name; the rest is true all the same.
+	Unread []Unread `json:"unread,omitempty"`
 }
 
 // A Queue is how many jobs one of asynq's queues has.
@@ -64,12 +75,8 @@ type Letters struct {
 	by map[string]map[string]int // the reasons by app
 }
 
-const (
-	// sample bounds how many jobs of each queue are looked into, and letters how
-	// many dead letters.
-	sample  = 200
-	letters = 200
-)
+// letters bounds how many dead letters are looked into.
+const letters = 200
 
 // Overview returns how everything is, as it was not long ago, as far as it sees it.
 func (o *Operator) Overview(ctx context.Context) (*Overview, error) {
@@ -120,44 +127,113 @@ func (o *Operator) Events(ctx context.Context) (watch.Seen, error) {
 	return seen, err
 }
 
-// readOverview reads an overview. It counts what Redis counts and looks into a bounded
-// number of jobs and letters, however many there are.
-func (s *Service) readOverview(ctx context.Context) (o *Overview, err error) {
-	o = &Overview{At: time.Now().UTC()}
-	if o.Workers, err = s.workers(ctx); err != nil {
-		return nil, err
+// readOverview reads the parts of an overview at once, and names those that do not answer
+// in time or fail. Where that is all of them but what Redis tells of itself, it returns why.
+// It counts what Redis counts and looks into a bounded number of jobs and letters, however
+// many there are.
+func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
+	o := &Overview{At: time.Now().UTC()}
+	ctx, cancel := context.WithTimeout(ctx, s.overview.partsWithin())
+	defer cancel()
+	workers := begin(ctx, s.workers)
+	counts := begin(ctx, s.with.Records.Counts)
+	pauses := begin(ctx, func(ctx context.Context) ([]pause.Pause, error) {
+		alive, err := workers.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.with.Control.PausesSeen(ctx, alive)
+	})
+	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
+		alive, err := workers.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return s.with.Control.Backlog(ctx, alive)
+	})
+	oldest := begin(ctx, s.with.Control.OldestDue)
+	queues := begin(ctx, s.readQueues)
+	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
+	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
+		counted, err := counts.get(ctx)
+		if err != nil {
+			return Letters{}, err
+		}
+		return s.sampleLetters(ctx, counted.Letters)
+	})
+	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
+	limitsNodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) {
+		if s.with.LimitsRedis == nil {
+			return nil, nil
+		}
+		return redisconn.Look(ctx, s.with.LimitsRedis)
+	})
+
+	failed := map[Part]error{}
+	var err error
+	o.Workers, err = workers.get(ctx)
+	failed[PartWorkers] = err
+	o.Providers, o.LateP99, o.Quotas = providersOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
+	added, err := minutes.get(ctx)
+	failed[PartMinutes] = err
+	o.Minutes = minutesOf(added, o.Workers)
+	counted, err := counts.get(ctx)
+	failed[PartWaiting] = err
+	o.Waiting = counted.Waiting()
+	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
+	o.Queues, failed[PartQueues] = queues.get(ctx)
+	o.Letters, failed[PartLetters] = letters.get(ctx)
+	o.Pauses, failed[PartPauses] = pauses.get(ctx)
+	waits, err := backlog.get(ctx)
+	failed[PartWaits] = err
+	if waits != nil {
+		o.Waits, o.Pauses = waits.Waits, waits.Pauses
+		o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
 	}
-	o.Providers, o.Minutes, o.LateP99, o.Quotas = providersOf(o.Workers), minutesOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
-	counts, err := s.with.Records.Counts(ctx)
-	if err != nil {
-		return nil, err
+	maps.DeleteFunc(failed, func(_ Part, err error) bool { return err == nil })
+	if len(failed) == len(ofQueue) {
+		return nil, failed[PartWorkers]
 	}
-	o.Waiting = counts.Waiting()
-	backlog, err := s.with.Control.Backlog(ctx, o.Workers, sample)
-	if err != nil {
-		return nil, err
+	o.Redis, failed[PartRedis] = nodes.get(ctx)
+	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
+	s.name(ctx, o, failed)
+	return o, nil
+}
+
+// name has the overview, and the log, name the parts that could not be read. Where there
+// would be a list, there is an empty one.
+func (s *Service) name(ctx context.Context, o *Overview, failed map[Part]error) {
+	for _, part := range slices.Sorted(maps.Keys(failed)) {
+		if err := failed[part]; err != nil {
+			o.Unread = append(o.Unread, Unread{part, Cause(err)})
+			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
+		}
 	}
-	o.Waits, o.Pauses = backlog.Waits, backlog.Pauses
+	o.Workers, o.Queues, o.Pauses, o.Redis = orEmpty(o.Workers), orEmpty(o.Queues), orEmpty(o.Pauses), orEmpty(o.Redis)
+	if o.Letters.Reasons == nil {
+		o.Letters.Reasons = map[string]int{}
+	}
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// readQueues counts the jobs of each queue, sorted by name.
+func (s *Service) readQueues(ctx context.Context) ([]Queue, error) {
 	jobs, err := queue.ReadJobs(ctx, s.with.Queue)
 	if err != nil {
 		return nil, err
 	}
+	var all []Queue
 	for name, states := range jobs {
-		o.Queues = append(o.Queues, Queue{name, states})
+		all = append(all, Queue{name, states})
 	}
-	slices.SortFunc(o.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	if o.Letters, err = s.sampleLetters(ctx, counts.Letters); err != nil {
-		return nil, err
-	}
-	if o.Redis, err = redisconn.Look(ctx, s.with.Queue); err != nil {
-		return nil, err
-	}
-	if s.with.LimitsRedis != nil {
-		if o.LimitsRedis, err = redisconn.Look(ctx, s.with.LimitsRedis); err != nil {
-			o.LimitsRedis = []redisconn.Node{{Error: err.Error()}}
-		}
-	}
-	return o, nil
+	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, error) {
@@ -187,6 +263,7 @@ func (o *Operator) overviewOf(all *Overview) *Overview {
 	its := &Overview{
 		At: all.At, Apps: o.who.Apps, Workers: o.workersOf(all.Workers),
 		Queues: []Queue{}, Minutes: []control.Minute{}, Pauses: o.pausesOf(all.Pauses), Letters: o.lettersOf(&all.Letters), Redis: []redisconn.Node{},
+		Unread: o.unreadOf(all.Unread),
 	}
 	its.Providers = providersOf(its.Workers)
 	its.Waits, its.Sampled = control.SharesOf(all.Waits, o.Sees)

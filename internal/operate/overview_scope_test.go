@@ -22,6 +22,7 @@ import (
 // A bearer for some apps is told nothing of another, and of its own by what was looked at.
 func TestOverviewOf(t *testing.T) {
 	t.Parallel()
+	const sample = 200
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := push.NewRecords(client, "", 0)
 		producer := push.NewProducer(client, "", 0)
@@ -61,7 +62,7 @@ func TestOverviewOf(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client})
+		s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)).Sampling(sample), Records: records, Queue: client})
 		all, err := s.readOverview(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -1,13 +1,18 @@
 package operate
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -63,7 +68,11 @@ func TestWhatAllWorkersDid(t *testing.T) {
 	}
 	both := minute(1, 8, push.Delivered, 4)
 	both.Deferred, both.Ended[push.Expired] = 2, 2
-	if got, want := minutesOf(workers), []control.Minute{minute(0, 2, push.Expired, 1), both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
+	ended := minute(0, 4, push.Expired, 2) // of a worker that has ended, too
+	ended.Deferred, ended.Waiting = 2, new(int64(7))
+	added := minute(0, 2, push.Expired, 1)
+	added.Waiting = ended.Waiting
+	if got, want := minutesOf([]control.Minute{added}, workers), []control.Minute{ended, both, minute(3, 1, push.Delivered, 1)}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if got := latest(workers); got != time.Minute {
@@ -106,8 +115,90 @@ func TestReadOverview(t *testing.T) {
 		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
 			t.Errorf("%+v", o.Waits)
 		}
+		if ago := time.Since(o.OldestDue); ago < 0 || ago > time.Minute || len(o.Unread) > 0 {
+			t.Errorf("the oldest is due since %s; not read: %+v", o.OldestDue, o.Unread)
+		}
 		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
 			t.Errorf("%+v", o.Redis)
 		}
 	})
+}
+
+// A breakage is a hook that has commands of a name fail, or not answer.
+type breakage struct {
+	name string
+	err  error // nil for no answer
+}
+
+func (b *breakage) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *breakage) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *breakage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != b.name {
+			return next(ctx, cmd)
+		}
+		if b.err == nil {
+			<-ctx.Done()
+		}
+		cmd.SetErr(cmp.Or(b.err, ctx.Err()))
+		return cmd.Err()
+	}
+}
+
+// Where a part fails, or does not answer, the others are told all the same, and it is named.
+func TestOverviewOfWhatCouldBeRead(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]error{"fails": errors.New("ERR broken"), "does not answer": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := redistest.Shared(t).Options()
+			options.DB = redistest.Database(t)
+			client := redistest.Connect(t, options)
+			records := push.NewRecords(client, "", 0)
+			n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			if err := records.SetAside(t.Context(), &push.Letter{ID: "gone", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+				t.Fatal(err)
+			}
+			client.AddHook(&breakage{"hscan", broken})
+			const within = 4 * time.Second
+			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: within, Log: slog.New(slog.DiscardHandler)})
+			began := time.Now()
+			o, err := s.As(root, "").Overview(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took >= within {
+				t.Errorf("it took %s", took)
+			}
+			if o.Waiting != 1 || len(o.Waits) != 1 || len(o.Queues) != 3 || len(o.Redis) != 1 || o.Workers == nil || o.Pauses == nil || o.Letters.Reasons == nil {
+				t.Errorf("%+v", o)
+			}
+			if len(o.Unread) != 1 || o.Unread[0].Part != PartLetters || o.NotRead(PartLetters) == "" || o.NotRead(PartWaits) != "" {
+				t.Errorf("%+v", o.Unread)
+			}
+			if its := of("shop").overviewOf(o); len(its.Unread) != 1 || its.Unread[0].Problem == o.Unread[0].Problem {
+				t.Errorf("of some apps %+v", its.Unread)
+			}
+		})
+	}
+}
+
+// Where nothing can be read there is no overview.
+func TestNoOverview(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	records := push.NewRecords(client, "", 0)
+	s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: time.Second, Log: slog.New(slog.DiscardHandler)})
+	server.Kill(t)
+	if o, err := s.As(root, "").Overview(t.Context()); !redisreply.OfRedis(err) {
+		t.Errorf("%+v, %v", o, err)
+	}
 }

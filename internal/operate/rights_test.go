@@ -216,13 +216,14 @@ var tries = map[string]try{
 		all, err := o.Overview(ctx)
 		return cmpOr(err, told(err == nil && app == "mail" && slices.ContainsFunc(all.Pauses, func(p pause.Pause) bool { return p.App == app })))
 	}, nil, false},
-	"Workers": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Workers(ctx); return err }, nil, false},
-	"Audit":   {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Audit(ctx); return err }, others, true},
 	"Actions": {Look, func(ctx context.Context, o *Operator, app string) error {
 		all, err := o.Actions(ctx, "", 1000)
 		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(all, func(e trail.Entry) bool { return e.App == app || slices.Contains(e.Apps, app) })))
 	}, nil, false},
-	"Events": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Events(ctx); return err }, nil, false},
+	"Workers":    {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Workers(ctx); return err }, nil, false},
+	"Throughput": {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Throughput(ctx, Hour); return err }, others, true},
+	"Audit":      {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Audit(ctx); return err }, others, true},
+	"Events":     {Look, func(ctx context.Context, o *Operator, _ string) error { _, err := o.Events(ctx); return err }, nil, false},
 }
 
 // decides are the methods that only say who somebody is, or what is configured.

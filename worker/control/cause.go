@@ -76,6 +76,9 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 	if kept := in.keeps(n, outcomes); kept != nil {
 		return causeOfPause(kept)
 	}
+	if in.closedTo(n, outcomes) {
+		return ForProvider
+	}
 	if c == ForProvider { // as a part of its targets does
 		if slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind == pause.Operator && p.Keeps(n, outcomes) }) {
 			return ForPause
@@ -86,7 +89,7 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 
 // only returns what every job waits for that is there on the queue; "" where that differs.
 func (in *surroundings) only(state queue.JobState) Cause {
-	if state == queue.JobPutOff || state == queue.JobPending && len(in.pauses) > 0 {
+	if state == queue.JobPutOff || state == queue.JobPending && (len(in.pauses) > 0 || in.openFor(nil)) {
 		return ""
 	}
 	return in.causeOf(time.Time{}, state, queue.Return{}, nil, nil)
@@ -129,6 +132,44 @@ func (in *surroundings) keepsPlatform(n *push.Notification, platform push.Platfo
 		}
 	}
 	return by
+}
+
+// closedTo reports whether each platform that is left is closed: a pause keeps it, or a
+// worker's breaker of the route is open, whose trouble may not be told yet.
+func (in *surroundings) closedTo(n *push.Notification, outcomes []push.TargetOutcome) bool {
+	left := platformsLeft(n, outcomes)
+	for _, platform := range left {
+		if in.keepsPlatform(n, platform) == nil && !in.open(n.App, platform) {
+			return false
+		}
+	}
+	return len(left) > 0
+}
+
+// open reports whether a worker's breaker of that route is open.
+func (in *surroundings) open(app string, platform push.Platform) bool {
+	return in.anyRoute(func(r *route.Status) bool {
+		return r.Breaker == route.BreakerOpen && r.App == app && r.Platform == platform
+	})
+}
+
+// openFor reports whether a breaker is open of any route of the notification; nil for any
+// at all.
+func (in *surroundings) openFor(n *push.Notification) bool {
+	return in.anyRoute(func(r *route.Status) bool {
+		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Platform == r.Platform }))
+	})
+}
+
+func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
+	for i := range in.workers {
+		for j := range in.workers[i].Routes {
+			if is(&in.workers[i].Routes[j]) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // keep returns which of the pauses keep a target that is left.

@@ -37,13 +37,29 @@ type Control struct {
 	limits    *limits.Policies
 	inspector *queue.Inspector
 	pauses    *pause.Store
+	// exact is how many jobs are all looked into for what they wait for. Of more so many are
+	// drawn of each queue and state.
+	exact, sample int
 }
+
+const (
+	exactBelow = 5000
+	sampleSize = 200
+)
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
 func New(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix)}
+	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix), exactBelow, sampleSize}
+}
+
+// Sampling returns a control that draws so many jobs of each queue and state, however few
+// there are.
+func (c *Control) Sampling(sample int) *Control {
+	other := *c
+	other.exact, other.sample = 0, sample
+	return &other
 }
 
 // Cancel ends a notification that waits, gives its slot back, and has those

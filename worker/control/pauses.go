@@ -65,19 +65,14 @@ func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	if !slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind != pause.Operator }) {
 		return in.pauses, nil
 	}
-	b, err := c.backlog(ctx, in, pausesSample)
+	b, err := c.backlog(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return b.Pauses, nil
 }
 
-// pausesSample is how many jobs of each queue are looked into for how many wait for a
-// provider.
-const pausesSample = 1000
-
-// PausesSeen is Pauses by what these workers tell, without those that wait for another
-// attempt since before a provider was in trouble.
+// PausesSeen is Pauses by what these workers tell, without how many wait.
 func (c *Control) PausesSeen(ctx context.Context, workers []Snapshot) ([]pause.Pause, error) {
 	in, err := c.pauses.Read(ctx)
 	if err != nil {
@@ -106,7 +101,7 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	for _, w := range workers {
 		for _, r := range w.Routes {
 			s := pause.Pause{Kind: pause.Trouble, App: r.App, Platform: r.Platform, Reason: string(r.Trouble.Reason), Error: r.Trouble.Error,
-				At: r.Trouble.Since, Until: r.Trouble.Next, Waiting: r.Queued}
+				At: r.Trouble.Since, Until: r.Trouble.Next}
 			if used[s.Route()] == nil {
 				used[s.Route()] = map[string]bool{}
 			}
@@ -133,10 +128,8 @@ func ofProviders(in *pause.InForce, workers []Snapshot) []pause.Pause {
 	list := make([]pause.Pause, 0, len(found))
 	for _, s := range found {
 		if s.Kind == pause.Trouble && found[key{pause.Provider, s.Route()}] != nil {
-			found[key{pause.Provider, s.Route()}].Waiting += s.Waiting
 			continue
 		}
-		s.Waiting += int(in.Held[s.Route()])
 		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b pause.Pause) int {
@@ -158,7 +151,6 @@ func join(s, o *pause.Pause) {
 		s.Until, s.Reason, s.Error = o.Until, o.Reason, cmp.Or(o.Error, s.Error)
 	}
 	s.Error = cmp.Or(s.Error, o.Error)
-	s.Waiting += o.Waiting
 	if s.Workers > 0 && o.Workers > 0 {
 		s.Workers += o.Workers
 	} else {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +30,8 @@ type Queued struct {
 	Queue    string    `json:"queue"`
 	Accepted time.Time `json:"accepted_at,omitzero"` // zero where the job cannot be read
 
-	// retries are the pauses, by their place among all, that keep it from another attempt.
-	// Those that its workers have put back for them have counted it.
-	retries []int
+	// kept are the pauses, by their place among all, that keep one that waits for a provider.
+	kept []int
 }
 
 // A Selection selects notifications. Each field matches any when it is empty, so
@@ -125,7 +123,8 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
-	again := map[string]*push.Notification{} // for another attempt, while some of its targets are kept
+	seen := map[string]*returnedJob{} // of what waits for a provider
+	var parted []string               // which may have left one of its platforms behind, as is recorded
 	for _, job := range jobs {
 		q := Queued{ID: job.ID, Until: job.Due, Queue: at.Queue}
 		var n *push.Notification
@@ -137,28 +136,42 @@ func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Wait
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
-		if n != nil && job.Last.Why == queue.Retried && len(in.keep(n, nil)) > 0 {
-			again[q.ID] = n
-		}
 		if job.Last.Why == queue.ProviderPaused {
 			q.Until = time.Time{} // it is woken
 		}
+		returned := job.Last.Why != "" && n != nil && len(platformsLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
+		if returned || q.For == ForProvider {
+			seen[q.ID] = &returnedJob{n, job.Last}
+		}
+		if returned {
+			parted = append(parted, q.ID)
+		}
 		list = append(list, q)
 	}
-	records, err := c.records.Briefs(ctx, slices.Collect(maps.Keys(again)))
+	records, err := c.records.Briefs(ctx, parted)
 	for i := range list {
-		n, outcomes := again[list[i].ID], records[list[i].ID].Outcomes
-		if n == nil {
+		q, job := &list[i], seen[list[i].ID]
+		if job == nil {
 			continue
 		}
-		if list[i].For = in.causeOf(now, at.State, queue.Return{Why: queue.Retried}, n, outcomes); list[i].For == ForProvider {
-			list[i].retries = in.keep(n, outcomes)
+		outcomes := records[q.ID].Outcomes
+		if outcomes != nil {
+			q.For = in.causeOf(now, at.State, job.last, job.n, outcomes)
+		}
+		if q.For == ForProvider {
+			q.kept = in.keep(job.n, outcomes)
 		}
 	}
 	if s.For != "" {
 		list = slices.DeleteFunc(list, func(q Queued) bool { return q.For != s.For })
 	}
 	return list, err
+}
+
+// A returnedJob is a notification, and why its job has returned to the queue last.
+type returnedJob struct {
+	n    *push.Notification
+	last queue.Return
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -42,11 +41,11 @@ type Snapshot struct {
 	// Quotas are what the worker knows of what all together may send, those that most
 	// wait for in it first.
 	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
-	// Minutes are what it did in each of the last 15, the oldest first, without those in
-	// which that was nothing.
+	// Minutes are what it did in those that it has not added to ReadMinutes' yet: the one
+	// under way, and others before it where Redis did not take them.
 	Minutes []Minute `json:"minutes,omitempty"`
 	// LateP99 is how much after its slot one of a hundred goes out of those that a limit
-	// alone held, in these minutes.
+	// alone held, in the last 15 minutes.
 	LateP99 time.Duration `json:"late_p99_ns,omitempty"`
 	// Limits tells that the limits' store is away; zero when it is not.
 	Limits LimitsAway `json:"limits_away,omitzero"`
@@ -67,16 +66,6 @@ func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 		}
 	}
 	return its
-}
-
-// A Minute is what a worker did in one of them, or all workers.
-type Minute struct {
-	At time.Time `json:"at"` // it began
-	// Sent is how many pushes were, Deferred how often a limit put a notification off,
-	// and Ended how many ended, by their state.
-	Sent     int64                `json:"sent"`
-	Deferred int64                `json:"deferred"`
-	Ended    map[push.State]int64 `json:"ended,omitempty"`
 }
 
 // LimitsAway is since when the limits' store is away, and why.

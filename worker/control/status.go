@@ -184,6 +184,9 @@ func (c *circumstances) waits() *Waits {
 	if kept != nil {
 		return &Waits{For: ForProvider, Platform: kept.Platform, Reason: cmp.Or(kept.Error, kept.Reason), Since: kept.At, Until: kept.Until}
 	}
+	if w.For == ForWorker && c.closedTo(c.n, c.record.Outcomes) {
+		return &Waits{For: ForProvider, Reason: sentence(queue.Return{Why: queue.ProviderPaused})}
+	}
 	return w
 }
 

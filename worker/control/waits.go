@@ -58,33 +58,38 @@ type Backlog struct {
 	Pauses []pause.Pause
 }
 
-// Backlog returns what notifications wait for, by what these workers tell. asynq counts
-// those that are due, in hand and scheduled; of the rest, and of those that are due while
-// something is paused, so many of each queue are drawn, all of them where they are no
-// more. It takes a few round trips and a few steps for each job drawn, however many there
-// are.
-func (c *Control) Backlog(ctx context.Context, workers []Snapshot, sample int) (*Backlog, error) {
+// Backlog returns what notifications wait for, by what these workers tell. Where fewer than
+// 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
+// scheduled; of the rest, and of those that are due while something is paused or a route is
+// open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
+// trips and a few steps for each job that is looked into.
+func (c *Control) Backlog(ctx context.Context, workers []Snapshot) (*Backlog, error) {
 	pauses, err := c.PausesSeen(ctx, workers)
 	if err != nil {
 		return nil, err
 	}
-	return c.backlog(ctx, &surroundings{workers, pauses}, sample)
+	return c.backlog(ctx, &surroundings{workers, pauses})
+}
+
+// OldestDue returns since when the job is due that is due the longest; zero when none is.
+func (c *Control) OldestDue(ctx context.Context) (time.Time, error) {
+	return c.inspector.OldestDue(ctx, time.Now())
 }
 
 // Waits is Backlog's, by what the workers that are alive tell.
-func (c *Control) Waits(ctx context.Context, sample int) ([]Share, error) {
+func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 	in, err := c.surroundings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.backlog(ctx, in, sample)
+	b, err := c.backlog(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return b.Waits, nil
 }
 
-func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*Backlog, error) {
+func (c *Control) backlog(ctx context.Context, in *surroundings) (*Backlog, error) {
 	sizes, err := queue.ReadJobs(ctx, c.client)
 	if err != nil {
 		return nil, err
@@ -96,7 +101,11 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*B
 		}
 		return shares[cause]
 	}
-	retries := make([]float64, len(in.pauses)) // by the pause that keeps them
+	exact, sample := allBelow(sizes, c.exact), c.sample
+	if exact {
+		sample = c.exact
+	}
+	kept := make([]float64, len(in.pauses)) // by the pause that keeps them
 	for _, at := range queue.Spots {
 		size := sizes[at.Queue][at.State]
 		if size == 0 {
@@ -107,8 +116,11 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*B
 			return nil, err
 		}
 		stands := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
+		if exact {
+			stands = 1 // others have moved on since they were counted
+		}
 		each := stands
-		if one := in.only(at.State); one != "" {
+		if one := in.only(at.State); one != "" && !exact {
 			of(one).add(float64(size), time.Time{}, false)
 			each = 0
 		}
@@ -123,15 +135,15 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*B
 				s.by[q.App] = new(Share)
 			}
 			s.by[q.App].add(stands, q.Accepted, stands > 1)
-			for _, i := range q.retries {
-				retries[i] += stands
+			for _, i := range q.kept {
+				kept[i] += stands
 			}
 		}
 	}
 	b := &Backlog{Pauses: slices.Clone(in.pauses)}
 	for i := range b.Pauses {
 		if p := &b.Pauses[i]; p.Kind != pause.Operator {
-			p.Waiting += int(math.Round(retries[i]))
+			p.Waiting = int(math.Round(kept[i]))
 		}
 	}
 	for _, cause := range Causes {
@@ -140,6 +152,15 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sample int) (*B
 		}
 	}
 	return b, nil
+}
+
+// allBelow reports whether there are fewer jobs than that.
+func allBelow(sizes map[string]map[queue.JobState]int64, most int) bool {
+	n := int64(0)
+	for _, at := range queue.Spots {
+		n += sizes[at.Queue][at.State]
+	}
+	return n < int64(most)
 }
 
 // earlier is the earlier one of two instants, of which a zero one is none.

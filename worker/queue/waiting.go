@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -99,6 +101,64 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 	return i.read(ctx, s, found(ids))
 }
 
+// OldestDue returns since when the job is due that is due the longest; zero when none is. Of
+// each queue it looks at the job that comes next, whatever keeps it.
+func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.Time, err error) {
+	pipe := i.client.Pipeline()
+	var scores []*redis.ZSliceCmd
+	next := map[Spot]*redis.StringSliceCmd{}
+	for _, s := range Spots {
+		switch s.State {
+		case JobPutOff, JobScheduled:
+			scores = append(scores, pipe.ZRangeWithScores(ctx, s.key(), 0, 0))
+		case JobPending:
+			next[s] = pipe.LRange(ctx, s.key(), -1, -1)
+		}
+	}
+	if _, err := pipeline.Exec(ctx, pipe); err != nil {
+		return oldest, fmt.Errorf("look for the oldest job that is due: %w", err)
+	}
+	due := func(at time.Time) {
+		if !at.IsZero() && !at.After(now) && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at.UTC()
+		}
+	}
+	for _, score := range scores {
+		for _, z := range score.Val() {
+			due(time.Unix(int64(z.Score), 0))
+		}
+	}
+	for s, ids := range next {
+		at, err := i.pendingSince(ctx, s, ids.Val())
+		if err != nil {
+			return oldest, err
+		}
+		due(at)
+	}
+	return oldest, nil
+}
+
+// pendingSince returns since when the job is pending; one that was woken does not say so, and
+// is due since it was accepted or may be sent.
+func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at time.Time, err error) {
+	jobs, err := i.read(ctx, s, found(ids))
+	if err != nil || len(jobs) == 0 {
+		return at, err
+	}
+	ns, err := i.client.HGet(ctx, push.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
+	if err == nil {
+		return time.Unix(0, ns), nil
+	}
+	job, err := push.Decode([]byte(jobs[0].Payload))
+	switch {
+	case err != nil: // a worker will set it aside
+		return at, nil
+	case job.Notification.NotBefore.After(job.AcceptedAt):
+		return job.Notification.NotBefore, nil
+	}
+	return job.AcceptedAt, nil
+}
+
 func found(ids []string) []Waiting {
 	jobs := make([]Waiting, len(ids))
 	for i, id := range ids {
@@ -121,12 +181,22 @@ end
 return messages
 `)
 
+// readAtOnce is how many jobs a command looks into: others are not to wait long for it.
+const readAtOnce = 500
+
 // read looks into the jobs. One that has gone since is left out; one that cannot be
 // read, which a worker will set aside, is there with nothing but its ID.
 func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []Waiting, err error) {
-	if len(jobs) == 0 {
-		return nil, nil
+	for some := range slices.Chunk(jobs, readAtOnce) {
+		if there, err = i.readSome(ctx, s, some, there); err != nil {
+			return nil, err
+		}
 	}
+	return there, nil
+}
+
+// readSome adds the jobs to those that are there.
+func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting) ([]Waiting, error) {
 	keys := make([]string, len(jobs))
 	for i, job := range jobs {
 		keys[i] = push.QueueKey(s.Queue, "t:"+job.ID)

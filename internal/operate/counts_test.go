@@ -1,0 +1,141 @@
+package operate
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// waitingFor has so many notifications wait, IDs of which begin with that.
+func waitingFor(t *testing.T, client redis.UniversalClient, prefix string, n int, one push.Notification) {
+	t.Helper()
+	one.User, one.Title = "ada", "t"
+	var all []*push.Notification
+	for i := range n {
+		next := one
+		next.ID = fmt.Sprintf("%s-%d", prefix, i)
+		all = append(all, &next)
+	}
+	for _, r := range push.NewProducer(client, "", 0).EnqueueAll(t.Context(), all) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// In one state of Redis the overview, the list of what waits and the pauses have the same
+// numbers, and exact ones, also of a route that has just opened.
+func TestCountsAgree(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		apple, google := []push.Target{{Platform: push.APNs, Token: "00"}}, []push.Target{{Platform: push.FCM, Token: "t"}}
+		waitingFor(t, client, "kept", 310, push.Notification{App: "shop", Targets: google})
+		waitingFor(t, client, "due", 20, push.Notification{App: "shop", Targets: apple})
+		waitingFor(t, client, "half", 7, push.Notification{App: "shop", Targets: append(apple[:1:1], google...)})
+		waitingFor(t, client, "paused", 11, push.Notification{App: "shop", Category: "news", Targets: apple})
+		waitingFor(t, client, "opened", 5, push.Notification{App: "mail", Targets: google})
+		waitingFor(t, client, "later", 3, push.Notification{App: "shop", Targets: google, NotBefore: time.Now().Add(time.Hour)})
+		snapshot := &control.Snapshot{ID: "w1", Pulls: true, Routes: []route.Status{
+			{App: "shop", Platform: push.FCM, Breaker: route.BreakerOpen, Queued: 2, Trouble: route.Trouble{Reason: "unavailable", Since: time.Now(), Failures: 5}},
+			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
+			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
+		}}
+		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
+			t.Fatal(err)
+		}
+		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		records := push.NewRecords(client, "", 0)
+		c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
+		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
+		want := map[control.Cause]int64{control.ForProvider: 315, control.ForWorker: 27, control.ForPause: 11, control.ForSchedule: 3}
+
+		seen, err := o.Overview(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[control.Cause]int64{}
+		for _, s := range seen.Waits {
+			if got[s.For] = s.Count; s.Sampled {
+				t.Errorf("%+v", s)
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("the overview has %v", got)
+		}
+		got = map[control.Cause]int64{}
+		for cursor := ""; ; {
+			list, next, err := o.Waiting(t.Context(), control.Selection{}, cursor)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range list {
+				got[q.For]++
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("the list has %v", got)
+		}
+		pauses, err := o.Pauses(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range [][]pause.Pause{pauses, seen.Pauses} {
+			if len(list) != 2 || list[1].Kind != pause.Trouble || list[1].Waiting != 310 {
+				t.Errorf("%+v", list)
+			}
+		}
+		for id, want := range map[string]control.Cause{"kept-1": control.ForProvider, "opened-1": control.ForProvider, "due-1": control.ForWorker, "paused-1": control.ForPause} {
+			if s, err := c.Status(t.Context(), id); err != nil || s.Waits.For != want {
+				t.Errorf("%s: %+v, %v", id, s, err)
+			}
+		}
+	})
+}
+
+// An overview of what all is looked into takes no longer than a person waits.
+func BenchmarkOverview(b *testing.B) {
+	for _, n := range []int{4_900, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			client := redistest.Start(b).Client(b)
+			producer := push.NewProducer(client, "", 0)
+			for from := 0; from < n; from += 1000 {
+				var all []*push.Notification
+				for i := from; i < min(n, from+1000); i++ {
+					one := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Body: "a body of some length", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+					if i%2 == 0 {
+						one.NotBefore = time.Now().Add(time.Hour)
+					}
+					all = append(all, one)
+				}
+				producer.EnqueueAll(b.Context(), all)
+			}
+			if err := pause.NewStore(client, "").Begin(b.Context(), pause.Pause{App: "shop", By: "ada"}); err != nil {
+				b.Fatal(err)
+			}
+			records := push.NewRecords(client, "", 0)
+			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
+			for b.Loop() {
+				if o, err := s.readOverview(b.Context()); err != nil || o.Waiting != int64(n) || len(o.Unread) > 0 {
+					b.Fatalf("%+v, %v", o, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package operate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+func TestDrainsIn(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 13, 7, 30, 0, time.UTC)
+	minute := func(ago int, waiting, ended int64) control.Minute {
+		return control.Minute{At: now.Truncate(time.Minute).Add(-time.Duration(ago) * time.Minute), Waiting: &waiting, Ended: map[push.State]int64{push.Delivered: ended - 1, push.Expired: 1}}
+	}
+	due := []control.Share{{For: control.ForWorker, Count: 300}}
+	mixed := []control.Share{{For: control.ForWorker, Count: 100}, {For: control.ForProvider, Count: 200}, {For: control.ForSchedule, Count: 9000}, {For: control.ForLimit, Count: 9000}, {For: control.ForPause, Count: 9000}}
+	quota := []control.Share{{For: control.ForQuota, Count: 12000}}
+	shrinks := []control.Minute{minute(3, 500, 100), minute(2, 400, 100), minute(1, 300, 100)}
+	for name, c := range map[string]struct {
+		waits   []control.Share
+		minutes []control.Minute
+		want    time.Duration
+	}{
+		"it shrinks":                        {due, shrinks, 3 * time.Minute},
+		"only what may leave counts":        {mixed, shrinks, 3 * time.Minute},
+		"nothing may leave":                 {mixed[2:], shrinks, 0},
+		"it grows":                          {due, []control.Minute{minute(2, 300, 100), minute(1, 400, 100)}, 0},
+		"it stays":                          {due, []control.Minute{minute(2, 300, 100), minute(1, 300, 100)}, 0},
+		"since its peak":                    {due, []control.Minute{minute(3, 0, 100), minute(2, 600, 100), minute(1, 300, 100)}, time.Minute},
+		"the running minute does not count": {due, append(shrinks[:3:3], minute(0, 0, 9999)), 3 * time.Minute},
+		"nor what is long ago":              {due, []control.Minute{minute(9, 500, 100), minute(1, 300, 100)}, 0},
+		"nobody tells of the present":       {due, []control.Minute{minute(5, 500, 100), minute(4, 300, 100)}, 0},
+		"a quota bounds it":                 {quota, []control.Minute{minute(1, 12000, 6000)}, 2 * time.Minute},
+		"a quota, and it shrinks":           {quota, []control.Minute{minute(2, 15000, 6000), minute(1, 12000, 6000)}, 4 * time.Minute},
+		"nothing is known":                  {due, nil, 0},
+	} {
+		if got := drainsIn(c.waits, c.minutes, now); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

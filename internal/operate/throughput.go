@@ -1,0 +1,104 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// A Throughput is what all workers did lately, also those that have ended.
+type Throughput struct {
+	At time.Time `json:"at"`
+	// Every is how long a bucket is, and Buckets are all of the range, also those in which
+	// nothing was done, the oldest first and the one under way last.
+	Every   time.Duration `json:"every_ns"`
+	Buckets []Bucket      `json:"buckets"`
+}
+
+// A Bucket is what was done between its instant and the next one's.
+type Bucket struct {
+	At time.Time `json:"at"`
+	// Sent is how many pushes were, Deferred how often a limit put a notification off,
+	// Failed how many ended rejected, exhausted, undeliverable or malformed.
+	Sent      int64 `json:"sent"`
+	Deferred  int64 `json:"deferred"`
+	Failed    int64 `json:"failed"`
+	Delivered int64 `json:"delivered"`
+}
+
+// A Range is how much a throughput is of, from a closed set.
+type Range string
+
+// The ranges.
+const (
+	QuarterHour Range = "15m"
+	Hour        Range = "1h"
+	Day         Range = "24h"
+)
+
+// buckets are how many there are of a range, and how long each is.
+var buckets = map[Range]struct {
+	count int
+	every time.Duration
+}{QuarterHour: {15, time.Minute}, Hour: {60, time.Minute}, Day: {96, 15 * time.Minute}}
+
+// Throughput returns what all workers did in the range, as it was not long ago; "" is
+// QuarterHour. It is told for all apps together: a bearer of some gets an *OthersError.
+// Another range is an *UnknownError.
+func (o *Operator) Throughput(ctx context.Context, r Range) (*Throughput, error) {
+	if err := o.may(Look); err != nil {
+		return nil, err
+	}
+	if err := o.all(); err != nil {
+		return nil, err
+	}
+	if r == "" {
+		r = QuarterHour
+	}
+	if _, there := buckets[r]; !there {
+		return nil, &UnknownError{What: "range", Problem: "range must be 15m, 1h or 24h"}
+	}
+	return o.s.throughput.get(ctx, r)
+}
+
+func (s *Service) readThroughput(ctx context.Context, r Range) (*Throughput, error) {
+	workers := begin(ctx, s.workers)
+	t := newThroughput(time.Now(), r)
+	added, err := s.readMinutes(ctx, t.At, int(t.At.Sub(t.Buckets[0].At)/time.Minute)+1)
+	if err != nil {
+		return nil, err
+	}
+	alive, err := workers.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.add(minutesOf(added, alive))
+	return t, nil
+}
+
+// newThroughput returns that of nothing.
+func newThroughput(now time.Time, r Range) *Throughput {
+	b := buckets[r]
+	t := &Throughput{At: now.UTC(), Every: b.every, Buckets: make([]Bucket, b.count)}
+	for i := range t.Buckets {
+		t.Buckets[i].At = t.At.Truncate(b.every).Add(time.Duration(i+1-b.count) * b.every)
+	}
+	return t
+}
+
+// add adds what was done in the minutes, each to its bucket.
+func (t *Throughput) add(minutes []control.Minute) {
+	for _, m := range minutes {
+		i := int(m.At.Sub(t.Buckets[0].At) / t.Every)
+		if m.At.Before(t.Buckets[0].At) || i >= len(t.Buckets) {
+			continue
+		}
+		b := &t.Buckets[i]
+		b.Sent += m.Sent
+		b.Deferred += m.Deferred
+		b.Delivered += m.Ended[push.Delivered]
+		b.Failed += m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[push.Malformed]
+	}
+}
