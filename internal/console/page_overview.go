@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -18,24 +18,23 @@ import (
 
 // An overviewView is what overview.html shows.
 type overviewView struct {
-	// Sentence says how everything is.
-	Sentence words.Sentence
+	// Sentence says how everything is, and Incidents what is wrong, each once.
+	Sentence  words.Sentence
+	Incidents []words.Sentence
+	// Held is what is kept back on purpose: by operators, or because a provider asks for
+	// less.
+	Held  []words.Sentence
+	Tiles []tile
 	// Some says that it is of some apps: what workers do for all together is left out, and
 	// Sampled that what waits is an estimate.
 	Some, Sampled bool
-	// Rates are what was done in each of the last minutes, an outcome each, and Minutes
-	// the same by the minute; empty for a bearer of some apps.
-	Rates   []rate
-	Minutes []minute
-	Late    string // of those that a limit alone held, one of a hundred at least
-	Waits   []wait
-	Queues  []operate.Queue
-	States  []queue.JobState
-	Held    []heldBack
-	// Troubled are the providers for which some worker does not send.
-	Troubled []providerRow
-	Letters  operate.Letters
-	Reasons  []tally
+	Throughput    *throughputChart // nil where it is not told, or not known
+	Late          string           // of those that a limit alone held, one of a hundred at least
+	Waits         []wait
+	Queues        []operate.Queue
+	States        []field // of the queues' jobs, under their names
+	Letters       operate.Letters
+	Reasons       []tally
 	// Accounts compares what was accepted with what became of it.
 	Accounts accounts
 	Workers  []workerRow
@@ -46,47 +45,25 @@ type overviewView struct {
 	Redis []redisRow
 }
 
-// A rate is one outcome's, with a bar for each minute.
-type rate struct {
-	Name, Class string
-	Count, Most int64
-	Bars        []rateBar
-}
-
-// A rateBar is a rectangle in a picture of ratesWidth by ratesHeight.
-type rateBar struct{ X, Y, Width, Height int }
-
-const (
-	rateBarWidth, rateBarGap = 10, 2
-	ratesHeight              = 32
-	// ratesWidth is that of all bars.
-	ratesWidth = lately.Kept * (rateBarWidth + rateBarGap)
-)
-
-// A minute is how many of each of the rates there were, in their order.
-type minute struct {
-	At     time.Time
-	Counts []int64
+// A tile is a number that is looked at first.
+type tile struct {
+	Name, Value, Class string
+	Link               string // where it is told more of; "" for nowhere
 }
 
 // A wait is how many wait for a cause.
 type wait struct {
-	For, What string
-	Count     int64
-	About     bool
-	Oldest    time.Time
-}
-
-// A heldBack is a pause, or trouble, in words.
-type heldBack struct {
-	Class string
-	Words words.Sentence
+	What, Link string
+	Count      int64
+	About      bool
+	Oldest     time.Time
 }
 
 // A tally is a word with how many there are.
 type tally struct {
 	Name  string
 	Count int64
+	Link  string
 }
 
 // accounts is what the audit says.
@@ -107,49 +84,55 @@ type workerRow struct {
 type redisRow struct{ Name, Address, Version, State, Class string }
 
 const (
-	// mostWorkers are shown, and of what is held back and does not send mostHeld; of the
-	// former are so many in the sentence.
-	mostWorkers, mostHeld, heldInSentence = 30, 20, 2
+	// mostWorkers are shown, of what is wrong mostHeld, and as many of what is held back.
+	mostWorkers, mostHeld = 30, 20
 )
 
 func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 	var (
 		audit *control.Audit
+		done  *operate.Throughput
 		other sync.WaitGroup
 	)
-	other.Go(func() { audit, _ = v.as.Audit(ctx) }) // nil where it is not known, or not told
+	within := operate.Range(cmp.Or(v.query.Get("range"), string(operate.QuarterHour)))
+	if !slices.Contains(operate.Ranges, within) {
+		return page{}, errBadQuery
+	}
+	other.Go(func() { audit, _ = v.as.Audit(ctx) })             // nil where it is not known, or not told
+	other.Go(func() { done, _ = v.as.Throughput(ctx, within) }) // as above
 	o, err := v.as.Overview(ctx)
 	other.Wait()
 	if err != nil {
 		return page{}, err
 	}
-	return page{name: "overview", title: "Overview", live: true, data: viewOfOverview(o, audit)}, nil
+	view := viewOfOverview(o, audit)
+	if done != nil {
+		view.Throughput = drawThroughput(done, within)
+	}
+	return page{name: "overview", title: "Overview", live: true, data: view}, nil
 }
 
 func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 	view := overviewView{
-		Sentence: sentenceOf(o, audit), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
-		States: []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}, Accounts: accountsOf(audit), NotRead: map[string]string{},
+		Sentence: sentenceOf(o), Incidents: incidentsOf(o, audit), Tiles: tilesOf(o), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
+		Accounts: accountsOf(audit), NotRead: map[string]string{},
 	}
 	for _, u := range o.Unread {
 		view.NotRead[string(u.Part)] = u.Problem
 	}
-	if o.Apps == nil {
-		view.Rates, view.Minutes = ratesOf(o.Minutes, o.At)
+	for _, state := range []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff} {
+		view.States = append(view.States, field{string(state), words.Job(string(state))})
 	}
 	for _, s := range o.Waits {
-		view.Waits = append(view.Waits, wait{string(s.For), words.Cause(s.For), s.Count, s.Sampled, s.Oldest})
+		view.Waits = append(view.Waits, wait{words.Cause(s.For), address(Path+"waiting", field{"for", string(s.For)}), s.Count, s.Sampled, s.Oldest})
 	}
-	for i := range o.Pauses[:min(len(o.Pauses), mostHeld)] {
-		view.Held = append(view.Held, heldBack{classOfPause(&o.Pauses[i]), words.Pause(&o.Pauses[i], o.At)})
-	}
-	for i := range o.Providers {
-		if row := rowOfProvider(o, &o.Providers[i]); row.Class != "" && len(view.Troubled) < mostHeld {
-			view.Troubled = append(view.Troubled, row)
+	for i := range o.Pauses {
+		if p := &o.Pauses[i]; classOfPause(p) == "waits" && len(view.Held) < mostHeld {
+			view.Held = append(view.Held, words.Pause(p, o.At))
 		}
 	}
 	for reason, n := range o.Letters.Reasons {
-		view.Reasons = append(view.Reasons, tally{cmp.Or(reason, "none"), int64(n)})
+		view.Reasons = append(view.Reasons, tally{cmp.Or(reason, "none"), int64(n), address(Path+"dead-letters", field{"reason", reason})})
 	}
 	slices.SortFunc(view.Reasons, func(a, b tally) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
@@ -170,8 +153,8 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 	return view
 }
 
-// sentenceOf says how everything is, what matters most first.
-func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
+// sentenceOf says how much waits, and who sends it.
+func sentenceOf(o *operate.Overview) words.Sentence {
 	about := ""
 	if o.Sampled {
 		about = "about "
@@ -191,12 +174,7 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 			clauses[0] = words.Say(clauses[0], ", "+counted(s.Count, "is due", "are due")+", and the oldest of what is due was accepted "+lasting(o.At.Sub(s.Oldest))+" ago")
 		}
 	}
-	switch n := len(o.Workers); {
-	case o.NotRead(operate.PartWorkers) != "":
-		clauses = append(clauses, words.Say("it is not known which workers run"))
-	case n == 0:
-		clauses = append(clauses, words.Say("no worker runs, and nothing is sent"))
-	default:
+	if n := len(o.Workers); n > 0 { // else that is an incident
 		text := counted(n, "worker runs", "workers run")
 		if o.Apps == nil {
 			delivered := int64(0)
@@ -207,71 +185,99 @@ func sentenceOf(o *operate.Overview, audit *control.Audit) words.Sentence {
 		}
 		clauses = append(clauses, words.Say(text))
 	}
-	if slices.ContainsFunc(o.LimitsRedis, func(n redisconn.Node) bool { return n.Error != "" }) ||
-		slices.ContainsFunc(o.Workers, func(s control.Snapshot) bool { return !s.Limits.Since.IsZero() }) {
-		clauses = append(clauses, words.Say("the limits' Redis does not answer"))
-	}
-	for i := range o.Pauses[:min(len(o.Pauses), heldInSentence)] {
-		clauses = append(clauses, words.Pause(&o.Pauses[i], o.At))
-	}
-	if n := len(o.Pauses) - heldInSentence; n > 0 {
-		clauses = append(clauses, words.Say(counted(n, "more is held back", "more are held back")))
-	}
-	for _, u := range o.Unread {
-		clauses = append(clauses, words.Say("not read: "+string(u.Part)+" ("+u.Problem+")"))
-	}
-	if a := accountsOf(audit); a.Class != "" {
-		clauses = append(clauses, words.Say("the accounts differ: "+a.State))
-	}
 	return words.Clauses(clauses...)
 }
 
-// outcomes are what the rates are of.
-var outcomes = []struct {
-	name, class string
-	of          func(m *control.Minute) int64
-}{
-	{"Sent", "", func(m *control.Minute) int64 { return m.Sent }},
-	{"Put off by a limit", "waits", func(m *control.Minute) int64 { return m.Deferred }},
-	{"Delivered", "", func(m *control.Minute) int64 { return m.Ended[push.Delivered] }},
-	{"Undeliverable", "", func(m *control.Minute) int64 { return m.Ended[push.Undeliverable] }},
-	{"Failed", "fault", func(m *control.Minute) int64 {
-		return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Malformed]
-	}},
-	{"Ended unsent", "", func(m *control.Minute) int64 {
-		return m.Ended[push.Expired] + m.Ended[push.Cancelled] + m.Ended[push.Superseded]
-	}},
+// incidentsOf returns what is wrong, what matters most first.
+func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentence) {
+	add := func(parts ...any) {
+		if len(all) < mostHeld {
+			all = append(all, words.Say(append(parts, ".")...))
+		}
+	}
+	if len(o.Workers) == 0 && o.NotRead(operate.PartWorkers) == "" {
+		add("No worker runs: what waits is sent when one is started")
+	}
+	for _, n := range slices.Concat(o.Redis, o.LimitsRedis) {
+		switch {
+		case n.Error != "":
+			add("Redis at ", words.Printable(n.Address), " does not answer: ", words.Printable(n.Error))
+		case n.Failing != "":
+			add("Redis at ", words.Printable(n.Address), ": ", words.Printable(n.Failing))
+		}
+	}
+	if slices.ContainsFunc(o.Workers, func(s control.Snapshot) bool { return !s.Limits.Since.IsZero() }) {
+		add("The limits' Redis does not answer the workers")
+	}
+	told := map[[2]string]bool{} // by app and platform
+	for i := range o.Pauses {
+		if p := &o.Pauses[i]; classOfPause(p) == "fault" {
+			told[[2]string{p.App, string(p.Platform)}] = true
+			add(words.Pause(p, o.At))
+		}
+	}
+	for i := range o.Providers {
+		p := &o.Providers[i]
+		if row := rowOfProvider(o, p); row.Class == "fault" && !told[[2]string{p.App, string(p.Platform)}] {
+			add(row.Name, " of ", words.Printable(p.App), ": ", row.State, row.Why)
+		}
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(o.Workers), func(s control.Snapshot) bool { return s.Pulls || s.Draining })); n > 0 {
+		add(counted(n, "worker gets", "workers get"), " no answer when asking Redis for jobs")
+	}
+	if a := accountsOf(audit); a.Class != "" {
+		add("The accounts differ: ", a.State)
+	}
+	for _, u := range o.Unread {
+		add("Not read: ", strings.ReplaceAll(string(u.Part), "_", " "), " (", words.Printable(u.Problem), ")")
+	}
+	return all
 }
 
-// ratesOf returns the rates of the last minutes, with that of now.
-func ratesOf(all []control.Minute, now time.Time) (rates []rate, minutes []minute) {
-	byTime := map[time.Time]*control.Minute{}
-	for i := range all {
-		byTime[all[i].At.UTC()] = &all[i]
+// tilesOf returns the numbers that are looked at first. Those of what workers do for all
+// apps together are there for a bearer of all.
+func tilesOf(o *operate.Overview) []tile {
+	number := func(name string, n int64, about bool, unread operate.Part, link string) tile {
+		t := tile{Name: name, Value: words.Grouped(n), Link: link}
+		switch {
+		case o.NotRead(unread) != "":
+			t.Value, t.Class = "not read", "fault"
+		case about:
+			t.Value = "about " + t.Value
+		}
+		return t
 	}
-	last := now.UTC().Truncate(time.Minute)
-	for i := range lately.Kept {
-		at := last.Add(time.Duration(i+1-lately.Kept) * time.Minute)
-		m := cmp.Or(byTime[at], new(control.Minute))
-		minutes = append(minutes, minute{At: at})
-		for _, o := range outcomes {
-			minutes[i].Counts = append(minutes[i].Counts, o.of(m))
+	tiles := []tile{
+		number("Waiting", o.Waiting, o.Sampled, operate.PartWaiting, Path+"waiting"),
+		number("Dead letters", o.Letters.Count, o.Letters.Sampled, operate.PartLetters, Path+"dead-letters"),
+	}
+	if o.Apps != nil {
+		return tiles
+	}
+	var delivered, failed int64
+	minute := o.At.UTC().Truncate(time.Minute)
+	for i := range o.Minutes {
+		m := &o.Minutes[i]
+		failed += m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[push.Malformed]
+		if m.At.Equal(minute.Add(-time.Minute)) {
+			delivered = m.Ended[push.Delivered]
 		}
 	}
-	for row, o := range outcomes {
-		r := rate{Name: o.name, Class: o.class}
-		for _, m := range minutes {
-			r.Count, r.Most = r.Count+m.Counts[row], max(r.Most, m.Counts[row])
-		}
-		for i, m := range minutes {
-			if n := m.Counts[row]; n > 0 {
-				height := max(1, int(n*ratesHeight/r.Most))
-				r.Bars = append(r.Bars, rateBar{i * (rateBarWidth + rateBarGap), ratesHeight - height, rateBarWidth, height})
-			}
-		}
-		rates = append(rates, r)
+	due := tile{Name: "Oldest due", Value: "–"}
+	switch {
+	case o.NotRead(operate.PartOldestDue) != "":
+		due.Value, due.Class = "not read", "fault"
+	case !o.OldestDue.IsZero():
+		due.Value = lasting(o.At.Sub(o.OldestDue))
 	}
-	return rates, minutes
+	drained := tile{Name: "Drained in, at this rate", Value: "–"}
+	if o.DrainsIn > 0 {
+		drained.Value = lasting(o.DrainsIn)
+	}
+	return append(tiles,
+		number("Delivered in the last minute", delivered, false, operate.PartMinutes, ""),
+		number("Failed in 15 minutes", failed, false, operate.PartMinutes, Path+"dead-letters"),
+		due, drained)
 }
 
 func accountsOf(a *control.Audit) accounts {

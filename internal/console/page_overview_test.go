@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -34,45 +33,111 @@ func said(s words.Sentence) string {
 	return b.String()
 }
 
-// One sentence says how everything is.
+// One sentence says how much waits and who sends it, and what is wrong is said once, apart
+// from what is kept back on purpose.
 func TestSentenceOfOverview(t *testing.T) {
 	t.Parallel()
-	worker := []control.Snapshot{{ID: "w"}}
+	worker := []control.Snapshot{{ID: "w", Pulls: true}}
 	due := []control.Share{{For: control.ForWorker, Count: 12, Oldest: noon.Add(-800 * time.Millisecond)}, {For: control.ForLimit, Count: 3398, Sampled: true}}
 	operators := pause.Pause{Kind: pause.Operator, App: "shop", Platform: push.APNs, By: "ada", At: noon.Add(4 * time.Minute)}
 	trouble := pause.Pause{Kind: pause.Trouble, App: "kiosk", Platform: push.FCM, Reason: "UNAVAILABLE", At: noon, Until: noon.Add(time.Minute)}
 	provider := pause.Pause{Kind: pause.Provider, App: "kiosk", Platform: push.FCM, Reason: "QUOTA_EXCEEDED", Until: noon.Add(time.Minute)}
 	for name, c := range map[string]struct {
-		o     operate.Overview
-		audit *control.Audit
-		want  string
+		o                     operate.Overview
+		audit                 *control.Audit
+		want, incidents, held string
 	}{
-		"nothing": {operate.Overview{}, nil, "Nothing waits; no worker runs, and nothing is sent."},
-		"one":     {operate.Overview{Waiting: 1, Workers: worker, Minutes: []control.Minute{{Ended: map[push.State]int64{push.Delivered: 1000}}, {Ended: map[push.State]int64{push.Delivered: 234}}}}, nil, "1 waits; 1 worker runs, and delivered 1,234 in the last 15 minutes."},
+		"nothing": {o: operate.Overview{}, want: "Nothing waits.", incidents: "No worker runs: what waits is sent when one is started."},
+		"one": {
+			o:    operate.Overview{Waiting: 1, Workers: worker, Minutes: []control.Minute{{Ended: map[push.State]int64{push.Delivered: 1000}}, {Ended: map[push.State]int64{push.Delivered: 234}}}},
+			want: "1 waits; 1 worker runs, and delivered 1,234 in the last 15 minutes.",
+		},
 		"a pause": {
-			operate.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}}, &control.Audit{},
-			"3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes; apns of shop, paused by ada since 12:04.",
+			o:     operate.Overview{At: noon, Waiting: 3410, Waits: due, Workers: append(worker, worker...), Pauses: []pause.Pause{operators}},
+			audit: &control.Audit{},
+			want:  "3,410 wait, 12 are due, and the oldest of what is due was accepted 0.8 s ago; 2 workers run, and delivered 0 in the last 15 minutes.",
+			held:  "apns of shop, paused by ada since 12:04",
 		},
-		"the limits' Redis, without a worker": {
-			operate.Overview{LimitsRedis: []redisconn.Node{{Error: "EOF"}}}, nil,
-			"Nothing waits; no worker runs, and nothing is sent; the limits' Redis does not answer.",
-		},
-		"the limits' Redis, as workers see it": {
-			operate.Overview{Workers: []control.Snapshot{{Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{}}}, nil,
-			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the limits' Redis does not answer.",
+		"the limits' Redis": {
+			o:    operate.Overview{Workers: []control.Snapshot{{Pulls: true, Limits: control.LimitsAway{Since: noon}}}, LimitsRedis: []redisconn.Node{{Address: "limits:6379", Error: "EOF"}}},
+			want: "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.", incidents: "Redis at limits:6379 does not answer: EOF. The limits' Redis does not answer the workers.",
 		},
 		"of some apps": {
-			operate.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators, operators}}, nil,
-			"About 3,410 wait; 1 worker runs; fcm of kiosk, in trouble since 12:00: UNAVAILABLE; next look 12:01; " +
-				"fcm of kiosk, paused: QUOTA_EXCEEDED; until 12:01; 2 more are held back.",
+			o:    operate.Overview{At: noon, Apps: []string{"shop"}, Sampled: true, Waiting: 3410, Waits: due[1:], Workers: worker, Pauses: []pause.Pause{trouble, provider, operators}},
+			want: "About 3,410 wait; 1 worker runs.", incidents: "fcm of kiosk, in trouble since 12:00: UNAVAILABLE; next look 12:01.",
+			held: "fcm of kiosk, paused: QUOTA_EXCEEDED; until 12:01 apns of shop, paused by ada since 12:04",
 		},
-		"the accounts": {
-			operate.Overview{Workers: worker}, &control.Audit{Difference: 1000},
-			"Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes; the accounts differ: 1,000 wait, and are on no queue.",
+		"a provider without a pause": {
+			o:         operate.Overview{At: noon, Workers: worker, Providers: []operate.Provider{{App: "shop", Platform: push.FCM, Workers: 2, Troubled: 1, Trouble: ways.Trouble{Reason: "UNAVAILABLE", Since: noon}}}},
+			want:      "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.",
+			incidents: "fcm of shop: in trouble: UNAVAILABLE since 12:00 (for 1 of 2 workers).",
+		},
+		"the accounts, and what was not read": {
+			o:     operate.Overview{Workers: []control.Snapshot{{ID: "w"}}, Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}}},
+			audit: &control.Audit{Difference: 1000},
+			want:  "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.",
+			incidents: "1 worker gets no answer when asking Redis for jobs. The accounts differ: 1,000 wait, and are on no queue. " +
+				"Not read: dead letters (time-out).",
 		},
 	} {
-		if got := said(sentenceOf(&c.o, c.audit)); got != c.want {
-			t.Errorf("%s: %s", name, got)
+		view := viewOfOverview(&c.o, c.audit)
+		var incidents, held []string
+		for _, s := range view.Incidents {
+			incidents = append(incidents, said(s))
+		}
+		for _, s := range view.Held {
+			held = append(held, said(s))
+		}
+		if got := said(view.Sentence); got != c.want || strings.Join(incidents, " ") != c.incidents || strings.Join(held, " ") != c.held {
+			t.Errorf("%s: %s\n%q\n%q", name, got, incidents, held)
+		}
+	}
+}
+
+// The numbers that are looked at first are those of the minute that is over, and say where
+// they were not read.
+func TestTiles(t *testing.T) {
+	t.Parallel()
+	o := &operate.Overview{
+		At: noon.Add(30 * time.Second), Waiting: 3410, OldestDue: noon, DrainsIn: 150 * time.Second, Letters: operate.Letters{Count: 7},
+		Minutes: []control.Minute{{At: noon.Add(-2 * time.Minute), Ended: map[push.State]int64{push.Delivered: 5, push.Rejected: 2}}, {At: noon.Add(-time.Minute), Ended: map[push.State]int64{push.Delivered: 1234, push.Exhausted: 1}}, {At: noon, Ended: map[push.State]int64{push.Delivered: 9}}},
+		Unread:  []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}},
+	}
+	var got []string
+	for _, tile := range tilesOf(o) {
+		got = append(got, tile.Name+" "+tile.Value)
+	}
+	if want := "Waiting 3,410|Dead letters not read|Delivered in the last minute 1,234|Failed in 15 minutes 3|Oldest due 30 s|Drained in, at this rate 2 min"; strings.Join(got, "|") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+	o.Apps, o.Sampled = []string{"shop"}, true
+	if tiles := tilesOf(o); len(tiles) != 2 || tiles[0].Value != "about 3,410" {
+		t.Errorf("%+v", tiles)
+	}
+}
+
+// A column stands for each bucket, and what is drawn of it adds up within the chart.
+func TestThroughputChart(t *testing.T) {
+	t.Parallel()
+	for within, n := range map[operate.Range]int{operate.QuarterHour: 15, operate.Hour: 60, operate.Day: 96} {
+		all := &operate.Throughput{At: noon}
+		for i := range n {
+			all.Buckets = append(all.Buckets, operate.Bucket{At: noon.Add(time.Duration(i-n) * time.Minute), Sent: int64(i * 10), Deferred: int64(i % 3), Failed: 1})
+		}
+		c := drawThroughput(all, within)
+		if len(c.Columns) != n || len(c.Ranges) != 3 || len(c.Scale) != 3 || c.Failed != int64(n) {
+			t.Fatalf("%s: %+v", within, c)
+		}
+		for i, col := range c.Columns {
+			top := col.Failed.Y
+			if end := col.X + col.Width; end > 720 || top < chartTop-2 || col.Sent.Y+col.Sent.Height != chartBottom || col.Deferred.Y+col.Deferred.Height != col.Sent.Y || i > 0 && col.X <= c.Columns[i-1].X {
+				t.Errorf("%s, column %d: %+v", within, i, col)
+			}
+		}
+	}
+	for n, want := range map[int64]int64{0: 1, 1: 1, 3: 5, 5: 5, 6: 10, 101: 200, 4321: 5000} {
+		if got := roundUp(n); got != want {
+			t.Errorf("%d: %d", n, got)
 		}
 	}
 }
@@ -86,36 +151,6 @@ func TestAccounts(t *testing.T) {
 		if got := accountsOf(a); got.State != want || (got.Class == "fault") != (a != nil && want != "exact") {
 			t.Errorf("%+v, want %s", got, want)
 		}
-	}
-}
-
-// A bar stands for each minute in which there was something, the one under way last.
-func TestRates(t *testing.T) {
-	t.Parallel()
-	now := noon.Add(30 * time.Second)
-	rates, minutes := ratesOf([]control.Minute{
-		{At: noon.Add(-time.Hour), Sent: 99},
-		{At: noon.Add(-time.Minute), Sent: 10, Deferred: 7, Ended: map[push.State]int64{push.Delivered: 8, push.Rejected: 1, push.Malformed: 1}},
-		{At: noon, Sent: 1000, Ended: map[push.State]int64{push.Cancelled: 1}},
-	}, now)
-	if len(minutes) != lately.Kept || !minutes[lately.Kept-1].At.Equal(noon) || len(rates) != len(outcomes) {
-		t.Fatalf("%+v", minutes)
-	}
-	const last, before = (lately.Kept - 1) * (rateBarWidth + rateBarGap), (lately.Kept - 2) * (rateBarWidth + rateBarGap)
-	for i, want := range []string{
-		fmt.Sprint("Sent 1010 1000 ", []rateBar{{before, 31, rateBarWidth, 1}, {last, 0, rateBarWidth, 32}}),
-		fmt.Sprint("Put off by a limit 7 7 ", []rateBar{{before, 0, rateBarWidth, 32}}),
-		fmt.Sprint("Delivered 8 8 ", []rateBar{{before, 0, rateBarWidth, 32}}),
-		"Undeliverable 0 0 []",
-		fmt.Sprint("Failed 2 2 ", []rateBar{{before, 0, rateBarWidth, 32}}),
-		fmt.Sprint("Ended unsent 1 1 ", []rateBar{{last, 0, rateBarWidth, 32}}),
-	} {
-		if r := rates[i]; fmt.Sprint(r.Name, " ", r.Count, " ", r.Most, " ", r.Bars) != want {
-			t.Errorf("%+v, want %s", r, want)
-		}
-	}
-	if ratesWidth != 180 || ratesHeight != 32 {
-		t.Error("the template has other measures")
 	}
 }
 
@@ -156,7 +191,7 @@ func (r *rig) leave(s control.Snapshot) {
 func TestOverviewPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "Nothing waits; no worker runs") || !strings.Contains(text, `<span class="chip ">exact</span>`) {
+	if text := r.get(http.StatusOK, Path); !strings.Contains(text, "Nothing waits.") || !strings.Contains(text, `<span class="chip ">exact</span>`) {
 		t.Error(text)
 	}
 	r = newRig(t)
@@ -183,20 +218,20 @@ func TestOverviewPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := r.get(http.StatusOK, Path)
-	for _, want := range []string{"1 waits; 2 workers run", "4,321 in 15 minutes", "at most 1.5 s after their slot", "not_json", "the instant that its producer has set", "ada", "a campaign", "gets no answer when it asks Redis"} {
+	for _, want := range []string{"1 waits; 2 workers run", "4,321 sent", "at most 1.5 s after their slot", "not_json", "the instant that its producer has set", "ada", "a campaign", "gets no answer when it asks Redis"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
 	failures := strings.Join(ofClass(t, text, "fault"), "\n")
-	for _, want := range []string{"in trouble: UNAVAILABLE", "gets no answer when it asks Redis"} {
+	for _, want := range []string{"fcm of shop, in trouble since", "gets no answer when it asks Redis"} {
 		if !strings.Contains(failures, want) {
 			t.Errorf("%q is no failure:\n%s", want, failures)
 		}
 	}
 	waiting := strings.Join(ofClass(t, text, "waits"), "\n")
-	for _, want := range []string{"1", "paused for TooManyProviderTokenUpdates", "Put off by a limit"} {
-		if !strings.Contains(waiting, want) || strings.Contains(failures, "TooMany") || strings.Contains(failures, "Put off") {
+	for _, want := range []string{"1", "put off by a limit"} {
+		if !strings.Contains(waiting, want) || strings.Contains(failures, "TooMany") || strings.Contains(failures, "put off") {
 			t.Errorf("%q is none that waits:\n%s\nfailures:\n%s", want, waiting, failures)
 		}
 	}
@@ -213,7 +248,7 @@ func TestOverviewOfSomeApps(t *testing.T) {
 		Waits: []control.Share{{For: control.ForLimit, Count: 3}}, Waiting: 3,
 	}
 	view := viewOfOverview(o, nil)
-	if view.Rates != nil || view.Accounts.State != "" || len(view.Waits) != 1 || len(view.Workers) != 1 {
+	if view.Throughput != nil || view.Accounts.State != "" || len(view.Waits) != 1 || len(view.Workers) != 1 {
 		t.Errorf("%+v", view)
 	}
 }

@@ -259,7 +259,7 @@ var breakers = map[ways.BreakerState]string{
 // answersOf are those by their reasons, the most frequent first.
 func answersOf(all map[providers.Reason]int64) (list []tally) {
 	for reason, n := range all {
-		list = append(list, tally{string(reason), n})
+		list = append(list, tally{Name: string(reason), Count: n})
 	}
 	slices.SortFunc(list, func(a, b tally) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))

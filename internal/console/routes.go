@@ -34,7 +34,7 @@ func with(names []string, more ...string) []string { return append(slices.Clone(
 
 // routes are all that the console answers.
 var routes = []route{
-	{method: "GET", path: "/console/{$}", action: operate.Look, query: []string{"done", "n"}, handle: (*Console).overviewPage},
+	{method: "GET", path: "/console/{$}", action: operate.Look, query: []string{"range", "done", "n"}, handle: (*Console).overviewPage},
 	{method: "GET", path: "/console/providers", action: operate.Look, query: []string{"of", "after"}, handle: (*Console).providersPage},
 	{method: "GET", path: "/console/config", action: operate.Look, handle: (*Console).configPage},
 

@@ -38,6 +38,9 @@ const (
 	Day         Range = "24h"
 )
 
+// Ranges are all of them.
+var Ranges = []Range{QuarterHour, Hour, Day}
+
 // buckets are how many there are of a range, and how long each is.
 var buckets = map[Range]struct {
 	count int

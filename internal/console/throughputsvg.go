@@ -1,0 +1,100 @@
+package console
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
+)
+
+// A throughputChart is what workers did, a column for each bucket.
+type throughputChart struct {
+	Ranges  []link
+	Columns []column
+	Scale   []chartMark // of the numbers, at the left
+	Ticks   []chartMark // of the instants, below
+	Buckets []operate.Bucket
+	// Sums are those of all columns.
+	Sent, Deferred, Failed int64
+}
+
+// A column has what was sent at the bottom, then what was put off, then what failed.
+type column struct {
+	X, Width               int
+	Sent, Deferred, Failed span
+	Title                  string
+}
+
+// A span is a part of a column, from its upper end on.
+type span struct{ Y, Height int }
+
+// A chartMark is a text beside an axis.
+type chartMark struct {
+	X, Y int
+	Text string
+	At   time.Time // zero for a number
+}
+
+// A chart's measures, as overview.html has them too.
+const (
+	chartLeft, chartWidth = 64, 656 // of what is drawn, without the scale
+	chartTop, chartBottom = 16, 176
+	chartTicks            = 194
+)
+
+// tickEvery is how far the instants below a chart are apart.
+var tickEvery = map[operate.Range]time.Duration{operate.QuarterHour: 5 * time.Minute, operate.Hour: 15 * time.Minute, operate.Day: 6 * time.Hour}
+
+// drawThroughput draws what was done within a range.
+func drawThroughput(t *operate.Throughput, within operate.Range) *throughputChart {
+	c := &throughputChart{Buckets: t.Buckets}
+	for _, r := range operate.Ranges {
+		c.Ranges = append(c.Ranges, link{string(r), address(Path, field{"range", string(r)}), r == within})
+	}
+	most := int64(1)
+	for _, b := range t.Buckets {
+		most = max(most, b.Sent+b.Deferred+b.Failed)
+		c.Sent, c.Deferred, c.Failed = c.Sent+b.Sent, c.Deferred+b.Deferred, c.Failed+b.Failed
+	}
+	top := roundUp(most)
+	height := func(n int64) int {
+		if n == 0 {
+			return 0
+		}
+		return max(1, int(n*(chartBottom-chartTop)/top))
+	}
+	for i, b := range t.Buckets {
+		x, end := chartLeft+i*chartWidth/len(t.Buckets), chartLeft+(i+1)*chartWidth/len(t.Buckets)
+		col := column{X: x + 1, Width: max(1, end-x-2), Title: words.Grouped(b.Sent) + " sent, " + words.Grouped(b.Deferred) + " put off, " + words.Grouped(b.Failed) + " failed"}
+		y := chartBottom
+		for _, part := range []struct {
+			n  int64
+			to *span
+		}{{b.Sent, &col.Sent}, {b.Deferred, &col.Deferred}, {b.Failed, &col.Failed}} {
+			h := height(part.n)
+			y -= h
+			*part.to = span{y, h}
+		}
+		c.Columns = append(c.Columns, col)
+		if every := tickEvery[within]; b.At.Equal(b.At.Truncate(every)) {
+			c.Ticks = append(c.Ticks, chartMark{X: x, Y: chartTicks, At: b.At})
+		}
+	}
+	for i, n := range []int64{0, top / 2, top} {
+		if n > 0 || i == 0 {
+			c.Scale = append(c.Scale, chartMark{X: 0, Y: chartBottom - int(n*(chartBottom-chartTop)/top) + 5, Text: words.Grouped(n)})
+		}
+	}
+	return c
+}
+
+// roundUp returns the next of 1, 2, 5, 10, 20, 50 and so on.
+func roundUp(n int64) int64 {
+	for of := int64(1); ; of *= 10 {
+		for _, times := range []int64{1, 2, 5} {
+			if of*times >= n {
+				return of * times
+			}
+		}
+	}
+}
