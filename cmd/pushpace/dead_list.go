@@ -17,9 +17,6 @@ import (
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/timeline"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -40,22 +37,6 @@ func letterFlags(cmd *cobra.Command) func() (operate.LetterSelection, error) {
 		}
 		return *s, nil
 	}
-}
-
-// letterReasons are those that a dead letter can have.
-func letterReasons() (all []string) {
-	for _, reasons := range [][]providers.Reason{providers.Reasons(), apns.Reasons(), fcm.Reasons()} {
-		for _, r := range reasons {
-			if r != providers.OK && r != providers.DryRun {
-				all = append(all, string(r))
-			}
-		}
-	}
-	for _, r := range push.MalformedReasons {
-		all = append(all, string(r))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 func newDeadList() *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers"
@@ -80,4 +81,20 @@ func anySimulated(apps map[string]config.App) bool {
 		}
 	}
 	return false
+}
+
+// letterReasons are those that a dead letter can have.
+func letterReasons() (all []string) {
+	for _, reasons := range [][]providers.Reason{providers.Reasons(), apns.Reasons(), fcm.Reasons()} {
+		for _, r := range reasons {
+			if r != providers.OK && r != providers.DryRun {
+				all = append(all, string(r))
+			}
+		}
+	}
+	for _, r := range push.MalformedReasons {
+		all = append(all, string(r))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
