@@ -62,6 +62,27 @@ func (q Quota) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// Words writes q for a person: "6000/1m, burst 100".
+func (q Quota) Words() string {
+	var parts []string
+	v := reflect.ValueOf(q)
+	for i := range v.NumField() {
+		field := v.Field(i)
+		switch name := tagOf(v.Type().Field(i)); {
+		case field.IsZero():
+		case name == "rate":
+			parts = append(parts, q.Rate.String())
+		case name == "rates":
+			for _, r := range q.Rates {
+				parts = append(parts, r.String())
+			}
+		default:
+			parts = append(parts, name+" "+logged(field))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // check checks what stands at key.
 func (q Quota) check(k *check, key string) { q.checkSpec(k, key, q.Spec()) }
 

@@ -39,7 +39,9 @@ type Options struct {
 	Meter    meter.Meter // counts sign-ins
 	// Configuration returns what is in force of it, without secrets.
 	Configuration func() operate.Configuration
-	Log           *slog.Logger // nil for slog.Default
+	// Version is the program's, for the foot of pages; "" for none.
+	Version string
+	Log     *slog.Logger // nil for slog.Default
 }
 
 // A Console answers what is below Path. It is an http.Handler; Close it.

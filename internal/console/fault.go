@@ -7,6 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -27,12 +28,18 @@ var (
 	errNoConsole   = &fault{http.StatusForbidden, "No console for producers", "This is a producer's token: it hands notifications over by the API, and has no console."}
 	errForeign     = &fault{http.StatusForbidden, "Not sent from here", "The form was sent by a page of another origin: nothing was changed."}
 	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
-	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "It has a parameter that this page does not take."}
+	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not take."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
 	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
 )
+
+// unknownParameter is the fault of an address that has a parameter which its page does not
+// take.
+func unknownParameter(name string) *fault {
+	return &fault{http.StatusBadRequest, "The address is not well formed", "This page takes no parameter " + words.Printable(visible(name)) + "."}
+}
 
 // faults are what to tell of the errors of an operate.Operator that mean the same on every
 // page. The API's words are for the others.
@@ -76,6 +83,9 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	f, cause := faultOf(err)
 	c.tell(v, "a page failed", f.status, v.who.Name, cause)
 	view := faultView{Detail: f.detail}
+	if v.Method == http.MethodGet && f.status == http.StatusBadRequest && v.URL.RawQuery != "" {
+		view.Plain = v.URL.EscapedPath()
+	}
 	switch {
 	case v.Method != http.MethodPost || f.status < http.StatusInternalServerError || v.URL.Path == signInPath:
 	case f == errBusy || v.form == nil && f != errPanicked: // it was not begun
@@ -117,6 +127,7 @@ func passes(v *visit, f *fault) bool {
 type faultView struct {
 	Detail string
 	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
+	Plain  string // the page without what its address asks for; "" for none
 	SignIn string // where the sign-in is that is needed; "" for none
 }
 

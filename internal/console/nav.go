@@ -20,7 +20,6 @@ var places = []place{
 	{Label: "Pauses", Path: Path + "pauses"},
 	{Label: "Providers", Path: Path + "providers"},
 	{Label: "Limits", Path: Path + "limits"},
-	{Label: "Limit changes", Path: Path + "limits/log"},
 	{Label: "Actions", Path: Path + "actions"},
 	{Label: "Live", Path: Path + "live"},
 	{Label: "Configuration", Path: Path + "config"},

@@ -8,7 +8,7 @@ func TestNavigation(t *testing.T) {
 	for path, want := range map[string][2]string{
 		"/console/":                   {"Overview", "page"},
 		"/console/limits":             {"Limits", "page"},
-		"/console/limits/log":         {"Limit changes", "page"},
+		"/console/limits/log":         {"Limits", "true"},
 		"/console/actions":            {"Actions", "page"},
 		"/console/limits/edit":        {"Limits", "true"},
 		"/console/dead-letters/one":   {"Dead letters", "true"},

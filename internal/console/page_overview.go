@@ -270,13 +270,13 @@ func tilesOf(o *operate.Overview) []tile {
 	case !o.OldestDue.IsZero():
 		due.Value = lasting(o.At.Sub(o.OldestDue))
 	}
-	drained := tile{Name: "Drained in, at this rate", Value: "–"}
+	drained := tile{Name: "Drained in", Value: "–"}
 	if o.DrainsIn > 0 {
 		drained.Value = lasting(o.DrainsIn)
 	}
 	return append(tiles,
-		number("Delivered in the last minute", delivered, false, operate.PartMinutes, ""),
-		number("Failed in 15 minutes", failed, false, operate.PartMinutes, Path+"dead-letters"),
+		number("Delivered a minute", delivered, false, operate.PartMinutes, ""),
+		number("Failed, 15 minutes", failed, false, operate.PartMinutes, Path+"dead-letters"),
 		due, drained)
 }
 

@@ -206,8 +206,8 @@ func askPause(ctx context.Context, v *visit, p pause.Pause) (page, error) {
 	if slices.ContainsFunc(list, func(s pause.Pause) bool { return s.Kind == pause.Operator && control.Resumes(p, s) }) {
 		asked.Sentences = append(asked.Sentences, "The same is paused already: this takes the place of that pause, and the time since when it is paused, its end and its reason are those of this one.")
 	}
-	if p.Category != "" && operate.CategoryWarning(p.Category, v.as.Categories()) != "" {
-		asked.Sentences = append(asked.Sentences, "The configuration has no category of that name.")
+	if warning := operate.CategoryWarning(p.Category, v.as.Categories()); warning != "" {
+		asked.Sentences = append(asked.Sentences, strings.ToUpper(warning[:1])+warning[1:]+".")
 	}
 	return confirm(v, "Pause", asked), nil
 }

@@ -28,7 +28,7 @@ func TestPauseAndEnd(t *testing.T) {
 	contains(t, r.get(http.StatusOK, at), "Nothing is paused.")
 	r.enqueue(toUser("one", "ada", "news"), toUser("two", "ada", "news"), toUser("three", "ada", "orders"))
 	asked := r.post(http.StatusOK, at, url.Values{"app": {"shop"}, "category": {"news"}, "for": {"2h"}, "reason": {"the fair"}})
-	contains(t, asked, "2 notifications wait now that match.", "no category of that name", "the fair")
+	contains(t, asked, "2 notifications wait now that match.", "Category news is not configured", "the fair")
 	form := hidden(t, asked)
 	until, err := time.Parse(time.RFC3339, form.Get("until"))
 	if left := time.Until(until); err != nil || left > 2*time.Hour || left < 2*time.Hour-time.Minute {

@@ -271,7 +271,7 @@ func answersOf(all map[providers.Reason]int64) (list []tally) {
 // alive know of it.
 func rowsOfQuotas(all []operate.RecentQuota) (rows []quotaRow) {
 	for _, q := range all {
-		row := quotaRow{Key: cmp.Or(q.Name, q.Quota), Apps: q.Apps, Limit: q.Limit, Free: int64(q.Free), AtOnce: int64(q.AtOnce)}
+		row := quotaRow{Key: cmp.Or(q.Name, q.Quota), Apps: q.Apps, Limit: q.InForce.Words(), Free: int64(q.Free), AtOnce: int64(q.AtOnce)}
 		if q.Source != limits.FromConfiguration {
 			row.Overridden, row.By, row.Until = true, q.By, q.Until
 		}

@@ -136,17 +136,17 @@ func TestRowsOfQuotas(t *testing.T) {
 	t.Parallel()
 	got := rowsOfQuotas([]operate.RecentQuota{
 		{
-			Status: quotas.Status{Quota: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Source: limits.FromQuota, By: "ada", Until: noon, Free: 3, AtOnce: 10},
+			Status: quotas.Status{Quota: "fcm/p", Apps: []string{"kiosk", "shop"}, InForce: config.Quota{Rate: throttle.Rate{Count: 10, Period: time.Second}, Burst: 7}, Source: limits.FromQuota, By: "ada", Until: noon, Free: 3, AtOnce: 10},
 			Known:  &ways.QuotaStatus{Key: "fcm/p", Used: .375, Waiting: 4, Until: noon.Add(time.Second)},
 		},
-		{Status: quotas.Status{Quota: "quota/eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", Source: limits.FromConfiguration, AtOnce: 5}, Name: "eu"},
+		{Status: quotas.Status{Quota: "quota/eu", Apps: []string{"kiosk"}, InForce: config.Quota{Rates: []throttle.Rate{{Count: 5, Period: time.Second}, {Count: 100, Period: time.Minute}}}, Source: limits.FromConfiguration, AtOnce: 5}, Name: "eu"},
 	})
 	want := []quotaRow{
 		{
-			Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "{rate: 10/1s}", Overridden: true, By: "ada", Until: noon,
+			Key: "fcm/p", Apps: []string{"kiosk", "shop"}, Limit: "10/1s, burst 7", Overridden: true, By: "ada", Until: noon,
 			Free: 3, AtOnce: 10, Used: "38 %", Waiting: 4, Back: noon.Add(time.Second),
 		},
-		{Key: "eu", Apps: []string{"kiosk"}, Limit: "{rate: 5/1s}", AtOnce: 5},
+		{Key: "eu", Apps: []string{"kiosk"}, Limit: "5/1s, 100/1m", AtOnce: 5},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)

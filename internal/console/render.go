@@ -41,8 +41,10 @@ type frame struct {
 	Tokens bool
 	Nav    []place
 	Notice string
-	Now    time.Time
-	Data   any
+	// Version is the program's, for a reader who is signed in.
+	Version string
+	Now     time.Time
+	Data    any
 }
 
 //go:embed templates
@@ -72,6 +74,7 @@ func (c *Console) render(w http.ResponseWriter, v *visit, p page) error {
 	f := frame{Title: p.title, Page: p.name, Live: p.live, Tokens: !c.o.Tokens.None(), Nav: navigation(v.URL.Path), Notice: notice(v.query), Now: time.Now().UTC(), Data: p.data}
 	if v.as != nil && operate.Look.Allows(v.who) {
 		f.Who, f.Operator, f.Apps = v.who.Name, v.who.Role == config.Operator, strings.Join(v.as.Only(), ", ")
+		f.Version = c.o.Version
 	}
 	if err := pages[p.name].Execute(&b, f); err != nil {
 		return err

@@ -105,7 +105,7 @@ func (r *rig) renew(within time.Duration) {
 	r.setting.Work.Log = r.setting.Log
 	r.service = operate.New(r.setting.Work)
 	r.t.Cleanup(r.service.Close)
-	r.setting.Service = r.service
+	r.setting.Service, r.setting.Version = r.service, "v1.2.3"
 	r.console = newConsole(r.setting.Options, within)
 	r.t.Cleanup(r.console.Close)
 }

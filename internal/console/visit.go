@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"cmp"
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"maps"
 )
 
 // A visit is a request that its bearer may make.
@@ -46,8 +48,11 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 		}
 	}
 	query, err := url.ParseQuery(req.URL.RawQuery)
-	if err != nil || !only(query, r.query) {
+	if err != nil {
 		return v, errBadQuery
+	}
+	if other := strange(query, r.query); other != "" {
+		return v, unknownParameter(other)
 	}
 	v.query = query
 	if req.Method == http.MethodPost {
@@ -56,7 +61,7 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 			most = maxStrangersForm
 		}
 		req.Body = http.MaxBytesReader(nil, req.Body, most)
-		if err := req.ParseForm(); err != nil || !only(req.PostForm, r.form) {
+		if err := req.ParseForm(); err != nil || strange(req.PostForm, r.form) != "" {
 			return v, errBadForm
 		}
 		v.form = req.PostForm
@@ -76,12 +81,12 @@ func (c *Console) whose(req *http.Request) (access.Bearer, error) {
 	return c.identify(ctx, req)
 }
 
-// only reports whether the values are of these names alone.
-func only(values url.Values, names []string) bool {
-	for name := range values {
+// strange returns a name of the values that is none of these, "" where there is none.
+func strange(values url.Values, names []string) string {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {
-			return false
+			return cmp.Or(name, "without a name")
 		}
 	}
-	return true
+	return ""
 }

@@ -84,12 +84,14 @@ func (q Quota) InForce(rate throttle.Rate) config.Quota {
 
 // A Status is what of a quota is in force.
 type Status struct {
-	Quota  string        `json:"quota"`
-	Apps   []string      `json:"apps"`
-	Limit  string        `json:"limit"` // in force, as the configuration writes it
-	Source limits.Source `json:"source"`
-	Until  time.Time     `json:"until,omitzero"` // when the override that it is from ends
-	By     string        `json:"by,omitempty"`
+	Quota string   `json:"quota"`
+	Apps  []string `json:"apps"`
+	Limit string   `json:"limit"` // in force, as the configuration writes it
+	// InForce is Limit as a value.
+	InForce config.Quota  `json:"-"`
+	Source  limits.Source `json:"source"`
+	Until   time.Time     `json:"until,omitzero"` // when the override that it is from ends
+	By      string        `json:"by,omitempty"`
 	// Free of AtOnce are there at this instant: more of a bucket come back all the
 	// time, of a window those of its period.
 	Free   int `json:"free"`
@@ -119,7 +121,7 @@ func (r *Reader) Read(ctx context.Context, all Quotas) ([]Status, error) {
 			s.Source, s.Until, s.By = limits.FromQuota, override.Until, override.By
 		}
 		inForce := q.InForce(rate)
-		s.Limit = inForce.String()
+		s.Limit, s.InForce = inForce.String(), inForce
 		spec := inForce.Spec().Promise()
 		s.AtOnce = spec.AtOnce()
 		if s.Free, err = free(ctx, r.Meter, q.Key, spec); err != nil {

@@ -53,7 +53,9 @@
   });
   offer();
   zone.hidden = browsers === "UTC";
-  for (const e of document.querySelectorAll(".wide:has(svg)")) e.scrollLeft = (e.scrollWidth - e.clientWidth) / 2; // where now is
+  for (const e of document.querySelectorAll(".wide:has(svg)")) { // to where now is
+    e.scrollLeft = (e.scrollWidth - e.clientWidth) / (e.querySelector(".chart") ? 1 : 2);
+  }
 
   // one box selects all that a table shows; the buttons say how many that are
   const select = () => {

@@ -1,0 +1,55 @@
+//go:build unix
+
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// A page has one time zone, which its reader chooses, in its texts and in its forms.
+func (s *site) testZone(t *testing.T) {
+	t.Parallel()
+	b := s.tab(t, look{width: 1440, scripted: true})
+	b.call(func(ctx context.Context) error {
+		_, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"})
+		return err
+	})
+	all := func(zone string) {
+		t.Helper()
+		b.untilTrue(fmt.Sprintf(`[...document.querySelectorAll("time[datetime]")].every((e) => e.textContent.endsWith(new Date(e.dateTime).toLocaleTimeString("sv", {timeZone: %q})))`, zone))
+		b.untilTrue(fmt.Sprintf(`[...document.querySelectorAll("tspan[data-at]")].every((e) => e.textContent.includes(new Date(e.dataset.at).toLocaleTimeString("sv", {timeZone: %q})))`, zone))
+		b.until(".state", zone)
+	}
+	b.signIn(operatorToken, "/console/users/ada?app=demo")
+	all("Asia/Tokyo")
+	b.do(chromedp.Click(chromedp.CSS("#zone")))
+	all("UTC")
+	b.later() // and what comes by itself is in it too
+	all("UTC")
+
+	b.open(http.StatusOK, "/console/pauses") // and the next page is
+	all("UTC")
+	b.run(`document.getElementById("until").value = "2099-01-01T10:00:00"`)
+	b.do(chromedp.Click(chromedp.CSS("#zone")))
+	b.untilTrue(`document.getElementById("until").value.startsWith("2099-01-01T19:00")`)
+	b.run(`document.getElementById("app").value = "shop"`)
+	mouse{b}.press("Pause notifications")
+	b.untilTrue(`document.querySelector("dd time").dateTime === "2099-01-01T10:00:00Z"`)
+	all("Asia/Tokyo")
+
+	b.open(http.StatusOK, "/console/waiting") // one box selects all
+	boxes := evaluate[int](b, `document.querySelectorAll("input[name=id]").length`)
+	if boxes < 2 {
+		t.Fatalf("%d wait", boxes)
+	}
+	b.do(chromedp.Click(chromedp.CSS("input[data-all]")))
+	b.until("main", fmt.Sprint("Cancel ", boxes))
+	b.run(`document.querySelector("input[name=id]").click()`)
+	b.until("main", fmt.Sprint("Cancel ", boxes-1))
+}
