@@ -20,13 +20,15 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// A composition is what compose.yaml says. What it does not know is an error.
+// A composition is what a compose.yaml says. What it does not know is an error.
 type composition struct {
 	Name     string             `yaml:"name"`
 	Services map[string]service `yaml:"services"`
 	Configs  map[string]source  `yaml:"configs"`
 	Secrets  map[string]source  `yaml:"secrets"`
-	Volumes  map[string]any     `yaml:"volumes"`
+	Volumes  map[string]struct {
+		DriverOpts map[string]string `yaml:"driver_opts"`
+	} `yaml:"volumes"`
 }
 
 type source struct {
@@ -42,8 +44,10 @@ type service struct {
 	} `yaml:"build"`
 	DependsOn map[string]struct {
 		Condition string `yaml:"condition"`
+		Restart   bool   `yaml:"restart"`
 	} `yaml:"depends_on"`
-	Configs []struct {
+	NetworkMode string `yaml:"network_mode"`
+	Configs     []struct {
 		Source string `yaml:"source"`
 		Target string `yaml:"target"`
 	} `yaml:"configs"`
@@ -65,34 +69,46 @@ type service struct {
 	} `yaml:"healthcheck"`
 }
 
-func compose(t *testing.T) composition {
+func compose(t *testing.T, file string) composition {
 	t.Helper()
 	var c composition
-	if err := yaml.UnmarshalWithOptions([]byte(read(t, "compose/compose.yaml")), &c, yaml.Strict()); err != nil {
+	if err := yaml.UnmarshalWithOptions([]byte(read(t, file)), &c, yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func TestCompose(t *testing.T) {
-	t.Parallel()
-	c := compose(t)
-	cfg := load(t, read(t, "compose/config.yaml"), "/run/secrets/redis-password")
-	listens(t, cfg)
-	pushpace, redis := c.Services["pushpace"], c.Services["redis"]
-	drains(t, cfg, pushpace.StopGracePeriod)
+// confined checks that no service may do more than it needs, and that nobody reaches
+// it from another machine.
+func (c composition) confined(t *testing.T) {
+	t.Helper()
 	for name, s := range c.Services {
-		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.SecurityOpt[0] != "no-new-privileges:true" || s.Restart == "" {
+		if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || len(s.SecurityOpt) != 1 || s.SecurityOpt[0] != "no-new-privileges:true" {
 			t.Errorf("%s may do too much: %+v", name, s)
-		}
-		for _, secret := range s.Secrets {
-			if c.Secrets[secret].File != secret {
-				t.Errorf("%s: no secret %s", name, secret)
-			}
 		}
 		for _, port := range s.Ports {
 			if !strings.HasPrefix(port, "127.0.0.1:") {
 				t.Errorf("%s: everyone reaches port %s", name, port)
+			}
+		}
+	}
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	c := compose(t, "compose/compose.yaml")
+	cfg := load(t, read(t, "compose/config.yaml"), "/run/secrets/redis-password")
+	listens(t, cfg)
+	pushpace, redis := c.Services["pushpace"], c.Services["redis"]
+	drains(t, cfg, pushpace.StopGracePeriod)
+	c.confined(t)
+	for name, s := range c.Services {
+		if s.Restart == "" {
+			t.Errorf("%s stays away", name)
+		}
+		for _, secret := range s.Secrets {
+			if c.Secrets[secret].File != secret {
+				t.Errorf("%s: no secret %s", name, secret)
 			}
 		}
 	}
@@ -128,7 +144,7 @@ func TestComposedRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := compose(t).Services["redis"]
+	s := compose(t, "compose/compose.yaml").Services["redis"]
 	here := func(line string) string {
 		line = strings.NewReplacer("$$", "$", "/run/secrets/redis-password", secret, "--dir /data", "--dir "+dir+" --bind 127.0.0.1 --port "+port).Replace(line)
 		return strings.ReplaceAll(line, "redis-cli", "redis-cli -p "+port)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package deploy holds what pushpace is run with: an image, a compose file, a
+// Package deploy holds what pushpace is run with: an image, compose files, a
 // systemd unit, manifests for Kubernetes, a dashboard and alert rules. Its tests
 // check them against the program and its configuration.
 package deploy
@@ -49,25 +49,30 @@ func load(t *testing.T, text string, secrets ...string) *config.Config {
 	return c
 }
 
-// The image's own line builds one static program, which knows its command.
-func TestImage(t *testing.T) {
-	t.Parallel()
+// build builds the program by the image's own line.
+func build(t *testing.T) (binary string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
-	text := read(t, "Dockerfile")
-	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(text)
+	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(read(t, "Dockerfile"))
 	if line == nil {
 		t.Fatal("the Dockerfile builds nothing")
 	}
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "pushpace")
-	build := exec.Command("sh", "-c", strings.ReplaceAll(line[1], "/out/pushpace", binary))
-	build.Dir = ".."
-	build.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "GOFLAGS=-buildvcs=false")
-	if out, err := build.CombinedOutput(); err != nil {
+	binary = filepath.Join(t.TempDir(), "pushpace")
+	cmd := exec.Command("sh", "-c", strings.ReplaceAll(line[1], "/out/pushpace", binary))
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line[1], err, out)
 	}
+	return binary
+}
+
+// The image's own line builds one static program, which knows its command.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	binary, text := build(t), read(t, "Dockerfile")
 	f, err := elf.Open(binary)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,314 @@
+//go:build linux
+
+package deploy
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers/standin"
+)
+
+const (
+	tryFile    = "try/compose.yaml"
+	trialToken = "trial-token-that-everyone-knows"
+)
+
+func TestTry(t *testing.T) {
+	t.Parallel()
+	c := compose(t, tryFile)
+	c.confined(t)
+	if names := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(names, []string{"pushpace", "redis", "standins"}) {
+		t.Fatalf("the services are %s", names)
+	}
+	production := compose(t, "compose/compose.yaml")
+	redis, standins, pushpace := c.Services["redis"], c.Services["standins"], c.Services["pushpace"]
+	if c.Name == production.Name || redis.Image != production.Services["redis"].Image || redis.User != production.Services["redis"].User {
+		t.Errorf("%s, with %s as %s, is not beside %s", c.Name, redis.Image, redis.User, production.Name)
+	}
+	for _, s := range []service{standins, pushpace} {
+		dockerfile := filepath.Join("try", s.Build.Context, s.Build.Dockerfile)
+		if s.Image != "pushpace" || s.Build != production.Services["pushpace"].Build || !strings.Contains(read(t, dockerfile), "\nUSER "+s.User+"\n") {
+			t.Errorf("%+v is not the image of the repository", s)
+		}
+		if len(s.Configs) != 1 || s.Configs[0].Target != "/etc/pushpace/config.yaml" || c.Configs[s.Configs[0].Source].File != "config.yaml" {
+			t.Errorf("%+v", s.Configs)
+		}
+	}
+	for name, on := range pushpace.DependsOn {
+		if on.Condition != "service_healthy" || len(c.Services[name].Healthcheck.Test) < 2 {
+			t.Errorf("it does not wait for %s: %+v", name, on)
+		}
+	}
+	// Docker publishes the port of the container whose network it is.
+	if len(pushpace.DependsOn) != 2 || pushpace.NetworkMode != "service:standins" ||
+		len(redis.Ports) != 0 || len(pushpace.Ports) != 0 || !slices.Equal(standins.Ports, []string{"127.0.0.1:8080:8080"}) {
+		t.Errorf("the ports are %s, %s, %s", redis.Ports, standins.Ports, pushpace.Ports)
+	}
+	if !slices.Equal(standins.Volumes, []string{"standins:/run/standins"}) || !slices.Equal(pushpace.Volumes, []string{"standins:/run/standins:ro"}) ||
+		!strings.HasSuffix(c.Volumes["standins"].DriverOpts["o"], ",mode=0700,uid=65532,gid=65532") {
+		t.Errorf("the credentials are in %s, %s, %+v", standins.Volumes, pushpace.Volumes, c.Volumes)
+	}
+	if len(c.Secrets) != 0 || regexp.MustCompile(`(?i)password\w*:|secret\w*:|PRIVATE KEY`).MatchString(read(t, tryFile)+read(t, "try/config.yaml")) {
+		t.Error("it has a secret")
+	}
+
+	cfg := load(t, read(t, "try/config.yaml"), "/run/standins/ca.pem", "/run/standins/AuthKey_STANDINKEY.p8", "/run/standins/fcm-credentials.json", "/run/standins/fcm-root-ca.pem")
+	hash := sha256.Sum256([]byte(trialToken))
+	if h := cfg.HTTP; h.Listen != "0.0.0.0:8080" || len(h.Tokens) != 1 || h.Tokens[0].Name != "trial" || !strings.Contains(read(t, "try/config.yaml"), hex.EncodeToString(hash[:])) {
+		t.Errorf("it listens on %s, for %+v", h.Listen, h.Tokens)
+	}
+	drains(t, cfg, pushpace.StopGracePeriod)
+	shipped, err := config.Load("../config.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(cfg.Limits, shipped.Limits) {
+		t.Errorf("the limits are %+v, and %+v in the shipped configuration", cfg.Limits, shipped.Limits)
+	}
+}
+
+// A stage has the services of the file as processes, at addresses of their own, as
+// Docker runs in few places where tests do.
+type stage struct {
+	services map[string]service
+	here     *strings.Replacer // what the file says, as it is here
+	dir      string            // what a process has of its own
+	file     string            // the configuration
+	api      string            // host:port
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{services: compose(t, tryFile).Services, dir: t.TempDir(), api: redistest.FreeAddress(t)}
+	command := s.services["redis"].Command
+	if len(command) < 3 || command[0] != "redis-server" || !slices.Equal(command[len(command)-2:], []string{"--dir", "/data"}) {
+		t.Fatalf("Redis is started by %q", command)
+	}
+	redis := redistest.Start(t, redistest.Args(command[1:len(command)-2]...)).Addr()
+	apns, fcm := redistest.FreeAddress(t), redistest.FreeAddress(t)
+	volume := t.TempDir()
+	s.here = strings.NewReplacer(
+		"redis:6379", redis, "redis-cli", "redis-cli -p "+portOf(t, redis),
+		"127.0.0.1:8443", apns, "8443", portOf(t, apns), "127.0.0.1:8444", fcm, "8444", portOf(t, fcm),
+		"0.0.0.0:8080", s.api, "127.0.0.1:8080", s.api,
+		"/run/standins", volume, "/usr/local/bin/pushpace", build(t),
+	)
+	s.file = filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(s.file, []byte(s.here.Replace(read(t, "try/config.yaml"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// command is what the words of the file do in a container, which has no other
+// environment and no folder for temporary files.
+func (s *stage) command(ctx context.Context, words ...string) *exec.Cmd {
+	local := make([]string, len(words))
+	for i, word := range words {
+		local[i] = s.here.Replace(word)
+	}
+	cmd := exec.CommandContext(ctx, local[0], local[1:]...)
+	cmd.Dir = s.dir
+	cmd.Env = []string{"PUSHPACE_CONFIG=" + s.file, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + filepath.Join(s.dir, "none")}
+	return cmd
+}
+
+// healthy waits until the service is well by its own check.
+func (s *stage) healthy(t *testing.T, name string) {
+	t.Helper()
+	check := s.services[name].Healthcheck
+	words := check.Test[1:]
+	if check.Test[0] == "CMD-SHELL" {
+		words = []string{"sh", "-c", check.Test[1]}
+	}
+	var out []byte
+	var err error
+	s.until(t, name+" is well", func(ctx context.Context) bool {
+		ctx, cancel := context.WithTimeout(ctx, check.Timeout)
+		defer cancel()
+		out, err = s.command(ctx, words...).CombinedOutput()
+		return err == nil
+	}, func() string { return fmt.Sprintf("%v\n%s", err, out) })
+}
+
+func (s *stage) until(t *testing.T, what string, is func(context.Context) bool, found func() string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !is(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s: does not come: %s", what, found())
+		}
+	}
+}
+
+// start starts the service, and answers its output and what stops it.
+func (s *stage) start(t *testing.T, name string) (out *lines, stop func()) {
+	t.Helper()
+	cmd := s.command(context.Background(), append([]string{"/usr/local/bin/pushpace"}, s.services[name].Command...)...)
+	out = new(lines)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	stop = sync.OnceFunc(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		grace := time.AfterFunc(cmp.Or(s.services[name].StopGracePeriod, 10*time.Second), func() { _ = cmd.Process.Kill() })
+		defer grace.Stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if t.Failed() {
+			t.Logf("%s: %s", name, out)
+		}
+	})
+	t.Cleanup(stop)
+	return out, stop
+}
+
+// lines may be read while they are written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// The pushes of a ledger among the lines, as platform and notification.
+func (l *lines) pushes() []string {
+	var all []string
+	for line := range strings.Lines(l.String()) {
+		var e standin.Entry
+		if json.Unmarshal([]byte(line), &e) == nil {
+			all = append(all, e.Platform+" "+e.Notification)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Whoever does what the file's head says sees the push that the stand-ins took, and
+// signs in to the console.
+func TestTriedOut(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.healthy(t, "redis")
+	ledger, stopStandIns := s.start(t, "standins")
+	s.healthy(t, "standins")
+	log, stopPushpace := s.start(t, "pushpace")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar, Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	at := "http://" + s.api
+	s.until(t, "pushpace is ready", func(context.Context) bool {
+		answer, err := browser.Get(at + "/readyz")
+		if err == nil {
+			answer.Body.Close()
+		}
+		return err == nil && answer.StatusCode == http.StatusOK
+	}, log.String)
+
+	// do answers the status, where it was led and the text.
+	do := func(method, path, kind, token, body string) (int, string, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, at+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", kind)
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := browser.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Request.URL.Path, string(text)
+	}
+	const second = `{"id": "second", "app": "demo", "user": "bob", "title": "Hello", "targets": [{"platform": "apns", "token": "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"}]}`
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "a-guess": http.StatusUnauthorized, trialToken: http.StatusAccepted} {
+		if status, _, text := do(http.MethodPost, "/v1/notifications", "application/json", token, second); status != want {
+			t.Errorf("with the token %q: %d %s", token, status, text)
+		}
+	}
+	curl := regexp.MustCompile(`(?m)^#   (curl .*)$`).FindStringSubmatch(read(t, tryFile))
+	if curl == nil {
+		t.Fatal("the file does not say how to send")
+	}
+	if out, err := s.command(t.Context(), "sh", "-c", curl[1]).CombinedOutput(); err != nil || !strings.Contains(string(out), `"first"`) {
+		t.Errorf("%s: %v\n%s", curl[1], err, out)
+	}
+	s.until(t, "the ledger", func(context.Context) bool {
+		return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first"})
+	}, ledger.String)
+
+	if status, where, text := do(http.MethodGet, "/console/", "", "", ""); status != http.StatusOK || where != "/console/signin" || !strings.Contains(text, "Sign in") {
+		t.Errorf("a stranger is led to %s: %d %s", where, status, text)
+	}
+	form := url.Values{"token": {trialToken}}.Encode()
+	if status, where, text := do(http.MethodPost, "/console/signin", "application/x-www-form-urlencoded", "", form); status != http.StatusOK || where != "/console/" || !strings.Contains(text, "trial") {
+		t.Errorf("signed in, and led to %s: %d %s", where, status, text)
+	}
+	stopPushpace()
+	stopStandIns()
+	// Containers cannot write here.
+	if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left behind, %v", left, err)
+	}
+}
