@@ -40,6 +40,7 @@ const (
 	chartLeft, chartWidth = 64, 656 // of what is drawn, without the scale
 	chartTop, chartBottom = 16, 176
 	chartTicks            = 194
+	lastTick              = 652 // behind it there is no room for an instant
 )
 
 // tickEvery is how far the instants below a chart are apart.
@@ -76,7 +77,7 @@ func drawThroughput(t *operate.Throughput, within operate.Range) *throughputChar
 			*part.to = span{y, h}
 		}
 		c.Columns = append(c.Columns, col)
-		if every := tickEvery[within]; b.At.Equal(b.At.Truncate(every)) {
+		if every := tickEvery[within]; b.At.Equal(b.At.Truncate(every)) && x <= lastTick {
 			c.Ticks = append(c.Ticks, chartMark{X: x, Y: chartTicks, At: b.At})
 		}
 	}
