@@ -38,7 +38,7 @@ func newDeadPurge() *cobra.Command {
 that match every flag that is given: it counts them first, and asks on the terminal,
 or goes ahead if there are as many as --expect says.`,
 		Example: `  pushpace dead purge order-4711-shipped
-  pushpace dead purge --all --reason unregistered --expect 12`,
+  pushpace dead purge --all --reason line_full --expect 12`,
 		Args: someOrAll(math.MaxInt),
 	}
 	return actingOnLetters(cmd, letterAct{"purge", "purged", (*apiclient.Client).Purge, (*apiclient.Client).PurgeEach})
