@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/lately"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -34,32 +35,35 @@ const snapshotEvery = time.Second
 // leaveSnapshots has others know what only this worker knows, until it stops.
 func (w *Worker) leaveSnapshots(ctx context.Context) {
 	unseen := clock.Trouble{Log: w.h.RedisLog, Begins: "others do not see this worker: it cannot leave its snapshot"}
+	refused := clock.Trouble{Log: w.h.RedisLog, Begins: "the throughput lacks what this worker does: Redis refuses it"}
 	clock.Every(ctx, snapshotEvery, func() {
-		w.addMinutes(ctx, w.tally.over(time.Now()))
+		if err := w.addMinutes(ctx, w.tally.over(time.Now())); redisreply.Of(err) == redisreply.None { // else others tell of it
+			refused.Failing(ctx, err)
+		}
 		s := w.Snapshot()
 		unseen.Failing(ctx, control.LeaveSnapshot(ctx, w.h.Queue, w.h.Prefix, &s))
 	})
 	last, cancel := context.WithTimeout(context.Background(), lastWord)
 	defer cancel()
-	w.addMinutes(last, w.tally.minutes(time.Now()))
+	_ = w.addMinutes(last, w.tally.minutes(time.Now()))
 	_ = control.DropSnapshot(last, w.h.Queue, w.h.Prefix, w.self.ID) // it is forgotten in some seconds anyway
 }
 
-// addMinutes adds what this worker did in the minutes to what all did. Where Redis does not
-// take them, the next call has them again.
-func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) {
+// addMinutes adds what this worker did in the minutes to what all did. Where Redis is in
+// trouble, the next call has them again.
+func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error {
 	if len(minutes) == 0 {
-		return
-	}
-	counts, err := w.h.Records.Counts(ctx)
-	if err != nil {
-		return
+		return nil
 	}
 	last := &minutes[len(minutes)-1]
-	last.Waiting = new(max(0, counts.Waiting()))
-	if control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes) == nil {
+	if counts, err := w.h.Records.Counts(ctx); err == nil {
+		last.Waiting = new(max(0, counts.Waiting()))
+	}
+	err := control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes)
+	if redisreply.Of(err) == redisreply.None { // they are in, or what of them is refused would be again
 		w.tally.add(last.At)
 	}
+	return err
 }
 
 // lastWord is how long it takes at most to tell that the worker has stopped.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -30,6 +29,9 @@ change of a limit was from and to, limits log lists.`,
 	limit := cmd.Flags().Int("limit", 100, "list so `MANY` at most")
 	asJSON := jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
+		if *limit < 1 {
+			return misusedf("--limit: want 1 or more")
+		}
 		all, err := b.Actions(ctx, *limit)
 		if err != nil {
 			return err
@@ -43,8 +45,7 @@ change of a limit was from and to, limits log lists.`,
 			return nil
 		}
 		if len(all) == 0 {
-			fmt.Fprintln(os.Stderr, "No action is kept.")
-			return nil
+			return none("No action is kept.")
 		}
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "WHEN\tWHO\tACTION\tWHAT\tCOUNT")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,7 +26,7 @@ func (d *durationFlag) Type() string { return "duration" }
 func (d *durationFlag) Set(text string) error {
 	v, err := duration.Parse(text)
 	if err != nil {
-		return errors.New("want a duration such as 90s, 2h or 5d")
+		return err
 	}
 	*d = durationFlag(v)
 	return nil

@@ -94,7 +94,7 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	for _, u := range o.Unread {
-		section("%s\tnot read: %s", unreadNames[u.Part], u.Problem)
+		section("%s\tnot read: %s", u.Part.Words(), u.Problem)
 	}
 	if len(o.Unread) > 0 {
 		section("")
@@ -168,12 +168,6 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	return w.Flush()
 }
 
-// unreadNames are the names of the parts of an overview where one could not be read.
-var unreadNames = map[operate.Part]string{
-	operate.PartWorkers: "workers and providers", operate.PartWaiting: "how many wait", operate.PartWaits: "what they wait for", operate.PartPauses: "pauses", operate.PartOldestDue: "since when the oldest is due",
-	operate.PartQueues: "queues", operate.PartMinutes: "what was done", operate.PartLetters: "dead letters", operate.PartRedis: "redis", operate.PartLimitsRedis: "limits' redis",
-}
-
 // doneIn tells what was done in the minutes.
 func doneIn(minutes []control.Minute) string {
 	var sent, deferred int64
@@ -208,7 +202,7 @@ func headline(o *operate.Overview) string {
 		waits, about = "nothing waits that was looked at", "about "
 	}
 	switch {
-	case o.Apps == nil && o.NotRead(operate.PartWaiting) != "", o.Apps != nil && o.NotRead(operate.PartWaits) != "":
+	case o.WaitingNotRead() != "":
 		waits = "it is not known how many notifications wait"
 	case o.Waiting == 1:
 		waits = about + "1 notification waits"
@@ -333,6 +327,6 @@ func age(now, at time.Time) string {
 // tellNoWorker says on standard error that no worker runs, where that is known.
 func tellNoWorker(ctx context.Context, b *apiclient.Client) {
 	if alive, err := b.Workers(ctx); err == nil && len(alive) == 0 {
-		fmt.Fprintln(os.Stderr, "No worker runs: what waits is sent when one is started.")
+		fmt.Fprintln(os.Stderr, words.NoWorker+".")
 	}
 }

@@ -62,7 +62,19 @@ type wanted struct {
 	MinGap push.Duration `json:"min_gap"`
 	Rates  []string      `json:"rates"`
 	Exempt bool          `json:"exempt"`
-	Until  time.Time     `json:"until"`
+	Until  *time.Time    `json:"until"`
+}
+
+// endOf is when something ends whose body says so, zero for never. The zero instant has
+// passed, as any early one.
+func endOf(until *time.Time) (time.Time, error) {
+	switch {
+	case until == nil:
+		return time.Time{}, nil
+	case until.IsZero():
+		return time.Time{}, invalid([]fault{{"/until", "has passed"}})
+	}
+	return *until, nil
 }
 
 // setLimit puts an override in force.
@@ -85,7 +97,11 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 
 // override is what is wanted at the level.
 func (w *wanted) override(at limits.Level) (limits.Override, error) {
-	o := limits.Override{Level: at, Policy: throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}, Until: w.Until}
+	o := limits.Override{Level: at, Policy: throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}}
+	var err error
+	if o.Until, err = endOf(w.Until); err != nil {
+		return o, err
+	}
 	var wrong []fault
 	for i, text := range w.Rates {
 		rate, err := throttle.ParseRate(text)

@@ -153,6 +153,7 @@ func TestBadLimits(t *testing.T) {
 		{"/v1/limits/users/ada", `{"min_gap":"1h","rates":["10/1m"]}`, []string{"/min_gap"}},
 		{"/v1/limits/users/ada", `{"exempt":true}`, []string{"/exempt"}},
 		{"/v1/limits/users/ada", `{"min_gap":"1s","until":"2020-01-01T00:00:00Z"}`, []string{"/until"}},
+		{"/v1/limits/users/ada", `{"min_gap":"1s","until":"0001-01-01T00:00:00Z"}`, []string{"/until"}},
 		{"/v1/limits/users/ada", `{"min_gap":"1s","min_gap":"2s"}`, []string{"/min_gap"}},
 		{"/v1/limits/users/ada", `{"rates":["1/1s","2/2s","3/3s","4/4s","5/5s","6/6s","7/7s","8/8s","9/9s"]}`, []string{"/rates"}},
 		{"/v1/limits/categories/all", `{"min_gap":"1s"}`, []string{""}},

@@ -37,8 +37,8 @@ func pauseOf(c *call) (pause.Pause, error) {
 
 // wantedPause is the body that begins a pause.
 type wantedPause struct {
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason"`
+	Until  *time.Time `json:"until"`
+	Reason string     `json:"reason"`
 }
 
 // beginPause has the workers pause what the query selects.
@@ -51,7 +51,10 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 	if err := push.ParseStrictly(c.body, &w); err != nil {
 		return reply{}, err
 	}
-	p.Until, p.Reason = w.Until, w.Reason
+	if p.Until, err = endOf(w.Until); err != nil {
+		return reply{}, err
+	}
+	p.Reason = w.Reason
 	return reply{status: http.StatusNoContent}, c.as.Pause(ctx, p)
 }
 

@@ -79,6 +79,8 @@ func TestBadPauses(t *testing.T) {
 		{"?app=demo&app=" + canary, `{}`, ""},
 		{"?category=a&category=b", `{}`, ""},
 		{"?app=demo", `{"until":"2020-01-01T00:00:00Z"}`, "/until"},
+		{"?app=demo", `{"until":"0001-01-01T00:00:00Z"}`, "/until"},
+		{"?app=demo", `{"until":"9999-12-31T23:59:59-23:59"}`, "/until"},
 		{"?app=demo", `{"until":"soon"}`, "/until"},
 		{"?app=demo", `{"reason":"` + strings.Repeat("x", 513) + `"}`, "/reason"},
 		{"?app=demo", `{"reason":"a\u0000"}`, "/reason"},

@@ -21,7 +21,7 @@ type leveled struct {
 	MinGap   push.Duration `json:"min_gap"`
 	Rates    []string      `json:"rates"`
 	Exempt   bool          `json:"exempt"`
-	Until    time.Time     `json:"until"`
+	Until    *time.Time    `json:"until"`
 }
 
 // level is whose limits it is about.
@@ -62,7 +62,7 @@ func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 		o = &override
-	case policy.MinGap != 0 || policy.Rates != nil || policy.Exempt || !policy.Until.IsZero():
+	case policy.MinGap != 0 || policy.Rates != nil || policy.Exempt || policy.Until != nil:
 		return reply{}, invalid([]fault{{"/remove", "excludes a policy: the one below it would be in force"}})
 	}
 	told, err := c.as.Preview(ctx, at, o)

@@ -263,6 +263,18 @@ func TestFaultsOfAnImport(t *testing.T) {
 	if err := c.Import(t.Context(), all[:1000]); err != nil || set != 1 {
 		t.Errorf("%v, %d requests", err, set)
 	}
+	refusing := client(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.RawQuery != "dry_run=true" && strings.Contains(string(body), "wrong") {
+			problem(w, http.StatusConflict, `{"detail":"too many"}`)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	var part *apiclient.PartError
+	if err := refusing.Import(t.Context(), all); !errors.As(err, &part) || part.Done != 1000 || part.All != 1003 || !errors.Is(err, limits.ErrTooManyOverrides) {
+		t.Errorf("what is set when it fails is not said: %v", err)
+	}
 }
 
 // What an API in this process does not answer is not taken for done.

@@ -167,7 +167,8 @@ func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
 	return err
 }
 
-// Import sets the overrides, once all of them are valid, a thousand at a time. By is not
+// Import sets the overrides, which are of different levels, once all of them are valid, a
+// thousand at a time. By is not
 // used. Its error is a *PartError where some are set; the Errors of a Problem in it point at
 // /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {

@@ -97,8 +97,8 @@ func underLabels(fields []field) []fact {
 	return all
 }
 
-// each returns each name as a sentence.
-func each(names []string) []words.Sentence {
+// sentences returns each name as a sentence.
+func sentences(names []string) []words.Sentence {
 	all := make([]words.Sentence, len(names))
 	for i, name := range names {
 		all[i] = words.Say(words.Printable(name))

@@ -18,6 +18,8 @@ const rowsOfActions = 100
 type actionsView struct {
 	Rows []actionRow
 	Next string // where the older ones are; "" for none
+	// Before says that newer ones are on another page.
+	Before bool
 }
 
 // An actionRow is what an operator did.
@@ -34,7 +36,7 @@ func (c *Console) actionsPage(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	view := actionsView{}
+	view := actionsView{Before: v.query.Get("before") != ""}
 	for _, e := range all {
 		did, what := words.Action(e)
 		view.Rows = append(view.Rows, actionRow{e, did, what, words.Grouped(e.Count)})

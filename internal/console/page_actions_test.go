@@ -37,7 +37,7 @@ func TestActionsPage(t *testing.T) {
 	for pages, at := 0, actionsPath; ; pages++ {
 		text := viewer.get(http.StatusOK, at)
 		if pages == 2 {
-			contains(t, text, "No action is kept.")
+			contains(t, text, "No action is kept that is older than these.")
 			break
 		}
 		if n := strings.Count(text, "<tr><td>"); n != rowsOfActions {

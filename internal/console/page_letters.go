@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -78,7 +79,7 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 		filter = append(filter, field{letterFilter[i], value})
 	}
 	if since != "" {
-		age, err := time.ParseDuration(since)
+		age, err := duration.Parse(since)
 		if err != nil || age <= 0 {
 			return s, nil, errBadQuery
 		}
@@ -316,7 +317,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "dead letter is ", "dead letters are ") + act.sentence},
-			Things:    each(ids), Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
+			Things:    sentences(ids), Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)

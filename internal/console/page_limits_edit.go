@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -116,7 +117,7 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 	fault := func(field, text string) { wrong[field] = append(wrong[field], text) }
 	var err error
 	if text := strings.TrimSpace(f.MinGap); text != "" {
-		if o.Policy.MinGap, err = time.ParseDuration(text); err != nil {
+		if o.Policy.MinGap, err = duration.Parse(text); err != nil {
 			fault("min_gap", "want a duration such as 1s")
 		}
 	}

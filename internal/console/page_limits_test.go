@@ -185,7 +185,7 @@ func TestBadLimitForms(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
 		{"user=u", "is missing, as rates are"},
 		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
-		{"user=u&min_gap=48h", `<div id="min_gap-hint"><p class="fault">48h is longer`},
+		{"user=u&min_gap=2d", `<div id="min_gap-hint"><p class="fault">48h is longer`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
 		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">1000000/1s allows`},
 		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">choose how long, or until when`},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,7 +160,7 @@ func sentenceOf(o *operate.Overview) words.Sentence {
 	}
 	waits := about + counted(o.Waiting, "waits", "wait")
 	switch {
-	case o.Apps == nil && o.NotRead(operate.PartWaiting) != "", o.Apps != nil && o.NotRead(operate.PartWaits) != "":
+	case o.WaitingNotRead() != "":
 		waits = "it is not known how many wait"
 	case o.Waiting == 0 && o.Sampled:
 		waits = "nothing waits that was looked at"
@@ -196,7 +195,7 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 		}
 	}
 	if len(o.Workers) == 0 && o.NotRead(operate.PartWorkers) == "" {
-		add("No worker runs: what waits is sent when one is started")
+		add(words.NoWorker)
 	}
 	for _, n := range slices.Concat(o.Redis, o.LimitsRedis) {
 		switch {
@@ -229,7 +228,7 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 		add("The accounts differ: ", a.State)
 	}
 	for _, u := range o.Unread {
-		add("Not read: ", strings.ReplaceAll(string(u.Part), "_", " "), " (", words.Printable(u.Problem), ")")
+		add("Not read: ", u.Part.Words(), " (", words.Printable(u.Problem), ")")
 	}
 	return all
 }
@@ -237,10 +236,10 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 // tilesOf returns the numbers that are looked at first. Those of what workers do for all
 // apps together are there for a bearer of all.
 func tilesOf(o *operate.Overview) []tile {
-	number := func(name string, n int64, about bool, unread operate.Part, link string) tile {
+	number := func(name string, n int64, about bool, unread, link string) tile {
 		t := tile{Name: name, Value: words.Grouped(n), Link: link}
 		switch {
-		case o.NotRead(unread) != "":
+		case unread != "":
 			t.Value, t.Class = "not read", "fault"
 		case about:
 			t.Value = "about " + t.Value
@@ -248,8 +247,8 @@ func tilesOf(o *operate.Overview) []tile {
 		return t
 	}
 	tiles := []tile{
-		number("Waiting", o.Waiting, o.Sampled, operate.PartWaiting, Path+"waiting"),
-		number("Dead letters", o.Letters.Count, o.Letters.Sampled, operate.PartLetters, Path+"dead-letters"),
+		number("Waiting", o.Waiting, o.Sampled, o.WaitingNotRead(), Path+"waiting"),
+		number("Dead letters", o.Letters.Count, o.Letters.Sampled, o.NotRead(operate.PartLetters), Path+"dead-letters"),
 	}
 	if o.Apps != nil {
 		return tiles
@@ -258,7 +257,7 @@ func tilesOf(o *operate.Overview) []tile {
 	minute := o.At.UTC().Truncate(time.Minute)
 	for i := range o.Minutes {
 		m := &o.Minutes[i]
-		failed += m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[push.Malformed]
+		failed += m.Failed()
 		if m.At.Equal(minute.Add(-time.Minute)) {
 			delivered = m.Ended[push.Delivered]
 		}
@@ -271,12 +270,15 @@ func tilesOf(o *operate.Overview) []tile {
 		due.Value = lasting(o.At.Sub(o.OldestDue))
 	}
 	drained := tile{Name: "Drained in", Value: "–"}
-	if o.DrainsIn > 0 {
+	switch {
+	case o.NotRead(operate.PartWaits) != "", o.NotRead(operate.PartMinutes) != "":
+		drained.Value, drained.Class = "not read", "fault"
+	case o.DrainsIn > 0:
 		drained.Value = lasting(o.DrainsIn)
 	}
 	return append(tiles,
-		number("Delivered a minute", delivered, false, operate.PartMinutes, ""),
-		number("Failed, 15 minutes", failed, false, operate.PartMinutes, Path+"dead-letters"),
+		number("Delivered a minute", delivered, false, o.NotRead(operate.PartMinutes), ""),
+		number("Failed, 15 minutes", failed, false, o.NotRead(operate.PartMinutes), Path+"dead-letters"),
 		due, drained)
 }
 

@@ -70,7 +70,7 @@ func TestSentenceOfOverview(t *testing.T) {
 		"a provider without a pause": {
 			o:         operate.Overview{At: noon, Workers: worker, Providers: []operate.Provider{{App: "shop", Platform: push.FCM, Workers: 2, Troubled: 1, Trouble: ways.Trouble{Reason: "UNAVAILABLE", Since: noon}}}},
 			want:      "Nothing waits; 1 worker runs, and delivered 0 in the last 15 minutes.",
-			incidents: "fcm of shop: in trouble: UNAVAILABLE since 12:00 (for 1 of 2 workers).",
+			incidents: "fcm of shop: in trouble: UNAVAILABLE, since 12:00 (for 1 of 2 workers).",
 		},
 		"the accounts, and what was not read": {
 			o:     operate.Overview{Workers: []control.Snapshot{{ID: "w"}}, Unread: []operate.Unread{{Part: operate.PartLetters, Problem: "time-out"}}},
@@ -112,6 +112,14 @@ func TestTiles(t *testing.T) {
 	}
 	o.Apps, o.Sampled = []string{"shop"}, true
 	if tiles := tilesOf(o); len(tiles) != 2 || tiles[0].Value != "about 3,410" {
+		t.Errorf("%+v", tiles)
+	}
+	o.Unread = append(o.Unread, operate.Unread{Part: operate.PartWaits, Problem: "time-out"}) // which Waiting is the sum of
+	if tiles := tilesOf(o); tiles[0].Value != "not read" || tiles[0].Class != "fault" {
+		t.Errorf("%+v", tiles)
+	}
+	o.Apps = nil
+	if tiles := tilesOf(o); tiles[0].Value != "about 3,410" || tiles[5].Value != "not read" {
 		t.Errorf("%+v", tiles)
 	}
 }

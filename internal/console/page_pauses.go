@@ -147,7 +147,7 @@ func endOf(length, until string, now time.Time) (end time.Time, known bool) {
 		return end, true
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, until); err == nil {
+		if at, err := time.Parse(layout, until); err == nil && !at.IsZero() {
 			return at.UTC(), true
 		}
 	}

@@ -98,7 +98,7 @@ func TestBadPauses(t *testing.T) {
 	long := strings.Repeat("x", 600)
 	for _, form := range []url.Values{
 		{}, {"all": {"yes"}, "app": {"shop"}}, {"all": {"no"}}, {"app": {"none"}}, {"app": {"shop"}, "platform": {"x"}}, {"app": {"shop"}, "reason": {long}}, {"app": {"shop"}, "reason": {"a\x00"}},
-		{"app": {"shop"}, "for": {"3m"}}, {"app": {"shop"}, "for": {"1h"}, "until": {"2099-01-01T00:00:00Z"}}, {"app": {"shop"}, "until": {"tomorrow"}}, {"app": {"shop", "shop"}}, {"app": {"shop"}, "by": {"x"}},
+		{"app": {"shop"}, "for": {"3m"}}, {"app": {"shop"}, "for": {"1h"}, "until": {"2099-01-01T00:00:00Z"}}, {"app": {"shop"}, "until": {"tomorrow"}}, {"app": {"shop"}, "until": {"0001-01-01T00:00"}}, {"app": {"shop"}, "until": {"9999-12-31T23:59:59-23:59"}}, {"app": {"shop", "shop"}}, {"app": {"shop"}, "by": {"x"}},
 		{"category": {long}},
 	} {
 		r.post(http.StatusBadRequest, "/console/pauses", form)

@@ -133,6 +133,9 @@ func compareProvider(p *operate.Provider, other string) int {
 var platformNames = map[push.Platform]string{push.APNs: "APNs", push.FCM: "FCM"}
 
 func sentenceOfProviders(o *operate.Overview) words.Sentence {
+	if why := o.NotRead(operate.PartWorkers); why != "" {
+		return words.Clauses(words.Say("it is not known which workers run: ", words.Printable(why)))
+	}
 	if len(o.Workers) == 0 {
 		return words.Clauses(words.Say("no worker runs, and nothing is known of the providers"))
 	}
@@ -194,7 +197,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	case p.Pause != "":
 		row.State, row.Class = "paused for "+string(p.Pause), classOf(p.Pause)
 		if !p.Until.IsZero() {
-			row.Why = words.Say("until ", p.Until)
+			row.Why = words.Say(", until ", p.Until)
 		}
 	case !p.Trouble.Since.IsZero():
 		row.State, row.Class = "in trouble: "+string(p.Trouble.Reason), classOf(p.Trouble.Reason)
@@ -202,7 +205,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 		row.State, row.Class = "being tried again", "waits"
 	}
 	if t := p.Trouble; !t.Since.IsZero() {
-		row.Why = words.Say(row.Why, " since ", t.Since)
+		row.Why = words.Say(row.Why, ", since ", t.Since)
 		if t.Error != "" {
 			row.Why = words.Say(row.Why, ": ", words.Printable(t.Error))
 		}

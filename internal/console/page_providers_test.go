@@ -40,9 +40,9 @@ func TestRowOfProvider(t *testing.T) {
 		"works":           {operate.Provider{Workers: 2}, nil, "works", "", ""},
 		"paused":          {operate.Provider{}, operators, "paused by an operator", "waits", ""},
 		"a category":      {operate.Provider{}, operators[1:2], "works", "", ""},
-		"quota":           {operate.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", "until 12:00 (for 1 of 2 workers)"},
+		"quota":           {operate.Provider{Pause: "QUOTA_EXCEEDED", Until: noon, Troubled: 1, Workers: 2}, nil, "paused for QUOTA_EXCEEDED", "waits", ", until 12:00 (for 1 of 2 workers)"},
 		"misconfigured":   {operate.Provider{Pause: "BadTopic"}, nil, "paused for BadTopic", "fault", ""},
-		"trouble":         {operate.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", " since 12:00: 503"},
+		"trouble":         {operate.Provider{Trouble: ways.Trouble{Reason: "UNAVAILABLE", Error: "503", Since: noon}}, operators, "in trouble: UNAVAILABLE", "fault", ", since 12:00: 503"},
 		"tried again":     {operate.Provider{Troubled: 1, Workers: 1}, nil, "being tried again", "waits", ""},
 		"without a share": {operate.Provider{Workers: 3, Shareless: 1}, nil, "works", "", " 1 of 3 workers have no share of its concurrency."},
 	} {

@@ -324,7 +324,7 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if !v.expects(len(ids)) {
 		asked := confirmation{
 			Sentences: []string{counted(len(ids), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
-			Things:    each(ids), Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
+			Things:    sentences(ids), Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)

@@ -81,11 +81,14 @@ func (c *Console) whose(req *http.Request) (access.Bearer, error) {
 	return c.identify(ctx, req)
 }
 
+// longestName is how much of a name a page repeats, in bytes.
+const longestName = 64
+
 // strange returns a name of the values that is none of these, "" where there is none.
 func strange(values url.Values, names []string) string {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {
-			return cmp.Or(name, "without a name")
+			return cmp.Or(name[:min(len(name), longestName)], "without a name")
 		}
 	}
 	return ""

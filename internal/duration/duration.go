@@ -8,19 +8,23 @@ import (
 )
 
 // Parse reads a duration as time.ParseDuration does, which may begin with days: "5d",
-// "1d12h". A day has 24 hours.
+// "1d12h". A day has 24 hours. Its error is Err.
 func Parse(text string) (time.Duration, error) {
 	number, rest, found := strings.Cut(text, "d")
 	if !found || strings.Trim(number, "+-.0123456789") != "" {
-		return time.ParseDuration(text)
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, Err
+		}
+		return d, nil
 	}
 	d, err := time.ParseDuration(number + "h")
 	if err != nil {
-		return 0, errNone
+		return 0, Err
 	}
 	days := d * 24
 	if days/24 != d || strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
-		return 0, errNone
+		return 0, Err
 	}
 	if rest == "" {
 		return days, nil
@@ -31,9 +35,10 @@ func Parse(text string) (time.Duration, error) {
 	}
 	sum := days + more
 	if err != nil || sum-days != more || (sum < days) != (more < 0) {
-		return 0, errNone
+		return 0, Err
 	}
 	return sum, nil
 }
 
-var errNone = errors.New("not a duration such as 90s, 2h or 5d")
+// Err is the error of what is no duration.
+var Err = errors.New("want a duration such as 90s, 2h or 5d")

@@ -14,7 +14,7 @@ import (
 // trailWithin is how long writing an entry of the trail may take.
 const trailWithin = 2 * time.Second
 
-// did tells the log what was done, and the trail, unless it was done to none.
+// did logs what was done, and records it in the trail. What was done to none is not recorded.
 func (o *Operator) did(ctx context.Context, a *Action, e trail.Entry, more ...slog.Attr) {
 	o.s.with.Log.LogAttrs(ctx, slog.LevelInfo, a.done, append([]slog.Attr{slog.String("by", o.who.Name), slog.String("remote", o.remote)}, more...)...)
 	o.record(ctx, a, e)

@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// A rate is that of so many full minutes at most, of which the last is as old as this at
-	// most: else no worker tells of the present.
+	// A rate is that of so many full minutes at most, the last of which began at most so many
+	// minutes ago: else no worker tells of the present.
 	drainMinutes = 5
 	drainRecent  = 2
+	drainMost    = 30 * 24 * time.Hour // more is told as so much
 )
 
 // staying are what notifications wait for that leave at an instant of their own, or when an
@@ -23,8 +24,8 @@ var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.For
 // its slot, and what an operator's pause holds.
 //
 // The rate is by how much fewer waited, of all, at the end of each full minute since the most
-// waited, within the last five. Where it did not become less, but a quota or a throughput
-// holds some, it is how many ended in the last full minute: that is what the quota lets
+// waited, within the last five. Where it did not become less, but a quota, a
+// throughput or a device's limit holds some, it is how many ended in the last full minute: that is what the quota lets
 // through, and what is accepted meanwhile is not counted. Otherwise, and where no worker has
 // told of the last two minutes, it is not known: 0.
 func drainsIn(waits []control.Share, minutes []control.Minute, now time.Time) time.Duration {
@@ -61,5 +62,5 @@ func drainsIn(waits []control.Share, minutes []control.Minute, now time.Time) ti
 	if gone == 0 {
 		return 0
 	}
-	return time.Duration(float64(leaving) / float64(gone) * float64(in)).Round(time.Second)
+	return time.Duration(min(float64(leaving)/float64(gone)*float64(in), float64(drainMost))).Round(time.Second)
 }

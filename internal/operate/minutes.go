@@ -13,7 +13,8 @@ import (
 )
 
 // minutesOf puts together what the workers did in each minute, the oldest first: what they
-// have added to Redis, and what is in the snapshots of those that are alive.
+// have added to Redis, and what is in the snapshots of those that are alive. A minute that a
+// worker has just added may count twice until its next snapshot, a moment later.
 func minutesOf(added []control.Minute, workers []control.Snapshot) []control.Minute {
 	all := map[time.Time]*control.Minute{}
 	sum := func(minutes []control.Minute) {

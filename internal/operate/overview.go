@@ -176,7 +176,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.Providers, o.LateP99, o.Quotas = providersOf(o.Workers), latest(o.Workers), quotasOf(o.Workers)
 	added, err := minutes.get(ctx)
 	failed[PartMinutes] = err
-	o.Minutes = minutesOf(added, o.Workers)
+	if err == nil { // else the snapshots hold the last of them alone
+		o.Minutes = minutesOf(added, o.Workers)
+	}
 	counted, err := counts.get(ctx)
 	failed[PartWaiting] = err
 	o.Waiting = counted.Waiting()
@@ -194,22 +196,25 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	if len(failed) == len(ofQueue) {
 		return nil, failed[PartWorkers]
 	}
+	if waits != nil {
+		delete(failed, PartPauses) // the backlog has them too
+	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
 	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
-	s.name(ctx, o, failed)
+	s.tellUnread(ctx, o, failed)
 	return o, nil
 }
 
-// name has the overview, and the log, name the parts that could not be read. Where there
-// would be a list, there is an empty one.
-func (s *Service) name(ctx context.Context, o *Overview, failed map[Part]error) {
+// tellUnread lists the parts that could not be read, and logs them. Where there would be a
+// list, there is an empty one.
+func (s *Service) tellUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
 			o.Unread = append(o.Unread, Unread{part, Cause(err)})
 			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
 		}
 	}
-	o.Workers, o.Queues, o.Pauses, o.Redis = orEmpty(o.Workers), orEmpty(o.Queues), orEmpty(o.Pauses), orEmpty(o.Redis)
+	o.Workers, o.Queues, o.Minutes, o.Pauses, o.Redis = orEmpty(o.Workers), orEmpty(o.Queues), orEmpty(o.Minutes), orEmpty(o.Pauses), orEmpty(o.Redis)
 	if o.Letters.Reasons == nil {
 		o.Letters.Reasons = map[string]int{}
 	}

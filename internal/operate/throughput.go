@@ -102,6 +102,6 @@ func (t *Throughput) add(minutes []control.Minute) {
 		b.Sent += m.Sent
 		b.Deferred += m.Deferred
 		b.Delivered += m.Ended[push.Delivered]
-		b.Failed += m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[push.Malformed]
+		b.Failed += m.Failed()
 	}
 }

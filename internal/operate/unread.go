@@ -25,6 +25,14 @@ const (
 	PartLimitsRedis Part = "limits_redis"
 )
 
+// Words is the part's name for a person.
+func (p Part) Words() string { return partNames[p] }
+
+var partNames = map[Part]string{
+	PartWorkers: "workers and providers", PartWaiting: "how many wait", PartWaits: "what they wait for", PartPauses: "pauses", PartOldestDue: "since when the oldest is due",
+	PartQueues: "queues", PartMinutes: "what was done", PartLetters: "dead letters", PartRedis: "redis", PartLimitsRedis: "limits' redis",
+}
+
 var (
 	// ofQueue are the parts that the queue's Redis holds: without all of them there is no
 	// overview.
@@ -46,6 +54,15 @@ func (o *Overview) NotRead(part Part) string {
 		return o.Unread[i].Problem
 	}
 	return ""
+}
+
+// WaitingNotRead says why Waiting is not known; "" where it is. Of some apps it is the sum of
+// Waits.
+func (o *Overview) WaitingNotRead() string {
+	if o.Apps != nil {
+		return o.NotRead(PartWaits)
+	}
+	return o.NotRead(PartWaiting)
 }
 
 // unreadOf returns the parts that could not be read of those that the operator sees. Of some

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -103,12 +104,11 @@ func (t *Trail) Add(ctx context.Context, e Entry) error {
 	if err != nil {
 		return err
 	}
-	id, err := t.client.XAdd(ctx, &redis.XAddArgs{Stream: t.key, MaxLen: Kept, Approx: true, Values: []string{"entry", string(text)}}).Result()
-	if err != nil {
+	pipe := t.client.Pipeline()
+	added := pipe.XAdd(ctx, &redis.XAddArgs{Stream: t.key, MaxLen: Kept, Approx: true, Values: []string{"entry", string(text)}})
+	pipe.XTrimMinID(ctx, t.key, oldest(time.Now()))
+	if _, err := pipeline.Exec(ctx, pipe); err != nil && added.Val() == "" {
 		return fmt.Errorf("write the trail of actions: %w", err)
-	}
-	if err := t.client.XTrimMinID(ctx, t.key, oldest(instant(id))).Err(); err != nil {
-		return fmt.Errorf("trim the trail of actions: %w", err)
 	}
 	return nil
 }

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// NoWorker says that none is alive.
+const NoWorker = "No worker runs: what waits is sent when one is started"
+
 // Waits says what a notification waits for, as the end of "waits for …"; there may be
 // several, one for each pause that keeps it.
 func Waits(s *control.Status, now time.Time) []Sentence {

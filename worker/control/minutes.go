@@ -28,6 +28,12 @@ type Minute struct {
 // Done reports whether anything was done in it.
 func (m *Minute) Done() bool { return m.Sent+m.Deferred > 0 || len(m.Ended) > 0 }
 
+// Failed is how many ended without a delivery that was to be: rejected, exhausted,
+// undeliverable or malformed.
+func (m *Minute) Failed() int64 {
+	return m.Ended[push.Rejected] + m.Ended[push.Exhausted] + m.Ended[push.Undeliverable] + m.Ended[push.Malformed]
+}
+
 // Add adds what was done in the same minute.
 func (m *Minute) Add(o *Minute) {
 	m.Sent += o.Sent
@@ -54,8 +60,8 @@ func minuteKey(prefix string, at time.Time) string {
 	return cmp.Or(prefix, "pushpace") + ":{throughput}:" + strconv.FormatInt(at.Unix()/60, 10)
 }
 
-// AddMinutes adds what a worker did in these minutes to what others did, all of it or nothing.
-// After an error that may have been done: whoever calls it again may count these twice.
+// AddMinutes adds what a worker did in these minutes to what others did. After an error some
+// of it may have been added, so that a second call may count it twice.
 func AddMinutes(ctx context.Context, client redis.UniversalClient, prefix string, minutes []Minute) error {
 	pipe := client.TxPipeline()
 	for _, m := range minutes {

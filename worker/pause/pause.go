@@ -117,6 +117,9 @@ func (p *Pause) Validate() error {
 	if p.Platform != "" && p.Platform != push.APNs && p.Platform != push.FCM {
 		faults.Add("/platform", "must be %s or %s", push.APNs, push.FCM)
 	}
+	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
+		faults.Add("/until", "must be in the years 1 to 9999")
+	}
 	return faults.Err()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -146,8 +147,11 @@ func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at 
 		return at, err
 	}
 	ns, err := i.client.HGet(ctx, push.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
-	if err == nil {
+	switch {
+	case err == nil:
 		return time.Unix(0, ns), nil
+	case redisreply.Of(err) != redisreply.None:
+		return at, err
 	}
 	job, err := push.Decode([]byte(jobs[0].Payload))
 	switch {

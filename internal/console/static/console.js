@@ -7,7 +7,11 @@
   const patience = 5000; // ms that an answer may take
   // every instant of a page is in one zone: the browser's, or UTC where the reader chose it
   const browsers = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  let utc = localStorage.getItem("zone") === "utc";
+  // a browser may keep nothing for a page
+  const kept = (where, name) => { try { return where().getItem(name); } catch { return null; } };
+  const keep = (where, name, value) => { try { where().setItem(name, value); } catch {} };
+  const [browser, tab] = [() => localStorage, () => sessionStorage];
+  let utc = kept(browser, "zone") === "utc";
   const shifted = (t) => new Date(utc ? t : t - t.getTimezoneOffset() * 60000).toISOString();
   const day = (t) => shifted(t).slice(0, 10);
   const clock = (t) => shifted(t).slice(11, 19);
@@ -46,7 +50,7 @@
   zone.addEventListener("click", () => {
     const before = new Map([...document.querySelectorAll(fields)].filter((e) => e.value).map((e) => [e, chosen(e)]));
     utc = !utc;
-    localStorage.setItem("zone", utc ? "utc" : "local");
+    keep(browser, "zone", utc ? "utc" : "local");
     for (const [e, t] of before) e.value = shifted(t).slice(0, 19);
     write(document);
     offer();
@@ -77,7 +81,7 @@
   if (!document.querySelector("main.live")) return;
   const state = document.getElementById("state");
   const button = document.getElementById("freeze");
-  let frozen = sessionStorage.getItem("frozen") === "yes";
+  let frozen = kept(tab, "frozen") === "yes";
   let touched = false; // a form, since the page was opened
   let asking = false;
   let over = false; // nothing can be had any more
@@ -150,7 +154,7 @@
   };
   button.addEventListener("click", () => {
     frozen = !frozen;
-    sessionStorage.setItem("frozen", frozen ? "yes" : "no");
+    keep(tab, "frozen", frozen ? "yes" : "no");
     look();
   });
   document.getElementById("main").addEventListener("input", () => { touched = true; });
