@@ -37,12 +37,7 @@ change of a limit was from and to, limits log lists.`,
 			return err
 		}
 		if *asJSON {
-			for _, e := range all {
-				if err := printJSON(out, e); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printEach(out, all)
 		}
 		if len(all) == 0 {
 			return none("No action is kept.")

@@ -76,6 +76,16 @@ func jsonFlag(cmd *cobra.Command) *bool {
 
 func printJSON(out io.Writer, v any) error { return json.NewEncoder(out).Encode(v) }
 
+// printEach prints each value as a line of JSON.
+func printEach[T any](out io.Writer, all []T) error {
+	for _, one := range all {
+		if err := printJSON(out, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // none says in the place of a table that it would be empty.
 func none(sentence string) error {
 	_, err := fmt.Fprintln(os.Stderr, sentence)

@@ -106,7 +106,7 @@ func TestConsoleOfAnAPIAlone(t *testing.T) {
 	shows("/console/config", "1 key waits for a restart", "<td><bdi>4</bdi></td><td><bdi>2</bdi></td>")
 	s.configure(t, "lanes: 4  ", "lanes: x  ")
 	shows("/console/config", "The file has changed, and is not taken over", "worker.lanes", "1 key waits for a restart")
-	shows("/console/", "Delivered: 1 in 15 minutes")
+	shows("/console/", "Throughput: 1 sent, 0 put off, 0 failed")
 	shows("/console/providers", `<bdi>ok</bdi> <span class="num">1</span>`)
 	http.DefaultClient.CloseIdleConnections()
 	s.stop(t, p)

@@ -69,12 +69,7 @@ twice.`,
 		if !*asJSON {
 			return printLetters(out, letters, counts, s == operate.LetterSelection{})
 		}
-		for _, l := range letters {
-			if err := printJSON(out, l); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printEach(out, letters)
 	})
 }
 

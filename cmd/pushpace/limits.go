@@ -219,12 +219,7 @@ func newLimitsLog() *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			for _, c := range changes {
-				if err := printJSON(out, c); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printEach(out, changes)
 		}
 		if len(changes) == 0 {
 			return none("No limit was ever changed.")

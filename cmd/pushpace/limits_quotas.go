@@ -29,12 +29,7 @@ how much there is when nobody uses it: of a bucket the burst, of a window the co
 			return err
 		}
 		if *asJSON {
-			for _, q := range all {
-				if err := printJSON(out, q); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printEach(out, all)
 		}
 		if len(all) == 0 {
 			return none("The configuration has no quota and no throughput.")

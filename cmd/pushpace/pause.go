@@ -208,12 +208,7 @@ many wait for a provider.`,
 			return err
 		}
 		if *asJSON {
-			for _, p := range list {
-				if err := printJSON(out, p); err != nil {
-					return err
-				}
-			}
-			return nil
+			return printEach(out, list)
 		}
 		if len(list) == 0 {
 			return none("Nothing is paused.")
