@@ -115,8 +115,7 @@ const (
 	IfFullReject IfFull = "reject" // it ends rejected, for the reason line_full
 )
 
-// A Duration is a time.Duration written as Go writes it, or
-// in days: "2h", "90s", "5d".
+// A Duration is a time.Duration written as Go writes it, or in days: "2h", "90s", "5d".
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.

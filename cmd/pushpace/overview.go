@@ -37,10 +37,10 @@ took in the last two, the pauses, the dead letters by reason, and Redis. On a
 terminal it keeps itself up to date until Ctrl-C; --once, --json and a pipe have
 it print once. Where fewer than 5,000 wait, all of them are looked at. Of more, a
 count with a ~ is an estimate from jobs drawn at random, and the oldest is that
-of those that were looked at. Through the API, with a token for some apps alone, all of it is
-of those apps, and what is counted for no app by itself is left out. A part that
-Redis did not answer in time is "not read"; the rest is true, and the exit
-status is 0.`,
+of those that were looked at. Through the API, with a token for some apps alone,
+all of it is of those apps, and what is counted for no app by itself is left out.
+A part that Redis did not answer in time is "not read"; the rest is true, and the
+exit status is 0.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)

@@ -27,8 +27,8 @@ func selectionFlags(cmd *cobra.Command) *control.Selection {
 	f.StringVar(&s.User, "user", "", "what is for the `USER`")
 	f.StringVar(&s.Category, "category", "", "what is of the `CATEGORY`")
 	f.StringVar(&s.CollapseKey, "collapse-key", "", "what has the collapse `KEY`")
-	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+control.CauseNames())
-	complete(cmd, "for", strings.Split(control.CauseNames(), ", ")...)
+	f.StringVar((*string)(&s.For), "for", "", "what waits for the `CAUSE`: "+strings.Join(control.CauseNames(), ", "))
+	complete(cmd, "for", control.CauseNames()...)
 	completeApps(cmd)
 	completeCategories(cmd)
 	return s

@@ -17,10 +17,10 @@ func readQuery(raw string, taken []string, several string) (url.Values, error) {
 	if err != nil {
 		return nil, &problem{Status: http.StatusBadRequest, Detail: "The query is not well formed."}
 	}
+	if len(taken) == 0 && len(query) > 0 {
+		return nil, &problem{Status: http.StatusBadRequest, Detail: "This path takes no query."}
+	}
 	for name, values := range query {
-		if len(taken) == 0 {
-			return nil, &problem{Status: http.StatusBadRequest, Detail: "This path takes no query."}
-		}
 		if !slices.Contains(taken, name) {
 			return nil, &problem{Status: http.StatusBadRequest, Detail: "The query may have " + strings.Join(taken, ", ") + " and nothing else."}
 		}

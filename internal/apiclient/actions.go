@@ -9,27 +9,31 @@ import (
 	"github.com/pushpace/pushpace/internal/trail"
 )
 
-// actionsPage is how many actions are asked for at once.
-const actionsPage = 1000
-
 // Actions returns the newest actions of operators, the newest first, at most so many.
 func (c *Client) Actions(ctx context.Context, newest int) ([]trail.Entry, error) {
-	all := []trail.Entry{}
+	return newestOf(ctx, c, "/v1/actions", "actions", newest, func(last trail.Entry) string { return last.Cursor })
+}
+
+// newestPage is how many of a list are asked for at once.
+const newestPage = 1000
+
+// newestOf returns the newest of the path's list of that name, at most so many. The older
+// ones are asked for by what before returns of the last one.
+func newestOf[T any](ctx context.Context, c *Client, path, name string, most int, before func(last T) string) ([]T, error) {
+	all := []T{}
 	query := url.Values{}
-	for newest = max(1, newest); len(all) < newest; {
-		var page struct {
-			Actions []trail.Entry `json:"actions"`
-		}
-		limit := min(newest-len(all), actionsPage)
+	for most = max(1, most); len(all) < most; {
+		limit := min(most-len(all), newestPage)
 		query.Set("limit", strconv.Itoa(limit))
-		if err := c.call(ctx, http.MethodGet, "/v1/actions?"+query.Encode(), nil, &page); err != nil {
+		var page map[string][]T
+		if err := c.call(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page); err != nil {
 			return nil, err
 		}
-		all = append(all, page.Actions...)
-		if len(page.Actions) < limit {
+		some := page[name]
+		if all = append(all, some...); len(some) < limit {
 			break
 		}
-		query.Set("before", page.Actions[limit-1].Cursor)
+		query.Set("before", before(some[limit-1]))
 	}
 	return all, nil
 }

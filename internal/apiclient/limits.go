@@ -168,9 +168,8 @@ func (c *Client) CheckImport(ctx context.Context, all []limits.Override) error {
 }
 
 // Import sets the overrides, which are of different levels, once all of them are valid, a
-// thousand at a time. By is not
-// used. Its error is a *PartError where some are set; the Errors of a Problem in it point at
-// /overrides/N of all.
+// thousand at a time. By is not used. Its error is a *PartError where some are set; the
+// Errors of a Problem in it point at /overrides/N of all.
 func (c *Client) Import(ctx context.Context, all []limits.Override) error {
 	if len(all) > limitsPage { // else the request checks all of them first
 		if err := c.CheckImport(ctx, all); err != nil {
@@ -247,22 +246,5 @@ const limitsPage = 1000
 
 // LimitsLog returns the newest changes, the newest first, at most so many.
 func (c *Client) LimitsLog(ctx context.Context, newest int) ([]limits.Change, error) {
-	all := []limits.Change{}
-	query := url.Values{}
-	for newest = max(1, newest); len(all) < newest; {
-		var page struct {
-			Changes []limits.Change `json:"changes"`
-		}
-		limit := min(newest-len(all), limitsPage)
-		query.Set("limit", strconv.Itoa(limit))
-		if err := c.call(ctx, http.MethodGet, limitsPath+"/log?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Changes...)
-		if len(page.Changes) < limit {
-			break
-		}
-		query.Set("before", strconv.FormatInt(page.Changes[limit-1].Version, 10))
-	}
-	return all, nil
+	return newestOf(ctx, c, limitsPath+"/log", "changes", newest, func(last limits.Change) string { return strconv.FormatInt(last.Version, 10) })
 }

@@ -30,10 +30,11 @@ type overviewView struct {
 	Throughput    *throughputChart // nil where it is not told, or not known
 	Late          string           // of those that a limit alone held, one of a hundred at least
 	Waits         []wait
-	Queues        []operate.Queue
-	States        []field // of the queues' jobs, under their names
-	Letters       operate.Letters
-	Reasons       []tally
+	// Queues are asynq's with how many jobs each has of each of the States.
+	Queues  []queueRow
+	States  []string
+	Letters operate.Letters
+	Reasons []tally
 	// Accounts compares what was accepted with what became of it.
 	Accounts accounts
 	Workers  []workerRow
@@ -56,6 +57,15 @@ type wait struct {
 	Count      int64
 	About      bool
 	Oldest     time.Time
+}
+
+// jobStates are those of a queue's jobs.
+var jobStates = []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff}
+
+// A queueRow is how many jobs a queue has of each of the jobStates.
+type queueRow struct {
+	Name string
+	Jobs []int64
 }
 
 // A tally is a word with how many there are.
@@ -113,14 +123,21 @@ func (c *Console) overviewPage(ctx context.Context, v *visit) (page, error) {
 
 func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 	view := overviewView{
-		Sentence: sentenceOf(o), Incidents: incidentsOf(o, audit), Tiles: tilesOf(o), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Queues: o.Queues, Letters: o.Letters,
+		Sentence: sentenceOf(o), Incidents: incidentsOf(o, audit), Tiles: tilesOf(o), Some: o.Apps != nil, Sampled: o.Sampled, Late: taken(o.LateP99), Letters: o.Letters,
 		Accounts: accountsOf(audit), NotRead: map[string]string{},
 	}
 	for _, u := range o.Unread {
 		view.NotRead[string(u.Part)] = u.Problem
 	}
-	for _, state := range []queue.JobState{queue.JobPending, queue.JobActive, queue.JobScheduled, queue.JobPutOff} {
-		view.States = append(view.States, field{string(state), words.Job(string(state))})
+	for _, state := range jobStates {
+		view.States = append(view.States, words.Job(string(state)))
+	}
+	for _, q := range o.Queues {
+		row := queueRow{Name: q.Name}
+		for _, state := range jobStates {
+			row.Jobs = append(row.Jobs, q.Jobs[state])
+		}
+		view.Queues = append(view.Queues, row)
 	}
 	for _, s := range o.Waits {
 		view.Waits = append(view.Waits, wait{words.Cause(s.For), address(Path+"waiting", field{"for", string(s.For)}), s.Count, s.Sampled, s.Oldest})

@@ -11,8 +11,8 @@ import (
 type throughputChart struct {
 	Ranges  []link
 	Columns []column
-	Scale   []chartMark // of the numbers, at the left
-	Ticks   []chartMark // of the instants, below
+	Scale   []chartNumber // at the left
+	Ticks   []chartTick   // below
 	Buckets []operate.Bucket
 	// Sums are those of all columns.
 	Sent, Deferred, Failed int64
@@ -28,18 +28,22 @@ type column struct {
 // A span is a part of a column, from its upper end on.
 type span struct{ Y, Height int }
 
-// A chartMark is a text beside an axis.
-type chartMark struct {
-	X, Y int
-	Text string
-	At   time.Time // zero for a number
-}
+// A chartNumber is one of the scale, and a chartTick an instant.
+type (
+	chartNumber struct {
+		Y    int
+		Text string
+	}
+	chartTick struct {
+		X  int
+		At time.Time
+	}
+)
 
 // A chart's measures, as overview.html has them too.
 const (
 	chartLeft, chartWidth = 64, 656 // of what is drawn, without the scale
 	chartTop, chartBottom = 16, 176
-	chartTicks            = 194
 	lastTick              = 652 // behind it there is no room for an instant
 )
 
@@ -78,12 +82,12 @@ func drawThroughput(t *operate.Throughput, within operate.Range) *throughputChar
 		}
 		c.Columns = append(c.Columns, col)
 		if every := tickEvery[within]; b.At.Equal(b.At.Truncate(every)) && x <= lastTick {
-			c.Ticks = append(c.Ticks, chartMark{X: x, Y: chartTicks, At: b.At})
+			c.Ticks = append(c.Ticks, chartTick{x, b.At})
 		}
 	}
 	for i, n := range []int64{0, top / 2, top} {
 		if n > 0 || i == 0 {
-			c.Scale = append(c.Scale, chartMark{X: 0, Y: chartBottom - int(n*(chartBottom-chartTop)/top) + 5, Text: words.Grouped(n)})
+			c.Scale = append(c.Scale, chartNumber{chartBottom - int(n*(chartBottom-chartTop)/top) + 5, words.Grouped(n)})
 		}
 	}
 	return c

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"clock":  func(t time.Time) string { return t.UTC().Format(time.TimeOnly) },
-	"jobs":   func(of map[queue.JobState]int64, state string) int64 { return of[queue.JobState(state)] },
 	"group":  words.Grouped[int64],
 	"label":  func(name string) string { return labels[name] },
 	"name":   words.Printable,

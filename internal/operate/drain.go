@@ -24,10 +24,10 @@ var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.For
 // its slot, and what an operator's pause holds.
 //
 // The rate is by how much fewer waited, of all, at the end of each full minute since the most
-// waited, within the last five. Where it did not become less, but a quota, a
-// throughput or a device's limit holds some, it is how many ended in the last full minute: that is what the quota lets
-// through, and what is accepted meanwhile is not counted. Otherwise, and where no worker has
-// told of the last two minutes, it is not known: 0.
+// waited, within the last five. Where no fewer wait, but a quota, a throughput or a device's
+// limit holds some, it is how many ended in the last full minute: so many does the limit let
+// through, and those that are accepted meanwhile are not counted. Otherwise, and where no
+// worker has told of the last two minutes, it is not known: 0.
 func drainsIn(waits []control.Share, minutes []control.Minute, now time.Time) time.Duration {
 	var leaving, overQuota int64
 	for _, s := range waits {

@@ -156,7 +156,7 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
 func (o *Operator) Cancel(ctx context.Context, id string) error {
-	if err := o.cancel(ctx, Cancel, id, o.s.refresh); err != nil {
+	if err := o.cancel(ctx, Cancel, id, func() error { return o.s.refresh(ctx) }); err != nil {
 		return err
 	}
 	// a producer may cancel as many as it likes
@@ -167,11 +167,11 @@ func (o *Operator) Cancel(ctx context.Context, id string) error {
 	return nil
 }
 
-func (o *Operator) cancel(ctx context.Context, a *Action, id string, refresh func(context.Context) error) error {
+func (o *Operator) cancel(ctx context.Context, a *Action, id string, refresh func() error) error {
 	if err := o.mayKnow(ctx, a, id); err != nil {
 		return err
 	}
-	if err := refresh(ctx); err != nil {
+	if err := refresh(); err != nil {
 		return err
 	}
 	defer o.s.notifications.forget(id)
@@ -180,8 +180,7 @@ func (o *Operator) cancel(ctx context.Context, a *Action, id string, refresh fun
 
 // CancelEach ends notifications that wait, and returns what became of each.
 func (o *Operator) CancelEach(ctx context.Context, ids []string) []error {
-	once := sync.OnceValue(func() error { return o.s.refresh(ctx) })
-	refresh := func(context.Context) error { return once() }
+	refresh := sync.OnceValue(func() error { return o.s.refresh(ctx) })
 	return o.each(ctx, CancelEach, ids, func(ctx context.Context, id string) error { return o.cancel(ctx, CancelEach, id, refresh) })
 }
 
@@ -192,7 +191,7 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 		return nil, "", err
 	}
 	if s.For != "" && !slices.Contains(control.Causes, s.For) {
-		return nil, "", &UnknownError{What: "cause", Problem: "cause is none of " + control.CauseNames()}
+		return nil, "", &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(control.CauseNames(), ", ")}
 	}
 	s.Apps = o.who.Apps
 	list, next, err := o.s.with.Control.Queued(ctx, s, cursor)

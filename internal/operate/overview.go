@@ -144,15 +144,19 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		}
 		return s.with.Control.PausesSeen(ctx, alive)
 	})
+	jobs := begin(ctx, func(ctx context.Context) (map[string]map[queue.JobState]int64, error) {
+		return queue.ReadJobs(ctx, s.with.Queue)
+	})
 	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
-		alive, err := workers.get(ctx)
-		if err != nil {
+		alive, err1 := workers.get(ctx)
+		seen, err2 := pauses.get(ctx)
+		counted, err3 := jobs.get(ctx)
+		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		return s.with.Control.Backlog(ctx, alive)
+		return s.with.Control.Backlog(ctx, alive, seen, counted)
 	})
 	oldest := begin(ctx, s.with.Control.OldestDue)
-	queues := begin(ctx, s.readQueues)
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
 	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
 		counted, err := counts.get(ctx)
@@ -183,7 +187,9 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	failed[PartWaiting] = err
 	o.Waiting = counted.Waiting()
 	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
-	o.Queues, failed[PartQueues] = queues.get(ctx)
+	queued, err := jobs.get(ctx)
+	failed[PartQueues] = err
+	o.Queues = queuesOf(queued)
 	o.Letters, failed[PartLetters] = letters.get(ctx)
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
@@ -195,9 +201,6 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	maps.DeleteFunc(failed, func(_ Part, err error) bool { return err == nil })
 	if len(failed) == len(ofQueue) {
 		return nil, failed[PartWorkers]
-	}
-	if waits != nil {
-		delete(failed, PartPauses) // the backlog has them too
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
 	o.LimitsRedis, failed[PartLimitsRedis] = limitsNodes.get(ctx)
@@ -227,18 +230,13 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// readQueues counts the jobs of each queue, sorted by name.
-func (s *Service) readQueues(ctx context.Context) ([]Queue, error) {
-	jobs, err := queue.ReadJobs(ctx, s.with.Queue)
-	if err != nil {
-		return nil, err
-	}
-	var all []Queue
+// queuesOf are the queues with their jobs, sorted by name.
+func queuesOf(jobs map[string]map[queue.JobState]int64) (all []Queue) {
 	for name, states := range jobs {
 		all = append(all, Queue{name, states})
 	}
 	slices.SortFunc(all, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }
 
 func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, error) {

@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
-	"time"
 )
 
 // NoWorker says that none is alive.

@@ -34,13 +34,13 @@ const (
 // Causes are all of them, in the order in which they are told.
 var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
 
-// CauseNames lists the causes in a text.
-func CauseNames() string {
+// CauseNames are the causes as texts.
+func CauseNames() []string {
 	names := make([]string, len(Causes))
 	for i, c := range Causes {
 		names[i] = string(c)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // surroundings are what jobs wait for that say so themselves in part alone: what the

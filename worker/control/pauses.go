@@ -65,7 +65,7 @@ func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	if !slices.ContainsFunc(in.pauses, func(p pause.Pause) bool { return p.Kind != pause.Operator }) {
 		return in.pauses, nil
 	}
-	b, err := c.backlog(ctx, in)
+	b, err := c.backlogNow(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type Snapshot struct {
 	// Quotas are what the worker knows of what all together may send, those that most
 	// wait for in it first.
 	Quotas []route.QuotaStatus `json:"quotas,omitempty"`
-	// Minutes are what it did in those that it has not added to ReadMinutes' yet: the one
+	// Minutes are what it did in the minutes that it has not added to Redis yet: the one
 	// under way, and others before it where Redis did not take them.
 	Minutes []Minute `json:"minutes,omitempty"`
 	// LateP99 is how much after its slot one of a hundred goes out of those that a limit

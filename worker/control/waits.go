@@ -58,17 +58,13 @@ type Backlog struct {
 	Pauses []pause.Pause
 }
 
-// Backlog returns what notifications wait for, by what these workers tell. Where fewer than
-// 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
+// Backlog returns what notifications wait for, by what these workers tell, PausesSeen and
+// queue.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
 // scheduled; of the rest, and of those that are due while something is paused or a route is
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
 // trips and a few steps for each job that is looked into.
-func (c *Control) Backlog(ctx context.Context, workers []Snapshot) (*Backlog, error) {
-	pauses, err := c.PausesSeen(ctx, workers)
-	if err != nil {
-		return nil, err
-	}
-	return c.backlog(ctx, &surroundings{workers, pauses})
+func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[string]map[queue.JobState]int64) (*Backlog, error) {
+	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
 // OldestDue returns since when the job is due that is due the longest; zero when none is.
@@ -82,18 +78,23 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.backlog(ctx, in)
+	b, err := c.backlogNow(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return b.Waits, nil
 }
 
-func (c *Control) backlog(ctx context.Context, in *surroundings) (*Backlog, error) {
-	sizes, err := queue.ReadJobs(ctx, c.client)
+// backlogNow is backlog of the jobs that there are now.
+func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
+	jobs, err := queue.ReadJobs(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
+	return c.backlog(ctx, in, jobs)
+}
+
+func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[string]map[queue.JobState]int64) (*Backlog, error) {
 	shares := map[Cause]*Share{}
 	of := func(cause Cause) *Share {
 		if shares[cause] == nil {
