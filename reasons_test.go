@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -41,7 +42,7 @@ func reasonSets() []reasonSet {
 		{"Reasons of pushpace", textsOf(providers.Reasons())},
 		{"Reasons of APNs", textsOf(apns.Reasons())},
 		{"Reasons of FCM", textsOf(fcm.Reasons())},
-		{"Reasons of malformed jobs", textsOf(push.MalformedReasons)},
+		{"Reasons of malformed jobs", textsOf(asynqwire.MalformedReasons)},
 		{"Troubles of Redis", textsOf(redisreply.Troubles)},
 	}
 }

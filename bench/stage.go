@@ -9,7 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // A stage is the database that a bench with queues runs on, with nobody else
@@ -52,7 +52,7 @@ func (s stage) vacant(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis %s: list the queues: %w", s.Redis, err)
 	}
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {
 				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
@@ -86,7 +86,7 @@ func (s stage) clear() {
 	client := s.client(1)
 	defer client.Close()
 	remove(ctx, client, s.Prefix+"*")
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		s.clearQueue(ctx, client, queue)
 	}
 	s.clearQueue(ctx, client, s.Prefix)

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
 // In one step a Producer writes what asynq's client writes, for jobs that are due and for
 // later ones. Where this fails with another asynq, compare its message's fields, and what
-// its enqueueCmd and scheduleCmd set, with encodeMessage and enqueueScript.
+// its enqueueCmd and scheduleCmd set, with asynqwire.Message and enqueueScript.
 func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
 	options := redistest.Shared(t).Options()
@@ -23,7 +24,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 			t.Run(name+", "+when, func(t *testing.T) {
 				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{APNs, "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
 				queue := n.Priority.Queue()
-				task, sorted := QueueKey(queue, "t:"+n.ID), QueueKey(queue, "scheduled")
+				task, sorted := asynqwire.QueueKey(queue, "t:"+n.ID), asynqwire.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any, queues []string) {
 					if err := client.FlushDB(ctx).Err(); err != nil {
 						t.Fatal(err)
@@ -34,14 +35,14 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 					for _, z := range client.ZRangeWithScores(ctx, sorted, 0, -1).Val() {
 						scheduled = append(scheduled, z.Score, z.Member)
 					}
-					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, QueueKey(queue, "pending"), 0, -1).Val(), scheduled, client.SMembers(ctx, QueuesKey).Val()
+					return client.HGetAll(ctx, task).Val(), client.LRange(ctx, asynqwire.QueueKey(queue, "pending"), 0, -1).Val(), scheduled, client.SMembers(ctx, asynqwire.QueuesKey).Val()
 				}
 				producer := NewProducer(client, "p", time.Hour).WithHeaders(func(context.Context) map[string]string { return headers })
 				ours, pending, scheduled, queues := written(func() error {
 					_, err := producer.Enqueue(ctx, &n)
 					return err
 				})
-				envelope, err := ReadEnvelope(ours["msg"])
+				envelope, err := asynqwire.ReadEnvelope(ours["msg"])
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -61,7 +62,7 @@ func TestEachOfABatchIsOnItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := client.LLen(t.Context(), push.QueueKey(push.Default.Queue(), "pending")).Val()
+	queued := client.LLen(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "pending")).Val()
 	if counts.Accepted != accepted || queued != accepted {
 		t.Errorf("%d accepted and %d queued, of %d", counts.Accepted, queued, accepted)
 	}
@@ -105,8 +106,8 @@ func mixed(prefix string, n int) []*push.Notification {
 // queued is how many jobs wait.
 func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 	t.Helper()
-	for queue := range push.Queues() {
-		n += client.LLen(t.Context(), push.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), push.QueueKey(queue, "scheduled")).Val()
+	for queue := range asynqwire.Queues() {
+		n += client.LLen(t.Context(), asynqwire.QueueKey(queue, "pending")).Val() + client.ZCard(t.Context(), asynqwire.QueueKey(queue, "scheduled")).Val()
 	}
 	return n
 }
@@ -263,7 +264,7 @@ func TestABatchStaysInOrder(t *testing.T) {
 			t.Fatalf("%d: %+v", i, r)
 		}
 	}
-	queued := client.LRange(t.Context(), push.QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
+	queued := client.LRange(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "pending"), 0, -1).Val()
 	slices.Reverse(queued)
 	for i, n := range batch {
 		if i >= len(queued) || queued[i] != n.ID {

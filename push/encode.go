@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.
-const MaxEncodedSize = 64 << 10
+const MaxEncodedSize = asynqwire.MaxPayload
 
 // A Job is what travels on the queue: a notification that was accepted.
 type Job struct {
@@ -21,46 +22,6 @@ type Job struct {
 	// Replay says that it comes back from the dead letters.
 	Replay bool
 }
-
-// A MalformedError says why a payload of the queue is no job. Such a payload
-// never becomes one: set it aside.
-type MalformedError struct {
-	Reason MalformedReason
-	// Err says more, without the payload's values; it may be of type Faults, whose
-	// pointers start at the payload. Nil if there is no more to say.
-	Err error
-}
-
-// A MalformedReason is from a closed set, fit for a metric's label.
-type MalformedReason string
-
-// The reasons why a payload is malformed.
-const (
-	// MalformedJSON: truncated, or not a JSON object.
-	MalformedJSON MalformedReason = "not_json"
-	// MalformedVersion: it names no version, or one that this build does not read.
-	MalformedVersion MalformedReason = "unknown_version"
-	// MalformedSize: larger than MaxEncodedSize.
-	MalformedSize MalformedReason = "too_large"
-	// MalformedNotification: what it holds does not fit or is not valid.
-	MalformedNotification MalformedReason = "invalid"
-	// MalformedEnvelope: the queue's own message around it cannot be read.
-	MalformedEnvelope MalformedReason = "envelope"
-)
-
-// MalformedReasons are all of them.
-var MalformedReasons = []MalformedReason{MalformedJSON, MalformedVersion, MalformedSize, MalformedNotification, MalformedEnvelope}
-
-// Error names the reason, and more if there is.
-func (e *MalformedError) Error() string {
-	if e.Err == nil {
-		return "malformed job: " + string(e.Reason)
-	}
-	return fmt.Sprintf("malformed job: %s: %v", e.Reason, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *MalformedError) Unwrap() error { return e.Err }
 
 // encodingVersion is the version that Encode writes. Decode reads this one and
 // all older ones. A field added to the notification or the envelope is a new
@@ -117,22 +78,22 @@ func Encode(j *Job) ([]byte, error) {
 
 // Decode reads a payload of the queue, of any version up to this build's. It
 // trusts no producer: it is strict about fields and validates all but the
-// rendered sizes, which rendering checks. Its error is a *MalformedError.
+// rendered sizes, which rendering checks. Its error is a *asynqwire.MalformedError.
 func Decode(data []byte) (*Job, error) {
 	if len(data) > MaxEncodedSize {
-		return nil, &MalformedError{Reason: MalformedSize}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedSize}
 	}
 	version, err := versionOf(data)
 	if err != nil {
-		return nil, &MalformedError{MalformedJSON, err}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedJSON, Err: err}
 	}
 	switch version {
 	case 1:
 		return decodeV1(data)
 	case 0:
-		return nil, &MalformedError{Reason: MalformedVersion}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
 	}
-	return nil, &MalformedError{MalformedVersion, fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
+	return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion, Err: fmt.Errorf("version %d; this build reads up to %d", version, encodingVersion)}
 }
 
 // versionOf returns the version that a payload names, 0 when it names none. It
@@ -155,17 +116,17 @@ func versionOf(data []byte) (int, error) {
 func decodeV1(data []byte) (*Job, error) {
 	var v jobV1
 	if err := decodeJSON(data, &v); err != nil {
-		reason := MalformedNotification
+		reason := asynqwire.MalformedNotification
 		if !json.Valid(data) {
-			reason = MalformedJSON
+			reason = asynqwire.MalformedJSON
 		}
-		return nil, &MalformedError{reason, misfits(data, &v, err)}
+		return nil, &asynqwire.MalformedError{Reason: reason, Err: misfits(data, &v, err)}
 	}
 	if v.Version != 1 {
-		return nil, &MalformedError{Reason: MalformedVersion}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
 	}
 	if loneSurrogate(data) {
-		return nil, &MalformedError{MalformedNotification, faults.New("", "%s", loneSurrogateFault)}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: faults.New("", "%s", loneSurrogateFault)}
 	}
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
 	f := j.faults()
@@ -175,7 +136,7 @@ func decodeV1(data []byte) (*Job, error) {
 		}
 	}
 	if len(f) > 0 {
-		return nil, &MalformedError{MalformedNotification, f}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: f}
 	}
 	return j, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 func job() *Job {
@@ -94,40 +96,40 @@ func TestDecodeMalformed(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		data   string
-		reason MalformedReason
+		reason asynqwire.MalformedReason
 		fields []string
 	}{
-		"empty":                {"", MalformedJSON, []string{""}},
-		"no JSON":              {"\x00\xff", MalformedJSON, []string{""}},
-		"truncated":            {jobV1Golden[:100], MalformedJSON, []string{""}},
-		"followed by another":  {jobV1Golden + "{}", MalformedJSON, []string{""}},
-		"an array":             {"[1]", MalformedJSON, []string{""}},
-		"no version":           {`{"notification":{}}`, MalformedVersion, nil},
-		"version 0":            {edit(`"v":1`, `"v":0`), MalformedVersion, nil},
-		"version 2":            {edit(`"v":1`, `"v":2`), MalformedVersion, nil},
-		"version 10":           {edit(`"v":1`, `"v":10`), MalformedVersion, nil},
-		"version as text":      {edit(`"v":1`, `"v":"1"`), MalformedVersion, nil},
-		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), MalformedVersion, nil},
-		"too large":            {edit(`{"v":1`, strings.Repeat(" ", MaxEncodedSize)+`{"v":1`), MalformedSize, nil},
-		"no notification":      {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z"}`, MalformedNotification, []string{"/notification"}},
-		"notification null":    {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z","notification":null}`, MalformedNotification, []string{"/notification"}},
-		"no acceptance":        {edit(`"accepted_at":"2026-11-20T11:59:00.000001Z",`, ``), MalformedNotification, []string{"/accepted_at"}},
-		"unknown in envelope":  {edit(`"v":1`, `"v":1,"extra":1`), MalformedNotification, []string{"/extra"}},
-		"unknown field":        {edit(`"user"`, `"usr":"x","user"`), MalformedNotification, []string{"/notification/usr"}},
-		"unknown in a target":  {edit(`"token":"dGVzdA`, `"topic":"x","token":"dGVzdA`), MalformedNotification, []string{"/notification/targets/1/topic"}},
-		"types":                {edit(`"badge":3`, `"badge":"3","thread":4`), MalformedNotification, []string{"/notification/badge"}},
-		"instant":              {edit(`"2026-11-20T12:00:00Z"`, `"noon"`), MalformedNotification, []string{"/notification/expires_at"}},
-		"targets":              {edit(`[{"platform":"apns"`, `["x",{"platform":"apns"`), MalformedNotification, []string{"/notification/targets/0"}},
-		"data":                 {edit(`"4711"}`, `4711}`), MalformedNotification, []string{"/notification/data/order"}},
-		"invalid notification": {edit(`"user":"u1"`, `"user":""`), MalformedNotification, []string{"/notification/user"}},
-		"invalid raw block":    {edit(`"title"`, `"apns":{"aps":{"sond":1}},"title"`), MalformedNotification, []string{"/notification/apns/aps/sond"}},
-		"no ID":                {edit(`"id":"order-4711-shipped",`, ``), MalformedNotification, []string{"/notification/id"}},
-		"a TTL":                {edit(`"expires_at":"2026-11-20T12:00:00Z"`, `"ttl":"2h"`), MalformedNotification, []string{"/notification/ttl"}},
+		"empty":                {"", asynqwire.MalformedJSON, []string{""}},
+		"no JSON":              {"\x00\xff", asynqwire.MalformedJSON, []string{""}},
+		"truncated":            {jobV1Golden[:100], asynqwire.MalformedJSON, []string{""}},
+		"followed by another":  {jobV1Golden + "{}", asynqwire.MalformedJSON, []string{""}},
+		"an array":             {"[1]", asynqwire.MalformedJSON, []string{""}},
+		"no version":           {`{"notification":{}}`, asynqwire.MalformedVersion, nil},
+		"version 0":            {edit(`"v":1`, `"v":0`), asynqwire.MalformedVersion, nil},
+		"version 2":            {edit(`"v":1`, `"v":2`), asynqwire.MalformedVersion, nil},
+		"version 10":           {edit(`"v":1`, `"v":10`), asynqwire.MalformedVersion, nil},
+		"version as text":      {edit(`"v":1`, `"v":"1"`), asynqwire.MalformedVersion, nil},
+		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), asynqwire.MalformedVersion, nil},
+		"too large":            {edit(`{"v":1`, strings.Repeat(" ", MaxEncodedSize)+`{"v":1`), asynqwire.MalformedSize, nil},
+		"no notification":      {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z"}`, asynqwire.MalformedNotification, []string{"/notification"}},
+		"notification null":    {`{"v":1,"accepted_at":"2026-11-20T12:00:00Z","notification":null}`, asynqwire.MalformedNotification, []string{"/notification"}},
+		"no acceptance":        {edit(`"accepted_at":"2026-11-20T11:59:00.000001Z",`, ``), asynqwire.MalformedNotification, []string{"/accepted_at"}},
+		"unknown in envelope":  {edit(`"v":1`, `"v":1,"extra":1`), asynqwire.MalformedNotification, []string{"/extra"}},
+		"unknown field":        {edit(`"user"`, `"usr":"x","user"`), asynqwire.MalformedNotification, []string{"/notification/usr"}},
+		"unknown in a target":  {edit(`"token":"dGVzdA`, `"topic":"x","token":"dGVzdA`), asynqwire.MalformedNotification, []string{"/notification/targets/1/topic"}},
+		"types":                {edit(`"badge":3`, `"badge":"3","thread":4`), asynqwire.MalformedNotification, []string{"/notification/badge"}},
+		"instant":              {edit(`"2026-11-20T12:00:00Z"`, `"noon"`), asynqwire.MalformedNotification, []string{"/notification/expires_at"}},
+		"targets":              {edit(`[{"platform":"apns"`, `["x",{"platform":"apns"`), asynqwire.MalformedNotification, []string{"/notification/targets/0"}},
+		"data":                 {edit(`"4711"}`, `4711}`), asynqwire.MalformedNotification, []string{"/notification/data/order"}},
+		"invalid notification": {edit(`"user":"u1"`, `"user":""`), asynqwire.MalformedNotification, []string{"/notification/user"}},
+		"invalid raw block":    {edit(`"title"`, `"apns":{"aps":{"sond":1}},"title"`), asynqwire.MalformedNotification, []string{"/notification/apns/aps/sond"}},
+		"no ID":                {edit(`"id":"order-4711-shipped",`, ``), asynqwire.MalformedNotification, []string{"/notification/id"}},
+		"a TTL":                {edit(`"expires_at":"2026-11-20T12:00:00Z"`, `"ttl":"2h"`), asynqwire.MalformedNotification, []string{"/notification/ttl"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := Decode([]byte(test.data))
-			var malformed *MalformedError
+			var malformed *asynqwire.MalformedError
 			if !errors.As(err, &malformed) {
 				t.Fatalf("the error is %v, want a MalformedError", err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -18,7 +19,7 @@ func TestAProducerFollowsAFailover(t *testing.T) {
 	t.Parallel()
 	args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 	nodes := redistest.StartCluster(t, 3, args)
-	master := redistest.NodeOf(t, nodes, push.QueueKey(push.Default.Queue(), "pending"))
+	master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
 	redistest.Replica(t, master, nodes, args)
 	options := &redis.ClusterOptions{ClusterStateReloadInterval: time.Hour, DialerRetries: 1}
 	for _, node := range nodes {

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // Whatever decodes is encoded again without loss, and nothing panics.
@@ -18,7 +20,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, err := Decode(data)
 		if err != nil {
-			if malformed := new(MalformedError); !errors.As(err, &malformed) || err.Error() == "" {
+			if malformed := new(asynqwire.MalformedError); !errors.As(err, &malformed) || err.Error() == "" {
 				t.Fatalf("the error is a %T: %v", err, err)
 			}
 			return

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/duration"
 )
 
@@ -105,6 +106,15 @@ const (
 	Default  Priority = "default"
 	Bulk     Priority = "bulk"
 )
+
+// Queue answers the asynq queue of notifications with this priority.
+func (p Priority) Queue() string {
+	switch p {
+	case Critical, Bulk:
+		return asynqwire.Queue(string(p))
+	}
+	return asynqwire.Queue(string(Default))
+}
 
 // IfFull is what happens to a notification whose user's line is full.
 type IfFull string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 )
@@ -89,7 +90,7 @@ return replies
 //
 // KEYS  asynq's task and pending list; the queue's idle workers
 // ARGV  asynq's message, ID and instant (ns)
-var enqueueAlone = redis.NewScript(WakeIdle + `
+var enqueueAlone = redis.NewScript(asynqwire.WakeIdle + `
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
 redis.call('LPUSH', KEYS[2], ARGV[2])
@@ -132,9 +133,9 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
 	queue, now := s.all[0].queue, time.Now()
-	keys = append(make([]string, 0, 3+3*len(s.all)), QueueKey(queue, "pending"), QueueKey(queue, "scheduled"), IdleKey(queue))
+	keys = append(make([]string, 0, 3+3*len(s.all)), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "scheduled"), asynqwire.IdleKey(queue))
 	args = append(make([]any, 0, 1+7*len(s.all)), queue)
-	task, instant := QueueKey(queue, "t:"), any(now.UnixNano())
+	task, instant := asynqwire.QueueKey(queue, "t:"), any(now.UnixNano())
 	for _, a := range s.all {
 		due := int64(0)
 		if a.notBefore.After(now) {
@@ -212,7 +213,7 @@ func (o *oneStep) announce(ctx context.Context, queue string) error {
 	if _, known := o.announced.Load(queue); known {
 		return nil
 	}
-	if err := o.client.SAdd(ctx, QueuesKey, queue).Err(); err != nil {
+	if err := o.client.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
 		return err
 	}
 	o.announced.Store(queue, true)
@@ -243,7 +244,7 @@ func (p *Producer) acceptance(ctx context.Context, job *Job) (*acceptance, []byt
 		if p.headers != nil {
 			headers = p.headers(ctx)
 		}
-		a.message = encodeMessage(a.id, a.queue, payload, headers)
+		a.message = asynqwire.Message(a.id, a.queue, payload, headers)
 	}
 	return a, payload, nil
 }
@@ -254,7 +255,7 @@ type enqueuer struct{ redis.UniversalClient }
 
 // EvalSha implements redis.Scripter.
 func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	if sha == EnqueueHash {
+	if sha == asynqwire.EnqueueHash {
 		return enqueueAlone.Run(ctx, e.UniversalClient, append(keys, strings.TrimSuffix(keys[1], "pending")+"idle"), args...)
 	}
 	return e.UniversalClient.EvalSha(ctx, sha, keys, args...)

@@ -11,6 +11,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -220,13 +221,13 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	return accepted, nil
 }
 
-var maxRetry = asynq.MaxRetry(MaxRetry)
+var maxRetry = asynq.MaxRetry(asynqwire.MaxRetry)
 
 // put puts a job on a queue, and answers whether it was there.
 func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at time.Time) (bool, error) {
-	task := asynq.NewTask(TaskType, payload)
+	task := asynq.NewTask(asynqwire.TaskType, payload)
 	if p.headers != nil {
-		task = asynq.NewTaskWithHeaders(TaskType, payload, p.headers(ctx))
+		task = asynq.NewTaskWithHeaders(asynqwire.TaskType, payload, p.headers(ctx))
 	}
 	options := append(make([]asynq.Option, 0, 4), asynq.TaskID(id), asynq.Queue(queue), maxRetry)
 	if !at.IsZero() {

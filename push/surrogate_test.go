@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // Half a character is refused wherever it stands: read, two names would be one.
@@ -26,8 +28,8 @@ func TestLoneSurrogates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var malformed *MalformedError
-	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != MalformedNotification {
+	var malformed *asynqwire.MalformedError
+	if _, err := Decode([]byte(strings.Replace(string(job), "half", `\ud800`, 1))); !errors.As(err, &malformed) || malformed.Reason != asynqwire.MalformedNotification {
 		t.Errorf("from the queue: %v", err)
 	}
 }

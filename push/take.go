@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // ErrUnderWay means that a worker has the notification in its hands right now.
@@ -107,7 +109,7 @@ return redis.call('DEL', KEYS[1])
 
 // A queuedJob is asynq's.
 type queuedJob struct {
-	Envelope
+	asynqwire.Envelope
 	state, message string
 }
 
@@ -130,22 +132,22 @@ return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
 
 // queued answers the job with that ID, nil when there is none.
 func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	known, err := lookScript.Run(ctx, r.client, []string{QueueKey(queue, "t:"+id)}, MaxEnvelopeSize).StringSlice()
+	known, err := lookScript.Run(ctx, r.client, []string{asynqwire.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
 	if len(known) == 0 {
 		return nil, nil
 	}
-	envelope, _ := ReadEnvelope(known[1])
+	envelope, _ := asynqwire.ReadEnvelope(known[1])
 	return &queuedJob{envelope, known[0], known[1]}, nil
 }
 
 // remove deletes the job, unless it has changed since.
 func (r *Records) remove(ctx context.Context, queue, id string, job *queuedJob) (bool, error) {
-	keys := []string{QueueKey(queue, "t:"+id)}
+	keys := []string{asynqwire.QueueKey(queue, "t:"+id)}
 	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
-		keys = append(keys, QueueKey(queue, list))
+		keys = append(keys, asynqwire.QueueKey(queue, list))
 	}
 	n, err := removeScript.Run(ctx, r.client, keys, id, job.message).Int()
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -83,6 +84,6 @@ func TestTheListOfQueuesIsPutBack(t *testing.T) {
 			t.Errorf("%+v, %v", status, err)
 		}
 		r.start()
-		wait(t, func() bool { return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(push.Queues())) })
+		wait(t, func() bool { return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(asynqwire.Queues())) })
 	})
 }

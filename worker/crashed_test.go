@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -29,7 +30,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 	for range times {
 		message, err := r.client.HGet(r.t.Context(), key, "msg").Result()
 		must(r.t, err)
-		envelope, _ := push.ReadEnvelope(message)
+		envelope, _ := asynqwire.ReadEnvelope(message)
 		must(r.t, r.client.HSet(r.t.Context(), key, "msg", message+string(envelope.FailedOnceMore())).Err())
 	}
 }

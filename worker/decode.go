@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -61,15 +62,15 @@ func (d *delivery) expired(now time.Time) bool {
 
 // decode reads the job.
 func (h *handler) decode(job *queue.Job) (*delivery, error) {
-	if job.Type != push.TaskType {
-		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task is of another type than " + push.TaskType)}
+	if job.Type != asynqwire.TaskType {
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task is of another type than " + asynqwire.TaskType)}
 	}
 	decoded, err := push.Decode(job.Payload)
 	if err != nil {
 		return nil, err
 	}
 	if job.ID != decoded.Notification.ID {
-		return nil, &push.MalformedError{Reason: push.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	d := &delivery{
 		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
@@ -95,8 +96,8 @@ func (d *delivery) waited(now time.Time) time.Duration {
 
 // setAside keeps a job that is no notification as a dead letter.
 func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) error {
-	reason := string(push.MalformedNotification)
-	var malformed *push.MalformedError
+	reason := string(asynqwire.MalformedNotification)
+	var malformed *asynqwire.MalformedError
 	if errors.As(cause, &malformed) {
 		reason = string(malformed.Reason)
 	}

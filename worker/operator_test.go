@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -49,7 +50,7 @@ func (r *rig) asleep(n int64) {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		asleep := int64(0)
-		for queue := range push.Queues() {
+		for queue := range asynqwire.Queues() {
 			asleep += r.client.ZCard(r.t.Context(), "asynq:{"+queue+"}:retry").Val()
 		}
 		return asleep == n

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -85,7 +86,7 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
 	<-held.begun
 	r.enqueue(to("second", apple))
-	key := push.QueueKey(push.Default.Queue(), "retry")
+	key := asynqwire.QueueKey(push.Default.Queue(), "retry")
 	wait(t, func() bool { // it waits for the place, or stays on the queue for want of one
 		return statusOf(t, w, "shop", push.APNs).Queued == 1 || client.ZCard(t.Context(), key).Val() == 1 || len(r.pushed("second")) > 0
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
@@ -196,7 +197,7 @@ func (r *rig) archived() int {
 	r.t.Helper()
 	inspector := asynq.NewInspectorFromRedisClient(r.client)
 	n := 0
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		info, err := inspector.GetQueueInfo(queue)
 		if err == nil {
 			n += info.Archived

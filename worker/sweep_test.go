@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -35,7 +36,7 @@ func TestUnreadableMessagesAreSetAside(t *testing.T) {
 			return counts.Malformed == 2
 		})
 		for id, message := range map[string]string{"garbage": "\xff\xff\xff", "missing": ""} {
-			if letter := r.letter(id); letter.Reason != string(push.MalformedEnvelope) || string(letter.Job) != message {
+			if letter := r.letter(id); letter.Reason != string(asynqwire.MalformedEnvelope) || string(letter.Job) != message {
 				t.Errorf("%s: letter %+v", id, letter)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -66,7 +67,7 @@ func TestManyBadJobs(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		const each = 300
 		for i := range each {
-			_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()))
 			must(t, err)
 			id := fmt.Sprint("envelope-", i)
 			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
@@ -87,7 +88,7 @@ func TestManyBadJobs(t *testing.T) {
 			must(t, json.Unmarshal([]byte(line), &entry))
 			told[entry.Msg+" "+entry.Reason] += max(1, entry.Again)
 		}
-		want := map[string]int{"job set aside " + string(push.MalformedJSON): each, "job set aside " + string(push.MalformedEnvelope): each, "notification rejected unknown_app": each}
+		want := map[string]int{"job set aside " + string(asynqwire.MalformedJSON): each, "job set aside " + string(asynqwire.MalformedEnvelope): each, "notification rejected unknown_app": each}
 		if lines := strings.Count(log.text(), "\n"); !maps.Equal(told, want) || lines > 30 { // two a minute of each, of how many minutes it may take
 			t.Errorf("%d lines tell of %v", lines, told)
 		}
@@ -147,7 +148,7 @@ func TestAsynqsOwnOptions(t *testing.T) {
 			n := to(id)
 			payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
-			_, err = tasks.Enqueue(asynq.NewTask(push.TaskType, payload), append(options, asynq.TaskID(id), queue)...)
+			_, err = tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), append(options, asynq.TaskID(id), queue)...)
 			must(t, err)
 		}
 		r.enqueue(to("known"))
@@ -163,7 +164,7 @@ func TestAsynqsOwnOptions(t *testing.T) {
 		put("group", asynq.Group("g"))
 		put("no-retry", asynq.MaxRetry(0), asynq.ProcessIn(time.Second))
 		put("deadline", asynq.Deadline(time.Now().Add(-time.Hour)))
-		_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
+		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
 		must(t, err)
 		r.start()
 		counts := r.settled(8)
@@ -178,10 +179,10 @@ func TestAsynqsOwnOptions(t *testing.T) {
 				t.Errorf("%s: record %+v", id, record)
 			}
 		}
-		if letter := r.letter("deadline"); letter.Reason != string(push.MalformedEnvelope) || !strings.Contains(letter.Error, "expires_at") {
+		if letter := r.letter("deadline"); letter.Reason != string(asynqwire.MalformedEnvelope) || !strings.Contains(letter.Error, "expires_at") {
 			t.Errorf("letter %+v", letter)
 		}
-		if letter := r.letter("long"); letter.Reason != string(push.MalformedSize) || len(letter.Job) != 0 {
+		if letter := r.letter("long"); letter.Reason != string(asynqwire.MalformedSize) || len(letter.Job) != 0 {
 			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
 		}
 		wait(t, func() bool {
@@ -205,7 +206,7 @@ func TestWhatOthersEnqueuedIsCancelled(t *testing.T) {
 		r.settled(1)
 		payload, err := push.Encode(&push.Job{Notification: to("other"), AcceptedAt: time.Now()})
 		must(t, err)
-		_, err = asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, payload),
+		_, err = asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, payload),
 			asynq.TaskID("other"), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(0))
 		must(t, err)
 		wait(t, func() bool {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -26,7 +27,7 @@ func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		message, _ := r.client.HGet(r.t.Context(), "asynq:{pushpace-default}:t:"+id, "msg").Result()
-		envelope, _ := push.ReadEnvelope(message)
+		envelope, _ := asynqwire.ReadEnvelope(message)
 		return envelope.Retried >= failures
 	})
 }

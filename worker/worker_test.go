@@ -12,6 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -270,8 +271,8 @@ func TestExpiredBeforeItMayBeSent(t *testing.T) {
 		must(t, err)
 		inspector := asynq.NewInspectorFromRedisClient(r.client)
 		must(t, inspector.DeleteTask(queue, id))
-		_, err = asynq.NewClientFromRedisClient(r.client).Enqueue(asynq.NewTask(push.TaskType, payload),
-			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(push.MaxRetry), asynq.ProcessAt(notBefore))
+		_, err = asynq.NewClientFromRedisClient(r.client).Enqueue(asynq.NewTask(asynqwire.TaskType, payload),
+			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry), asynq.ProcessAt(notBefore))
 		must(t, err)
 	}
 	must(t, r.control().Cancel(t.Context(), "unwanted"))
@@ -303,19 +304,19 @@ func TestBadJobsAreSetAside(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		bad := map[string]struct {
 			payload string
-			reason  push.MalformedReason
+			reason  asynqwire.MalformedReason
 		}{
-			"garbage":   {"\xff\x00 not JSON", push.MalformedJSON},
-			"empty":     {"", push.MalformedJSON},
-			"truncated": {string(valid[:len(valid)/2]), push.MalformedJSON},
-			"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), push.MalformedVersion},
-			"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, push.MalformedSize},
-			"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), push.MalformedNotification},
-			"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), push.MalformedNotification},
-			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), push.MalformedNotification},
+			"garbage":   {"\xff\x00 not JSON", asynqwire.MalformedJSON},
+			"empty":     {"", asynqwire.MalformedJSON},
+			"truncated": {string(valid[:len(valid)/2]), asynqwire.MalformedJSON},
+			"version":   {strings.Replace(string(valid), `"v":1`, `"v":99`, 1), asynqwire.MalformedVersion},
+			"oversized": {`{"v":1,"x":"` + strings.Repeat("x", push.MaxEncodedSize) + `"}`, asynqwire.MalformedSize},
+			"nobody":    {strings.Replace(string(valid), `"u1"`, `""`, 1), asynqwire.MalformedNotification},
+			"platform":  {strings.Replace(string(valid), `"apns"`, `"pigeon"`, 1), asynqwire.MalformedNotification},
+			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
 		}
 		for id, b := range bad {
-			_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(push.Default.Queue()))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(push.Default.Queue()))
 			must(t, err)
 		}
 		_, err := tasks.Enqueue(asynq.NewTask("somebody:else", valid), asynq.TaskID("type"), asynq.Queue(push.Default.Queue()))

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers"
@@ -203,8 +204,8 @@ func (d *demo) enqueue(ctx context.Context) error {
 }
 
 func (d *demo) enqueueMalformed(ctx context.Context) error {
-	task := asynq.NewTask(push.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
-	_, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(push.MaxRetry))
+	task := asynq.NewTask(asynqwire.TaskType, []byte(`{"v":1,"accepted_at":"2026-11-20T20:00:`))
+	_, err := asynq.NewClientFromRedisClient(d.queue).EnqueueContext(ctx, task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry))
 	return err
 }
 

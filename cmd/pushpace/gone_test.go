@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -23,7 +24,7 @@ const soonBack = 20 * time.Second
 // inHand are the IDs of the jobs that workers have, or had when they were killed.
 func (c *crashSite) inHand(t *testing.T) []string {
 	t.Helper()
-	ids, err := c.client.LRange(t.Context(), push.QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
+	ids, err := c.client.LRange(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "active"), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -35,7 +36,7 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 	}
 	asleep := func() (all int64) {
 		for _, p := range priorities {
-			all += c.client.ZCard(t.Context(), push.QueueKey(p.Queue(), "retry")).Val()
+			all += c.client.ZCard(t.Context(), asynqwire.QueueKey(p.Queue(), "retry")).Val()
 		}
 		return all
 	}

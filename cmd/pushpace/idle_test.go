@@ -17,6 +17,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -61,8 +62,8 @@ func (s *idleSite) idle(t *testing.T, workers int) {
 		if s.listening(t) != workers {
 			return false
 		}
-		for queue := range push.Queues() {
-			if n, err := s.redis.SCard(t.Context(), push.IdleKey(queue)).Result(); err != nil || n < int64(workers) {
+		for queue := range asynqwire.Queues() {
+			if n, err := s.redis.SCard(t.Context(), asynqwire.IdleKey(queue)).Result(); err != nil || n < int64(workers) {
 				return false
 			}
 		}
@@ -158,7 +159,7 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 		"cluster": func(t *testing.T) (string, func()) {
 			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 			nodes := redistest.StartCluster(t, 3, args)
-			master := redistest.NodeOf(t, nodes, push.QueueKey(push.Default.Queue(), "pending"))
+			master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
 			replica := redistest.Replica(t, master, nodes, args)
 			var addresses []string
 			for _, node := range nodes {
@@ -243,7 +244,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(push.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(p.Queue()), asynq.ProcessIn(in)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(p.Queue()), asynq.ProcessIn(in)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,8 +268,8 @@ func TestIdleWorkersEnd(t *testing.T) {
 	}
 	t.Logf("ended after %s", time.Since(began))
 	s.idle(t, 1)
-	for queue := range push.Queues() {
-		if n := s.redis.SCard(t.Context(), push.IdleKey(queue)).Val(); n != 1 {
+	for queue := range asynqwire.Queues() {
+		if n := s.redis.SCard(t.Context(), asynqwire.IdleKey(queue)).Val(); n != 1 {
 			t.Errorf("%d would be given words for %s, one waits", n, queue)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -229,7 +230,7 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	queue := push.Default.Queue()
 	put := func(payload string, options ...asynq.Option) {
 		options = append(options, asynq.TaskID(id), asynq.Queue(queue))
-		_, _ = asynq.NewClientFromRedisClient(s.client).EnqueueContext(ctx, asynq.NewTask(push.TaskType, []byte(payload)), options...)
+		_, _ = asynq.NewClientFromRedisClient(s.client).EnqueueContext(ctx, asynq.NewTask(asynqwire.TaskType, []byte(payload)), options...)
 	}
 	switch n % 5 {
 	case 0:

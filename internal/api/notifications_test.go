@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -96,7 +97,7 @@ func TestCancelUnderWay(t *testing.T) {
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 	held, release := make(chan struct{}), make(chan struct{})
-	server := asynq.NewServerFromRedisClient(r.client, asynq.Config{Queues: push.Queues(), LogLevel: asynq.FatalLevel})
+	server := asynq.NewServerFromRedisClient(r.client, asynq.Config{Queues: asynqwire.Queues(), LogLevel: asynq.FatalLevel})
 	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { close(held); <-release; return nil })); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
@@ -159,7 +160,7 @@ func isJSON(err error) bool {
 	var (
 		syntax    *json.SyntaxError
 		misfit    *json.UnmarshalTypeError
-		malformed *push.MalformedError
+		malformed *asynqwire.MalformedError
 	)
 	return errors.As(err, &syntax) || errors.As(err, &misfit) || errors.As(err, &malformed)
 }

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers"
@@ -364,7 +365,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	trace := hex.EncodeToString(span.TraceId)
 	for _, id := range []string{"order-1", "order-2"} {
-		message, err := client.HGet(t.Context(), push.QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
+		message, err := client.HGet(t.Context(), asynqwire.QueueKey(push.Default.Queue(), "t:"+id), "msg").Result()
 		must(t, err)
 		if !strings.Contains(message, trace) {
 			t.Errorf("the job of %s does not carry the trace %s", id, trace)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -191,7 +191,7 @@ func (c *Control) wakeJobs(ctx context.Context, selector string, jobs []pause.Jo
 			byQueue[job.Queue] = append(byQueue[job.Queue], job.ID)
 			continue
 		}
-		for queue := range push.Queues() {
+		for queue := range asynqwire.Queues() {
 			byQueue[queue] = append(byQueue[queue], job.ID)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/repeats"
@@ -61,7 +62,7 @@ type client struct {
 func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
 	handing, lives := make(map[string]*sync.Mutex), make(map[string]*life)
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		handing[queue], lives[queue] = new(sync.Mutex), newLife(queue)
 	}
 	return &client{
@@ -89,7 +90,7 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 		return c.cutOff(ctx, keys, args)
 	}
 	if scripts[sha] == "" {
-		return redis.NewCmdResult(nil, push.UnknownScript(sha))
+		return redis.NewCmdResult(nil, asynqwire.UnknownScript(sha))
 	}
 	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
@@ -26,7 +27,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/asynq.golden")
 
 // guide is what to do about another asynq.
-const guide = `asynq does not speak to Redis as asynq ` + push.AsynqVersion + ` does.
+const guide = `asynq does not speak to Redis as asynq ` + asynqwire.Version + ` does.
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
   enqueueCmd           push/onestep.go, enqueueScript does the same and the record's part,
@@ -41,10 +42,10 @@ For each script that differs, compare asynq's internal/rdb/rdb.go at both versio
   listLeaseExpiredCmd  replaced.go, overScript does the same page by page
   retryCmd             replaced.go, returnScript does the same for a job that the worker
                        still has; returnJob looks at its keys and args[1], and runs it as
-                       it is where a lease is over; push.Envelope reads the message
+                       it is where a lease is over; asynqwire.Envelope reads the message
   ZADD … XX            a lease: handOut in pull.go is shorter, insistFor in client.go longer
-Bring ours in line, then the hashes in scripts.go and push/queues.go, then
-push.AsynqVersion, and write the new golden file with: go test ./worker/queue -run TestAsynqIsTheOneWeKnow -update
+Bring ours in line, then the hashes in scripts.go and internal/base/asynqwire/queues.go, then
+asynqwire.Version, and write the new golden file with: go test ./worker/queue -run TestAsynqIsTheOneWeKnow -update
 `
 
 // TestAsynqIsTheOneWeKnow pins what asynq's client and server do on a real Redis:
@@ -59,7 +60,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 	queue, tasks := push.Default.Queue(), asynq.NewClientFromRedisClient(client)
 	enqueue := func(id string, more ...asynq.Option) {
 		t.Helper()
-		_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, []byte("payload")), append(more, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(push.MaxRetry))...)
+		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("payload")), append(more, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +122,8 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 func TestAnUnknownScriptIsRefused(t *testing.T) {
 	t.Parallel()
 	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler)})
-	err := s.client.EvalSha(t.Context(), strings.Repeat("0", 40), []string{push.QueueKey("q", "pending")}, "id").Err()
-	if err == nil || !strings.Contains(err.Error(), push.AsynqVersion) {
+	err := s.client.EvalSha(t.Context(), strings.Repeat("0", 40), []string{asynqwire.QueueKey("q", "pending")}, "id").Err()
+	if err == nil || !strings.Contains(err.Error(), asynqwire.Version) {
 		t.Errorf("%v", err)
 	}
 	r := &rehearsal{missing: []string{"dequeueCmd"}}
@@ -135,11 +136,11 @@ func TestAnUnknownScriptIsRefused(t *testing.T) {
 func TestAnotherAsynqStopsTheStart(t *testing.T) {
 	t.Parallel()
 	known := maps.Clone(scripts)
-	known[push.EnqueueHash], known[push.ScheduleHash] = "enqueueCmd", "scheduleCmd"
-	for _, hash := range []string{push.EnqueueHash, push.ScheduleHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
+	known[asynqwire.EnqueueHash], known[asynqwire.ScheduleHash] = "enqueueCmd", "scheduleCmd"
+	for _, hash := range []string{asynqwire.EnqueueHash, asynqwire.ScheduleHash, dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash} {
 		others := maps.Clone(known)
 		delete(others, hash)
-		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), push.AsynqVersion) {
+		if err := check(others); err == nil || !strings.Contains(err.Error(), hash) || !strings.Contains(err.Error(), asynqwire.Version) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
@@ -155,8 +156,8 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 func TestVersionOfAsynq(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("../../go.mod")
-	if err != nil || !strings.Contains(string(module), "github.com/hibiken/asynq "+push.AsynqVersion+"\n") {
-		t.Errorf("go.mod has another asynq than %s (%v)", push.AsynqVersion, err)
+	if err != nil || !strings.Contains(string(module), "github.com/hibiken/asynq "+asynqwire.Version+"\n") {
+		t.Errorf("go.mod has another asynq than %s (%v)", asynqwire.Version, err)
 	}
 }
 
@@ -207,9 +208,9 @@ func (noScript) RedisError()     {}
 func nameOf(hash any) (string, bool) {
 	text := fmt.Sprint(hash)
 	switch text {
-	case push.EnqueueHash:
+	case asynqwire.EnqueueHash:
 		return "enqueueCmd", true
-	case push.ScheduleHash:
+	case asynqwire.ScheduleHash:
 		return "scheduleCmd", true
 	}
 	return scripts[text], slices.Contains([]string{dequeueHash, doneHash, retryHash, requeueHash, forwardHash, leasesHash}, text)
@@ -254,7 +255,7 @@ func (s *transcript) word(v any) string {
 	number := int64(0)
 	switch v := v.(type) {
 	case []byte:
-		e, err := push.ReadEnvelope(string(v))
+		e, err := asynqwire.ReadEnvelope(string(v))
 		return fmt.Sprintf("message{payload %s, retried %d, retry %d, error %q, back %t, timeout %d, %v}", e.Payload, e.Retried, e.Retry, e.Error, !e.Back.IsZero(), e.Timeout, err)
 	case string:
 		for _, day := range []time.Time{s.began, s.began.Add(time.Minute)} {

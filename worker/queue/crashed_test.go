@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -22,9 +23,9 @@ func crashedJobs(t *testing.T, client *redis.Client, queue string, n int) {
 	ctx, long := t.Context(), float64(time.Now().Add(-5*time.Minute).Unix())
 	for i := range n {
 		id := fmt.Sprint("garbage-", i)
-		client.HSet(ctx, push.QueueKey(queue, "t:"+id), "msg", "\xff\xff\xff", "state", "active")
-		client.LPush(ctx, push.QueueKey(queue, "active"), id)
-		if err := client.ZAdd(ctx, push.QueueKey(queue, "lease"), redis.Z{Score: long, Member: id}).Err(); err != nil {
+		client.HSet(ctx, asynqwire.QueueKey(queue, "t:"+id), "msg", "\xff\xff\xff", "state", "active")
+		client.LPush(ctx, asynqwire.QueueKey(queue, "active"), id)
+		if err := client.ZAdd(ctx, asynqwire.QueueKey(queue, "lease"), redis.Z{Score: long, Member: id}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,14 +48,14 @@ func TestLanesSetAsideOnce(t *testing.T) {
 	var lanes sync.WaitGroup
 	for range 8 {
 		lanes.Go(func() {
-			cmd := c.EvalSha(t.Context(), leasesHash, []string{push.QueueKey(queue, "lease")}, time.Now().Unix(), push.QueueKey(queue, "t:"))
+			cmd := c.EvalSha(t.Context(), leasesHash, []string{asynqwire.QueueKey(queue, "lease")}, time.Now().Unix(), asynqwire.QueueKey(queue, "t:"))
 			if messages, err := cmd.Slice(); err != nil || len(messages) != 0 {
 				t.Errorf("%q, %v", messages, err)
 			}
 		})
 	}
 	lanes.Wait()
-	if left := client.ZCard(t.Context(), push.QueueKey(queue, "lease")).Val(); ends.Load() != 3 || left != 0 {
+	if left := client.ZCard(t.Context(), asynqwire.QueueKey(queue, "lease")).Val(); ends.Load() != 3 || left != 0 {
 		t.Errorf("%d were set aside, %d are left", ends.Load(), left)
 	}
 }
@@ -77,7 +78,7 @@ func TestWhatCannotBeSetAside(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	look := func() error {
-		return s.client.EvalSha(t.Context(), leasesHash, []string{push.QueueKey(queue, "lease")}, time.Now().Unix(), push.QueueKey(queue, "t:")).Err()
+		return s.client.EvalSha(t.Context(), leasesHash, []string{asynqwire.QueueKey(queue, "lease")}, time.Now().Unix(), asynqwire.QueueKey(queue, "t:")).Err()
 	}
 	if err := look(); err != nil || strings.Count(log.String(), "not set aside yet") != 1 {
 		t.Errorf("%v\n%s", err, &log)

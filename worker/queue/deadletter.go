@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -26,7 +27,7 @@ end
 // read reads what a script returns of each job, its ID and what readMessage has of
 // it. It returns the jobs that asynq may have; the others it sets aside, until an error.
 func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pulled, err error) {
-	setAside := func(id string, reason push.MalformedReason, why, message string) {
+	setAside := func(id string, reason asynqwire.MalformedReason, why, message string) {
 		if err == nil {
 			err = c.setAside(ctx, queue, id, reason, why, message)
 		}
@@ -36,11 +37,11 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 		job.ID, _ = reply[i].(string)
 		job.message, _ = reply[i+1].(string)
 		if length, unread := reply[i+1].(int64); unread && length >= 0 {
-			setAside(job.ID, push.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, push.MaxEnvelopeSize), "")
+			setAside(job.ID, asynqwire.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, asynqwire.MaxEnvelopeSize), "")
 		} else if unread {
-			setAside(job.ID, push.MalformedEnvelope, "the task's key in Redis is not a hash", "")
+			setAside(job.ID, asynqwire.MalformedEnvelope, "the task's key in Redis is not a hash", "")
 		} else if why := c.adopt(ctx, queue, &job); why != "" {
-			setAside(job.ID, push.MalformedEnvelope, why, job.message)
+			setAside(job.ID, asynqwire.MalformedEnvelope, why, job.message)
 		} else {
 			jobs = append(jobs, job)
 		}
@@ -53,7 +54,7 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 // it: it could not read it, and would stop recovering crashed workers' jobs, or would
 // lose it by its options.
 func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why string) {
-	e, err := push.ReadEnvelope(job.message)
+	e, err := asynqwire.ReadEnvelope(job.message)
 	job.Type, job.Payload, job.Headers, job.Retries = e.Type, []byte(e.Payload), e.Headers, e.Retried
 	job.Back, job.Last = e.Back, readReturn(e.Error)
 	job.Last.Wanted = job.Last.wanted(time.Now())
@@ -65,14 +66,14 @@ func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why stri
 	case e.Deadline != 0:
 		return "asynq's Deadline is not taken: a notification says expires_at"
 	}
-	job.Foreign, job.message = true, push.Adopted(job.message)
+	job.Foreign, job.message = true, asynqwire.Adopted(job.message)
 	c.unlock(ctx, queue, e.UniqueKey, job.ID)
 	return ""
 }
 
 // unlock ends asynq's lock of a unique task, which ends when a worker has the job in hand.
 func (c *client) unlock(ctx context.Context, queue, key, id string) {
-	if !strings.HasPrefix(key, push.QueueKey(queue, "unique:")) {
+	if !strings.HasPrefix(key, asynqwire.QueueKey(queue, "unique:")) {
 		return
 	}
 	if err := unlockScript.Run(ctx, c.UniversalClient, []string{key}, id).Err(); err != nil {
@@ -89,7 +90,7 @@ return 0
 // setAside keeps a job that is in hand as a dead letter, and takes it out of
 // asynq's sets. After an error, which it logs, the job is found again when its lease
 // is over.
-func (c *client) setAside(ctx context.Context, queue, id string, reason push.MalformedReason, why, message string) error {
+func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwire.MalformedReason, why, message string) error {
 	letter := &push.Letter{
 		ID: id, State: push.Malformed, Reason: string(reason), Error: why,
 		At: time.Now().UTC(), Queue: queue, Job: []byte(message),
@@ -97,9 +98,9 @@ func (c *client) setAside(ctx context.Context, queue, id string, reason push.Mal
 	err := c.config.Records.SetAside(ctx, letter)
 	if err == nil {
 		_, err = c.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.LRem(ctx, push.QueueKey(queue, "active"), 0, id)
-			pipe.ZRem(ctx, push.QueueKey(queue, "lease"), id)
-			pipe.Unlink(ctx, push.QueueKey(queue, "t:"+id))
+			pipe.LRem(ctx, asynqwire.QueueKey(queue, "active"), 0, id)
+			pipe.ZRem(ctx, asynqwire.QueueKey(queue, "lease"), id)
+			pipe.Unlink(ctx, asynqwire.QueueKey(queue, "t:"+id))
 			return nil
 		})
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // An idle process does not ask for jobs time and again, it waits for a word:
@@ -18,7 +18,7 @@ import (
 //   - The pull that finds a queue empty enters the process's channel into the queue's
 //     set of idle ones, in the same step, so that no job comes in between unnoticed.
 //   - Whatever of ours puts a job on a queue takes one of that set, and publishes the
-//     queue to its channel, in the same step (push.WakeIdle). While nobody is idle that
+//     queue to its channel, in the same step (asynqwire.WakeIdle). While nobody is idle that
 //     costs one command inside a script, and one job wakes one process.
 //   - A word wakes one lane. It asks that queue, and whoever hands out a job while
 //     there may be more wakes the next lane.
@@ -58,7 +58,7 @@ type idle struct {
 
 func newIdle() *idle {
 	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		i.queues = append(i.queues, queue)
 	}
 	return i
@@ -191,7 +191,7 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 // be jobs that only the one which leaves was told of.
 //
 // KEYS  the idle; ARGV  channel
-var leaveScript = redis.NewScript(push.WakeIdle + `
+var leaveScript = redis.NewScript(asynqwire.WakeIdle + `
 redis.call('SREM', KEYS[1], ARGV[1])
 wake(KEYS[1])
 return 1
@@ -205,6 +205,6 @@ func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues [
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	for _, queue := range queues {
-		_ = leaveScript.Run(ctx, client, []string{push.IdleKey(queue)}, i.channel).Err()
+		_ = leaveScript.Run(ctx, client, []string{asynqwire.IdleKey(queue)}, i.channel).Err()
 	}
 }

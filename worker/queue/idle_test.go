@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -73,7 +74,7 @@ func (s *idler) rest() {
 	s.eventually("the server is idle", func() bool {
 		heard := s.listens() && i.next().After(time.Now())
 		for _, queue := range i.queues {
-			heard = heard && s.redis.SIsMember(s.t.Context(), push.IdleKey(queue), i.channel).Val()
+			heard = heard && s.redis.SIsMember(s.t.Context(), asynqwire.IdleKey(queue), i.channel).Val()
 		}
 		return heard
 	})
@@ -109,15 +110,15 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueUntold has another client of asynq's enqueue a job.
 func (s *idler) enqueueUntold(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// tell gives the server a word, as push.WakeIdle does that picks it.
+// tell gives the server a word, as asynqwire.WakeIdle does that picks it.
 func (s *idler) tell(p push.Priority) {
-	s.redis.SRem(s.t.Context(), push.IdleKey(p.Queue()), s.client.idle.channel)
-	s.redis.Publish(s.t.Context(), s.client.idle.channel, push.IdleKey(p.Queue()))
+	s.redis.SRem(s.t.Context(), asynqwire.IdleKey(p.Queue()), s.client.idle.channel)
+	s.redis.Publish(s.t.Context(), s.client.idle.channel, asynqwire.IdleKey(p.Queue()))
 }
 
 // isHanded waits for a job.
@@ -178,7 +179,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		put := func(id string, in time.Duration) {
 			t.Helper()
-			if _, err := tasks.Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID(id), asynq.Queue(queue), asynq.ProcessIn(in)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(id), asynq.Queue(queue), asynq.ProcessIn(in)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -187,7 +188,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		s.isHanded("delayed")
 		s.rest()
 		put("woken", time.Hour)
-		client.ZUnionStore(t.Context(), push.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{push.QueueKey(queue, "scheduled")}})
+		client.ZUnionStore(t.Context(), asynqwire.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{asynqwire.QueueKey(queue, "scheduled")}})
 		if _, err := NewInspector(client).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
 			t.Fatal(err)
 		}
@@ -263,18 +264,18 @@ func TestALostWord(t *testing.T) {
 	for name, lose := range map[string]func(){
 		"nobody is told of": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), push.IdleKey(queue))
+				client.Del(t.Context(), asynqwire.IdleKey(queue))
 			}
 		},
 		"somebody else takes it": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), push.IdleKey(queue))
-				client.SAdd(t.Context(), push.IdleKey(queue), "crashed")
+				client.Del(t.Context(), asynqwire.IdleKey(queue))
+				client.SAdd(t.Context(), asynqwire.IdleKey(queue), "crashed")
 			}
 		},
 		"of another type": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Set(t.Context(), push.IdleKey(queue), "", 0)
+				client.Set(t.Context(), asynqwire.IdleKey(queue), "", 0)
 			}
 		},
 		"the connection is cut": func() { client.ClientKillByFilter(t.Context(), "TYPE", "pubsub") },
@@ -285,7 +286,7 @@ func TestALostWord(t *testing.T) {
 		s.enqueue(name, push.Bulk)
 		s.isHanded(name)
 		for _, queue := range s.client.idle.queues {
-			client.Del(t.Context(), push.IdleKey(queue)) // whatever its type
+			client.Del(t.Context(), asynqwire.IdleKey(queue)) // whatever its type
 		}
 	}
 	s.rest()
@@ -383,7 +384,7 @@ func TestWordsAfterTrouble(t *testing.T) {
 				Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, MaxRedirects: 2,
 				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
 			})
-			master := redistest.NodeOf(t, nodes, push.QueueKey(push.Default.Queue(), "pending"))
+			master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
 			replica := redistest.Replica(t, master, nodes, args)
 			return connect(t, client), func() { redistest.FailOver(t, master, replica) }
 		},
@@ -451,7 +452,7 @@ func TestShutdownWhileIdle(t *testing.T) {
 		s.rest()
 		s.Shutdown()
 		for _, queue := range s.client.idle.queues {
-			if n := client.SCard(t.Context(), push.IdleKey(queue)).Val(); n != 0 {
+			if n := client.SCard(t.Context(), asynqwire.IdleKey(queue)).Val(); n != 0 {
 				t.Errorf("%d words for %s would get lost", n, queue)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // An Inspector looks at the jobs on the queues. It is safe for concurrent use.
@@ -41,7 +41,7 @@ type Place struct {
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
 	info, err := i.asynq.GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
-		if err := i.client.SAdd(ctx, push.QueuesKey, queue).Err(); err != nil {
+		if err := i.client.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
 			return nil, fmt.Errorf("look for the job: %w", err)
 		}
 		info, err = i.asynq.GetTaskInfo(queue, id)
@@ -67,7 +67,7 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 	pipe := i.client.Pipeline()
 	found := make(map[string]*redis.SliceCmd, len(queues))
 	for id, queue := range queues {
-		found[id] = pipe.HMGet(ctx, push.QueueKey(queue, "t:"+id), "state")
+		found[id] = pipe.HMGet(ctx, asynqwire.QueueKey(queue, "t:"+id), "state")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("look for the jobs: %w", err)
@@ -86,7 +86,7 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 //
 // KEYS  retry, pending, the idle
 // ARGV  prefix of the tasks' keys, IDs
-var wakeScript = redis.NewScript(push.WakeIdle + `
+var wakeScript = redis.NewScript(asynqwire.WakeIdle + `
 local awake = {}
 for i = 2, #ARGV do
   local key = ARGV[1] .. ARGV[i]
@@ -104,15 +104,15 @@ return awake
 // WakeAll makes the jobs due that have returned to the queue, and returns the IDs of those
 // that a worker still has in hand.
 func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (inHand []string, err error) {
-	args := []any{push.QueueKey(queue, "t:")}
+	args := []any{asynqwire.QueueKey(queue, "t:")}
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	keys := []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "pending"), push.IdleKey(queue)}
+	keys := []string{asynqwire.QueueKey(queue, "retry"), asynqwire.QueueKey(queue, "pending"), asynqwire.IdleKey(queue)}
 	return wakeScript.Run(ctx, i.client, keys, args...).StringSlice()
 }
 
 // Due is how many jobs of the queue are.
 func (i *Inspector) Due(ctx context.Context, queue string) (int64, error) {
-	return i.client.LLen(ctx, push.QueueKey(queue, "pending")).Result()
+	return i.client.LLen(ctx, asynqwire.QueueKey(queue, "pending")).Result()
 }

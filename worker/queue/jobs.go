@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // A JobState is where a job is on asynq's queue, from a closed set.
@@ -57,13 +57,13 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map
 // JobsOn is ReadJobs on a pipe, whose answers are there when it was executed.
 func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
 	counts := map[string][]*redis.IntCmd{}
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		for _, s := range jobStates {
 			count := pipe.ZCard
 			if s.isList() {
 				count = pipe.LLen
 			}
-			counts[queue] = append(counts[queue], count(ctx, push.QueueKey(queue, s.Asynq())))
+			counts[queue] = append(counts[queue], count(ctx, asynqwire.QueueKey(queue, s.Asynq())))
 		}
 	}
 	return func() map[string]map[JobState]int64 {

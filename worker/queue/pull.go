@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redisreply"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -274,7 +274,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
 	}
 	lease, term := args[0], c.lives[queue].term.Load()
-	args = []any{lease, args[1], most, push.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
+	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
 	stuck := 0
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
@@ -283,7 +283,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	c.mu.Lock()
 	c.stuck[queue] = stuck
 	c.mu.Unlock()
-	keys = slices.Concat(keys, []string{push.QueueKey(queue, "retry"), push.QueueKey(queue, "room"), push.IdleKey(queue)})
+	keys = slices.Concat(keys, []string{asynqwire.QueueKey(queue, "retry"), asynqwire.QueueKey(queue, "room"), asynqwire.IdleKey(queue)})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
 		return nil, false, err
@@ -322,7 +322,7 @@ func (c *client) next(ctx context.Context, queue string) *pulled {
 // the one given.
 // KEYS  active, lease, pending, task, the idle; ARGV  ID, end of the lease, the worker
 // that has the job
-var putBackScript = redis.NewScript(push.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
+var putBackScript = redis.NewScript(asynqwire.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
 if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[1]) or -1) ~= tonumber(ARGV[2]) then return 0 end
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 redis.call('ZREM', KEYS[2], ARGV[1])
@@ -340,7 +340,7 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	c.mu.Unlock()
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
-		keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+job.ID), push.IdleKey(queue)}
+		keys := []string{asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease"), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "t:"+job.ID), asynqwire.IdleKey(queue)}
 		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !redisreply.NotFound(err) {
 			errs = append(errs, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -30,14 +31,14 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 		})
 		queue := push.Bulk.Queue()
 		for i := range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(push.TaskType, nil), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		take := func() {
 			t.Helper()
-			keys := []string{push.QueueKey(queue, "pending"), push.QueueKey(queue, "paused"), push.QueueKey(queue, "active"), push.QueueKey(queue, "lease")}
-			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), push.QueueKey(queue, "t:")})
+			keys := []string{asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "paused"), asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease")}
+			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), asynqwire.QueueKey(queue, "t:")})
 			if err != nil || len(jobs) != prefetched {
 				t.Errorf("it takes %d jobs, %v, want %d", len(jobs), err, prefetched)
 			}
@@ -157,7 +158,7 @@ func TestAPausedQueue(t *testing.T) {
 		n := newNewcomer(t, client)
 		n.enqueue("job")
 		queue := push.Default.Queue()
-		if err := client.Set(t.Context(), push.QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
+		if err := client.Set(t.Context(), asynqwire.QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		jobs, empty, err := n.once()
@@ -174,7 +175,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		n := newNewcomer(t, client)
-		task := asynq.NewTask(push.TaskType, []byte(strings.Repeat(`"app":`, push.MaxEnvelopeSize/8)))
+		task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
 		for range 3 * prefetched {
 			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue())); err != nil {
 				t.Fatal(err)

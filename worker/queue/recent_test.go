@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // message is asynq's, as far as it matters.
@@ -37,7 +37,7 @@ func TestWentBack(t *testing.T) {
 		"first visit": {message(0), time.Time{}},
 		"back":        {message(1700000000), time.Unix(1700000000, 0)},
 	} {
-		e, err := push.ReadEnvelope(c.message)
+		e, err := asynqwire.ReadEnvelope(c.message)
 		if err != nil || !e.Back.Equal(c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, e.Back, err, c.want)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redisreply"
-	"github.com/pushpace/pushpace/push"
 )
 
 // refusals are what Redis refuses to write right now: it is out of memory, its
@@ -37,7 +37,7 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recording() || r.gone || r.pulls[push.QueueKey(queue, "pending")]
+	return r.recording() || r.gone || r.pulls[asynqwire.QueueKey(queue, "pending")]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.

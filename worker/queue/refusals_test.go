@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // A reply is an error that Redis answers.
@@ -23,7 +23,7 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("i/o timeout")
-	pending := push.QueueKey("q", "pending")
+	pending := asynqwire.QueueKey("q", "pending")
 	failing := func(errs ...error) func() error {
 		return func() error {
 			err := errs[0]

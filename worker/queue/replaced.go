@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 )
@@ -19,7 +20,7 @@ import (
 // beside that one.
 func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	message, _ := args[1].([]byte)
-	envelope, _ := push.ReadEnvelope(string(message))
+	envelope, _ := asynqwire.ReadEnvelope(string(message))
 	if readReturn(envelope.Error).Why == Lost {
 		return redis.NewCmdResult("OK", nil)
 	}
@@ -81,8 +82,8 @@ func ownedBy(task, worker string) string {
 // returned reports whether the message that asynq has of a job is the one that it
 // was to be put back with, or one of a later visit.
 func returned(known, message string) bool {
-	there, err := push.ReadEnvelope(known)
-	ours, _ := push.ReadEnvelope(message)
+	there, err := asynqwire.ReadEnvelope(known)
+	ours, _ := asynqwire.ReadEnvelope(message)
 	return known == message || err == nil && there.Retried > ours.Retried
 }
 
@@ -91,7 +92,7 @@ func returned(known, message string) bool {
 //
 // KEYS  active, lease, pending, task, the idle
 // ARGV  ID, what is put behind the message, the worker that has the job
-var cutOffScript = redis.NewScript(push.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
+var cutOffScript = redis.NewScript(asynqwire.WakeIdle + ownedBy("KEYS[4]", "ARGV[3]") + `
 if redis.call('LREM', KEYS[1], -1, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
 redis.call('RPUSH', KEYS[3], ARGV[1])
@@ -115,9 +116,9 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 		cmd.SetErr(err)
 		return cmd
 	}
-	envelope, _ := push.ReadEnvelope(message)
+	envelope, _ := asynqwire.ReadEnvelope(message)
 	queue := queueOf(keys[0])
-	keys = append(slices.Clip(keys), push.IdleKey(queue))
+	keys = append(slices.Clip(keys), asynqwire.IdleKey(queue))
 	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
 }
 
@@ -125,11 +126,11 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 // then for what is to be retried: the first one has looked at both.
 func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	queue := queueOf(keys[0])
-	scheduled, retry := push.QueueKey(queue, "scheduled"), push.QueueKey(queue, "retry")
+	scheduled, retry := asynqwire.QueueKey(queue, "scheduled"), asynqwire.QueueKey(queue, "retry")
 	if keys[0] == retry {
 		return redis.NewCmdResult(int64(0), nil)
 	}
-	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], push.IdleKey(queue)}, args...)
+	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], asynqwire.IdleKey(queue)}, args...)
 }
 
 // forwardScript is forwardCmd, which stops for ever at a task whose key is
@@ -137,7 +138,7 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 //
 // KEYS  scheduled, retry, pending, the idle
 // ARGV  now (s), prefix of the tasks' keys, now (ns), prefix of the groups' keys
-var forwardScript = redis.NewScript(push.WakeIdle + `
+var forwardScript = redis.NewScript(asynqwire.WakeIdle + `
 local moved = 0
 for delayed = 1, 2 do
   local ids = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
@@ -167,8 +168,8 @@ func (c *client) crashed(lease string, args []any) *redis.Cmd {
 	defer cancel()
 	queue, messages := queueOf(lease), []any{}
 	for {
-		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, push.QueueKey(queue, "active")},
-			args[0], args[1], push.MaxEnvelopeSize, len(messages), overPage).Slice()
+		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, asynqwire.QueueKey(queue, "active")},
+			args[0], args[1], asynqwire.MaxEnvelopeSize, len(messages), overPage).Slice()
 		if err != nil {
 			return redis.NewCmdResult(nil, err)
 		}

@@ -30,11 +30,12 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 )
 
-// The hashes of the scripts of push.AsynqVersion that are taken the place of, or
+// The hashes of the scripts of asynqwire.Version that are taken the place of, or
 // relied upon to do what their text says.
 const (
 	dequeueHash = "a8153319360adc71cdc370107f8ab9786f204765" // pullScript, in pull.go
@@ -63,7 +64,7 @@ var scripts = map[string]string{
 // jobs would be lost, or sent twice.
 var Check = sync.OnceValue(func() error {
 	known := maps.Clone(scripts)
-	known[push.EnqueueHash], known[push.ScheduleHash] = "enqueueCmd", "scheduleCmd"
+	known[asynqwire.EnqueueHash], known[asynqwire.ScheduleHash] = "enqueueCmd", "scheduleCmd"
 	return check(known)
 })
 
@@ -81,9 +82,9 @@ func check(known map[string]string) error {
 	client.AddHook(r)
 	queue := push.Default.Queue()
 	tasks := asynq.NewClientFromRedisClient(client)
-	_, err := tasks.Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue))
+	_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.Queue(queue))
 	if err == nil {
-		_, err = tasks.Enqueue(asynq.NewTask(push.TaskType, nil), asynq.Queue(queue), asynq.ProcessIn(time.Hour))
+		_, err = tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.Queue(queue), asynq.ProcessIn(time.Hour))
 	}
 	if r.unknown != "" || err != nil {
 		return cmp.Or(r.verdict(), err)
@@ -129,10 +130,10 @@ func (r *rehearsal) verdict() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unknown != "" {
-		return push.UnknownScript(r.unknown)
+		return asynqwire.UnknownScript(r.unknown)
 	}
 	if len(r.missing) > 0 {
-		return push.OtherAsynq("does not run " + r.missing[0])
+		return asynqwire.OtherAsynq("does not run " + r.missing[0])
 	}
 	return nil
 }

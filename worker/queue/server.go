@@ -13,6 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 )
@@ -108,7 +109,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 		}
 		lane := asynq.NewServerFromRedisClient(s.client, asynq.Config{
 			Concurrency:              each,
-			Queues:                   push.Queues(),
+			Queues:                   asynqwire.Queues(),
 			BaseContext:              func() context.Context { growStack(); return ctx },
 			TaskCheckInterval:        askAgain,
 			DelayedTaskCheckInterval: delayed,
@@ -149,7 +150,7 @@ func (s *Server) Shutdown() {
 	if s.client.left.Load() {
 		left = errLeft
 	}
-	for queue := range push.Queues() {
+	for queue := range asynqwire.Queues() {
 		if err := s.client.putBack(ctx, queue); err != nil {
 			s.config.Log.Warn("jobs pulled ahead are not put back, and come back when this worker is taken for dead", "queue", queue, "error", err)
 			left = errLeft

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -17,7 +17,7 @@ const sweepEvery = 20 * time.Second
 // ctx ends.
 func (s *Server) Sweep(ctx context.Context) {
 	clock.Every(ctx, sweepEvery, func() {
-		for queue := range push.Queues() {
+		for queue := range asynqwire.Queues() {
 			if err := s.client.sweep(ctx, queue); err != nil && ctx.Err() == nil {
 				s.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "asynq's queue not looked over", slog.String("queue", queue), slog.Any("error", err))
 			}
@@ -27,18 +27,18 @@ func (s *Server) Sweep(ctx context.Context) {
 
 func (c *client) sweep(ctx context.Context, queue string) error {
 	// asynq notes a queue's name once, and after a failover that lost it never again
-	if err := c.SAdd(ctx, push.QueuesKey, queue).Err(); err != nil {
+	if err := c.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
 		return err
 	}
-	keys := []string{push.QueueKey(queue, "groups"), push.QueueKey(queue, "pending"), push.IdleKey(queue)}
-	return ungroupScript.Run(ctx, c.UniversalClient, keys, push.QueueKey(queue, "g:"), push.QueueKey(queue, "t:"), time.Now().UnixNano()).Err()
+	keys := []string{asynqwire.QueueKey(queue, "groups"), asynqwire.QueueKey(queue, "pending"), asynqwire.IdleKey(queue)}
+	return ungroupScript.Run(ctx, c.UniversalClient, keys, asynqwire.QueueKey(queue, "g:"), asynqwire.QueueKey(queue, "t:"), time.Now().UnixNano()).Err()
 }
 
 // ungroupScript has tasks be due that were put into groups.
 //
 // KEYS  the groups, pending, the idle
 // ARGV  prefix of the groups' keys, prefix of the tasks' keys, now (ns)
-var ungroupScript = redis.NewScript(push.WakeIdle + `
+var ungroupScript = redis.NewScript(asynqwire.WakeIdle + `
 local moved = 0
 for _, group in ipairs(redis.call('SRANDMEMBER', KEYS[1], 10)) do
   local ids = redis.pcall('ZPOPMIN', ARGV[1] .. group, 100)

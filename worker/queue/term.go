@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -111,7 +112,7 @@ func newLife(queue string) *life {
 
 // workersKey is the set of a queue's workers, by when each has signed last, in Unix s
 // of Redis's clock, and 0 for one that is dead.
-func workersKey(queue string) string { return push.QueueKey(queue, "workers") }
+func workersKey(queue string) string { return asynqwire.QueueKey(queue, "workers") }
 
 // signScript signs, unless the worker is dead, and returns other workers that are. It
 // begins with what a Redis without memory does not refuse, so that it takes the rest
@@ -259,17 +260,17 @@ return answer
 // orphans returns what dead workers have in hand, those that were accepted last first.
 func (c *client) orphans(ctx context.Context, queue string, dead []string) (all []orphan, err error) {
 	for position := "0"; ; {
-		args := []any{position, overPage, push.QueueKey(queue, "t:"), push.MaxEnvelopeSize}
+		args := []any{position, overPage, asynqwire.QueueKey(queue, "t:"), asynqwire.MaxEnvelopeSize}
 		for _, id := range dead {
 			args = append(args, id)
 		}
-		reply, err := orphansScript.Run(ctx, c.alone, []string{push.QueueKey(queue, "lease")}, args...).StringSlice()
+		reply, err := orphansScript.Run(ctx, c.alone, []string{asynqwire.QueueKey(queue, "lease")}, args...).StringSlice()
 		if err != nil {
 			return nil, err
 		}
 		for job := range slices.Chunk(reply[1:], 3) {
 			o := orphan{id: job[0], worker: job[1]}
-			if envelope, err := push.ReadEnvelope(job[2]); err == nil { // else whoever pulls it sets it aside
+			if envelope, err := asynqwire.ReadEnvelope(job[2]); err == nil { // else whoever pulls it sets it aside
 				o.failed = envelope.FailedOnceMore()
 				if n, err := push.Decode([]byte(envelope.Payload)); err == nil {
 					o.accepted = n.AcceptedAt
@@ -292,7 +293,7 @@ func (c *client) handBack(ctx context.Context, queue string, orphans []orphan) (
 		pipe := c.alone.Pipeline()
 		cmds := make([]*redis.Cmd, len(page))
 		for i, o := range page {
-			keys := []string{push.QueueKey(queue, "active"), push.QueueKey(queue, "lease"), push.QueueKey(queue, "pending"), push.QueueKey(queue, "t:"+o.id), push.IdleKey(queue)}
+			keys := []string{asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease"), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "t:"+o.id), asynqwire.IdleKey(queue)}
 			cmds[i] = cutOffScript.Eval(ctx, pipe, keys, o.id, o.failed, o.worker)
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error

@@ -14,6 +14,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -70,7 +71,7 @@ func (n *newcomer) unseen(ago time.Duration) {
 	}
 }
 
-func (n *newcomer) key(name string) string { return push.QueueKey(n.queue, name) }
+func (n *newcomer) key(name string) string { return asynqwire.QueueKey(n.queue, name) }
 
 // enqueue hands over a notification, each after the one before.
 func (n *newcomer) enqueue(ids ...string) {
@@ -170,7 +171,7 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 		}
 		for id, want := range map[string]int{ids[1]: 1, "last": 0, "alive's": 0} {
 			message, err := client.HGet(t.Context(), alive.key("t:"+id), "msg").Result()
-			if e, _ := push.ReadEnvelope(message); err != nil || e.Retried != want {
+			if e, _ := asynqwire.ReadEnvelope(message); err != nil || e.Retried != want {
 				t.Errorf("%s has failed %d times, want %d; %v", id, e.Retried, want, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/push"
@@ -33,7 +34,7 @@ var Spots = func() (all []Spot) {
 }()
 
 // key is asynq's, of what is there.
-func (s Spot) key() string { return push.QueueKey(s.Queue, s.State.Asynq()) }
+func (s Spot) key() string { return asynqwire.QueueKey(s.Queue, s.State.Asynq()) }
 
 // A Waiting job is one that a spot holds.
 type Waiting struct {
@@ -146,7 +147,7 @@ func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at 
 	if err != nil || len(jobs) == 0 {
 		return at, err
 	}
-	ns, err := i.client.HGet(ctx, push.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
+	ns, err := i.client.HGet(ctx, asynqwire.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
 	switch {
 	case err == nil:
 		return time.Unix(0, ns), nil
@@ -203,9 +204,9 @@ func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []W
 func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting) ([]Waiting, error) {
 	keys := make([]string, len(jobs))
 	for i, job := range jobs {
-		keys[i] = push.QueueKey(s.Queue, "t:"+job.ID)
+		keys[i] = asynqwire.QueueKey(s.Queue, "t:"+job.ID)
 	}
-	messages, err := messagesScript.Run(ctx, i.client, keys, push.MaxEnvelopeSize).Slice()
+	messages, err := messagesScript.Run(ctx, i.client, keys, asynqwire.MaxEnvelopeSize).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("look into what waits: %w", err)
 	}
@@ -214,7 +215,7 @@ func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting)
 	}
 	for i, job := range jobs {
 		if message, ok := messages[i].(string); ok {
-			envelope, _ := push.ReadEnvelope(message)
+			envelope, _ := asynqwire.ReadEnvelope(message)
 			job.Last, job.Payload = readReturn(envelope.Error), envelope.Payload
 			there = append(there, job)
 		}

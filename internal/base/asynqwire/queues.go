@@ -1,4 +1,7 @@
-package push
+// Package asynqwire is asynq's layout in Redis, as far as we write and read it ourselves:
+// its keys, its message around a job, and why a message is no job of ours. asynq
+// promises none of it; worker/queue's contract test holds it against asynq.
+package asynqwire
 
 import (
 	"fmt"
@@ -14,19 +17,13 @@ const TaskType = "pushpace:notification"
 // could lose it: the budget of attempts is ours, and asynq's is never used up.
 const MaxRetry = math.MaxInt32 / 2
 
-// Queue answers the asynq queue of notifications with this priority.
-func (p Priority) Queue() string {
-	switch p {
-	case Critical, Bulk:
-		return "pushpace-" + string(p)
-	}
-	return "pushpace-" + string(Default)
-}
+// Queue is the name of our queue of that priority.
+func Queue(priority string) string { return "pushpace-" + priority }
 
 // Queues are asynq's queues with the share of attention each gets while all of
 // them have jobs.
 func Queues() map[string]int {
-	return map[string]int{Critical.Queue(): 6, Default.Queue(): 3, Bulk.Queue(): 1}
+	return map[string]int{Queue("critical"): 6, Queue("default"): 3, Queue("bulk"): 1}
 }
 
 // QueueKey is one of asynq's keys of a queue, as its internal/base makes them.
@@ -35,10 +32,10 @@ func QueueKey(queue, name string) string { return "asynq:{" + queue + "}:" + nam
 // QueuesKey is asynq's set of the names of the queues that there are.
 const QueuesKey = "asynq:queues"
 
-// AsynqVersion is the asynq whose scripts this package and worker/queue take the
+// Version is the asynq whose scripts this package, the ledger and worker/queue take the
 // place of. They recognise a script by the hash of its text, so that another text
 // is never run, or replaced, by mistake.
-const AsynqVersion = "v0.26.0"
+const Version = "v0.26.0"
 
 // The hashes of asynq's enqueueCmd and scheduleCmd, for which Producers run their own.
 const (
@@ -65,5 +62,5 @@ func OtherAsynq(does string) error {
 			}
 		}
 	}
-	return fmt.Errorf("asynq %s %s: build with asynq %s, or compare the scripts as worker/queue's contract test says", linked, does, AsynqVersion)
+	return fmt.Errorf("asynq %s %s: build with asynq %s, or compare the scripts as worker/queue's contract test says", linked, does, Version)
 }

@@ -1,4 +1,4 @@
-package push
+package asynqwire
 
 import (
 	"errors"
@@ -50,9 +50,12 @@ const (
 // defaultTimeout is the time that asynq gives a job whose producer names none (s).
 const defaultTimeout = 1800
 
+// MaxPayload bounds a job's payload, in bytes.
+const MaxPayload = 64 << 10
+
 // MaxEnvelopeSize bounds asynq's message, in bytes: a job's payload, and plenty for
 // what is around it. What is longer is not read.
-const MaxEnvelopeSize = MaxEncodedSize + 64<<10
+const MaxEnvelopeSize = MaxPayload + 64<<10
 
 var errEnvelope = errors.New("asynq cannot read the message")
 
@@ -165,9 +168,9 @@ func (e *Envelope) header(entry []byte) bool {
 	return true
 }
 
-// encodeMessage is asynq's message around a job, with the options of our Producer's, as
-// asynq's client writes it.
-func encodeMessage(id, queue string, payload []byte, headers map[string]string) []byte {
+// Message is asynq's message around a job, with the options of our Producer's, as
+// asynq's client writes it. headers may be nil.
+func Message(id, queue string, payload []byte, headers map[string]string) []byte {
 	b := make([]byte, 0, len(payload)+len(id)+len(queue)+64)
 	b = appendText(b, typeField, TaskType)
 	b = protowire.AppendBytes(protowire.AppendTag(b, payloadField, protowire.BytesType), payload)

@@ -1,4 +1,4 @@
-package push
+package asynqwire
 
 // IdleKey is the set of the worker processes that have found a queue empty: of each,
 // the channel on which it hears that a job is due. worker/queue has the protocol.
