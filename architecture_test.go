@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -43,7 +44,7 @@ func TestThePictureOfTheStates(t *testing.T) {
 	t.Parallel()
 	_, pictures := page(t)
 	want := map[string]bool{"[*] --> waiting": true}
-	for _, state := range push.EndStates {
+	for _, state := range ledger.EndStates {
 		want[string(push.Waiting)+" --> "+string(state)] = true
 		want[string(state)+" --> [*]"] = true
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -29,14 +30,14 @@ type reasonSet struct {
 
 // reasonSets are all of them.
 func reasonSets() []reasonSet {
-	states := append([]push.State{push.Waiting}, push.EndStates...)
+	states := append([]push.State{push.Waiting}, ledger.EndStates...)
 	kinds := []providers.Kind{providers.Delivered, providers.DeadToken, providers.Retry, providers.Rejected, providers.Misconfigured}
 	outcomes := make([]string, len(kinds))
 	for i, kind := range kinds {
 		outcomes[i] = kind.String()
 	}
 	return []reasonSet{
-		{"States", textsOf(append(states, push.Malformed))},
+		{"States", textsOf(append(states, ledger.Malformed))},
 		{"What a notification waits for", textsOf(control.Causes)},
 		{"Outcomes of a target", outcomes},
 		{"Reasons of pushpace", textsOf(providers.Reasons())},

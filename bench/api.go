@@ -20,6 +20,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -181,7 +182,7 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 			return nil
 		}, apiBatch, disconnect, nil
 	}
-	records := push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
+	records := ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -71,7 +72,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
 		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
 		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
-		Records: push.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
+		Records: ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,
 		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,

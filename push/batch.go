@@ -8,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 // A Result is what became of one notification of EnqueueAll.
@@ -27,8 +25,8 @@ type Result struct {
 func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification) []Result {
 	results := make([]Result, len(notifications))
 	now := time.Now()
-	var batch []*acceptance
-	var alone []int
+	var batch []*ledger.Acceptance
+	var at, alone []int // the indices of those in the batch, and of the others
 	for i, n := range notifications {
 		accepted, err := p.complete(n, now)
 		results[i] = Result{Receipt{ID: accepted.ID}, err}
@@ -39,69 +37,30 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 			if err != nil {
 				results[i].Err = err
 			} else {
-				a.index = i
-				batch = append(batch, a)
+				batch, at = append(batch, a), append(at, i)
 			}
 		default:
 			alone = append(alone, i)
 		}
 	}
-	p.enqueueTogether(ctx, batch)
-	for _, a := range batch {
-		r := &results[a.index]
+	if len(batch) > 0 {
+		p.oneStep.EnqueueAll(ctx, batch)
+	}
+	for j, a := range batch {
+		r := &results[at[j]]
 		switch {
-		case a.err != nil:
-			r.Err = fmt.Errorf("enqueue: %w", a.err)
-		case a.conflict:
+		case a.Err != nil:
+			r.Err = fmt.Errorf("enqueue: %w", a.Err)
+		case a.Conflict:
 			r.Err = ErrConflict
-		case a.state == accepting:
-			alone = append(alone, a.index)
+		case a.State == ledger.Accepting:
+			alone = append(alone, at[j])
 		default:
-			r.Known = a.state != ""
+			r.Known = a.State != ""
 		}
 	}
 	p.enqueueEach(ctx, notifications, alone, results)
 	return results
-}
-
-// enqueueTogether enqueues the notifications in one round trip.
-func (p *Producer) enqueueTogether(ctx context.Context, batch []*acceptance) {
-	if len(batch) == 0 {
-		return
-	}
-	var batches []*acceptances // of each queue in the order of the notifications
-	open := make(map[string]*acceptances)
-	for _, a := range batch {
-		s := open[a.queue]
-		if s == nil {
-			if err := p.oneStep.announce(ctx, a.queue); err != nil {
-				for _, a := range batch {
-					a.err = err
-				}
-				return
-			}
-		}
-		if s == nil || len(s.all) == acceptancesMost {
-			s = &acceptances{oneStep: p.oneStep}
-			open[a.queue], batches = s, append(batches, s)
-		}
-		s.all = append(s.all, a)
-	}
-	pipe := p.records.client.Pipeline()
-	cmds := make([]*redis.Cmd, len(batches))
-	for i, s := range batches {
-		cmds[i] = s.Command(ctx)
-		_ = pipe.Process(ctx, cmds[i]) // which keeps it
-	}
-	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
-	for i, s := range batches {
-		errs, err := s.Read(ctx, cmds[i])
-		for i, a := range s.all {
-			if a.err = err; err == nil {
-				a.err = errs[i]
-			}
-		}
-	}
 }
 
 // together is how many notifications are enqueued side by side that take more

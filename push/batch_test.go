@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -58,7 +59,7 @@ func TestEachOfABatchIsOnItsOwn(t *testing.T) {
 		}
 	}
 	const accepted = n - 3 // but for the invalid one, the blocked one, and the one that is there twice
-	counts, err := push.NewRecords(client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func queued(t *testing.T, client redis.UniversalClient) (n int64) {
 
 func accepted(t *testing.T, client redis.UniversalClient) int64 {
 	t.Helper()
-	counts, err := push.NewRecords(client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -84,7 +85,7 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 				}
 			}
 		}
-		counts, err := push.NewRecords(client, "", 0).Counts(t.Context())
+		counts, err := ledger.NewRecords(client, "", 0).Counts(t.Context())
 		if want := int64(2 + 2*2*(len(same)+len(other))); err != nil || counts.Accepted != want {
 			t.Errorf("accepted %d, want %d (%v)", counts.Accepted, want, err)
 		}
@@ -103,7 +104,7 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 func TestRecordTellsWhoseNotificationItIs(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		producer, records := push.NewProducer(client, "", 0), push.NewRecords(client, "", 0)
+		producer, records := push.NewProducer(client, "", 0), ledger.NewRecords(client, "", 0)
 		begin := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		end := begin.Add(time.Hour)
 		for _, n := range []*push.Notification{

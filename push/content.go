@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
-)
 
-// ErrConflict means that the ID is known as another notification's: of another
-// user, or with other content. Nothing was enqueued.
-var ErrConflict = errors.New("the ID is another notification's: it was used with another user or other content")
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+)
 
 // notificationMark stands in a payload before the notification, its last member.
 // No content makes it appear earlier.
@@ -34,7 +31,7 @@ func contentDigest(n *Notification, payload []byte) ([]byte, error) {
 			}
 		}
 		var err error
-		if content, err = encodeJSON(&bare); err != nil {
+		if content, err = strictjson.Encode(&bare); err != nil {
 			return nil, err
 		}
 	}
@@ -49,10 +46,10 @@ func canonical(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, nil
 	}
 	var v any
-	if err := decodeJSON(raw, &v); err != nil {
+	if err := strictjson.Decode(raw, &v); err != nil {
 		return nil, err
 	}
-	return encodeJSON(sameNumbers(v))
+	return strictjson.Encode(sameNumbers(v))
 }
 
 // sameNumbers writes numbers that are not whole, or not as such, as Go does.

@@ -16,7 +16,7 @@ func TestLinksNoSDK(t *testing.T) {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
 	const self = "github.com/pushpace/pushpace/push"
-	ours := []string{self, "github.com/pushpace/pushpace/internal/pipeline", "github.com/pushpace/pushpace/internal/near", "github.com/pushpace/pushpace/internal/redisreply", "github.com/pushpace/pushpace/internal/faults", "github.com/pushpace/pushpace/internal/duration", "github.com/pushpace/pushpace/internal/base/asynqwire"}
+	ours := []string{self, "github.com/pushpace/pushpace/internal/pipeline", "github.com/pushpace/pushpace/internal/near", "github.com/pushpace/pushpace/internal/redisreply", "github.com/pushpace/pushpace/internal/faults", "github.com/pushpace/pushpace/internal/duration", "github.com/pushpace/pushpace/internal/base/asynqwire", "github.com/pushpace/pushpace/internal/base/ledger", "github.com/pushpace/pushpace/internal/base/strictjson"}
 	packages := strings.Fields(string(out))
 	if packages[len(packages)-1] != self {
 		t.Fatalf("go list ends with %q, want %q", packages[len(packages)-1], self)

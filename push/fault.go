@@ -1,25 +1,10 @@
 package push
 
-import (
-	"strings"
+import "github.com/pushpace/pushpace/internal/faults"
 
-	"github.com/pushpace/pushpace/internal/faults"
-)
-
-// A Fault is one thing that is wrong with a notification. Its field is a JSON pointer.
+// A Fault is one thing that is wrong with a notification: its Field, a string, is a JSON
+// pointer, and its Problem, a string, says what, without the value.
 type Fault = faults.Fault
 
-// Faults are all that is wrong with a notification. As an error it is never empty.
+// Faults are all that is wrong with a notification, a []Fault. As an error it is never empty.
 type Faults = faults.Faults
-
-var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
-
-// pointer returns the JSON pointer of a path.
-func pointer(path ...string) string {
-	var b strings.Builder
-	for _, name := range path {
-		b.WriteByte('/')
-		pointerEscaper.WriteString(&b, name)
-	}
-	return b.String()
-}

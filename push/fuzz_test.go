@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // Whatever decodes is encoded again without loss, and nothing panics.
@@ -128,7 +129,7 @@ func FuzzParse(f *testing.F) {
 			if len(faultsOf(t, err)) == 0 {
 				t.Fatalf("an error without faults: %v", err)
 			}
-			if json.Valid(data) && !twice(json.NewDecoder(bytes.NewReader(data))) && len(duplicates(data, "data", "apns", "fcm")) > 0 && !folded(data) {
+			if json.Valid(data) && !twice(json.NewDecoder(bytes.NewReader(data))) && len(strictjson.Duplicates(data, "data", "apns", "fcm")) > 0 && !folded(data) {
 				t.Fatalf("nothing is there twice: %v", err)
 			}
 			return

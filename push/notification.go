@@ -1,6 +1,9 @@
-// Package push holds the notification: its shape, its validation, its
-// rendering for each platform, its encoding on the queue, and the Producer
-// that enqueues it. It links no provider's SDK.
+// Package push is for producers: the notification, its validation, its rendering for
+// each platform, and the Producer that enqueues it, tells its status and cancels it; and
+// the signature of a webhook's requests. It links no provider's SDK.
+//
+// Job, Encode, Decode, OnlyMark, Unsent and Contents are the payload on the queue, for
+// those who take it from there.
 package push
 
 import (
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/duration"
 )
 
@@ -88,8 +92,20 @@ type Target struct {
 	Token string `json:"token"`
 }
 
+// hintLength is how much of a token may be told.
+const hintLength = 6
+
+// Hint answers the end of the target's token, to tell it from others; "" for a
+// token that is hardly longer.
+func (t Target) Hint() string {
+	if len(t.Token) <= hintLength {
+		return ""
+	}
+	return t.Token[len(t.Token)-hintLength:]
+}
+
 // A Platform is a push service.
-type Platform string
+type Platform = ledger.Platform
 
 // The platforms.
 const (

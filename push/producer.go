@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -19,10 +20,11 @@ import (
 // error, the notification is safe on the queue and the caller may forget it.
 // It is safe for concurrent use.
 type Producer struct {
+	client    redis.UniversalClient
 	tasks     *asynq.Client
 	inspector *asynq.Inspector
-	records   *Records
-	oneStep   *oneStep // nil on a Cluster
+	records   *ledger.Records
+	oneStep   *ledger.OneStep // nil on a Cluster
 	headers   func(context.Context) map[string]string
 	apps      []string // sorted; nil for any
 	accepted  *instants
@@ -47,16 +49,14 @@ func (i *instants) next() time.Time {
 }
 
 // NewProducer returns a producer on the client, which stays the caller's to
-// close. prefix and retention are the workers': see NewRecords.
+// close. prefix begins all keys, and is "pushpace" when it is empty. An ID is known for
+// the retention after its acceptance; 0 means DefaultRetention. Both are the workers'.
 //
 // A redis.ClusterClient learns that a replica has taken a master's place by an Enqueue
 // that fails, and else after its ClusterStateReloadInterval, a minute by default.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	p := &Producer{accepted: new(instants), records: NewRecords(client, prefix, retention), inspector: asynq.NewInspectorFromRedisClient(client)}
-	p.tasks = asynq.NewClientFromRedisClient(&enqueuer{client})
-	if OneRedis(client) {
-		p.oneStep = newOneStep(client, p.records)
-	}
+	p := &Producer{client: client, accepted: new(instants), records: ledger.NewRecords(client, prefix, retention), inspector: asynq.NewInspectorFromRedisClient(client)}
+	p.tasks, p.oneStep = asynq.NewClientFromRedisClient(&enqueuer{client}), p.records.InOneStep()
 	return p
 }
 
@@ -102,19 +102,19 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 		return receipt, err
 	}
 	if p.oneStep != nil {
-		if err := p.oneStep.enqueue(ctx, a); err != nil {
+		if err := p.oneStep.Enqueue(ctx, a); err != nil {
 			return receipt, fmt.Errorf("enqueue: %w", err)
 		}
-		if a.conflict {
+		if a.Conflict {
 			return receipt, ErrConflict
 		}
-		if a.state != accepting {
-			receipt.Known = a.state != ""
+		if a.State != ledger.Accepting {
+			receipt.Known = a.State != ""
 			return receipt, nil
 		}
 	}
 	receipt.Known, err = p.enqueueInSteps(ctx, job, a, payload)
-	if cluster, ok := p.records.client.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, ErrConflict) {
+	if cluster, ok := p.client.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, ErrConflict) {
 		cluster.ReloadState(ctx) // go-redis does when a node moves a slot, and not when one is gone
 	}
 	return receipt, err
@@ -122,16 +122,16 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 
 // enqueueInSteps makes the record, the job, and confirms the record. It answers whether
 // the ID was accepted before.
-func (p *Producer) enqueueInSteps(ctx context.Context, job *Job, a *acceptance, payload []byte) (known bool, err error) {
+func (p *Producer) enqueueInSteps(ctx context.Context, job *Job, a *ledger.Acceptance, payload []byte) (known bool, err error) {
 	n := job.Notification
-	state, queue, err := p.records.accept(ctx, a.id, a.queue, a.facts)
+	state, queue, err := p.records.Accept(ctx, a.ID, a.Queue, a.Facts)
 	if err != nil {
 		return false, fmt.Errorf("enqueue: %w", err)
 	}
-	if state != "" && state != accepting {
+	if state != "" && state != ledger.Accepting {
 		return true, nil
 	}
-	if job.Replay = state == accepting; job.Replay {
+	if job.Replay = state == ledger.Accepting; job.Replay {
 		if payload, err = Encode(job); err != nil {
 			return false, err
 		}
@@ -140,23 +140,42 @@ func (p *Producer) enqueueInSteps(ctx context.Context, job *Job, a *acceptance, 
 	if err != nil {
 		return false, err
 	}
-	known = there && state == accepting
-	if err := p.records.confirm(ctx, n.ID); err != nil {
+	known = there && state == ledger.Accepting
+	if err := p.records.Confirm(ctx, n.ID); err != nil {
 		return known, fmt.Errorf("enqueue: %w", err)
 	}
 	return known, nil
 }
 
-// encodeNew answers a new notification's job, and what its record says of it.
-func encodeNew(job *Job) (payload []byte, known []any, err error) {
-	if payload, err = Encode(job); err != nil {
+// acceptance returns a job's way to the queue, and the job as it travels.
+func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance, []byte, error) {
+	payload, facts, err := encodeNew(job)
+	if err != nil {
 		return nil, nil, err
 	}
-	digest, err := contentDigest(job.Notification, payload)
-	if err != nil {
-		return nil, nil, fmt.Errorf("enqueue: %w", err)
+	n := job.Notification
+	a := &ledger.Acceptance{ID: n.ID, Queue: n.Priority.Queue(), Facts: facts}
+	if p.oneStep != nil { // else asynq writes it
+		var headers map[string]string
+		if p.headers != nil {
+			headers = p.headers(ctx)
+		}
+		a.Message = asynqwire.Message(a.ID, a.Queue, payload, headers)
 	}
-	return payload, facts(job.Notification, digest), nil
+	return a, payload, nil
+}
+
+// encodeNew answers a new notification's job, and what its record says of it.
+func encodeNew(job *Job) (payload []byte, known ledger.Facts, err error) {
+	if payload, err = Encode(job); err != nil {
+		return nil, known, err
+	}
+	n := job.Notification
+	digest, err := contentDigest(n, payload)
+	if err != nil {
+		return nil, known, fmt.Errorf("enqueue: %w", err)
+	}
+	return payload, ledger.Facts{App: n.App, User: n.User, Category: n.Category, NotBefore: n.NotBefore, ExpiresAt: n.ExpiresAt, Digest: digest}, nil
 }
 
 // Accepted answers the notification as a Producer would accept it at that instant:
@@ -248,7 +267,7 @@ var ErrStillThere = errors.New("requeue: the job of the last attempt is still th
 
 // Requeue puts a dead letter's notification back on its queue, with a new
 // budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers ErrNoLetter when there is none, or no use for it, and
+// safe. It answers ledger.ErrNoLetter when there is none, or no use for it, and
 // ErrStillThere when it is too early.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
 	letter, err := p.records.Letter(ctx, id)
@@ -256,17 +275,23 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 		return err
 	}
 	payload := letter.Job
+	var facts *ledger.Facts
 	if job, err := Decode(payload); err == nil {
+		_, known, err := encodeNew(job)
+		if err != nil {
+			return err
+		}
+		facts = &known
 		job.Replay = true // the worker looks at the record before it sends
 		if payload, err = Encode(job); err != nil {
 			return err
 		}
 	}
-	switch there, err := p.records.reopen(ctx, letter); {
+	switch there, err := p.records.Reopen(ctx, letter, facts); {
 	case err != nil:
 		return err
 	case !there:
-		return ErrNoLetter
+		return ledger.ErrNoLetter
 	}
 	// Where the job of the last attempt is just about to go, its ID is taken.
 	for try := 0; ; try++ {
@@ -286,7 +311,7 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 		case <-time.After(requeuePause):
 		}
 	}
-	return p.records.discard(ctx, letter)
+	return p.records.Discard(ctx, letter)
 }
 
 const (
@@ -298,46 +323,4 @@ const (
 func (p *Producer) active(queue, id string) bool {
 	info, err := p.inspector.GetTaskInfo(queue, id)
 	return err != nil || info.State == asynq.TaskStateActive
-}
-
-// Cancel ends a notification that waits. The slot that it holds of its user's
-// limits is given back by a worker, within about a second while one runs, also
-// when this process crashes meanwhile. It answers ErrUnknownID, ErrEnded or
-// ErrUnderWay when there is nothing to cancel, or not now. After another error it
-// may be cancelled or not; calling it again is safe.
-func (p *Producer) Cancel(ctx context.Context, id string) error {
-	taken, err := p.records.Take(ctx, id, Cancelled)
-	if err != nil {
-		return fmt.Errorf("cancel: %w", err)
-	}
-	_ = p.records.Leave(ctx, taken) // else it takes a little longer
-	return nil
-}
-
-// A Status is what a producer can know of a notification.
-type Status struct {
-	ID string `json:"id"`
-	*Record
-	// Job is where asynq has its job: pending, active, scheduled or retry; empty
-	// when it has none.
-	Job string `json:"job,omitempty"`
-}
-
-// Status answers where the notification is, or ErrUnknownID.
-func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
-	record, err := p.records.Lookup(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("status: %w", err)
-	}
-	s := &Status{ID: id, Record: record}
-	if !record.State.Ended() {
-		job, err := p.records.queued(ctx, record.Queue, id)
-		if err != nil {
-			return nil, fmt.Errorf("status: %w", err)
-		}
-		if job != nil {
-			s.Job = job.state
-		}
-	}
-	return s, nil
 }

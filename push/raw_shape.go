@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // A kind is a set of JSON types.
@@ -94,7 +96,7 @@ func (s *shape) check(v any, path []string, faults *Faults) {
 	}
 	got, written := kindOf(v)
 	if s.kind&got == 0 {
-		faults.Add(pointer(path...), "must be %s", s.kind)
+		faults.Add(strictjson.Pointer(path...), "must be %s", s.kind)
 		return
 	}
 	switch v := v.(type) {
@@ -110,11 +112,11 @@ func (s *shape) check(v any, path []string, faults *Faults) {
 		return
 	}
 	if s.oneOf != nil && got == aString && !slices.Contains(s.oneOf, written) {
-		faults.Add(pointer(path...), "must be one of %s", strings.Join(s.oneOf, ", "))
+		faults.Add(strictjson.Pointer(path...), "must be one of %s", strings.Join(s.oneOf, ", "))
 	}
 	if s.value != nil {
 		if problem := s.value(written); problem != "" {
-			faults.Add(pointer(path...), "%s", problem)
+			faults.Add(strictjson.Pointer(path...), "%s", problem)
 		}
 	}
 }
@@ -124,7 +126,7 @@ func (s *shape) checkObject(object map[string]any, path []string, faults *Faults
 		at := append(path, name)
 		if s.name != nil {
 			if problem := s.name(name); problem != "" {
-				faults.Add(pointer(at...), "%s", problem)
+				faults.Add(strictjson.Pointer(at...), "%s", problem)
 				continue
 			}
 		}
@@ -134,14 +136,14 @@ func (s *shape) checkObject(object map[string]any, path []string, faults *Faults
 		}
 		switch {
 		case member == nil:
-			faults.Add(pointer(at...), "is not a field that the platform has here")
+			faults.Add(strictjson.Pointer(at...), "is not a field that the platform has here")
 		case object[name] != nil:
 			member.check(object[name], at, faults)
 		}
 	}
 	for _, name := range s.required {
 		if object[name] == nil {
-			faults.Add(pointer(append(path, name)...), "is missing")
+			faults.Add(strictjson.Pointer(append(path, name)...), "is missing")
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -112,12 +113,12 @@ type apsAlert struct {
 // apnsPayload renders the payload as if the notification's ID were id, and
 // checks its size.
 func (n *Notification) apnsPayload(id string) ([]byte, error) {
-	payload, err := encodeJSON(apnsBody{Aps: n.aps(), Image: n.Image, ID: id})
+	payload, err := strictjson.Encode(apnsBody{Aps: n.aps(), Image: n.Image, ID: id})
 	if err != nil {
 		return nil, err
 	}
 	if len(n.Data) > 0 {
-		data, err := encodeJSON(n.Data)
+		data, err := strictjson.Encode(n.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +129,7 @@ func (n *Notification) apnsPayload(id string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("lay the block apns over the payload: %w", err)
 		}
-		if payload, err = encodeJSON(merged); err != nil {
+		if payload, err = strictjson.Encode(merged); err != nil {
 			return nil, err
 		}
 	}

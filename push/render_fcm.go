@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -45,7 +46,7 @@ func (n *Notification) RenderFCM(t Target, now time.Time) (FCMMessage, error) {
 	if err != nil {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", err)
 	}
-	token, err := encodeJSON(fcmToken{t.Token})
+	token, err := strictjson.Encode(fcmToken{t.Token})
 	if err != nil {
 		return FCMMessage{}, fmt.Errorf("render for FCM: %w", err)
 	}
@@ -91,7 +92,7 @@ type fcmAndroidNotification struct {
 // fcmMessage renders the message without its token, as if the notification's ID
 // were id, and checks its size.
 func (n *Notification) fcmMessage(id, ttl string) ([]byte, error) {
-	message, err := encodeJSON(n.fcmBody(id, ttl))
+	message, err := strictjson.Encode(n.fcmBody(id, ttl))
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (n *Notification) fcmMessage(id, ttl string) ([]byte, error) {
 			return nil, fmt.Errorf("lay the block fcm over the message: %w", err)
 		}
 		putID(merged, id)
-		if message, err = encodeJSON(merged); err != nil {
+		if message, err = strictjson.Encode(merged); err != nil {
 			return nil, err
 		}
 	}

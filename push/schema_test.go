@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 type schema struct {
@@ -51,17 +53,17 @@ func TestSchemaHasTheFieldsOfTheCode(t *testing.T) {
 		var names []string
 		for i := range test.of.NumField() {
 			field := test.of.Field(i)
-			names = append(names, jsonName(field))
-			property := test.schema.Properties[jsonName(field)]
+			names = append(names, strictjson.Name(field))
+			property := test.schema.Properties[strictjson.Name(field)]
 			if property == nil {
-				t.Errorf("%s: the schema has no %s", name, jsonName(field))
+				t.Errorf("%s: the schema has no %s", name, strictjson.Name(field))
 				continue
 			}
 			if want := schemaType(field.Type); property.Enum == nil && !reflect.DeepEqual(property.Type, want) {
-				t.Errorf("%s: %s is %v in the schema, want %v", name, jsonName(field), property.Type, want)
+				t.Errorf("%s: %s is %v in the schema, want %v", name, strictjson.Name(field), property.Type, want)
 			}
 			if isInstant := field.Type == reflect.TypeFor[time.Time](); isInstant != (property.Format == "date-time") {
-				t.Errorf("%s: %s has the format %q", name, jsonName(field), property.Format)
+				t.Errorf("%s: %s has the format %q", name, strictjson.Name(field), property.Format)
 			}
 		}
 		for property := range test.schema.Properties {

@@ -1,6 +1,10 @@
 package push
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+)
 
 // nothingShown is what is wrong with an alert that nobody would see.
 const nothingShown = `alert has nothing to show: give a title or a body, or push_type "background" to wake the app in silence`
@@ -17,7 +21,7 @@ func (n *Notification) checkShown(f *Faults) {
 
 // shownByAPNs reports whether the payload has an alert, a badge or a sound.
 func (n *Notification) shownByAPNs() bool {
-	derived, err := encodeJSON(apnsBody{Aps: n.aps()})
+	derived, err := strictjson.Encode(apnsBody{Aps: n.aps()})
 	if err != nil {
 		return true // rendering says so
 	}
@@ -53,7 +57,7 @@ func (n *Notification) reachesFCM() bool {
 		return true
 	}
 	var block map[string]any
-	if absent(n.FCM) || decodeJSON(n.FCM, &block) != nil {
+	if absent(n.FCM) || strictjson.Decode(n.FCM, &block) != nil {
 		return false
 	}
 	for _, member := range block {

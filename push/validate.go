@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // The bounds of a notification.
@@ -231,7 +233,7 @@ func (n *Notification) checkData(f *Faults) {
 			problem = "must be UTF-8"
 		}
 		if problem != "" {
-			f.Add(pointer("data", key), "%s", problem)
+			f.Add(strictjson.Pointer("data", key), "%s", problem)
 		}
 	}
 	slices.SortFunc((*f)[before:], func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
@@ -281,7 +283,7 @@ func (n *Notification) checkRaw(f *Faults) {
 	case n.PushType == PushBackground:
 		for _, name := range []string{"alert", "badge", "sound"} {
 			if aps[name] != nil {
-				f.Add(pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
+				f.Add(strictjson.Pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
 			}
 		}
 	case n.PushType == PushLiveActivity && n.has(APNs):
@@ -291,7 +293,7 @@ func (n *Notification) checkRaw(f *Faults) {
 		}
 		for _, name := range needed {
 			if aps[name] == nil {
-				f.Add(pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
+				f.Add(strictjson.Pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
 			}
 		}
 	}
@@ -303,7 +305,7 @@ func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any 
 		return nil
 	}
 	var block map[string]any
-	if err := decodeJSON(raw, &block); err != nil {
+	if err := strictjson.Decode(raw, &block); err != nil {
 		f.Add("/"+name, "must be one JSON object")
 		return nil
 	}

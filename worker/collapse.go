@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -23,7 +24,7 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 	}
 	var done []string
 	for {
-		newest, older, err := h.Records.Collapse(ctx, d.Notification, d.accepted, wait, done)
+		newest, older, err := h.Records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
@@ -37,7 +38,7 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 }
 
 func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
-	taken, err := h.Records.Take(ctx, older, push.Superseded)
+	taken, err := h.Records.Take(ctx, older, push.Superseded, push.Contents)
 	switch {
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
@@ -85,7 +86,7 @@ func (h *handler) supersedeOvertaken(ctx context.Context) {
 // supersedeBack returns false for what is in a worker's hands still, or cannot be
 // looked at. Its slot goes to who is next: the newer one may have ended by now.
 func (h *handler) supersedeBack(ctx context.Context, id string) bool {
-	taken, err := h.Records.Take(ctx, id, push.Superseded)
+	taken, err := h.Records.Take(ctx, id, push.Superseded, push.Contents)
 	if err != nil {
 		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}

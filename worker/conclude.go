@@ -6,6 +6,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -43,7 +44,7 @@ func (o *outcome) open() bool {
 func (o *outcome) due() bool { return o.open() && !o.blocked }
 
 // recorded is an outcome as an earlier visit has recorded it.
-func recorded(r push.TargetOutcome) (o outcome) {
+func recorded(r ledger.TargetOutcome) (o outcome) {
 	o.Ambiguous = r.Ambiguous
 	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
 		if kind.String() == r.Kind {

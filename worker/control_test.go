@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -19,7 +20,7 @@ import (
 )
 
 // deferred waits until the notification has been put off, and is in nobody's hands.
-func (r *rig) deferred(id string) *push.Record {
+func (r *rig) deferred(id string) *ledger.Record {
 	r.t.Helper()
 	wait(r.t, func() bool {
 		if r.record(id).Deferrals == 0 {
@@ -117,7 +118,7 @@ func TestRequeueADeadLetter(t *testing.T) {
 		if counts.Accepted != 1 || counts.Ended[push.Rejected] != 0 || counts.Ended[push.Delivered] != 1 {
 			t.Errorf("counts %+v", counts)
 		}
-		if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, push.ErrNoLetter) {
+		if err := r.producer.Requeue(t.Context(), "unknown"); !errors.Is(err, ledger.ErrNoLetter) {
 			t.Errorf("the letter is still there: %v", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -72,10 +73,10 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
 				heir := *n
-				_, _, err := r.records.Collapse(t.Context(), &heir, time.Now(), 0, nil) // the older one has had a visit
+				_, _, err := r.records.Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
 				must(t, err)
 				heir.ID, heir.ExpiresAt = "heir", time.Time{}
-				_, _, err = r.records.Collapse(t.Context(), &heir, time.Now(), 0, nil)
+				_, _, err = r.records.Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
 				must(t, err)
 				r.start()
 			},

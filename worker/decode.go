@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -101,8 +102,8 @@ func (h *handler) setAside(ctx context.Context, job *queue.Job, cause error) err
 	if errors.As(cause, &malformed) {
 		reason = string(malformed.Reason)
 	}
-	letter := &push.Letter{
-		ID: job.ID, State: push.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
+	letter := &ledger.Letter{
+		ID: job.ID, State: ledger.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
 	if err := h.Records.SetAside(ctx, letter); err != nil {
@@ -132,7 +133,7 @@ func (h *handler) loadRecord(ctx context.Context, d *delivery) (to disposition, 
 	record, err := h.Records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := h.Records.Arrive(ctx, d.Notification, d.queue); err != nil {
+		if err := h.Records.Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
 			return later(err), true
 		}
 	case err != nil:

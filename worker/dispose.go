@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -86,7 +87,7 @@ func (h *handler) end(ctx context.Context, d *delivery, c disposition) error {
 		h.ended(ctx, d, &c)
 		return nil
 	}
-	end := push.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
+	end := ledger.End{State: c.state, Outcomes: d.record(), Error: c.problem, Attempts: d.attempts, DeadTokens: c.dead}
 	if d.slotted {
 		end.Deferrals = 1
 	}
@@ -127,7 +128,7 @@ func unsettled(cause error, visits int) error {
 // note notes the attempt in the record. It returns false when another worker has
 // the job as well, and was faster: what the notification was admitted with may be
 // used.
-func (h *handler) note(ctx context.Context, d *delivery, outcomes []push.TargetOutcome, problem string) (alone bool, err error) {
+func (h *handler) note(ctx context.Context, d *delivery, outcomes []ledger.TargetOutcome, problem string) (alone bool, err error) {
 	err = h.persist(ctx, func() (err error) {
 		alone, err = h.Records.Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
 		return err
@@ -139,10 +140,10 @@ func (h *handler) note(ctx context.Context, d *delivery, outcomes []push.TargetO
 // comes before the end is recorded: after a crash in between they are found, and
 // reported, again.
 func (h *handler) reportDead(ctx context.Context, d *delivery) error {
-	var dead []push.DeadToken
+	var dead []ledger.DeadToken
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
-			dead = append(dead, push.DeadToken{
+			dead = append(dead, ledger.DeadToken{
 				App: d.App, User: d.User, Platform: d.Targets[i].Platform, Token: d.Targets[i].Token,
 				Reason: string(o.Reason), Since: o.Since, Notification: d.ID, At: time.Now(),
 			})
@@ -157,7 +158,7 @@ func (h *handler) reportDead(ctx context.Context, d *delivery) error {
 // unreported is what is recorded of the outcomes when the dead tokens could not be
 // reported. Another process, should it come to that, finds these again, and does
 // not send to the others.
-func (d *delivery) unreported() []push.TargetOutcome {
+func (d *delivery) unreported() []ledger.TargetOutcome {
 	all := d.record()
 	for i := range d.outcomes {
 		if o := &d.outcomes[i]; o.sent && o.Kind == providers.DeadToken {
@@ -182,11 +183,11 @@ func (d *delivery) sent() bool {
 // already, or may have: another worker had its job as well.
 func (h *handler) endedTaken(ctx context.Context, d *delivery) bool {
 	record, err := h.Records.Lookup(ctx, d.ID)
-	return err != nil || slices.ContainsFunc(record.Outcomes, func(o push.TargetOutcome) bool { return o.Taken() })
+	return err != nil || slices.ContainsFunc(record.Outcomes, func(o ledger.TargetOutcome) bool { return o.Taken() })
 }
 
 // record is the outcomes as the record keeps them.
-func (d *delivery) record() []push.TargetOutcome {
+func (d *delivery) record() []ledger.TargetOutcome {
 	all := push.Unsent(d.Targets)
 	for i := range all {
 		o := &d.outcomes[i]
@@ -204,8 +205,8 @@ func (h *handler) persist(ctx context.Context, write func() error) error {
 }
 
 // letter is what the dead letters keep of the delivery.
-func (d *delivery) letter(c disposition) *push.Letter {
-	return &push.Letter{
+func (d *delivery) letter(c disposition) *ledger.Letter {
+	return &ledger.Letter{
 		ID: d.ID, State: c.state, Reason: c.reason, Attempts: d.attempts, Error: c.problem,
 		Outcomes: d.record(), At: time.Now().UTC(), Queue: d.queue, Job: json.RawMessage(d.job),
 	}
@@ -255,7 +256,7 @@ func (h *handler) tell(d *delivery, to *disposition) {
 
 // endedByAnother is ended for a notification that was taken from the queue: by a
 // newer one, or a cancel.
-func (h *handler) endedByAnother(ctx context.Context, t *push.Taken) {
+func (h *handler) endedByAnother(ctx context.Context, t *ledger.Taken) {
 	h.Observer.Ended(t.State)
 	if h.feed.Watched() {
 		h.feed.Tell(watch.Event{At: time.Now().UTC(), State: t.State, ID: t.ID, App: t.App, User: t.User, Category: t.Category})

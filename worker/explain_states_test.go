@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -43,7 +44,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 		if !s.Waits.Until.Equal(begins.Truncate(time.Millisecond)) || s.App != "shop" || s.User != "u1" || s.Category != "news" || s.Job != "scheduled" {
 			t.Errorf("%+v, %+v", s, s.Waits)
 		}
-		if o := s.Outcomes; len(o) != 1 || o[0] != (push.TargetOutcome{Platform: push.FCM, TokenEnd: "-token"}) {
+		if o := s.Outcomes; len(o) != 1 || o[0] != (ledger.TargetOutcome{Platform: push.FCM, TokenEnd: "-token"}) {
 			t.Errorf("targets %+v", o)
 		}
 		r.enqueue(to("first"))

@@ -9,6 +9,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -25,7 +26,7 @@ type handler struct {
 	*Options
 	routes     *route.Routes
 	pauses     *pause.Store
-	deadTokens *push.DeadTokens
+	deadTokens *ledger.DeadTokens
 	control    *control.Control
 	queue      *queue.Server
 	lines      *lines
@@ -58,7 +59,7 @@ func newHandler(o *Options) *handler {
 	overtaken, _ := lru.New[string, time.Time](overtakenMost) // which fails for sizes below 1
 	h := &handler{
 		Options: o, routes: routes, pauses: pauses,
-		deadTokens: push.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
+		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
 		unrecorded: newUnrecorded(), overtaken: overtaken, feed: watch.NewFeed(),
 		moved: make(chan []throttle.Booking, movedKept),

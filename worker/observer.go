@@ -32,7 +32,7 @@ type Observer interface {
 	// UnknownCategory: a notification is of a category that the configuration does not
 	// have, and it is not allowed without a word.
 	UnknownCategory()
-	// Ended: a notification has ended, or, as push.Malformed, a job was set aside.
+	// Ended: a notification has ended, or, as ledger.Malformed, a job was set aside.
 	Ended(push.State)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -27,14 +28,14 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		r.records = r.records.WithOutcomes(1000)
 		r.options.Records = r.records
 		var mu sync.Mutex
-		told := map[string]push.OutcomeEvent{}
+		told := map[string]ledger.OutcomeEvent{}
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 			body, err := io.ReadAll(request.Body)
 			if err == nil {
 				err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
 			}
 			var report struct {
-				Outcomes []push.OutcomeEvent `json:"outcomes"`
+				Outcomes []ledger.OutcomeEvent `json:"outcomes"`
 			}
 			if err == nil {
 				err = json.Unmarshal(body, &report)
@@ -94,7 +95,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 			t.Errorf("two: %+v", e)
 		}
 		// the stream has the other apps' too, and each end once
-		events, err := push.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
+		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
 		must(t, err)
 		seen := map[string]int{}
 		for _, e := range events {

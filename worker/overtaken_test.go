@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -15,8 +16,8 @@ import (
 )
 
 var (
-	wasDelivered = push.TargetOutcome{Kind: "delivered", ProviderID: "another's"}
-	wasRetried   = push.TargetOutcome{Kind: "retry", Reason: "ServiceUnavailable"}
+	wasDelivered = ledger.TargetOutcome{Kind: "delivered", ProviderID: "another's"}
+	wasRetried   = ledger.TargetOutcome{Kind: "retry", Reason: "ServiceUnavailable"}
 )
 
 // A worker whose job another one has had since changes nothing of what that has
@@ -31,21 +32,21 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		"expires after the end": {
 			ttl: time.Second,
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := r.records.Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered,
 		},
 		"is refused after the end": {
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := r.records.Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered, apns: 1,
 		},
 		"is refused after another attempt": {
 			did: func(t *testing.T, r *rig) {
-				noted, err := r.records.Attempt(t.Context(), "late", 1, 1, []push.TargetOutcome{wasDelivered, wasRetried}, "")
+				noted, err := r.records.Attempt(t.Context(), "late", 1, 1, []ledger.TargetOutcome{wasDelivered, wasRetried}, "")
 				if must(t, err); !noted {
 					t.Error("the other one's attempt is not noted")
 				}
@@ -109,7 +110,7 @@ func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	own := redistest.Connect(t, &options)
 	own.AddHook(attempts)
 	own.AddHook(pulls)
-	unrecorded.options.Queue, unrecorded.options.Records = own, push.NewRecords(own, "", 0)
+	unrecorded.options.Queue, unrecorded.options.Records = own, ledger.NewRecords(own, "", 0)
 
 	unrecorded.start()
 	unrecorded.enqueue(to("twice", apple, google))

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -156,7 +157,7 @@ func TestQueuedPages(t *testing.T) {
 		if len(want) > 0 {
 			t.Errorf("%d are missed", len(want))
 		}
-		if _, _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, push.ErrCursor) {
+		if _, _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
 			t.Errorf("%v", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -81,7 +82,7 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	options := *client.(*redis.Client).Options()
 	own := redistest.Connect(t, &options)
 	own.AddHook(held)
-	r.options.Queue, r.options.Records, r.options.Concurrency, r.options.Lanes = own, push.NewRecords(own, "", 0), 1, 1
+	r.options.Queue, r.options.Records, r.options.Concurrency, r.options.Lanes = own, ledger.NewRecords(own, "", 0), 1, 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
 	<-held.begun

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -34,7 +35,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 	own := redistest.Connect(t, &options)
 	own.AddHook(redisGone)
 	shared := r.options.Queue
-	r.options.Queue, r.options.Records = own, push.NewRecords(own, "", 0)
+	r.options.Queue, r.options.Records = own, ledger.NewRecords(own, "", 0)
 	log := r.logs()
 	stop := r.start()
 	hold := pause.Pause{App: "shop"}

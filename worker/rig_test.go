@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
@@ -51,7 +52,7 @@ type rig struct {
 	apns     *apnstest.Server
 	fcm      *fcmtest.Server
 	producer *push.Producer
-	records  *push.Records
+	records  *ledger.Records
 	limiter  *throttle.Redis
 	options  worker.Options
 	seen     *seen
@@ -102,7 +103,7 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	t.Cleanup(func() { fcmSender.Close() })
 	r := &rig{
 		t: t, client: client, apns: apnsServer, fcm: fcmServer, limiter: limiter, seen: &seen{ended: map[push.State]int{}},
-		producer: push.NewProducer(client, "", 0), records: push.NewRecords(client, "", 0),
+		producer: push.NewProducer(client, "", 0), records: ledger.NewRecords(client, "", 0),
 	}
 	r.options = worker.Options{
 		Queue: client, Limiter: limiter, Limits: limits, Records: r.records, Observer: r.seen,
@@ -131,9 +132,9 @@ func (r *rig) enqueue(n *push.Notification) push.Receipt {
 }
 
 // settled waits until so many notifications have ended, and answers the sums.
-func (r *rig) settled(n int) push.Counts {
+func (r *rig) settled(n int) ledger.Counts {
 	r.t.Helper()
-	var counts push.Counts
+	var counts ledger.Counts
 	wait(r.t, func() bool {
 		var err error
 		counts, err = r.records.Counts(context.Background())
@@ -162,26 +163,18 @@ func (r *rig) admitted(user, id string) time.Time {
 	return time.Time{}
 }
 
-func (r *rig) record(id string) *push.Record {
+func (r *rig) record(id string) *ledger.Record {
 	r.t.Helper()
 	record, err := r.records.Lookup(r.t.Context(), id)
 	must(r.t, err)
 	return record
 }
 
-func (r *rig) letter(id string) *push.Letter {
+func (r *rig) letter(id string) *ledger.Letter {
 	r.t.Helper()
-	var found *push.Letter
-	must(r.t, r.records.Letters(r.t.Context(), func(l *push.Letter) bool {
-		if l.ID == id {
-			found = l
-		}
-		return found == nil
-	}))
-	if found == nil {
-		r.t.Fatalf("no dead letter of %q", id)
-	}
-	return found
+	letter, err := r.records.Letter(r.t.Context(), id)
+	must(r.t, err)
+	return letter
 }
 
 // pushed answers the accepted pushes of a notification, or of all for "".

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -104,7 +104,7 @@ func (h *handler) freeAbandoned(ctx context.Context) error {
 }
 
 // free gives back what a notification holds, and wakes who comes forward by it.
-func (h *handler) free(ctx context.Context, t *push.Taken) error {
+func (h *handler) free(ctx context.Context, t *ledger.Taken) error {
 	moved, err := h.control.GiveBack(ctx, t)
 	h.wake(moved)
 	if err != nil {
@@ -115,7 +115,7 @@ func (h *handler) free(ctx context.Context, t *push.Taken) error {
 
 // freed tells that nothing of the notification is left to give back. That is when
 // its end is counted: once, by one of the workers, whoever has taken it.
-func (h *handler) freed(ctx context.Context, t *push.Taken) error {
+func (h *handler) freed(ctx context.Context, t *ledger.Taken) error {
 	first, err := h.Records.Freed(ctx, t)
 	if first {
 		h.endedByAnother(ctx, t)

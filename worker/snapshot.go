@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/lately"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/providers"
@@ -105,7 +106,7 @@ type tally struct {
 }
 
 // endsTold are the ways to end, those that are frequent first.
-var endsTold = append(slices.Clip(push.EndStates), push.Malformed)
+var endsTold = append(slices.Clip(ledger.EndStates), ledger.Malformed)
 
 func (t *tally) Attempted(app string, platform push.Platform, o providers.Outcome, took time.Duration) {
 	t.sent.Add(1)

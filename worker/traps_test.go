@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -27,13 +28,13 @@ func TestTenThousandAndOneDeadLetters(t *testing.T) {
 	const letters = 10_001
 	client, stop := pipeline.Share(embedded(t), pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
-	records := push.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0)
 	var wg sync.WaitGroup
 	for g := range 64 {
 		wg.Go(func() {
 			for i := g; i < letters; i += 64 {
 				id := fmt.Sprintf("dead-%d", i)
-				end := push.End{State: push.Rejected, Letter: &push.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
+				end := ledger.End{State: push.Rejected, Letter: &ledger.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
 				if first, err := records.Settle(context.Background(), id, &end); err != nil || !first {
 					t.Errorf("%s: %t, %v", id, first, err)
 				}
@@ -42,7 +43,14 @@ func TestTenThousandAndOneDeadLetters(t *testing.T) {
 	}
 	wg.Wait()
 	found := map[string]bool{}
-	must(t, records.Letters(t.Context(), func(l *push.Letter) bool { found[l.ID] = true; return true }))
+	for cursor := "0-0"; cursor != ""; {
+		some, next, err := records.LettersFrom(t.Context(), cursor, 1000)
+		must(t, err)
+		for _, l := range some {
+			found[l.ID] = true
+		}
+		cursor = next
+	}
 	counts, err := records.Counts(t.Context())
 	must(t, err)
 	if len(found) != letters || counts.Ended[push.Rejected] != letters {

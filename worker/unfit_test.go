@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -100,7 +101,7 @@ func TestManyBadJobs(t *testing.T) {
 func TestARecordOfAnotherType(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx := t.Context()
-		records := push.NewRecords(client, "", 0)
+		records := ledger.NewRecords(client, "", 0)
 		ids := []string{"a", "bad", "b", "c", "d"}
 		producer := push.NewProducer(client, "", 0)
 		key := "asynq:{" + push.Default.Queue() + "}:"
@@ -111,7 +112,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 			must(t, err)
 			must(t, client.RPopLPush(ctx, key+"pending", key+"active").Err())
 			must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
-			dones.Add(id, key+"t:"+id, []push.TargetOutcome{{Kind: "delivered"}})
+			dones.Add(id, key+"t:"+id, []ledger.TargetOutcome{{Kind: "delivered"}})
 		}
 		bad := ""
 		for shard := range 16 {

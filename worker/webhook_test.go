@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -26,7 +27,7 @@ type receiver struct {
 	mu       sync.Mutex
 	answers  []int // the next answers; then 204
 	requests int
-	got      []push.DeadToken // what was acknowledged
+	got      []ledger.DeadToken // what was acknowledged
 }
 
 func newReceiver(t *testing.T, answers ...int) *receiver {
@@ -37,7 +38,7 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 			err = push.VerifySignature(webhookSecret, body, request.Header.Get(push.SignatureHeader), time.Now(), time.Minute)
 		}
 		var report struct {
-			DeadTokens []push.DeadToken `json:"dead_tokens"`
+			DeadTokens []ledger.DeadToken `json:"dead_tokens"`
 		}
 		if err == nil {
 			err = json.Unmarshal(body, &report)
@@ -66,10 +67,10 @@ func newReceiver(t *testing.T, answers ...int) *receiver {
 
 // tokens are what was acknowledged, each once: one whose acknowledgement is late
 // comes again.
-func (r *receiver) tokens() []push.DeadToken {
+func (r *receiver) tokens() []ledger.DeadToken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var once []push.DeadToken
+	var once []ledger.DeadToken
 	for _, d := range r.got {
 		if !slices.Contains(once, d) {
 			once = append(once, d)
@@ -144,8 +145,8 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		r.options.Hasten(0, 0, 20*time.Millisecond)
-		tokens := push.NewDeadTokens(client, "", 0)
-		must(t, tokens.Add(t.Context(), push.DeadToken{App: "shop", Token: "taken"}))
+		tokens := ledger.NewDeadTokens(client, "", 0)
+		must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "taken"}))
 		taken, err := tokens.Next(t.Context(), "webhook:shop", time.Hour, 10)
 		must(t, err)
 		if len(taken) != 1 {
@@ -155,7 +156,7 @@ func TestDeadTokensSurviveTheirDeliverer(t *testing.T) {
 		r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: hook.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
 		r.start()
 		r.start()
-		must(t, tokens.Add(t.Context(), push.DeadToken{App: "shop", Token: "new"}))
+		must(t, tokens.Add(t.Context(), ledger.DeadToken{App: "shop", Token: "new"}))
 		wait(t, func() bool { return len(hook.tokens()) == 2 })
 		wait(t, func() bool { return r.pending("shop") == 0 })
 		var names []string
@@ -192,7 +193,7 @@ func TestAWebhookThatHangs(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hung) })
 	r.options.Webhooks = map[string]webhook.Hook{"shop": {URL: server.URL, Secret: webhookSecret, Timeout: 100 * time.Millisecond}}
-	must(t, push.NewDeadTokens(r.client, "", 0).Add(t.Context(), push.DeadToken{App: "shop", Token: "t"}))
+	must(t, ledger.NewDeadTokens(r.client, "", 0).Add(t.Context(), ledger.DeadToken{App: "shop", Token: "t"}))
 	r.start()
 	select {
 	case <-answered:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -96,7 +97,7 @@ func TestManyAreWokenInFewRoundTrips(t *testing.T) {
 	stop()
 	counted := new(trips)
 	client.AddHook(counted)
-	control.New(client, push.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), l.moved)
+	control.New(client, ledger.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), l.moved)
 	if n := counted.n.Load(); n > many/10 {
 		t.Errorf("%d are woken in %d round trips", many, n)
 	}

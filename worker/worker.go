@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -44,7 +45,7 @@ type Options struct {
 	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
 	// Senders by app and platform.
 	Senders map[string]map[push.Platform]providers.Sender
-	Records *push.Records
+	Records *ledger.Records
 	// Meter counts what all workers do together; nil when nothing of it is limited.
 	Meter meter.Meter
 	// Quotas are those of the providers, by app and platform.
@@ -95,10 +96,10 @@ type Options struct {
 	// and the dead tokens. "" means "pushpace".
 	Prefix string
 	// DeadTokensKept is about how many reports of dead tokens are kept. 0 means
-	// push.DefaultDeadTokens.
+	// ledger.DefaultDeadTokens.
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
-	// its notifications end, which the Records must tell of: see push.Records.WithOutcomes.
+	// its notifications end, which the Records must tell of: see ledger.Records.WithOutcomes.
 	Webhooks, OutcomeWebhooks map[string]webhook.Hook
 	// Version is what the worker's snapshots say that it is of.
 	Version string
@@ -199,7 +200,7 @@ func (w *Worker) Start() error {
 		})
 	}
 	for _, deliver := range webhook.Deliverers(webhook.Config{
-		DeadTokens: w.h.Webhooks, Outcomes: w.h.OutcomeWebhooks, Reports: w.h.deadTokens, Events: push.NewOutcomes(w.h.Queue, w.h.Prefix),
+		DeadTokens: w.h.Webhooks, Outcomes: w.h.OutcomeWebhooks, Reports: w.h.deadTokens, Events: ledger.NewOutcomes(w.h.Queue, w.h.Prefix),
 		Observer: w.h.Observer, Log: w.h.Log, RedisLog: w.h.RedisLog, Times: w.h.times.webhook,
 	}) {
 		w.h.side.Go(func() { deliver(w.h.stopping) })

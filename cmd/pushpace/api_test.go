@@ -17,6 +17,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -124,7 +125,7 @@ func TestServeOnly(t *testing.T) {
 	if log := api.stderr.String(); strings.Contains(log, "hunter2") || strings.Count(log, "a request failed") != 4 {
 		t.Errorf("%s", log)
 	}
-	counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 	if err != nil || counts.Accepted != 1 || counts.Ended[push.Delivered] != 1 {
 		t.Errorf("%+v, %v", counts, err)
 	}

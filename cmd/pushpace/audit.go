@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 func newAudit() *cobra.Command {
@@ -34,7 +34,7 @@ status 3 when it is more.`,
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 			row := func(name string, n int64) { fmt.Fprintf(w, "%s\t%d\t\n", name, n) }
 			row("accepted", audit.Accepted)
-			for _, state := range push.EndStates {
+			for _, state := range ledger.EndStates {
 				row(string(state), audit.Ended[state])
 			}
 			row("waiting", audit.Waiting)

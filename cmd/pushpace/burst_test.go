@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -51,7 +52,7 @@ func outOfOrder(t *testing.T) string {
 	c.env = append(c.env, "PUSHPACE_TELEMETRY__LISTEN=:0")
 	made := recordAdmissions(t, c)
 	workers := []*program{c.serve(t), c.serve(t)}
-	producer, records := push.NewProducer(c.client, "", 0), push.NewRecords(c.client, "", 0)
+	producer, records := push.NewProducer(c.client, "", 0), ledger.NewRecords(c.client, "", 0)
 	var accepted [burstJobs]time.Time
 	for i := range accepted {
 		accepted[i] = time.Now()

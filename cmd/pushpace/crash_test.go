@@ -16,6 +16,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -230,7 +231,7 @@ func (c *crashSite) delivered() int { return c.apns.Ledger().Len() + c.fcm.Ledge
 // workers had sent or were sending whose end was not recorded.
 func (c *crashSite) kill(t *testing.T, p *program) int64 {
 	t.Helper()
-	counts, err := push.NewRecords(c.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(c.client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +255,7 @@ func (c *crashSite) sent() map[string]bool {
 // drained waits until all have ended.
 func (c *crashSite) drained(t *testing.T, n int) {
 	t.Helper()
-	records := push.NewRecords(c.client, "", 0)
+	records := ledger.NewRecords(c.client, "", 0)
 	err := eventually(5*time.Minute, func() bool {
 		counts, err := records.Counts(t.Context())
 		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0
@@ -306,7 +307,7 @@ func (c *crashSite) judge(t *testing.T, accepted int, underWay int64, policy thr
 // judgeEnds compares how each ended with whether it was sent.
 func (c *crashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bool) map[push.State]int {
 	t.Helper()
-	records := push.NewRecords(c.client, "", 0)
+	records := ledger.NewRecords(c.client, "", 0)
 	allowed := map[fate]push.State{expiring: push.Expired, collapsing: push.Superseded, cancelled: push.Cancelled}
 	ends := map[push.State]int{}
 	for i := range accepted {
@@ -381,7 +382,7 @@ func TestServeDrainsWhileRedisHangs(t *testing.T) {
 		t.Errorf("exit status %d: %s", got, &worker.stderr)
 	}
 	resume()
-	counts, err := push.NewRecords(c.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(c.client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -24,7 +25,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	const each = 10
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	c := newCrashSite(t, policy, 2*time.Second)
-	producer, records := push.NewProducer(c.client, "", 0), push.NewRecords(c.client, "", 0)
+	producer, records := push.NewProducer(c.client, "", 0), ledger.NewRecords(c.client, "", 0)
 	limiter := throttle.NewRedis(c.client, throttle.Options{})
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.client, records, limiter, limits.New(policy, nil))
@@ -59,7 +60,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	record := func(id string) *push.Record {
+	record := func(id string) *ledger.Record {
 		r, err := records.Lookup(t.Context(), id)
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)

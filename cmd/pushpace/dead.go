@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -43,7 +44,7 @@ prints as it was on the queue, in Base64; --raw has it print every one.`,
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
 		shown := struct {
-			*push.Letter
+			*ledger.Letter
 			Notification *push.Notification `json:"notification,omitempty"`
 		}{Letter: letter}
 		if job, err := push.Decode(letter.Job); err == nil {

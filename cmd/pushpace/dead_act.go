@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/push"
 )
 
 func newDeadRequeue() *cobra.Command {
@@ -75,7 +75,7 @@ func actingOnLetters(cmd *cobra.Command, act letterAct) *cobra.Command {
 func actOnAll(ctx context.Context, b *apiclient.Client, s operate.LetterSelection, act letterAct, c *confirmation, out io.Writer, asJSON bool) error {
 	var ids []string
 	seen := map[string]bool{}
-	err := b.Letters(ctx, s, func(l *push.Letter) bool {
+	err := b.Letters(ctx, s, func(l *ledger.Letter) bool {
 		if !seen[l.ID] {
 			seen[l.ID] = true
 			ids = append(ids, l.ID)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	began := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	both := []push.Target{{Platform: push.FCM, Token: "a-token"}, {Platform: push.APNs, Token: "00fc"}, {Platform: push.FCM, Token: "another"}}
 	var want []string
@@ -32,7 +33,7 @@ func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 		if i%2 == 1 {
 			reason = "no_provider"
 		}
-		err = records.SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, Reason: reason, Outcomes: push.Unsent(both),
+		err = records.SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: reason, Outcomes: push.Unsent(both),
 			At: began.Add(time.Duration(i) * time.Minute), Queue: push.Default.Queue(), Job: job})
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +67,7 @@ func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 	}
 	listed := func(args ...string) (ids []string) {
 		for line := range strings.Lines(ended(t, s.setup, append([]string{"dead", "list", "--json"}, args...)...).stdout) {
-			var l push.Letter
+			var l ledger.Letter
 			if err := json.Unmarshal([]byte(line), &l); err != nil || l.User != "ada" || l.Job != nil {
 				t.Errorf("%s: %v", line, err)
 			}
@@ -113,7 +114,7 @@ func TestADeadLetterIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, job := range map[string][]byte{"one": job, "odd": []byte("{")} {
-		if err := push.NewRecords(s.client, "", 0).SetAside(t.Context(), &push.Letter{ID: id, State: push.Malformed, At: time.Now(), Job: job}); err != nil {
+		if err := ledger.NewRecords(s.client, "", 0).SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, At: time.Now(), Job: job}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,11 +138,11 @@ func TestTargetsStayInTheOrderTyped(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	got := ended(t, s.setup, "status", "one", "--json")
-	var status struct{ Outcomes []push.TargetOutcome }
+	var status struct{ Outcomes []ledger.TargetOutcome }
 	if err := json.NewDecoder(bytes.NewReader([]byte(got.stdout))).Decode(&status); err != nil {
 		t.Fatal(err)
 	}
-	want := []push.TargetOutcome{{Platform: push.FCM, TokenEnd: "first1"}, {Platform: push.APNs}, {Platform: push.FCM, TokenEnd: "third3"}}
+	want := []ledger.TargetOutcome{{Platform: push.FCM, TokenEnd: "first1"}, {Platform: push.APNs}, {Platform: push.FCM, TokenEnd: "third3"}}
 	if !slices.Equal(status.Outcomes, want) {
 		t.Errorf("%s", got.stdout)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -66,7 +67,7 @@ func describe(l config.Limits) string {
 }
 
 // show brings the screen up to date.
-func (s *screen) show(mix []planned, c push.Counts, ledger []standin.Entry) {
+func (s *screen) show(mix []planned, c ledger.Counts, ledger []standin.Entry) {
 	ended := c.Accepted - c.Waiting()
 	counters := fmt.Sprintf("delivered %d  deferred %d  waiting %d", c.Ended[push.Delivered], c.Deferred, c.Waiting())
 	if s.bar == nil {

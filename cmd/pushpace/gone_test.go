@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -41,7 +42,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	c := newCrashSite(t, policy, 0)
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go watchStalls(stop, longest)
-	producer, records := push.NewProducer(c.client, "", 0), push.NewRecords(c.client, "", 0)
+	producer, records := push.NewProducer(c.client, "", 0), ledger.NewRecords(c.client, "", 0)
 	limiter := throttle.NewRedis(c.client, throttle.Options{})
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.client, records, limiter, limits.New(policy, nil))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -53,7 +54,7 @@ func TestAWorkerIsKilledWhileWhatWasHeldReturns(t *testing.T) {
 	if got := other.wait(t, 25*time.Second); got != exitDone {
 		t.Errorf("exit status %d: %s", got, &other.stderr)
 	}
-	counts, err := push.NewRecords(c.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(c.client, "", 0).Counts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/words"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -211,7 +211,7 @@ func readOverrides(in io.Reader, horizon time.Duration) (*imported, error) {
 			fault(number, err)
 			continue
 		}
-		if err := push.ParseStrictly(text, &override); err != nil { // a name that is there twice, say
+		if err := strictjson.Parse(text, &override); err != nil { // a name that is there twice, say
 			fault(number, err)
 			continue
 		}

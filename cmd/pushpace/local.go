@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -64,7 +65,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
 		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention)),
-		Records:   push.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes),
+		Records:   ledger.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes),
 		Limits:    limitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),
 		Meter:     meter.NewRedis(queue.Client, prefix),

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -179,7 +180,7 @@ func doneIn(minutes []control.Minute) string {
 		}
 	}
 	text := fmt.Sprintf("%d sent, %d put off", sent, deferred)
-	for _, state := range append(slices.Clip(push.EndStates), push.Malformed) {
+	for _, state := range append(slices.Clip(ledger.EndStates), ledger.Malformed) {
 		if n := ended[state]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, state)
 		}

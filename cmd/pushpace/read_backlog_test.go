@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -31,7 +31,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 		"shop": {DeadTokens: config.Reports{Webhook: &config.Webhook{}}, Outcomes: config.Reports{Webhook: &config.Webhook{}}},
 	}}
 	s := &system{
-		queue: client, config: cfg, records: push.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
+		queue: client, config: cfg, records: ledger.NewRecords(client, "", 0), redisLog: slog.New(slog.NewTextHandler(&text, nil)),
 		limits: limitsOf(cfg.Limits), limiter: throttle.WithOutage(throttle.NewMemory(throttle.MemoryOptions{}), throttle.Closed, throttle.OutageOptions{}),
 	}
 	keys := []string{"pushpace:dead-tokens", "pushpace:{workers}:alive", "pushpace:{pauses}:operators"}

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -94,7 +94,7 @@ func TestReload(t *testing.T) {
 	one("second")
 	workers.until(t, "the second", delivered(2))
 	one("third")
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	workers.until(t, "the third waits for the new limit", func() bool {
 		record, err := records.Lookup(t.Context(), "third")
 		return err == nil && record.Rule == "2/1h"

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -100,7 +101,7 @@ func TestTheAPISaysTheSame(t *testing.T) {
 		return ids
 	}
 	workers.until(t, "one that is delivered, two that wait and two dead letters", func() bool {
-		counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+		counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 		return err == nil && counts.Ended[push.Delivered] == 1 && len(waiting()) == 2 && strings.Count(ended(t, s.setup, "dead", "list", "--json").stdout, "\n") == 2
 	})
 	waits := waiting()
@@ -185,7 +186,7 @@ func TestSendThroughTheAPI(t *testing.T) {
 	if got := ended(t, remote.setup, "send", "--app", "demo"); got.status != exitFailed || !strings.Contains(got.stdout, `"field":"/user"`) || strings.Contains(got.stdout, `"id"`) {
 		t.Errorf("%+v", got)
 	}
-	if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 3 {
+	if counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 3 {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }

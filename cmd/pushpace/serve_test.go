@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -185,7 +186,7 @@ func TestServeDrains(t *testing.T) {
 		return err == nil && info.Active == 2
 	})
 	s.stop(t, workers)
-	counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 	if err != nil || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
 		t.Errorf("%+v, %v", counts, err)
 	}
@@ -253,7 +254,7 @@ func TestSendBadLines(t *testing.T) {
 			t.Errorf("line %d: %+v, want a fault of %q", number, r, field)
 		}
 	}
-	counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+	counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 	if err != nil || counts.Accepted != 2 {
 		t.Errorf("%+v, %v", counts, err)
 	}
@@ -381,7 +382,7 @@ func TestAUsedIDStopsNoOthers(t *testing.T) {
 	if got[1].Known != nil || !strings.Contains(got[1].Error, "the ID is another notification's") || got[2].ID != "other" || got[2].Known == nil {
 		t.Errorf("%+v", got)
 	}
-	if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 2 {
+	if counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Accepted != 2 {
 		t.Errorf("%+v, %v", counts, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -72,7 +73,7 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	for _, d := range deliveries {
 		taken[d.ID] = append(taken[d.ID], d)
 	}
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	states := map[push.State]int{}
 	for id := range s.accepted {
 		record, err := records.Lookup(t.Context(), id)

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -33,7 +34,7 @@ func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 	from = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	var underWay []string
 	for _, e := range append(s.apns.Ledger().Entries(), s.fcm.Ledger().Entries()...) {
 		if from.Sub(e.At) > lately {
@@ -208,7 +209,7 @@ func (s *soak) call(method, path, body string) (status int, answer []byte) {
 func (s *soak) requeue() {
 	_, answer := s.call(http.MethodGet, "/v1/dead-letters?limit=10", "")
 	var page struct {
-		Letters []push.Letter `json:"dead_letters"`
+		Letters []ledger.Letter `json:"dead_letters"`
 	}
 	if json.Unmarshal(answer, &page) != nil {
 		return

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -301,7 +302,7 @@ func (s *soak) settled(t *testing.T) {
 		{"resume", "--app", "shop"}, {"resume", "--category", "orders"}, {"resume", "--category", rare}} {
 		s.program(10*time.Second, nil, args...) // it may not be paused
 	}
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	err := eventually(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
 		s.supervise(t)
 		counts, err := records.Counts(ctx)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/push"
@@ -72,8 +73,8 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	if got := category.wait(t, 20*time.Second); got != exitDone {
 		t.Errorf("limits set: exit status %d: %s", got, &category.stderr)
 	}
-	counts := func() push.Counts {
-		c, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+	counts := func() ledger.Counts {
+		c, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

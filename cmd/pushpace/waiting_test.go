@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -47,7 +48,7 @@ func TestFindAndCancelMany(t *testing.T) {
 		for i := range each {
 			input += notification(fmt.Sprintf("wrong-%d", i), fmt.Sprintf("user-%d", i%7), "marketing", "apns", "00")
 		}
-		before, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+		before, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,7 @@ func TestFindAndCancelMany(t *testing.T) {
 				t.Errorf("%v: %+v", args, got)
 			}
 		}
-		if counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Ended[push.Cancelled] != before.Ended[push.Cancelled] {
+		if counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context()); err != nil || counts.Ended[push.Cancelled] != before.Ended[push.Cancelled] {
 			t.Errorf("%+v, %v: some are cancelled already", counts, err)
 		}
 		got := ended(t, with, "cancel", "--all", "--category", "marketing", "--expect", fmt.Sprint(each))
@@ -92,7 +93,7 @@ func TestFindAndCancelMany(t *testing.T) {
 		if left := ended(t, with, "waiting", "--category", "marketing"); left.stdout != "" || left.stderr != "Nothing waits of category marketing.\n" {
 			t.Errorf("%+v", left)
 		}
-		counts, err := push.NewRecords(s.client, "", 0).Counts(t.Context())
+		counts, err := ledger.NewRecords(s.client, "", 0).Counts(t.Context())
 		if err != nil || counts.Ended[push.Cancelled]-before.Ended[push.Cancelled] != each || counts.Waiting()-before.Waiting() != 1 {
 			t.Errorf("%+v, %v", counts, err)
 		}
@@ -111,7 +112,7 @@ func TestRequeueManyLetters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, url := s.guardedAPI(t)
-	records := push.NewRecords(s.client, "", 0)
+	records := ledger.NewRecords(s.client, "", 0)
 	bury := func(id, category, reason string) {
 		t.Helper()
 		n, err := push.Parse([]byte(notification(id, "ada", category, "apns", "00")))
@@ -128,8 +129,8 @@ func TestRequeueManyLetters(t *testing.T) {
 		}
 		s.client.LRem(t.Context(), queue+"pending", 0, id)
 		s.client.Del(t.Context(), queue+"t:"+id)
-		letter := &push.Letter{ID: id, State: push.Rejected, Reason: reason, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-		if _, err := records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter}); err != nil {
+		letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: reason, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+		if _, err := records.Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/metrics"
@@ -20,7 +21,6 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers/standin"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
@@ -38,7 +38,7 @@ type system struct {
 	overrides *limits.Overrides
 	// lines tell of those who wait for limits.
 	lines   *throttle.Redis
-	records *push.Records
+	records *ledger.Records
 	senders senders
 	quotas  quotas.Live
 	device  atomic.Pointer[meter.Spec] // what each device gets; nil for any number
@@ -87,24 +87,24 @@ func limitsOf(l config.Limits) *limits.Policies {
 func (s *system) removeFolder() error { return os.RemoveAll(s.folder) }
 
 // openSystem opens everything. What it warns of goes to the log.
-func openSystem(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (*system, error) {
+func openSystem(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (*system, error) {
 	s := &system{limits: limitsOf(cfg.Limits)}
 	warn(log, cfg.Warnings())
-	if err := s.open(ctx, cfg, ledger, log); err != nil {
+	if err := s.open(ctx, cfg, pushes, log); err != nil {
 		_ = s.close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.Ledger, log *slog.Logger) (err error) {
+func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.Ledger, log *slog.Logger) (err error) {
 	if anySimulated(cfg.Apps) {
 		if s.folder, err = os.MkdirTemp("", "pushpace-"); err != nil {
 			return err
 		}
 		s.add(s.removeFolder) // after the senders, which watch what is in it
 	}
-	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, ledger, log, &s.closers); err != nil {
+	if s.senders, err = openSenders(ctx, cfg.Apps, s.folder, pushes, log, &s.closers); err != nil {
 		return err
 	}
 	if s.quotas, err = quotas.NewLive(cfg); err != nil {
@@ -126,7 +126,7 @@ func (s *system) open(ctx context.Context, cfg *config.Config, ledger *standin.L
 	s.queue, s.client = shared, queue.Client
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
-	s.records = push.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
+	s.records = ledger.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {
 		return err

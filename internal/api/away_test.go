@@ -10,11 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/push"
 )
 
 // needy are requests that need Redis, each in its own way.
@@ -97,7 +97,7 @@ func TestRedisAway(t *testing.T) {
 			for _, id := range []string{"one", "two", "three"} {
 				r.taken(id)
 			}
-			counts, err := push.NewRecords(server.Client(t), "", 0).Counts(t.Context())
+			counts, err := ledger.NewRecords(server.Client(t), "", 0).Counts(t.Context())
 			if err != nil || counts.Accepted != 4 {
 				t.Errorf("%+v, %v", counts, err)
 			}

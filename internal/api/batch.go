@@ -1,11 +1,17 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
@@ -37,7 +43,7 @@ func (a *API) enqueueBatch(ctx context.Context, c *call) (reply, error) {
 
 // enqueueAll takes an array of notifications.
 func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
-	items, err := push.ParseAll(c.body, maxBatch)
+	items, err := parseAll(c.body)
 	if err := a.charge(ctx, c, max(1, len(items))); err != nil {
 		return reply{}, err
 	}
@@ -57,12 +63,52 @@ func (a *API) enqueueAll(ctx context.Context, c *call) (reply, error) {
 	return a.replyTo(results, cause)
 }
 
+// parseAll reads an array of 1 to maxBatch notifications, each as push.Parse does. The
+// error is of type faults.Faults, and says what is wrong with the array.
+func parseAll(data []byte) ([]operate.Parsed, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return nil, misfitArray(data)
+	}
+	var all []operate.Parsed
+	for d.More() && len(all) < maxBatch {
+		var item json.RawMessage
+		if d.Decode(&item) != nil {
+			return nil, misfitArray(data)
+		}
+		n, err := push.Parse(item)
+		all = append(all, operate.Parsed{Notification: n, Err: err})
+	}
+	if end, err := d.Token(); len(all) == 0 || err != nil || end != json.Delim(']') {
+		return nil, misfitArray(data)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, misfitArray(data)
+	}
+	return all, nil
+}
+
+// misfitArray explains why data is no array of 1 to maxBatch items.
+func misfitArray(data []byte) error {
+	var items []json.RawMessage
+	problem := "is empty: at least one notification is needed"
+	switch err := json.Unmarshal(data, &items); {
+	case errors.As(err, new(*json.UnmarshalTypeError)):
+		problem = "must be an array"
+	case err != nil:
+		return faults.New("", "%s", strictjson.NotJSON(err))
+	case len(items) > maxBatch:
+		problem = fmt.Sprintf("has %d notifications, at most %d are taken", len(items), maxBatch)
+	}
+	return faults.New("", "%s", problem)
+}
+
 func resultOf(i int, r operate.Result) result {
-	var faults push.Faults
+	var invalid push.Faults
 	var others *operate.OthersError
 	switch at := "/" + strconv.Itoa(i); {
-	case errors.As(r.Err, &faults):
-		return result{Status: http.StatusBadRequest, Errors: faultsAt(at, faults)}
+	case errors.As(r.Err, &invalid):
+		return result{Status: http.StatusBadRequest, Errors: faultsAt(at, invalid)}
 	case errors.As(r.Err, &others):
 		return result{Status: http.StatusForbidden, Errors: []fault{{at + "/app", others.Error()}}}
 	case errors.Is(r.Err, push.ErrConflict):

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 )
@@ -22,7 +23,7 @@ const maxLetterID = 4096
 // readIDs reads IDs each of which can be one.
 func readIDs(c *call, valid func(id string) bool) ([]string, error) {
 	var w wantedIDs
-	if err := push.ParseStrictly(c.body, &w); err != nil {
+	if err := strictjson.Parse(c.body, &w); err != nil {
 		return nil, err
 	}
 	if len(w.IDs) == 0 || len(w.IDs) > operate.MostIDs {

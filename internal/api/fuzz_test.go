@@ -19,7 +19,7 @@ func FuzzBatch(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		items, err := push.ParseAll(body, maxBatch)
+		items, err := parseAll(body)
 		if err != nil {
 			if p := problemOf(err); p.Status != 400 || len(p.Errors) == 0 {
 				t.Fatalf("%+v", p)
@@ -32,7 +32,7 @@ func FuzzBatch(f *testing.F) {
 		}
 		for i, item := range items {
 			n, err := push.Parse(plain[i])
-			if !reflect.DeepEqual(item, push.Parsed{Notification: n, Err: err}) {
+			if !reflect.DeepEqual(item, operate.Parsed{Notification: n, Err: err}) {
 				t.Fatalf("%+v and alone %+v, %v", item, n, err)
 			}
 			if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/push"
 )
 
 // The sizes of a page.
@@ -38,9 +38,9 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	}
 	found, _, next, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
 	now := time.Now()
-	found = slices.DeleteFunc(found, func(l push.Letter) bool { return !s.Matches(&l, now) })
+	found = slices.DeleteFunc(found, func(l ledger.Letter) bool { return !s.Matches(&l, now) })
 	return reply{http.StatusOK, struct {
-		Letters []push.Letter `json:"dead_letters"`
+		Letters []ledger.Letter `json:"dead_letters"`
 		// Next is the cursor of the rest; "" when this is the end.
 		Next string `json:"next,omitempty"`
 	}{found, next}}, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -26,8 +27,8 @@ func (r *rig) bury(id string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	letter := &push.Letter{ID: id, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	if _, err := r.options.Records.Settle(r.t.Context(), id, &push.End{State: push.Rejected, Letter: letter}); err != nil {
+	letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+	if _, err := r.options.Records.Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -40,7 +41,7 @@ func TestDeadLetters(t *testing.T) {
 	r.do(http.StatusNotFound, viewerToken, "GET", path, "")
 	r.bury(id)
 	var shown struct {
-		push.Letter
+		ledger.Letter
 		Notification *push.Notification `json:"notification"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", path, "").into(t, &shown)
@@ -75,7 +76,7 @@ func TestDeadLettersInPages(t *testing.T) {
 	pages := 0
 	for next := ""; ; pages++ {
 		var p struct {
-			Letters []push.Letter `json:"dead_letters"`
+			Letters []ledger.Letter `json:"dead_letters"`
 			Next    string
 		}
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=7&cursor="+next, "").into(t, &p)
@@ -91,7 +92,7 @@ func TestDeadLettersInPages(t *testing.T) {
 	}
 	for query, want := range map[string]int{"app=demo&category=orders&reason=payload&since=1d": all, "app=gone": 0, "category=chat": 0, "reason=auth": 0, "since=1ns": 0} {
 		var p struct {
-			Letters []push.Letter `json:"dead_letters"`
+			Letters []ledger.Letter `json:"dead_letters"`
 		}
 		r.do(http.StatusOK, viewerToken, "GET", "/v1/dead-letters?limit=1000&"+query, "").into(t, &p)
 		if len(p.Letters) != want {
@@ -120,7 +121,7 @@ func TestALongLetterOfThisProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	id := strings.Repeat("x", 3*maxPath)
-	letter := &push.Letter{ID: id, State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
+	letter := &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
 	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}

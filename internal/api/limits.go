@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
@@ -84,7 +85,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var w wanted
-	if err := push.ParseStrictly(c.body, &w); err != nil {
+	if err := strictjson.Parse(c.body, &w); err != nil {
 		return reply{}, err
 	}
 	o, err := w.override(at)
@@ -147,7 +148,7 @@ func (a *API) importLimits(ctx context.Context, c *call) (reply, error) {
 	var w struct {
 		Overrides []leveled `json:"overrides"`
 	}
-	if err := push.ParseStrictly(c.body, &w); err != nil {
+	if err := strictjson.Parse(c.body, &w); err != nil {
 		return reply{}, err
 	}
 	if n := len(w.Overrides); n == 0 || n > maxImport {

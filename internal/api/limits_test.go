@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -238,7 +238,7 @@ func FuzzOverride(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var w wanted
-		err := push.ParseStrictly(body, &w)
+		err := strictjson.Parse(body, &w)
 		var o limits.Override
 		if err == nil {
 			o, err = w.override(limits.Level{User: "ada"})

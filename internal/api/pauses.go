@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -48,7 +49,7 @@ func (a *API) beginPause(ctx context.Context, c *call) (reply, error) {
 		return reply{}, err
 	}
 	var w wantedPause
-	if err := push.ParseStrictly(c.body, &w); err != nil {
+	if err := strictjson.Parse(c.body, &w); err != nil {
 		return reply{}, err
 	}
 	if p.Until, err = endOf(w.Until); err != nil {

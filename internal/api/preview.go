@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -46,7 +47,7 @@ func (f *leveled) policy() *wanted { return &wanted{f.MinGap, f.Rates, f.Exempt,
 // previewLimit tells what an override would do, or its removal, and changes nothing.
 func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 	var asked leveled
-	if err := push.ParseStrictly(c.body, &asked); err != nil {
+	if err := strictjson.Parse(c.body, &asked); err != nil {
 		return reply{}, err
 	}
 	at, err := asked.level()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
@@ -77,7 +78,7 @@ func problemOf(err error) *problem {
 		others   *operate.OthersError
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
-		ended    *push.EndedError
+		ended    *ledger.EndedError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -104,9 +105,9 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
 	case errors.Is(err, push.ErrConflict):
 		return &problem{Status: http.StatusConflict, Detail: "The ID is another notification's: it was used with another user or other content. Nothing was queued."}
-	case errors.Is(err, push.ErrNoLetter):
+	case errors.Is(err, ledger.ErrNoLetter):
 		return &problem{Status: http.StatusNotFound, Detail: "No dead letter has this ID."}
-	case errors.Is(err, push.ErrCursor), errors.Is(err, limits.ErrCursor):
+	case errors.Is(err, ledger.ErrCursor), errors.Is(err, limits.ErrCursor):
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, trail.ErrCursor):
 		return badQuery("before", "the cursor of an action")

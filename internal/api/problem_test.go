@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -40,9 +41,9 @@ func TestProblemOf(t *testing.T) {
 		{throttle.ErrUnavailable, http.StatusServiceUnavailable, odd},
 		{errors.New("UNKNOWN: redis eval error: OOM command not allowed"), http.StatusServiceUnavailable, "Redis is full (OOM)."},
 		{push.ErrStillThere, http.StatusServiceUnavailable, "A worker has not put down the job of the last attempt."},
-		{push.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
+		{ledger.ErrNoLetter, http.StatusNotFound, "No dead letter has this ID."},
 		{push.ErrEnded, http.StatusConflict, "The notification has ended."},
-		{&push.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
+		{&ledger.EndedError{State: push.Delivered}, http.StatusConflict, "The notification has ended: delivered."},
 		{errors.New(canary), http.StatusInternalServerError, own},
 	} {
 		p := problemOf(fmt.Errorf("somewhere: %w", c.err))
@@ -71,7 +72,7 @@ func TestUnknownError(t *testing.T) {
 func TestRequeueTooEarly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	letter := &push.Letter{ID: "held", State: push.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
+	letter := &ledger.Letter{ID: "held", State: ledger.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
 	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -81,7 +82,7 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: min(client.Options().ReadTimeout, time.Second)})
 	t.Cleanup(stop)
 	r := &rig{t: t, client: client, log: new(logged)}
-	records := push.NewRecords(shared, "", 0)
+	records := ledger.NewRecords(shared, "", 0)
 	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
 	limiter := throttle.NewRedis(shared, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })
@@ -211,7 +212,7 @@ func notification(id, user string) string {
 	return fmt.Sprintf(`{"id":%q,"app":"demo","user":%q,"category":"orders","targets":[{"platform":"apns","token":"00fc"}],"title":"t"}`, id, user)
 }
 
-func (r *rig) counts() push.Counts {
+func (r *rig) counts() ledger.Counts {
 	r.t.Helper()
 	counts, err := r.options.Records.Counts(context.Background())
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -94,7 +95,7 @@ func scopedRigOn(t *testing.T, client *redis.Client) *rig {
 		{App: "shop", Platform: push.APNs, Breaker: way.BreakerClosed}, {App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}},
 	}}))
 	// what cannot be read is of no app
-	must(t, r.options.Records.SetAside(t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(t, r.options.Records.SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 	return r
 }
 
@@ -120,8 +121,8 @@ func (r *rig) buryOf(app, id string) {
 	must(r.t, json.Unmarshal([]byte(of(app, id)), &n))
 	job, err := push.Encode(&push.Job{Notification: &n, AcceptedAt: time.Now()})
 	must(r.t, err)
-	letter := &push.Letter{ID: id, State: push.Rejected, Reason: id, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	_, err = r.options.Records.Settle(r.t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
+	letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: id, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+	_, err = r.options.Records.Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
 	must(r.t, err)
 }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 // The document has the fields of what webhooks are told, and no others.
@@ -17,8 +17,8 @@ func TestDocumentHasTheWebhooks(t *testing.T) {
 	}
 	at := time.Unix(1, 0)
 	for name, report := range map[string]any{
-		"DeadToken":    push.DeadToken{Since: at, At: at},
-		"OutcomeEvent": push.OutcomeEvent{Category: "c", Reason: "r", At: at, Targets: []push.TargetOutcome{}},
+		"DeadToken":    ledger.DeadToken{Since: at, At: at},
+		"OutcomeEvent": ledger.OutcomeEvent{Category: "c", Reason: "r", At: at, Targets: []ledger.TargetOutcome{}},
 	} {
 		text, err := json.Marshal(report)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -48,12 +49,12 @@ func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
 
 // RequeueEach requeues dead letters, and returns what became of each.
 func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/requeues", ids, push.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/requeues", ids, ledger.ErrNoLetter, push.ErrStillThere)
 }
 
 // PurgeEach deletes dead letters, and returns what became of each.
 func (c *Client) PurgeEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/purges", ids, push.ErrNoLetter, push.ErrStillThere)
+	return c.each(ctx, "/v1/purges", ids, ledger.ErrNoLetter, push.ErrStillThere)
 }
 
 func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {

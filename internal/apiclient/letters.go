@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -18,7 +18,7 @@ const pageSize = 500
 
 // Letters calls f with each selected dead letter, without its job, in no order, until f
 // answers false.
-func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*push.Letter) bool) error {
+func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*ledger.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for name, value := range map[string]string{"app": s.App, "category": s.Category, "reason": s.Reason} {
 		if value != "" {
@@ -30,8 +30,8 @@ func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(
 	}
 	for {
 		var page struct {
-			Letters []push.Letter `json:"dead_letters"`
-			Next    string        `json:"next"`
+			Letters []ledger.Letter `json:"dead_letters"`
+			Next    string          `json:"next"`
 		}
 		if err := c.call(ctx, http.MethodGet, letters+"?"+query.Encode(), nil, &page); err != nil {
 			return err
@@ -48,22 +48,22 @@ func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(
 	}
 }
 
-// Letter returns the dead letter with that ID, or push.ErrNoLetter.
-func (c *Client) Letter(ctx context.Context, id string) (*push.Letter, error) {
-	l := &push.Letter{}
+// Letter returns the dead letter with that ID, or ledger.ErrNoLetter.
+func (c *Client) Letter(ctx context.Context, id string) (*ledger.Letter, error) {
+	l := &ledger.Letter{}
 	err := c.call(ctx, http.MethodGet, letters+segment(id), nil, l)
-	return l, about(err, push.ErrNoLetter)
+	return l, about(err, ledger.ErrNoLetter)
 }
 
 // Requeue puts a dead letter's notification back on its queue. It answers
-// push.ErrNoLetter when there is none.
+// ledger.ErrNoLetter when there is none.
 func (c *Client) Requeue(ctx context.Context, id string) error {
-	return about(c.call(ctx, http.MethodPost, letters+segment(id)+"/requeue", nil, nil), push.ErrNoLetter)
+	return about(c.call(ctx, http.MethodPost, letters+segment(id)+"/requeue", nil, nil), ledger.ErrNoLetter)
 }
 
-// Purge deletes the dead letter. It answers push.ErrNoLetter when there is none.
+// Purge deletes the dead letter. It answers ledger.ErrNoLetter when there is none.
 func (c *Client) Purge(ctx context.Context, id string) error {
-	return about(c.call(ctx, http.MethodDelete, letters+segment(id), nil, nil), push.ErrNoLetter)
+	return about(c.call(ctx, http.MethodDelete, letters+segment(id), nil, nil), ledger.ErrNoLetter)
 }
 
 // Audit compares what was accepted with what became of it.

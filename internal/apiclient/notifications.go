@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -125,7 +126,7 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case status.State.Ended():
-		return &push.EndedError{State: status.State}
+		return &ledger.EndedError{State: status.State}
 	}
 	return push.ErrUnderWay
 }

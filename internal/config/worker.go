@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 // Worker says how one process works.
@@ -54,7 +54,7 @@ func (w *Worker) SetDefaults() {
 		MaxWait:         2200 * time.Millisecond,
 		MaxWaiting:      1024,
 		IDRetention:     24 * time.Hour,
-		DeadTokens:      push.DefaultDeadTokens,
+		DeadTokens:      ledger.DefaultDeadTokens,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -202,17 +203,17 @@ func (r *rig) plant(text string) {
 		}
 		return r
 	}, text)
-	outcomes := []push.TargetOutcome{filledWith[push.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
+	outcomes := []ledger.TargetOutcome{filledWith[ledger.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
 	_, err := o.Work.Records.Attempt(ctx, "tried", 1, 1, outcomes, text)
 	must(r.t, err)
-	_, err = o.Work.Records.Settle(ctx, "ended", &push.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	_, err = o.Work.Records.Settle(ctx, "ended", &ledger.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
 	r.bury(toUser("buried", "ada", "news"), text, time.Now())
 
 	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
-		letter := filledWith[push.Letter](text)
-		letter.ID, letter.State, letter.Job, letter.At = id, push.Malformed, []byte(job), time.Now()
+		letter := filledWith[ledger.Letter](text)
+		letter.ID, letter.State, letter.Job, letter.At = id, ledger.Malformed, []byte(job), time.Now()
 		must(r.t, o.Work.Records.SetAside(ctx, &letter))
 	}
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -99,7 +100,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	pipe.Del(ctx, asynqwire.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
-	_, err = r.setting.Work.Records.Settle(ctx, n.ID, &push.End{State: push.Rejected, Error: "it is " + reason, Letter: &push.Letter{
+	_, err = r.setting.Work.Records.Settle(ctx, n.ID, &ledger.End{State: push.Rejected, Error: "it is " + reason, Letter: &ledger.Letter{
 		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
 	}})
 	must(r.t, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -76,8 +77,8 @@ func (r *rig) fill(app, name string) {
 		if id == name+"-dead" {
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
-			letter := &push.Letter{ID: id, State: push.Rejected, Reason: name, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-			_, err = r.setting.Work.Records.Settle(t.Context(), id, &push.End{State: push.Rejected, Letter: letter})
+			letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: name, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
+			_, err = r.setting.Work.Records.Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
 			must(t, err)
 		}
 	}
@@ -127,7 +128,7 @@ func (r *rig) fillSecret() {
 	}
 	r.work(ownRoute, way.Status{App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// what cannot be read is of no app
-	must(r.t, r.setting.Work.Records.SetAside(r.t.Context(), &push.Letter{ID: "secret-malformed", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(r.t, r.setting.Work.Records.SetAside(r.t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
 func (r *rig) override(level limits.Level) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
@@ -59,7 +60,7 @@ type letterSum struct {
 }
 
 type letterRow struct {
-	*push.Letter
+	*ledger.Letter
 	Platforms string
 	// Known says that it has a page.
 	Known bool
@@ -90,12 +91,12 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 
 // lookLetters returns the selected ones of the dead letters from a cursor on, without
 // their jobs, how many were looked at, and where the rest begins; "" when there is none.
-func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*push.Letter, looked int, next string, err error) {
+func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*ledger.Letter, looked int, next string, err error) {
 	now := time.Now()
 	seen := map[string]bool{}
 	for next = cursor; ; {
 		var (
-			some []push.Letter
+			some []ledger.Letter
 			n    int
 		)
 		if some, n, next, err = v.as.Letters(ctx, next, lettersStep); err != nil {
@@ -109,7 +110,7 @@ func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, curs
 			}
 		}
 		if next == "" || looked >= most || time.Since(now) > within {
-			slices.SortFunc(found, func(a, b *push.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+			slices.SortFunc(found, func(a, b *ledger.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
 			return found, looked, next, nil
 		}
 	}
@@ -146,7 +147,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 }
 
 // viewOfLetters makes the page of those that were found, the newest first.
-func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
+func viewOfLetters(found []*ledger.Letter, looked int, filter []field, cursor, next string, skip int, total int64, now time.Time) lettersView {
 	here := address(Path+"dead-letters", filter...)
 	v := lettersView{Filter: filter, App: filter[0].Value, Begin: here, Beginning: cursor == "" && skip == 0}
 	v.Answer = counted(len(found), "dead letter", "dead letters") + "."
@@ -158,13 +159,13 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 	case next != "" || cursor != "":
 		v.Answer = counted(len(found), "dead letter", "dead letters") + " here; there may be more."
 	}
-	v.Reasons = sumsOf(found, here, "reason", func(l *push.Letter) string { return l.Reason })
+	v.Reasons = sumsOf(found, here, "reason", func(l *ledger.Letter) string { return l.Reason })
 	for i := range v.Reasons {
 		sum := &v.Reasons[i]
-		one := found[slices.IndexFunc(found, func(l *push.Letter) bool { return l.Reason == sum.Text })]
+		one := found[slices.IndexFunc(found, func(l *ledger.Letter) bool { return l.Reason == sum.Text })]
 		sum.Means, sum.Do = words.Reason(one.State, one.Reason)
 	}
-	v.ByApp = sumsOf(found, here, "app", func(l *push.Letter) string { return l.App })
+	v.ByApp = sumsOf(found, here, "app", func(l *ledger.Letter) string { return l.App })
 	for _, age := range ages {
 		n := 0
 		for _, l := range found {
@@ -192,7 +193,7 @@ func viewOfLetters(found []*push.Letter, looked int, filter []field, cursor, nex
 func hasPage(id string) bool { return id != "" && len(id) <= longestID && id != "." && id != ".." }
 
 // sumsOf counts the letters by what they have of a name, the most first.
-func sumsOf(found []*push.Letter, here, name string, of func(*push.Letter) string) []letterSum {
+func sumsOf(found []*ledger.Letter, here, name string, of func(*ledger.Letter) string) []letterSum {
 	by := map[string]int64{}
 	for _, l := range found {
 		by[of(l)]++
@@ -206,7 +207,7 @@ func sumsOf(found []*push.Letter, here, name string, of func(*push.Letter) strin
 }
 
 // platformsOf are those of the letter's targets.
-func platformsOf(l *push.Letter) string {
+func platformsOf(l *ledger.Letter) string {
 	var all []string
 	for _, o := range l.Outcomes {
 		if platform := string(o.Platform); platform != "" && !slices.Contains(all, platform) {
@@ -218,7 +219,7 @@ func platformsOf(l *push.Letter) string {
 
 // A letterView is what letter.html shows.
 type letterView struct {
-	*push.Letter
+	*ledger.Letter
 	Targets []targetView
 	Payload payload
 	// Means and Do explain the reason; "" for what is not explained.
@@ -233,10 +234,10 @@ func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
 	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: viewOfLetter(l)}, nil
 }
 
-func letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
+func letterOf(ctx context.Context, v *visit) (*ledger.Letter, error) {
 	id := v.PathValue("id")
 	if !hasPage(id) {
-		return nil, push.ErrNoLetter
+		return nil, ledger.ErrNoLetter
 	}
 	found, err := v.as.Letter(ctx, id)
 	if err != nil {
@@ -245,7 +246,7 @@ func letterOf(ctx context.Context, v *visit) (*push.Letter, error) {
 	return found.Letter, nil
 }
 
-func viewOfLetter(l *push.Letter) letterView {
+func viewOfLetter(l *ledger.Letter) letterView {
 	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
 	v.Means, v.Do = words.Reason(l.State, l.Reason)
 	if job, err := push.Decode(l.Job); err == nil {
@@ -350,7 +351,7 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	to := Path + "dead-letters"
-	if act.done == "requeued" && l.State != push.Malformed {
+	if act.done == "requeued" && l.State != ledger.Malformed {
 		to = pathOf("notifications", l.ID)
 	}
 	return page{to: fmt.Sprintf("%s?done=%s&n=1", to, act.done)}, nil

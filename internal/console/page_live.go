@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -52,7 +53,7 @@ type liveRow struct {
 }
 
 // liveStates are what an event may tell.
-var liveStates = append([]push.State{push.Waiting}, push.EndStates...)
+var liveStates = append([]push.State{push.Waiting}, ledger.EndStates...)
 
 func (c *Console) livePage(ctx context.Context, v *visit) (page, error) {
 	f := liveFilter{v.query.Get("app"), v.query.Get("category"), push.State(v.query.Get("what"))}
@@ -97,7 +98,7 @@ func rowOf(e watch.Event) liveRow {
 	switch {
 	case e.State == push.Waiting:
 		row.Class = "waits"
-		s := control.Status{Record: &push.Record{App: e.App}, Waits: &control.Waits{For: control.Cause(e.For), Reason: e.Reason}}
+		s := control.Status{Record: &ledger.Record{App: e.App}, Waits: &control.Waits{For: control.Cause(e.For), Reason: e.Reason}}
 		row.Why = words.Waits(&s, e.At)[0]
 		if s.Waits.For == control.ForLimit && e.Reason != "" {
 			row.Why = words.Say(row.Why, ": ", words.Printable(e.Reason))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -70,7 +71,7 @@ func TestNotificationEnded(t *testing.T) {
 	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad"`, "…a1b2c3")
 	lacks(t, text, secret[:20], ">Cancel notification<")
 	r.enqueue(toUser("good", "ada", "news"))
-	_, err := r.setting.Work.Records.Settle(t.Context(), "good", &push.End{State: push.Delivered, Attempts: 1, Outcomes: []push.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
+	_, err := r.setting.Work.Records.Settle(t.Context(), "good", &ledger.End{State: push.Delivered, Attempts: 1, Outcomes: []ledger.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
 	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")
@@ -133,8 +134,8 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	for _, cause := range control.Causes {
-		s := &control.Status{ID: "one", Record: &push.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
-		s.Outcomes = []push.TargetOutcome{{}, {Kind: "retry"}}
+		s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting, Error: "FCM answered 500"}, Waits: &control.Waits{For: cause, Reason: "r"}}
+		s.Outcomes = []ledger.TargetOutcome{{}, {Kind: "retry"}}
 		v := viewOfNotification(s, nil, nil, now)
 		if v.Tone != toneWaits || v.Targets[0].Tone == toneFault || v.Targets[1].Tone == toneFault {
 			t.Errorf("%s: %+v", cause, v)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -221,7 +222,7 @@ func TestOverviewPage(t *testing.T) {
 	if _, err := r.producer.Enqueue(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	letter := &push.Letter{ID: "gone", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+	letter := &ledger.Letter{ID: "gone", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
 	if err := r.setting.Work.Records.SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -136,7 +137,7 @@ func readPosition(text string) (cursor string, skip int, err error) {
 	cursor, after, found := strings.Cut(text, ".")
 	skip, err = strconv.Atoi(after)
 	if !found || err != nil || skip < 0 || skip > 100*queue.PageSize {
-		return "", 0, push.ErrCursor
+		return "", 0, ledger.ErrCursor
 	}
 	return cursor, skip, nil
 }

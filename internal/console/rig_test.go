@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/pipeline"
@@ -63,7 +64,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	t.Helper()
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 5 * time.Second})
 	t.Cleanup(stop)
-	records := push.NewRecords(shared, "", 0)
+	records := ledger.NewRecords(shared, "", 0)
 	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
 	limiter := throttle.NewRedis(shared, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })

@@ -20,9 +20,9 @@ import (
 	"github.com/rivo/uniseg"
 	"pgregory.net/rapid"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"
@@ -44,7 +44,7 @@ func draws(t *testing.T, client redis.UniversalClient, general throttle.Policy, 
 	t.Helper()
 	d := &drawn{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC), limits: limits.New(general, categories), name: "ada"}
 	d.limiter = throttle.NewMemory(throttle.MemoryOptions{Horizon: 30 * 24 * time.Hour, Now: func() time.Time { return d.now }})
-	d.control = control.New(client, push.NewRecords(client, "", 0), d.limiter, d.limits)
+	d.control = control.New(client, ledger.NewRecords(client, "", 0), d.limiter, d.limits)
 	return d
 }
 

@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redisreply"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/webhook"
@@ -17,7 +17,7 @@ import (
 
 // A Backlog is what Redis holds, of all processes together.
 type Backlog struct {
-	Counts push.Counts
+	Counts ledger.Counts
 	Jobs   map[string]map[queue.JobState]int64 // by queue
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -17,7 +18,7 @@ import (
 
 func held(n int64) Backlog {
 	return Backlog{
-		Counts:  push.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
+		Counts:  ledger.Counts{Accepted: n + 2, Ended: map[push.State]int64{push.Delivered: 2}, Booked: n - 1, Letters: 4},
 		Jobs:    map[string]map[queue.JobState]int64{"pushpace-bulk": {queue.JobPending: n, queue.JobArchived: 0}},
 		Workers: 3, Waits: []control.Share{{For: control.ForLimit, Count: n, Oldest: time.Now().Add(-2 * time.Hour)}},
 	}

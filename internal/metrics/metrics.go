@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
@@ -130,7 +131,7 @@ func New(s Sources) *Metrics {
 			m.provider.WithLabelValues(app, string(platform))
 		}
 	}
-	for _, state := range slices.Concat(push.EndStates, []push.State{push.Malformed}) {
+	for _, state := range slices.Concat(ledger.EndStates, []push.State{ledger.Malformed}) {
 		m.ended.WithLabelValues(string(state))
 	}
 	m.SetCategories(nil)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -34,7 +35,7 @@ func OutcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return Done
-	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrNoLetter):
+	case errors.Is(err, push.ErrUnknownID), errors.Is(err, ledger.ErrNoLetter):
 		return Unknown
 	case errors.Is(err, push.ErrEnded):
 		return Ended

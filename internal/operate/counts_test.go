@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -58,7 +59,7 @@ func TestCountsAgree(t *testing.T) {
 		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
-		records := push.NewRecords(client, "", 0)
+		records := ledger.NewRecords(client, "", 0)
 		c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
 		o := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)}).As(root, "")
 		want := map[control.Cause]int64{control.ForProvider: 315, control.ForWorker: 27, control.ForPause: 11, control.ForSchedule: 3}
@@ -129,7 +130,7 @@ func BenchmarkOverview(b *testing.B) {
 			if err := pause.NewStore(client, "").Begin(b.Context(), pause.Pause{App: "shop", By: "ada"}); err != nil {
 				b.Fatal(err)
 			}
-			records := push.NewRecords(client, "", 0)
+			records := ledger.NewRecords(client, "", 0)
 			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
 			for b.Loop() {
 				if o, err := s.readOverview(b.Context()); err != nil || o.Waiting != int64(n) || len(o.Unread) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -30,9 +31,15 @@ func (o *Operator) Enqueue(ctx context.Context, n *push.Notification) Result {
 	return o.result(n, push.Result{Receipt: receipt, Err: err})
 }
 
+// Parsed is a notification, or why it is none, of type push.Faults.
+type Parsed struct {
+	*push.Notification
+	Err error
+}
+
 // EnqueueAll hands notifications over, those of one user in order, and returns what became
 // of each. One that has an error already, as it could not be read, is not.
-func (o *Operator) EnqueueAll(ctx context.Context, all []push.Parsed) []Result {
+func (o *Operator) EnqueueAll(ctx context.Context, all []Parsed) []Result {
 	results := make([]Result, len(all))
 	valid := make([]*push.Notification, 0, len(all))
 	at := make([]int, 0, len(all))
@@ -94,7 +101,7 @@ func (o *Operator) Status(ctx context.Context, id string) (*control.Status, erro
 type Notification struct {
 	*control.Status
 	Timeline *control.Timeline
-	Letter   *push.Letter
+	Letter   *ledger.Letter
 }
 
 // Notification returns what is known of the notification with that ID, as it was not long
@@ -108,7 +115,7 @@ func (o *Operator) Notification(ctx context.Context, id string) (*Notification, 
 		return known, err
 	}
 	its := *known // whose letter may be of another app
-	if its.Letter, err = o.letter(ctx, id); errors.Is(err, push.ErrNoLetter) {
+	if its.Letter, err = o.letter(ctx, id); errors.Is(err, ledger.ErrNoLetter) {
 		err = nil
 	}
 	return &its, err
@@ -132,7 +139,7 @@ func (s *Service) readNotification(ctx context.Context, id string) (n *Notificat
 			n.Timeline = nil // the rest is told all the same
 		}
 	}
-	if n.Letter, err = s.with.Records.Letter(ctx, id); errors.Is(err, push.ErrNoLetter) {
+	if n.Letter, err = s.with.Records.Letter(ctx, id); errors.Is(err, ledger.ErrNoLetter) {
 		err = nil
 	}
 	return n, err
@@ -148,7 +155,7 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 			return err == nil, false, err
 		}
 	}
-	if _, err = o.letter(ctx, id); err == nil || !errors.Is(err, push.ErrNoLetter) {
+	if _, err = o.letter(ctx, id); err == nil || !errors.Is(err, ledger.ErrNoLetter) {
 		return false, err == nil, err
 	}
 	return false, false, nil
@@ -202,7 +209,7 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 }
 
 // Counts are how many wait and have ended, of all apps together; nil for a bearer of some.
-func (o *Operator) Counts(ctx context.Context) (*push.Counts, error) {
+func (o *Operator) Counts(ctx context.Context) (*ledger.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
 	}
@@ -277,7 +284,7 @@ func (o *Operator) CategoriesOf(ctx context.Context, app, user string) ([]string
 // last, by ID. It is not to be changed.
 type User struct {
 	*control.Timeline
-	Sent map[string]push.Brief
+	Sent map[string]ledger.Brief
 }
 
 // A userKey says of whom, and of which categories, each on a line; all where there are

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/internal/trail"
@@ -27,7 +28,7 @@ import (
 // Options say what a Service works with. All are required unless they say otherwise.
 type Options struct {
 	Producer Producer
-	Records  *push.Records
+	Records  *ledger.Records
 	Control  *control.Control
 	// Limits are the configured ones, and Overrides those above them.
 	Limits    *limits.Policies

@@ -244,7 +244,7 @@ func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, erro
 	if count == 0 {
 		return all, nil
 	}
-	some, _, err := s.with.Records.LettersFrom(ctx, "", letters)
+	some, _, err := s.letters(ctx, "", letters)
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -24,7 +25,7 @@ func TestOverviewOf(t *testing.T) {
 	t.Parallel()
 	const sample = 200
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := push.NewRecords(client, "", 0)
+		records := ledger.NewRecords(client, "", 0)
 		producer := push.NewProducer(client, "", 0)
 		for i := range 3 * sample { // of which every third is the shop's, and an hour from now
 			id, app := fmt.Sprintf("n-%d", i), "secret-app"
@@ -46,7 +47,7 @@ func TestOverviewOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := records.SetAside(t.Context(), &push.Letter{ID: n.ID, State: push.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
+			if err := records.SetAside(t.Context(), &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
@@ -88,7 +89,7 @@ func TestWhatAllWorkersDid(t *testing.T) {
 func TestReadOverview(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := push.NewRecords(client, "", 0)
+		records := ledger.NewRecords(client, "", 0)
 		producer := push.NewProducer(client, "", 0)
 		for i := range 3 * letters {
 			id := fmt.Sprintf("n-%d", i)
@@ -99,7 +100,7 @@ func TestReadOverview(t *testing.T) {
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			letter := &push.Letter{ID: "gone-" + id, State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
+			letter := &ledger.Letter{ID: "gone-" + id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
 			if err := records.SetAside(t.Context(), letter); err != nil {
 				t.Fatal(err)
 			}
@@ -158,12 +159,12 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			options := redistest.Shared(t).Options()
 			options.DB = redistest.Database(t)
 			client := redistest.Connect(t, options)
-			records := push.NewRecords(client, "", 0)
+			records := ledger.NewRecords(client, "", 0)
 			n := &push.Notification{ID: "one", App: "shop", User: "ada", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
 			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			if err := records.SetAside(t.Context(), &push.Letter{ID: "gone", State: push.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+			if err := records.SetAside(t.Context(), &ledger.Letter{ID: "gone", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
 				t.Fatal(err)
 			}
 			client.AddHook(&breakage{"hscan", broken})
@@ -195,7 +196,7 @@ func TestNoOverview(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client(t)
-	records := push.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0)
 	s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: time.Second, Log: slog.New(slog.DiscardHandler)})
 	server.Kill(t)
 	if o, err := s.As(root, "").Overview(t.Context()); !redisreply.OfRedis(err) {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -29,7 +30,7 @@ import (
 // theirs, each has one of its own besides.
 func newService(t *testing.T, client redis.UniversalClient) *Service {
 	t.Helper()
-	records := push.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0)
 	policies := limits.New(throttle.Policy{}, nil)
 	limiter := throttle.NewRedis(client, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })
@@ -77,7 +78,7 @@ var tries = map[string]try{
 		return o.Enqueue(ctx, &push.Notification{App: app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}).Err
 	}, others, false},
 	"EnqueueAll": {Enqueue, func(ctx context.Context, o *Operator, app string) error {
-		return o.EnqueueAll(ctx, []push.Parsed{{Notification: &push.Notification{App: app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}}})[0].Err
+		return o.EnqueueAll(ctx, []Parsed{{Notification: &push.Notification{App: app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}}})[0].Err
 	}, others, false},
 	"Status": {Status, func(ctx context.Context, o *Operator, app string) error {
 		_, err := o.Status(ctx, app+"-waits")
@@ -176,20 +177,20 @@ var tries = map[string]try{
 
 	"Letters": {Look, func(ctx context.Context, o *Operator, app string) error {
 		all, _, _, err := o.Letters(ctx, "", 100)
-		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(all, func(l push.Letter) bool { return l.App == app })))
+		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(all, func(l ledger.Letter) bool { return l.App == app })))
 	}, nil, false},
 	"Letter": {Look, func(ctx context.Context, o *Operator, app string) error {
 		_, err := o.Letter(ctx, app+"-letter")
 		return err
-	}, push.ErrNoLetter, false},
-	"Requeue": {Requeue, func(ctx context.Context, o *Operator, app string) error { return o.Requeue(ctx, app+"-requeued") }, push.ErrNoLetter, false},
+	}, ledger.ErrNoLetter, false},
+	"Requeue": {Requeue, func(ctx context.Context, o *Operator, app string) error { return o.Requeue(ctx, app+"-requeued") }, ledger.ErrNoLetter, false},
 	"RequeueEach": {RequeueEach, func(ctx context.Context, o *Operator, app string) error {
 		return o.RequeueEach(ctx, []string{app + "-requeues"})[0]
-	}, push.ErrNoLetter, false},
-	"Purge": {Purge, func(ctx context.Context, o *Operator, app string) error { return o.Purge(ctx, app+"-purged") }, push.ErrNoLetter, false},
+	}, ledger.ErrNoLetter, false},
+	"Purge": {Purge, func(ctx context.Context, o *Operator, app string) error { return o.Purge(ctx, app+"-purged") }, ledger.ErrNoLetter, false},
 	"PurgeEach": {PurgeEach, func(ctx context.Context, o *Operator, app string) error {
 		return o.PurgeEach(ctx, []string{app + "-purges"})[0]
-	}, push.ErrNoLetter, false},
+	}, ledger.ErrNoLetter, false},
 
 	"Pauses": {Look, func(ctx context.Context, o *Operator, app string) error {
 		all, err := o.Pauses(ctx)
@@ -281,7 +282,7 @@ func plant(t *testing.T, s *Service) {
 			one.ID, one.NotBefore = app+"-"+what, time.Time{}
 			job, err := push.Encode(&push.Job{Notification: &one, AcceptedAt: time.Now()})
 			must(err)
-			must(s.with.Records.SetAside(ctx, &push.Letter{ID: one.ID, State: push.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
+			must(s.with.Records.SetAside(ctx, &ledger.Letter{ID: one.ID, State: ledger.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
 		}
 		for _, category := range []string{"unset", "undone", "looked at"} {
 			_, err := everything.SetLimit(ctx, limits.Override{Level: limits.Level{App: app, Category: category}, Policy: rate})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"
@@ -236,20 +237,20 @@ func (o *Operator) knows(ctx context.Context, id string) error {
 	return err
 }
 
-// letter returns the dead letter with that ID, and push.ErrNoLetter for one that it does
+// letter returns the dead letter with that ID, and ledger.ErrNoLetter for one that it does
 // not see. One whose job cannot be read is no app's.
-func (o *Operator) letter(ctx context.Context, id string) (*push.Letter, error) {
+func (o *Operator) letter(ctx context.Context, id string) (*ledger.Letter, error) {
 	l, err := o.s.with.Records.Letter(ctx, id)
 	if err != nil || o.SeesAll() {
 		return l, err
 	}
 	if job, err := push.Decode(l.Job); err != nil || !o.Sees(job.Notification.App) {
-		return nil, push.ErrNoLetter
+		return nil, ledger.ErrNoLetter
 	}
 	return l, nil
 }
 
-// knowsLetter returns nil for the ID of a dead letter that it sees, and push.ErrNoLetter
+// knowsLetter returns nil for the ID of a dead letter that it sees, and ledger.ErrNoLetter
 // for any other. Of a bearer of all apps it does not look.
 func (o *Operator) knowsLetter(ctx context.Context, id string) error {
 	if o.SeesAll() {

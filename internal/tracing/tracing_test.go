@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/tracing"
 	"github.com/pushpace/pushpace/providers"
@@ -155,7 +156,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	defer googleSender.Close()
 	limiter := throttle.NewRedis(client, throttle.Options{})
 	defer limiter.Close()
-	records := push.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0)
 	w, err := worker.New(worker.Options{
 		Queue: client, Limiter: limiter, Records: records, Tracer: workers.Tracer(), Lanes: 1, Log: slog.New(slog.DiscardHandler),
 		Limits:  limits.New(throttle.Policy{MinGap: time.Second}, nil),

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -16,7 +17,7 @@ import (
 func Reason(s push.State, reason string) (means, do string) {
 	all := reasons()
 	r := all.others[reason]
-	if s == push.Malformed {
+	if s == ledger.Malformed {
 		r = all.malformed[reason]
 	}
 	return r[0], r[1]

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -63,7 +63,7 @@ func waits(s *control.Status) Sentence {
 }
 
 // Target says which target it is, what became of it, and what the provider calls it.
-func Target(o push.TargetOutcome) string {
+func Target(o ledger.TargetOutcome) string {
 	said := Outcome(o)
 	if o.TokenEnd != "" {
 		said = "…" + o.TokenEnd + " " + said
@@ -78,7 +78,7 @@ func Target(o push.TargetOutcome) string {
 }
 
 // Outcome says what became of a target.
-func Outcome(o push.TargetOutcome) string {
+func Outcome(o ledger.TargetOutcome) string {
 	said := strings.TrimSpace(cmp.Or(o.Kind, "not sent") + " " + o.Reason)
 	switch {
 	case !o.Ambiguous:

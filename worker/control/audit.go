@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -56,7 +57,7 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 
 // count counts what is at one instant, where all is on one Redis.
 func (c *Control) count(ctx context.Context) (*Audit, error) {
-	if !push.OneRedis(c.client) {
+	if !ledger.OneRedis(c.client) {
 		return c.countCluster(ctx)
 	}
 	pipe := c.client.TxPipeline()
@@ -93,7 +94,7 @@ func (c *Control) countCluster(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-func newAudit(counts push.Counts, queues map[string]map[queue.JobState]int64) *Audit {
+func newAudit(counts ledger.Counts, queues map[string]map[queue.JobState]int64) *Audit {
 	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed}
 	for _, jobs := range queues {
 		a.InFlight += jobs[queue.JobActive]

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -53,7 +54,7 @@ type surroundings struct {
 // causeOf returns what a job waits for: where it is on the queue, why it has returned to
 // it last, what it holds, and what is recorded of its targets. n is nil when the job
 // cannot be read.
-func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []push.TargetOutcome) Cause {
+func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.Return, n *push.Notification, outcomes []ledger.TargetOutcome) Cause {
 	c := ForWorker
 	switch state {
 	case queue.JobActive:
@@ -105,7 +106,7 @@ func causeOfPause(p *pause.Pause) Cause {
 // keeps returns, of the pauses that keep every target that is left, the one that is over
 // first; nil where a target may be sent to. A platform is kept by the operator's pause of
 // it that ends last, else by its provider's.
-func (in *surroundings) keeps(n *push.Notification, outcomes []push.TargetOutcome) *pause.Pause {
+func (in *surroundings) keeps(n *push.Notification, outcomes []ledger.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
 	for _, platform := range platformsLeft(n, outcomes) {
 		p := in.keepsPlatform(n, platform)
@@ -136,7 +137,7 @@ func (in *surroundings) keepsPlatform(n *push.Notification, platform push.Platfo
 
 // closedTo reports whether each platform that is left is closed: a pause keeps it, or a
 // worker's breaker of the route is open, whose trouble may not be told yet.
-func (in *surroundings) closedTo(n *push.Notification, outcomes []push.TargetOutcome) bool {
+func (in *surroundings) closedTo(n *push.Notification, outcomes []ledger.TargetOutcome) bool {
 	left := platformsLeft(n, outcomes)
 	for _, platform := range left {
 		if in.keepsPlatform(n, platform) == nil && !in.open(n.App, platform) {
@@ -173,7 +174,7 @@ func (in *surroundings) anyRoute(is func(*route.Status) bool) bool {
 }
 
 // keep returns which of the pauses keep a target that is left.
-func (in *surroundings) keep(n *push.Notification, outcomes []push.TargetOutcome) (which []int) {
+func (in *surroundings) keep(n *push.Notification, outcomes []ledger.TargetOutcome) (which []int) {
 	for i := range in.pauses {
 		if in.pauses[i].Keeps(n, outcomes) {
 			which = append(which, i)
@@ -183,7 +184,7 @@ func (in *surroundings) keep(n *push.Notification, outcomes []push.TargetOutcome
 }
 
 // platformsLeft are those of the targets that are left, each once.
-func platformsLeft(n *push.Notification, outcomes []push.TargetOutcome) (left []push.Platform) {
+func platformsLeft(n *push.Notification, outcomes []ledger.TargetOutcome) (left []push.Platform) {
 	if n == nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -32,7 +33,7 @@ import (
 // takes them from it. Its zero value is not usable.
 type Control struct {
 	client    redis.UniversalClient
-	records   *push.Records
+	records   *ledger.Records
 	limiter   throttle.Limiter
 	limits    *limits.Policies
 	inspector *queue.Inspector
@@ -49,7 +50,7 @@ const (
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func New(client redis.UniversalClient, records *push.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
+func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix), exactBelow, sampleSize}
 }
@@ -68,7 +69,7 @@ func (c *Control) Sampling(sample int) *Control {
 // is safe. While the limits' Redis is away the slot is given back later, by a
 // worker.
 func (c *Control) Cancel(ctx context.Context, id string) error {
-	taken, err := c.records.Take(ctx, id, push.Cancelled)
+	taken, err := c.records.Take(ctx, id, push.Cancelled, push.Contents)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (c *Control) Cancel(ctx context.Context, id string) error {
 
 // GiveBack gives back what a notification holds that was taken from the queue,
 // which changes nothing the second time. It returns who has come forward.
-func (c *Control) GiveBack(ctx context.Context, t *push.Taken) ([]throttle.Booking, error) {
+func (c *Control) GiveBack(ctx context.Context, t *ledger.Taken) ([]throttle.Booking, error) {
 	scopes := c.limits.Scopes(t.App, t.User, t.Category)
 	if t.User == "" || len(scopes) == 0 {
 		return nil, nil

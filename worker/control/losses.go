@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -19,10 +19,10 @@ const sumsEvery = 2 * time.Second
 // Where the sums cannot be read nothing is told, as in its trouble, of which others tell,
 // and on a Cluster.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
-	if !push.OneRedis(c.client) {
+	if !ledger.OneRedis(c.client) {
 		return
 	}
-	var before push.Counts
+	var before ledger.Counts
 	clock.Every(ctx, sumsEvery, func() {
 		now, err := c.records.PrimaryCounts(ctx)
 		if err != nil {
@@ -38,7 +38,7 @@ func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
 
 // lost reports whether fewer have been accepted than before, and returns how many of those
 // are gone, at most, that waited. Nothing else lessens what was accepted.
-func lost(before, now push.Counts) (waited int64, fewer bool) {
+func lost(before, now ledger.Counts) (waited int64, fewer bool) {
 	gone := before.Accepted - now.Accepted
 	return max(0, min(gone, before.Waiting())), gone > 0
 }

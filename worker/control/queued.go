@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -103,7 +104,7 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	at, err1 := strconv.Atoi(left)
 	position, err2 := strconv.ParseUint(right, 10, 64)
 	if err := errors.Join(err1, err2); err != nil || at < 0 || at >= len(queue.Spots) {
-		return 0, 0, push.ErrCursor
+		return 0, 0, ledger.ErrCursor
 	}
 	return at, position, nil
 }

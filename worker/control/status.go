@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -15,7 +16,7 @@ import (
 // A Status is all that is known of a notification.
 type Status struct {
 	ID string `json:"id"`
-	*push.Record
+	*ledger.Record
 	// Waits says what it waits for; nil when it has ended.
 	Waits *Waits `json:"waits,omitempty"`
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty
@@ -84,7 +85,7 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 
 // look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, id string) (*push.Record, *queue.Place, error) {
+func (c *Control) look(ctx context.Context, id string) (*ledger.Record, *queue.Place, error) {
 	record, err := c.records.Lookup(ctx, id)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
@@ -147,7 +148,7 @@ func ahead(t *throttle.Timeline, scope string) map[string]bool {
 // circumstances are what decides what a notification waits for.
 type circumstances struct {
 	now    time.Time
-	record *push.Record
+	record *ledger.Record
 	job    *queue.Place       // nil for none
 	n      *push.Notification // nil when the job cannot be read
 	slot   *Waiter            // nil for none

@@ -22,6 +22,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -174,7 +175,7 @@ func (p *Pause) field() string {
 
 // Keeps reports whether the pause keeps any of the notification's targets
 // that are left from being sent to.
-func (p *Pause) Keeps(n *push.Notification, outcomes []push.TargetOutcome) bool {
+func (p *Pause) Keeps(n *push.Notification, outcomes []ledger.TargetOutcome) bool {
 	if p.App != "" && p.App != n.App || p.Category != "" && p.Category != n.Category {
 		return false
 	}

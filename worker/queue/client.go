@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/repeats"
-	"github.com/pushpace/pushpace/push"
 )
 
 // A client is the Redis client of asynq's servers. It takes the place of some of
@@ -42,7 +42,7 @@ type client struct {
 	works    recent[Work] // of the jobs on their way through asynq
 	repeats  repeats.Log  // what jobs and asynq can have it say again and again
 	// delivered are handled, and settled when asynq is done with them.
-	delivered recent[[]push.TargetOutcome]
+	delivered recent[[]ledger.TargetOutcome]
 	looking   sync.Map        // by the key of leases: a lane looks what crashed workers have left
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
@@ -67,7 +67,7 @@ func newClient(c Config) *client {
 	}
 	return &client{
 		ending: ending, end: end, handing: handing,
-		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: push.OneRedis(c.Client),
+		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: ledger.OneRedis(c.Client),
 		idle: newIdle(), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
@@ -97,8 +97,8 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 
 // A batch is jobs that are done at about the same time, and share a command.
 type batch struct {
-	*push.Dones
-	young bool // see push.Dones.Command
+	*ledger.Dones
+	young bool // see ledger.Dones.Command
 }
 
 // batchMost bounds how many share a command: it holds Redis up for less than a

@@ -30,11 +30,11 @@ var update = flag.Bool("update", false, "write testdata/asynq.golden")
 const guide = `asynq does not speak to Redis as asynq ` + asynqwire.Version + ` does.
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
-  enqueueCmd           push/onestep.go, enqueueScript does the same and the record's part,
+  enqueueCmd           ledger/onestep.go, enqueueScript does the same and the record's part,
                        enqueueAlone the same; both wake an idle worker
-  scheduleCmd          push/onestep.go, enqueueScript does the same and the record's part
+  scheduleCmd          ledger/onestep.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
-  doneCmd              push/done.go, doneScript does the same for several jobs and settles
+  doneCmd              ledger/done.go, doneScript does the same for several jobs and settles
   requeueCmd           replaced.go, cutOffScript does the same for a job that the worker
                        still has, and counts a failure
   forwardCmd           replaced.go, forwardScript does the same, of both sets at

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -42,7 +43,7 @@ func TestLanesSetAsideOnce(t *testing.T) {
 	crashedJobs(t, client, queue, 3)
 	var ends atomic.Int64
 	c := newClient(Config{
-		Client: client, Records: push.NewRecords(client, "", 0), SetAside: func(push.State) { ends.Add(1) },
+		Client: client, Records: ledger.NewRecords(client, "", 0), SetAside: func(push.State) { ends.Add(1) },
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
 	var lanes sync.WaitGroup
@@ -74,7 +75,7 @@ func TestWhatCannotBeSetAside(t *testing.T) {
 	}
 	var log strings.Builder
 	s := NewServer(Config{
-		Client: client, Records: push.NewRecords(client, "", 0), SetAside: func(push.State) { t.Error("one is set aside") },
+		Client: client, Records: ledger.NewRecords(client, "", 0), SetAside: func(push.State) { t.Error("one is set aside") },
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	look := func() error {

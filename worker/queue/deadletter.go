@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 // readMessage has read return a task's message, or false for none. Of one that is not
@@ -91,8 +91,8 @@ return 0
 // asynq's sets. After an error, which it logs, the job is found again when its lease
 // is over.
 func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwire.MalformedReason, why, message string) error {
-	letter := &push.Letter{
-		ID: id, State: push.Malformed, Reason: string(reason), Error: why,
+	letter := &ledger.Letter{
+		ID: id, State: ledger.Malformed, Reason: string(reason), Error: why,
 		At: time.Now().UTC(), Queue: queue, Job: []byte(message),
 	}
 	err := c.config.Records.SetAside(ctx, letter)

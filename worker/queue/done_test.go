@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -65,7 +66,7 @@ func TestDoneTogether(t *testing.T) {
 		client.(*redis.Client).AddHook(hook)
 		shared, stop := pipeline.Share(client, pipeline.Options{Timeout: time.Minute})
 		t.Cleanup(stop)
-		records := push.NewRecords(shared, "", 0)
+		records := ledger.NewRecords(shared, "", 0)
 		groups := pipeline.NewBatches[batch](shared, batchMost)
 		var all sync.WaitGroup
 		var joined atomic.Int64
@@ -73,10 +74,10 @@ func TestDoneTogether(t *testing.T) {
 			all.Go(func() {
 				keys, args := []string{queue + "active", queue + "lease", queue + "t:" + id, day, total}, []any{id, time.Now().Add(time.Hour).Unix(), 1}
 				err := groups.Do(ctx, day, func() batch { return batch{records.NewDones(keys, args), false} }, func(b batch) {
-					b.Add(id, keys[2], []push.TargetOutcome{{Kind: "delivered", Reason: "OK"}})
+					b.Add(id, keys[2], []ledger.TargetOutcome{{Kind: "delivered", Reason: "OK"}})
 					joined.Add(1)
 				})
-				if inHand && err != nil || !inHand && !errors.Is(err, push.ErrNotInHand) {
+				if inHand && err != nil || !inHand && !errors.Is(err, ledger.ErrNotInHand) {
 					t.Errorf("%s: %v", id, err)
 				}
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -45,7 +46,7 @@ func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idl
 func idlingLanes(t *testing.T, client redis.UniversalClient, poll time.Duration, lanes int) *idler {
 	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
-		Client: client, Records: push.NewRecords(client, "", 0), Lanes: lanes, Handlers: 6, ShutdownTimeout: time.Second,
+		Client: client, Records: ledger.NewRecords(client, "", 0), Lanes: lanes, Handlers: 6, ShutdownTimeout: time.Second,
 		Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -26,7 +27,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		var stalled []Stalled
 		c := newClient(Config{
-			Client: client, Records: push.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return stalled },
+			Client: client, Records: ledger.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return stalled },
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
 		queue := push.Bulk.Queue()

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisreply"
-	"github.com/pushpace/pushpace/push"
 )
 
 // returnJob insists on returnScript, or for a job whose lease is over on retryCmd. Where
@@ -34,7 +34,7 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 		if again {
 			known, err := c.HGet(ctx, keys[0], "msg").Result()
 			if errors.Is(err, redis.Nil) || err == nil && returned(known, string(message)) {
-				err = push.ErrNotInHand
+				err = ledger.ErrNotInHand
 			}
 			if err != nil {
 				cmd := redis.NewCmd(ctx)

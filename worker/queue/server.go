@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/push"
 )
@@ -50,7 +51,7 @@ type Work func(ctx context.Context) error
 // Config says what a Server works with. All of it is required.
 type Config struct {
 	Client  redis.UniversalClient
-	Records *push.Records
+	Records *ledger.Records
 	// Lanes is how many of asynq's servers hand out jobs side by side, and Handlers how
 	// many jobs they have in hand at most.
 	Lanes, Handlers int
@@ -177,7 +178,7 @@ const putBackTimeout = 3 * time.Second
 
 // Settle settles a notification that is delivered in the step that ends its job,
 // which is done as soon as the handler returns. It reports whether that will be so.
-func (s *Server) Settle(id string, outcomes []push.TargetOutcome) bool {
+func (s *Server) Settle(id string, outcomes []ledger.TargetOutcome) bool {
 	if s.client.oneStep {
 		s.client.delivered.note(id, outcomes)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/pipeline"
 	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -31,7 +32,7 @@ type newcomer struct {
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	t.Helper()
 	c := newClient(Config{
-		Client: client, Records: push.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return nil },
+		Client: client, Records: ledger.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return nil },
 		SetAside: func(push.State) {}, Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
 	n := &newcomer{client: c, life: c.lives[push.Default.Queue()], t: t}
@@ -334,7 +335,7 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
 		s.Server = NewServer(Config{
-			Client: client, Records: push.NewRecords(client, "", 0), Lanes: 2, Handlers: 4, ShutdownTimeout: time.Second,
+			Client: client, Records: ledger.NewRecords(client, "", 0), Lanes: 2, Handlers: 4, ShutdownTimeout: time.Second,
 			Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})

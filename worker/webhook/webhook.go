@@ -24,6 +24,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -63,8 +64,8 @@ type Config struct {
 	DeadTokens map[string]Hook
 	Outcomes   map[string]Hook
 	// Reports are what is told of dead tokens, and Events of outcomes.
-	Reports  *push.DeadTokens
-	Events   *push.Outcomes
+	Reports  *ledger.DeadTokens
+	Events   *ledger.Outcomes
 	Observer Observer
 	Log      *slog.Logger
 	// RedisLog is told what fails for want of Redis.
@@ -95,9 +96,9 @@ func group(app string) string { return "webhook:" + app }
 // of that kind was posted and has not acknowledged; zero when there is none.
 func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, kind Kind, app string) (time.Time, error) {
 	if kind == Outcomes {
-		return push.NewOutcomes(client, prefix).Oldest(ctx, group(app))
+		return ledger.NewOutcomes(client, prefix).Oldest(ctx, group(app))
 	}
-	return push.NewDeadTokens(client, prefix, 0).Oldest(ctx, group(app))
+	return ledger.NewDeadTokens(client, prefix, 0).Oldest(ctx, group(app))
 }
 
 // Deliverers returns what delivers, one for each webhook: each runs until its context
@@ -105,10 +106,10 @@ func Oldest(ctx context.Context, client redis.UniversalClient, prefix string, ki
 func Deliverers(c Config) (all []func(context.Context)) {
 	c.Times = Times{cmp.Or(c.Poll, time.Second), cmp.Or(c.Again, time.Second), cmp.Or(c.Give, 40*time.Second), cmp.Or(c.Claim, time.Minute)}
 	for app, hook := range c.DeadTokens {
-		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports, func(t push.DeadToken) string { return t.App }))
+		all = append(all, newDeliverer(&c, app, DeadTokens, hook, c.Reports, func(t ledger.DeadToken) string { return t.App }))
 	}
 	for app, hook := range c.Outcomes {
-		all = append(all, newDeliverer(&c, app, Outcomes, hook, c.Events, func(e push.OutcomeEvent) string { return e.App }))
+		all = append(all, newDeliverer(&c, app, Outcomes, hook, c.Events, func(e ledger.OutcomeEvent) string { return e.App }))
 	}
 	return all
 }

@@ -1,16 +1,18 @@
-package push
+package strictjson
 
 import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
-// duplicates finds the names that an object of a valid JSON text has twice:
+// Duplicates finds the names that an object of a valid JSON text has twice:
 // readers differ on which of the two counts. Within the members called open,
 // names are an app's or a platform's own, and differ by case; elsewhere they are
 // ours, which encoding/json reads whatever their case.
-func duplicates(data []byte, open ...string) Faults {
+func Duplicates(data []byte, open ...string) faults.Faults {
 	var path [8][]byte // room for what most have, on the stack
 	var names [few][]byte
 	s := nameScan{data: data, open: open, path: path[:0], names: names[:0]}
@@ -26,7 +28,7 @@ type nameScan struct {
 	path   [][]byte // names, and indices, on the way to here
 	names  [][]byte // of the objects on the way to here
 	inside bool     // an open member
-	faults Faults
+	faults faults.Faults
 }
 
 // few is how many names are looked through one by one.
@@ -151,7 +153,7 @@ func (s *nameScan) pointer() string {
 	for i, name := range s.path {
 		path[i] = string(name)
 	}
-	return pointer(path...)
+	return Pointer(path...)
 }
 
 // unescaped answers the name that is written so.

@@ -1,4 +1,4 @@
-package push
+package strictjson
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestDuplicates(t *testing.T) {
 		`{"data":{` + many.String() + `"n3":1}}`: "/data/n3",
 	} {
 		got := ""
-		for _, f := range duplicates([]byte(text), "data") {
+		for _, f := range Duplicates([]byte(text), "data") {
 			got += f.Field
 		}
 		if got != want {

@@ -1,9 +1,8 @@
-package push
+package ledger
 
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -86,36 +85,24 @@ for i = 1, #idle do redis.pcall('PUBLISH', idle[i], KEYS[3]) end
 return replies
 `)
 
-// enqueueAlone is asynq's enqueueCmd, which wakes an idle worker.
-//
-// KEYS  asynq's task and pending list; the queue's idle workers
-// ARGV  asynq's message, ID and instant (ns)
-var enqueueAlone = redis.NewScript(asynqwire.WakeIdle + `
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], 'msg', ARGV[1], 'state', 'pending', 'pending_since', ARGV[3])
-redis.call('LPUSH', KEYS[2], ARGV[2])
-wake(KEYS[3])
-return 1
-`)
+// An Acceptance is one new notification on its way to the queue.
+type Acceptance struct {
+	ID, Queue string
+	Message   []byte // asynq's
+	Facts     Facts
 
-// An acceptance is one new notification on its way to the queue.
-type acceptance struct {
-	id, queue string
-	message   []byte    // asynq's, for one step
-	notBefore time.Time // zero for one that is due
-	facts     []any
-
-	state    State // that its record had
-	conflict bool  // that is of another content
-	err      error
-
-	index int // of the notification, for EnqueueAll
+	// State is the one that its record had; empty for none.
+	State State
+	// Conflict says that the record is of another content.
+	Conflict bool
+	// Err is what has kept one of several from being enqueued: see EnqueueAll.
+	Err error
 }
 
 // acceptances are of one queue, and share a command.
 type acceptances struct {
-	*oneStep
-	all []*acceptance
+	*OneStep
+	all []*Acceptance
 }
 
 // acceptancesMost bounds how many: it holds Redis up for about a millisecond.
@@ -132,18 +119,19 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
-	queue, now := s.all[0].queue, time.Now()
+	queue, now := s.all[0].Queue, time.Now()
 	keys = append(make([]string, 0, 3+3*len(s.all)), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "scheduled"), asynqwire.IdleKey(queue))
 	args = append(make([]any, 0, 1+7*len(s.all)), queue)
 	task, instant := asynqwire.QueueKey(queue, "t:"), any(now.UnixNano())
 	for _, a := range s.all {
 		due := int64(0)
-		if a.notBefore.After(now) {
-			due = a.notBefore.Unix()
+		if a.Facts.NotBefore.After(now) {
+			due = a.Facts.NotBefore.Unix()
 		}
-		tag := s.records.tag(shardOf(a.id))
-		keys = append(keys, task+a.id, tag+"id:"+a.id, tag+"counts")
-		args = append(append(args, a.message, a.id, instant, due, len(a.facts)), a.facts...)
+		tag := s.records.tag(shardOf(a.ID))
+		keys = append(keys, task+a.ID, tag+"id:"+a.ID, tag+"counts")
+		fields := a.Facts.fields()
+		args = append(append(args, a.Message, a.ID, instant, due, len(fields)), fields...)
 	}
 	return keys, args
 }
@@ -171,7 +159,7 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	pipe := s.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(s.all))
 	for i, a := range s.all {
-		cmds[i] = (&acceptances{s.oneStep, []*acceptance{a}}).Command(ctx)
+		cmds[i] = (&acceptances{s.OneStep, []*Acceptance{a}}).Command(ctx)
 		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
@@ -185,31 +173,35 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 }
 
 // read reads enqueueScript's reply of the notification.
-func (a *acceptance) read(reply any) error {
+func (a *Acceptance) read(reply any) error {
 	switch known := reply.(type) {
 	case error:
 		return known
 	case []any:
 		state, _ := known[0].(string)
-		a.state, a.conflict = State(state), known[1] == int64(1)
+		a.State, a.Conflict = State(state), known[1] == int64(1)
 	}
 	return nil
 }
 
-// oneStep makes a notification's record and its job in one step, which is on one Redis.
-type oneStep struct {
+// OneStep makes a notification's record and its job in one step, which is on one Redis.
+type OneStep struct {
 	client    redis.UniversalClient
 	records   *Records
 	batches   *pipeline.Batches[*acceptances]
 	announced sync.Map // the queues that asynq knows of
 }
 
-func newOneStep(client redis.UniversalClient, records *Records) *oneStep {
-	return &oneStep{client: client, records: records, batches: pipeline.NewBatches[*acceptances](client, acceptancesMost)}
+// InOneStep enqueues where that can be done in one step; nil where it cannot.
+func (r *Records) InOneStep() *OneStep {
+	if !OneRedis(r.client) {
+		return nil
+	}
+	return &OneStep{client: r.client, records: r, batches: pipeline.NewBatches[*acceptances](r.client, acceptancesMost)}
 }
 
 // announce tells asynq of a queue, as its client does: servers and inspectors look there.
-func (o *oneStep) announce(ctx context.Context, queue string) error {
+func (o *OneStep) announce(ctx context.Context, queue string) error {
 	if _, known := o.announced.Load(queue); known {
 		return nil
 	}
@@ -220,45 +212,53 @@ func (o *oneStep) announce(ctx context.Context, queue string) error {
 	return nil
 }
 
-// enqueue enqueues a new notification. It then has the state of the record that stood
-// there, if any; accepting is for the other way to go on from.
-func (o *oneStep) enqueue(ctx context.Context, a *acceptance) error {
-	if err := o.announce(ctx, a.queue); err != nil {
+// Enqueue enqueues a new notification. It then has the State of the record that stood
+// there, if any; from Accepting the other way goes on: Accept, the job, Confirm.
+func (o *OneStep) Enqueue(ctx context.Context, a *Acceptance) error {
+	if err := o.announce(ctx, a.Queue); err != nil {
 		return err
 	}
-	return o.batches.Do(ctx, a.queue,
-		func() *acceptances { return &acceptances{oneStep: o} },
+	return o.batches.Do(ctx, a.Queue,
+		func() *acceptances { return &acceptances{OneStep: o} },
 		func(s *acceptances) { s.all = append(s.all, a) })
 }
 
-// acceptance returns a job's way to the queue, and the job as it travels.
-func (p *Producer) acceptance(ctx context.Context, job *Job) (*acceptance, []byte, error) {
-	payload, facts, err := encodeNew(job)
-	if err != nil {
-		return nil, nil, err
-	}
-	n := job.Notification
-	a := &acceptance{id: n.ID, queue: n.Priority.Queue(), notBefore: n.NotBefore, facts: facts}
-	if p.oneStep != nil { // else asynq writes it
-		var headers map[string]string
-		if p.headers != nil {
-			headers = p.headers(ctx)
+// EnqueueAll enqueues the notifications in one round trip, each as Enqueue does, and each
+// with its own Err.
+func (o *OneStep) EnqueueAll(ctx context.Context, batch []*Acceptance) {
+	var batches []*acceptances // of each queue in the order of the notifications
+	open := make(map[string]*acceptances)
+	for _, a := range batch {
+		s := open[a.Queue]
+		if s == nil {
+			if err := o.announce(ctx, a.Queue); err != nil {
+				for _, a := range batch {
+					a.Err = err
+				}
+				return
+			}
 		}
-		a.message = asynqwire.Message(a.id, a.queue, payload, headers)
+		if s == nil || len(s.all) == acceptancesMost {
+			s = &acceptances{OneStep: o}
+			open[a.Queue], batches = s, append(batches, s)
+		}
+		s.all = append(s.all, a)
 	}
-	return a, payload, nil
-}
-
-// An enqueuer is the client of a Producer's asynq client, for what it enqueues by more
-// steps than one: it runs enqueueAlone for what is due.
-type enqueuer struct{ redis.UniversalClient }
-
-// EvalSha implements redis.Scripter.
-func (e *enqueuer) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	if sha == asynqwire.EnqueueHash {
-		return enqueueAlone.Run(ctx, e.UniversalClient, append(keys, strings.TrimSuffix(keys[1], "pending")+"idle"), args...)
+	pipe := o.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(batches))
+	for i, s := range batches {
+		cmds[i] = s.Command(ctx)
+		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
-	return e.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
+	for i, s := range batches {
+		errs, err := s.Read(ctx, cmds[i])
+		for i, a := range s.all {
+			if a.Err = err; err == nil {
+				a.Err = errs[i]
+			}
+		}
+	}
 }
 
 // OneRedis reports whether all keys of the client are on one server.

@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
 // An OutcomeEvent tells how a notification has ended.
@@ -103,7 +105,7 @@ func targetsText(outcomes []TargetOutcome) (string, error) {
 	if outcomes == nil {
 		outcomes = []TargetOutcome{}
 	}
-	text, err := encodeJSON(outcomes)
+	text, err := strictjson.Encode(outcomes)
 	return string(text), err
 }
 

@@ -1,4 +1,4 @@
-package push_test
+package ledger_test
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -15,8 +16,8 @@ import (
 func TestDeadTokens(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		reports, ctx := push.NewDeadTokens(client, "", 0), t.Context()
-		next := func(left time.Duration, n int) []push.DeadToken {
+		reports, ctx := ledger.NewDeadTokens(client, "", 0), t.Context()
+		next := func(left time.Duration, n int) []ledger.DeadToken {
 			t.Helper()
 			got, err := reports.Next(ctx, "group", left, n)
 			if err != nil {
@@ -28,7 +29,7 @@ func TestDeadTokens(t *testing.T) {
 			t.Fatalf("nothing was reported, and %+v is read", got)
 		}
 		at := time.Date(2026, 11, 20, 20, 0, 0, 123_000_000, time.UTC)
-		want := []push.DeadToken{
+		want := []ledger.DeadToken{
 			{App: "shop", User: "u1", Platform: push.APNs, Token: "t1", Reason: "Unregistered", Since: at.Add(-time.Hour), Notification: "n1", At: at},
 			{App: "a/b", User: "ü 2", Platform: push.FCM, Token: "t2", Reason: "UNREGISTERED", Notification: "n2", At: at},
 		}
@@ -71,9 +72,9 @@ func TestDeadTokens(t *testing.T) {
 func TestDeadTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		reports := push.NewDeadTokens(client, "acme", 100)
+		reports := ledger.NewDeadTokens(client, "acme", 100)
 		for batch := range 10 {
-			tokens := make([]push.DeadToken, 100)
+			tokens := make([]ledger.DeadToken, 100)
 			for i := range tokens {
 				tokens[i].Token = strconv.Itoa(batch*100 + i)
 			}

@@ -1,4 +1,7 @@
-package push
+package ledger
+
+// A Platform is a push service.
+type Platform string
 
 // A State says where a notification is.
 type State string
@@ -15,15 +18,16 @@ const (
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
 
-	// accepting is a record whose notification may not be on the queue yet.
-	accepting State = "accepting"
+	// Accepting is a record's whose notification may not be on the queue yet. Nobody is
+	// told of it: it counts as Waiting.
+	Accepting State = "accepting"
 )
 
 // EndStates are the states in which a notification can end.
 var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded}
 
 // Ended reports whether s is one of EndStates.
-func (s State) Ended() bool { return s != "" && s != Waiting && s != accepting }
+func (s State) Ended() bool { return s != "" && s != Waiting && s != Accepting }
 
 // Dead reports whether a notification that ended so is kept as a dead letter.
 func (s State) Dead() bool { return s == Rejected || s == Exhausted }

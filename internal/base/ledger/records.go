@@ -1,4 +1,7 @@
-package push
+// Package ledger keeps what became of each notification: a record by its ID, sums, dead
+// letters, notes of what is taken from the queue, and the streams that tell of ends and
+// of dead tokens. It knows no notification but by what a record says of it.
+package ledger
 
 import (
 	"context"
@@ -33,7 +36,7 @@ type Records struct {
 // part of the data's layout.
 const recordShards = 16
 
-// DefaultRetention is how long an ID is known when nothing else is said.
+// DefaultRetention is how long an ID is known where no retention is given.
 const DefaultRetention = 24 * time.Hour
 
 // NewRecords returns the records under the prefix, "pushpace" when it is
@@ -83,6 +86,10 @@ type Record struct {
 	Ended time.Time `json:"ended_at,omitzero"`
 }
 
+// ErrConflict means that the ID is known as another notification's: of another
+// user, or with other content. Nothing was enqueued.
+var ErrConflict = errors.New("the ID is another notification's: it was used with another user or other content")
+
 // ErrUnknownID means that no notification has that ID, or that it was
 // forgotten since.
 var ErrUnknownID = errors.New("the ID is not known")
@@ -128,29 +135,36 @@ func shardOf(id string) int {
 	return int(h.Sum32() % recordShards)
 }
 
-// facts are what the record of a new notification says of it, as names and
-// values. What it is of comes first, where ofAnotherContent looks for it: app, user
-// and category, which are one line each, and the digest of the content, nil when
-// nobody knows what was handed over. They are one value for the sake of speed.
-func facts(n *Notification, digest []byte) []any {
+// Facts are what the record of a new notification says of it.
+type Facts struct {
+	App, User, Category  string    // without a line feed
+	NotBefore, ExpiresAt time.Time // zero for none
+	// Digest is that of the content; nil when nobody knows what was handed over.
+	Digest []byte
+}
+
+// fields are the record's, as names and values. What it is of comes first, where
+// ofAnotherContent looks for it: app, user and category, which are one line each, and the
+// digest. They are one value for the sake of speed.
+func (f *Facts) fields() []any {
 	of := make([]byte, 0, 64)
-	of = append(append(of, n.App...), '\n')
-	of = append(append(of, n.User...), '\n')
-	of = append(append(of, n.Category...), '\n')
-	all := append(make([]any, 0, 6), "of", append(of, digest...))
-	if !n.NotBefore.IsZero() {
-		all = append(all, "not_before", n.NotBefore.UnixMilli())
+	of = append(append(of, f.App...), '\n')
+	of = append(append(of, f.User...), '\n')
+	of = append(append(of, f.Category...), '\n')
+	all := append(make([]any, 0, 6), "of", append(of, f.Digest...))
+	if !f.NotBefore.IsZero() {
+		all = append(all, "not_before", f.NotBefore.UnixMilli())
 	}
-	if !n.ExpiresAt.IsZero() {
-		all = append(all, "expires", n.ExpiresAt.UnixMilli())
+	if !f.ExpiresAt.IsZero() {
+		all = append(all, "expires", f.ExpiresAt.UnixMilli())
 	}
 	return all
 }
 
-// accept makes a record that is not confirmed yet, or answers the state and
+// Accept makes a record that is not confirmed yet, or answers the state and
 // the queue of the one that stands there, or ErrConflict.
-func (r *Records) accept(ctx context.Context, id, queue string, facts []any) (State, string, error) {
-	reply, err := r.run(ctx, "accept", id, append([]any{queue}, facts...)...)
+func (r *Records) Accept(ctx context.Context, id, queue string, facts Facts) (State, string, error) {
+	reply, err := r.run(ctx, "accept", id, append([]any{queue}, facts.fields()...)...)
 	if err != nil {
 		return "", "", err
 	}
@@ -162,16 +176,16 @@ func (r *Records) accept(ctx context.Context, id, queue string, facts []any) (St
 	return State(state), queue, nil
 }
 
-// confirm counts the notification as accepted, once.
-func (r *Records) confirm(ctx context.Context, id string) error {
+// Confirm counts the notification as accepted, once.
+func (r *Records) Confirm(ctx context.Context, id string) error {
 	_, err := r.run(ctx, "confirm", id)
 	return err
 }
 
 // Arrive counts a notification as accepted that a worker found on that queue, and
 // that no Producer has accepted.
-func (r *Records) Arrive(ctx context.Context, n *Notification, queue string) error {
-	_, err := r.run(ctx, "arrive", n.ID, append([]any{queue}, facts(n, nil)...)...)
+func (r *Records) Arrive(ctx context.Context, id, queue string, facts Facts) error {
+	_, err := r.run(ctx, "arrive", id, append([]any{queue}, facts.fields()...)...)
 	return err
 }
 
@@ -263,8 +277,8 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	if of := strings.SplitN(fields["of"], "\n", 4); len(of) == 4 {
 		rec.App, rec.User, rec.Category = of[0], of[1], of[2]
 	}
-	rec.Confirmed = rec.State != accepting
-	if rec.State == accepting {
+	rec.Confirmed = rec.State != Accepting
+	if rec.State == Accepting {
 		rec.State = Waiting
 	}
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])

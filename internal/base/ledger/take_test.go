@@ -1,4 +1,4 @@
-package push_test
+package ledger_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -40,7 +41,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)
 	client := redistest.Connect(t, options)
-	records := push.NewRecords(client, "", 0)
+	records := ledger.NewRecords(client, "", 0)
 	producer := push.NewProducer(client, "", 0)
 	for name, c := range map[string]struct {
 		id   string
@@ -59,7 +60,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			if c.job {
 				_, err = producer.Enqueue(t.Context(), n)
 			} else {
-				err = records.Arrive(t.Context(), n, n.Priority.Queue())
+				err = records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -67,12 +68,12 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
 			meanwhile.AddHook(&before{word: c.word, do: func() {
-				end := push.End{State: push.Expired}
+				end := ledger.End{State: push.Expired}
 				if first, err := records.Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
-			taken, err := push.NewRecords(meanwhile, "", 0).Take(t.Context(), c.id, push.Cancelled)
+			taken, err := ledger.NewRecords(meanwhile, "", 0).Take(t.Context(), c.id, push.Cancelled, push.Contents)
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -85,24 +86,24 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 func TestAttemptsAreNotedInOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records := push.NewRecords(client, "", 0)
+		records := ledger.NewRecords(client, "", 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if err := records.Arrive(t.Context(), n, n.Priority.Queue()); err != nil {
+		if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range []struct {
 			n, visit int
 			noted    bool
 		}{{1, 0, true}, {1, 0, true}, {1, 2, true}, {1, 1, false}, {2, 3, true}, {1, 3, false}, {3, 0, true}} {
-			noted, err := records.Attempt(t.Context(), "tried", c.n, c.visit, []push.TargetOutcome{{Kind: "retry"}}, "")
+			noted, err := records.Attempt(t.Context(), "tried", c.n, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
 			if err != nil || noted != c.noted {
 				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
 			}
 		}
-		if _, err := records.Settle(t.Context(), "tried", &push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{{Kind: "delivered"}}}); err != nil {
+		if _, err := records.Settle(t.Context(), "tried", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if noted, err := records.Attempt(t.Context(), "tried", 4, 4, []push.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
+		if noted, err := records.Attempt(t.Context(), "tried", 4, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
 			t.Errorf("after the end: noted %t, %v", noted, err)
 		}
 		record, err := records.Lookup(t.Context(), "tried")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/internal/faults"
 )
 
@@ -52,7 +54,7 @@ func (j *Job) only() string {
 // app's platform only, and of which nothing else decides when they are sent. No
 // content of a notification makes it appear.
 func OnlyMark(app string, platform Platform) string {
-	text, err := encodeJSON(app + "/" + string(platform))
+	text, err := strictjson.Encode(app + "/" + string(platform))
 	if err != nil {
 		return "" // strings have an encoding
 	}
@@ -66,7 +68,7 @@ func Encode(j *Job) ([]byte, error) {
 	if f := j.faults(); len(f) > 0 {
 		return nil, fmt.Errorf("encode a job: %w", f)
 	}
-	data, err := encodeJSON(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.only(), j.Notification})
+	data, err := strictjson.Encode(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.only(), j.Notification})
 	if err != nil {
 		return nil, fmt.Errorf("encode a job: %w", err)
 	}
@@ -104,7 +106,7 @@ func versionOf(data []byte) (int, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
-		return 0, misfits(data, new(jobV1), err)
+		return 0, strictjson.Misfits(data, new(jobV1), err)
 	}
 	var version int
 	if err := json.Unmarshal(members["v"], &version); err != nil {
@@ -115,18 +117,18 @@ func versionOf(data []byte) (int, error) {
 
 func decodeV1(data []byte) (*Job, error) {
 	var v jobV1
-	if err := decodeJSON(data, &v); err != nil {
+	if err := strictjson.Decode(data, &v); err != nil {
 		reason := asynqwire.MalformedNotification
 		if !json.Valid(data) {
 			reason = asynqwire.MalformedJSON
 		}
-		return nil, &asynqwire.MalformedError{Reason: reason, Err: misfits(data, &v, err)}
+		return nil, &asynqwire.MalformedError{Reason: reason, Err: strictjson.Misfits(data, &v, err)}
 	}
 	if v.Version != 1 {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
 	}
-	if loneSurrogate(data) {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: faults.New("", "%s", loneSurrogateFault)}
+	if err := strictjson.CheckCharacters(data); err != nil {
+		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: err}
 	}
 	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
 	f := j.faults()
@@ -159,4 +161,23 @@ func (j *Job) faults() Faults {
 		f.Add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
 	}
 	return f
+}
+
+// Unsent answers the outcomes of targets that nothing was sent to yet.
+func Unsent(targets []Target) []ledger.TargetOutcome {
+	outcomes := make([]ledger.TargetOutcome, len(targets))
+	for i, t := range targets {
+		outcomes[i] = ledger.TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
+	}
+	return outcomes
+}
+
+// Contents answers what the ledger has to know of a job that it takes from the queue.
+func Contents(payload []byte) (ledger.Contents, error) {
+	job, err := Decode(payload)
+	if err != nil {
+		return ledger.Contents{}, err
+	}
+	n := job.Notification
+	return ledger.Contents{App: n.App, User: n.User, Category: n.Category, Targets: Unsent(n.Targets)}, nil
 }

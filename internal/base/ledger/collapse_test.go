@@ -1,4 +1,4 @@
-package push_test
+package ledger_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/push"
 )
 
 // However many older ones there are, each is named once, a page at a time, to
@@ -17,11 +17,10 @@ import (
 func TestCollapseInPages(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		ctx, records, start := t.Context(), push.NewRecords(client, "", 0), time.Now()
+		ctx, records, start := t.Context(), ledger.NewRecords(client, "", 0), time.Now()
 		claim := func(i int, done []string) (bool, []string) {
 			t.Helper()
-			n := &push.Notification{ID: fmt.Sprintf("n %d", i), App: "shop", User: "u", CollapseKey: "k"}
-			newest, older, err := records.Collapse(ctx, n, start.Add(time.Duration(i)*time.Millisecond), 0, done)
+			newest, older, err := records.Collapse(ctx, ledger.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"context"
@@ -130,6 +130,16 @@ if length > tonumber(ARGV[1]) then return {state, ''} end
 return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
 `)
 
+// JobState answers where asynq has the notification's job: pending, active, scheduled or
+// retry; empty when it has none.
+func (r *Records) JobState(ctx context.Context, queue, id string) (string, error) {
+	job, err := r.queued(ctx, queue, id)
+	if err != nil || job == nil {
+		return "", err
+	}
+	return job.state, nil
+}
+
 // queued answers the job with that ID, nil when there is none.
 func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
 	known, err := lookScript.Run(ctx, r.client, []string{asynqwire.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
@@ -156,11 +166,18 @@ func (r *Records) remove(ctx context.Context, queue, id string, job *queuedJob) 
 	return n == 1, nil
 }
 
+// Contents are what has to be known of a notification when its job is gone.
+type Contents struct {
+	App, User, Category string
+	// Targets are the outcomes of targets that nothing was sent to.
+	Targets []TargetOutcome
+}
+
 // Take takes a notification that waits from the queue, and ends it in that state,
-// or as delivered when one of its targets was. It answers ErrUnknownID, ErrEnded
+// or as delivered when one of its targets was. read reads its job's payload. It answers ErrUnknownID, ErrEnded
 // or ErrUnderWay when there is nothing to take, or not now. After another error it
 // may be taken or not; calling it again is safe.
-func (r *Records) Take(ctx context.Context, id string, state State) (*Taken, error) {
+func (r *Records) Take(ctx context.Context, id string, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
 	record, err := r.Lookup(ctx, id)
 	if err != nil {
 		return nil, err
@@ -178,12 +195,11 @@ func (r *Records) Take(ctx context.Context, id string, state State) (*Taken, err
 		case job.active():
 			return nil, ErrUnderWay
 		}
-		decoded, err := Decode([]byte(job.Payload))
+		c, err := read([]byte(job.Payload))
 		if err != nil {
 			return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
 		}
-		n := decoded.Notification
-		note := takingNote{state, record.Accepted, record.Queue, n.App, n.User, n.Category, Unsent(n.Targets), job.Retried}
+		note := takingNote{state, record.Accepted, record.Queue, c.App, c.User, c.Category, c.Targets, job.Retried}
 		text, err := json.Marshal(note)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"context"
@@ -25,20 +25,12 @@ type Letter struct {
 	At       time.Time       `json:"at"`
 	Queue    string          `json:"queue"`
 	// App, User and Category are the notification's. Lists tell them; they are not
-	// kept beside the Job.
+	// kept beside the Job, in which they are.
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
 	// Job is the queue's payload. A list leaves it out.
 	Job []byte `json:"job,omitempty"`
-}
-
-// listed is the letter as a list tells it. The Job stays, for those who want it.
-func (l *Letter) listed() *Letter {
-	if job, err := Decode(l.Job); err == nil {
-		l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
-	}
-	return l
 }
 
 // Malformed is the state of a Letter whose job could not be read. It is no
@@ -95,30 +87,6 @@ func readLetter(text []byte) (*Letter, error) {
 	return l, nil
 }
 
-// Letters calls f with each dead letter, in no order, until f answers false.
-// One that comes or goes meanwhile may be missed.
-func (r *Records) Letters(ctx context.Context, f func(*Letter) bool) error {
-	for shard := range recordShards {
-		fields := r.client.HScan(ctx, r.tag(shard)+"letters", 0, "", 100).Iterator()
-		for i := 1; fields.Next(ctx); i++ {
-			if i%2 == 1 {
-				continue // a field, whose value follows
-			}
-			l, err := readLetter([]byte(fields.Val()))
-			if err != nil {
-				return err
-			}
-			if !f(l.listed()) {
-				return nil
-			}
-		}
-		if err := fields.Err(); err != nil {
-			return fmt.Errorf("dead letters: %w", err)
-		}
-	}
-	return nil
-}
-
 // ErrCursor means that a cursor is none that LettersFrom has answered.
 var ErrCursor = errors.New("the cursor is not known")
 
@@ -147,7 +115,7 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 			if err != nil {
 				return nil, "", err
 			}
-			letters = append(letters, l.listed())
+			letters = append(letters, l)
 		}
 		if at = next; at == 0 {
 			shard++
@@ -169,17 +137,14 @@ func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
 	return n == 1, nil
 }
 
-// reopen has the letter's notification wait again, with a new budget of
-// attempts. The letter stays until discard. It answers false when there is none,
+// Reopen has the letter's notification wait again, with a new budget of
+// attempts. facts are what its job says of it, nil for one that cannot be read. The
+// letter stays until Discard. It answers false when there is none,
 // or when the notification has ended otherwise since.
-func (r *Records) reopen(ctx context.Context, l *Letter) (bool, error) {
+func (r *Records) Reopen(ctx context.Context, l *Letter, facts *Facts) (bool, error) {
 	args := []any{string(l.State), l.Queue}
-	if job, err := Decode(l.Job); err == nil {
-		_, known, err := encodeNew(job)
-		if err != nil {
-			return false, err
-		}
-		args = append(args, known...)
+	if facts != nil {
+		args = append(args, facts.fields()...)
 	}
 	if outcomes := reopened(l.Outcomes); outcomes != nil {
 		words, _ := encodeOutcomes(outcomes)
@@ -211,8 +176,8 @@ func reopened(outcomes []TargetOutcome) []TargetOutcome {
 	return known
 }
 
-// discard deletes the letter if it is still that one.
-func (r *Records) discard(ctx context.Context, l *Letter) error {
+// Discard deletes the letter if it is still that one.
+func (r *Records) Discard(ctx context.Context, l *Letter) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err

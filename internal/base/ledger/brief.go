@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 		if state == "" {
 			continue
 		}
-		if state == accepting {
+		if state == Accepting {
 			state = Waiting
 		}
 		outcomes, _ := decodeOutcomes(text(5), "") // one that cannot be read keeps no list from being told

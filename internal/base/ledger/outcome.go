@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 // A TargetOutcome is what became of one target.
 type TargetOutcome struct {
 	Platform Platform `json:"platform,omitempty"`
-	// TokenEnd is the end of the target's token, to tell it from others: see Hint.
+	// TokenEnd is the end of the target's token, to tell it from others.
 	TokenEnd string `json:"token_end,omitempty"`
 	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
 	// to it.
@@ -20,27 +20,6 @@ type TargetOutcome struct {
 	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
 	// FCM's message name.
 	ProviderID string `json:"provider_id,omitempty"`
-}
-
-// hintLength is how much of a token may be told.
-const hintLength = 6
-
-// Hint answers the end of the target's token, to tell it from others; "" for a
-// token that is hardly longer.
-func (t Target) Hint() string {
-	if len(t.Token) <= hintLength {
-		return ""
-	}
-	return t.Token[len(t.Token)-hintLength:]
-}
-
-// Unsent answers the outcomes of targets that nothing was sent to yet.
-func Unsent(targets []Target) []TargetOutcome {
-	outcomes := make([]TargetOutcome, len(targets))
-	for i, t := range targets {
-		outcomes[i] = TargetOutcome{Platform: t.Platform, TokenEnd: t.Hint()}
-	}
-	return outcomes
 }
 
 // Open reports whether the target is still to be sent to.

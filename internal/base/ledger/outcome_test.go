@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 
 func TestOutcomesAreKept(t *testing.T) {
 	t.Parallel()
-	delivered := TargetOutcome{Platform: FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/0:1500415314455276%31bd1c9631bd1c96"}
-	unsent := TargetOutcome{Platform: APNs, TokenEnd: "00fcab"}
-	unclear := TargetOutcome{Platform: APNs, Kind: "retry", Reason: "timeout", Ambiguous: true}
+	delivered := TargetOutcome{Platform: "fcm", TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/0:1500415314455276%31bd1c9631bd1c96"}
+	unsent := TargetOutcome{Platform: "apns", TokenEnd: "00fcab"}
+	unclear := TargetOutcome{Platform: "apns", Kind: "retry", Reason: "timeout", Ambiguous: true}
 	for _, outcomes := range [][]TargetOutcome{nil, {delivered}, {unsent}, {unclear}, {{}}, {{}, {}}, {delivered, unsent, unclear, delivered}, {unsent, {}, unclear}} {
 		words, ids := encodeOutcomes(outcomes)
 		if got, err := decodeOutcomes(words, ids); err != nil || !slices.Equal(got, outcomes) {
@@ -28,14 +28,5 @@ func TestOutcomesAreKept(t *testing.T) {
 	}
 	if _, err := decodeOutcomes("delivered fcm a1b2c3 ok ambiguous more", ""); err == nil {
 		t.Error("what cannot be read is read")
-	}
-}
-
-func TestHint(t *testing.T) {
-	t.Parallel()
-	for token, want := range map[string]string{"": "", "123456": "", "1234567": "234567", strings.Repeat("a", 58) + "00fcab": "00fcab"} {
-		if got := (Target{APNs, token}).Hint(); got != want {
-			t.Errorf("%s: %s", token, got)
-		}
 	}
 }

@@ -1,12 +1,22 @@
-package push
+package strictjson
 
 import (
 	"bytes"
 	"strconv"
 	"unicode/utf16"
+
+	"github.com/pushpace/pushpace/internal/faults"
 )
 
 const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written in pairs`
+
+// CheckCharacters returns the fault of a valid JSON text that holds half a character.
+func CheckCharacters(data []byte) error {
+	if loneSurrogate(data) {
+		return faults.New("", "%s", loneSurrogateFault)
+	}
+	return nil
+}
 
 // loneSurrogate reports whether a valid JSON text has an escape that is half a
 // character. encoding/json reads each as U+FFFD: two names would become one.

@@ -1,4 +1,4 @@
-package push_test
+package ledger_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -21,7 +22,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		events, err := push.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
+		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
 		if err != nil || len(events) != 4 {
 			t.Fatalf("%+v, %v", events, err)
 		}
@@ -47,12 +48,12 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 			}
 		}
 	}
-	records := push.NewRecords(client, "", 0).WithOutcomes(100)
-	n := order("tried", func(*push.Notification) {})
-	if err := records.Arrive(t.Context(), n, n.Priority.Queue()); err != nil {
+	records := ledger.NewRecords(client, "", 0).WithOutcomes(100)
+	n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
+	if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
 		t.Fatal(err)
 	}
-	end := push.End{State: push.Delivered, Outcomes: []push.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
+	end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
 	spoil("abc")
 	for range 3 {
 		if _, err := records.Settle(t.Context(), n.ID, &end); err == nil {

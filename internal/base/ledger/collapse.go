@@ -1,4 +1,4 @@
-package push
+package ledger
 
 import (
 	"context"
@@ -51,20 +51,23 @@ const (
 	collapseTime = 5 * time.Second
 )
 
-// Collapse claims the notification's collapse key, of its app and user, for the
+// A CollapseKey is one of a user's.
+type CollapseKey struct{ App, User, Key string }
+
+// Collapse claims the notification's collapse key for the
 // time that it waits and the retention. It answers whether the notification is
 // the newest with it, by when they were accepted, and the IDs of some of those that
 // it supersedes. The next call says which of them are done, and answers others,
 // until there are none.
-func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.Time, wait time.Duration, done []string) (newest bool, older []string, err error) {
+func (r *Records) Collapse(ctx context.Context, key CollapseKey, id string, accepted time.Time, wait time.Duration, done []string) (newest bool, older []string, err error) {
 	args := []any{
-		accepted.UnixMicro(), n.ID, (wait + r.retention).Milliseconds(),
+		accepted.UnixMicro(), id, (wait + r.retention).Milliseconds(),
 		time.Now().UnixMilli(), collapseTime.Milliseconds(), collapsePage,
 	}
-	for _, id := range done {
-		args = append(args, id)
+	for _, each := range done {
+		args = append(args, each)
 	}
-	reply, err := collapseScript.Run(ctx, r.client, []string{r.collapseKey(n, "collapse:"), r.collapseKey(n, "collapsing:")}, args...).Slice()
+	reply, err := collapseScript.Run(ctx, r.client, []string{r.collapseKey(key, "collapse:"), r.collapseKey(key, "collapsing:")}, args...).Slice()
 	if err != nil {
 		return false, nil, fmt.Errorf("collapse key: %w", err)
 	}
@@ -75,7 +78,7 @@ func (r *Records) Collapse(ctx context.Context, n *Notification, accepted time.T
 	return reply[0] == int64(1), older, nil
 }
 
-func (r *Records) collapseKey(n *Notification, kind string) string {
-	user := url.QueryEscape(n.App) + "/" + url.QueryEscape(n.User)
-	return r.tag(shardOf(user)) + kind + strings.Join([]string{user, url.QueryEscape(n.CollapseKey)}, "/")
+func (r *Records) collapseKey(key CollapseKey, kind string) string {
+	user := url.QueryEscape(key.App) + "/" + url.QueryEscape(key.User)
+	return r.tag(shardOf(user)) + kind + strings.Join([]string{user, url.QueryEscape(key.Key)}, "/")
 }

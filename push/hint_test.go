@@ -1,0 +1,15 @@
+package push
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHint(t *testing.T) {
+	t.Parallel()
+	for token, want := range map[string]string{"": "", "123456": "", "1234567": "234567", strings.Repeat("a", 58) + "00fcab": "00fcab"} {
+		if got := (Target{APNs, token}).Hint(); got != want {
+			t.Errorf("%s: %s", token, got)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+)
+
+// A State says where a notification is. Its method Ended reports whether it has ended in
+// that state, and Dead whether it is then kept as a dead letter.
+type State = ledger.State
+
+// The states. Every notification that was accepted is Waiting until it has
+// ended in exactly one of the others.
+const (
+	Waiting       State = ledger.Waiting
+	Delivered     State = ledger.Delivered     // at least one target's provider took it
+	Undeliverable State = ledger.Undeliverable // every target's token is dead
+	Rejected      State = ledger.Rejected      // refused for good: payload, app or configuration
+	Exhausted     State = ledger.Exhausted     // attempts or retry time used up
+	Expired       State = ledger.Expired
+	Cancelled     State = ledger.Cancelled
+	Superseded    State = ledger.Superseded
+)
+
+// DefaultRetention is how long an ID is known where no retention is given.
+const DefaultRetention = ledger.DefaultRetention
+
+// ErrConflict means that the ID is known as another notification's: of another
+// user, or with other content. Nothing was enqueued.
+var ErrConflict = ledger.ErrConflict
+
+// ErrUnknownID means that no notification has that ID, or that it was
+// forgotten since.
+var ErrUnknownID = ledger.ErrUnknownID
+
+// ErrUnderWay means that a worker has the notification in its hands right now.
+var ErrUnderWay = ledger.ErrUnderWay
+
+// ErrEnded means that the notification has ended already.
+var ErrEnded = ledger.ErrEnded
+
+// An EndedError is ErrEnded, and says how.
+type EndedError struct{ State State }
+
+// Error implements error.
+func (e *EndedError) Error() string { return (&ledger.EndedError{State: e.State}).Error() }
+
+// Unwrap returns ErrEnded.
+func (e *EndedError) Unwrap() error { return ErrEnded }
+
+// A Status is what a producer can know of a notification.
+type Status struct {
+	ID    string `json:"id"`
+	State State  `json:"state"`
+	// App, User and Category are the notification's.
+	App      string    `json:"app,omitempty"`
+	User     string    `json:"user,omitempty"`
+	Category string    `json:"category,omitempty"`
+	Queue    string    `json:"queue"`
+	Accepted time.Time `json:"accepted_at"`
+	// NotBefore and ExpiresAt are the notification's; zero for none.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Confirmed says that its job is known to have been queued.
+	Confirmed bool `json:"-"`
+	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
+	// last time.
+	Deferrals int       `json:"deferrals"`
+	Until     time.Time `json:"until,omitzero"`
+	Scope     string    `json:"scope,omitempty"`
+	Rule      string    `json:"rule,omitempty"`
+	// Attempts is how often it was sent: 1 for what was delivered at once.
+	Attempts int `json:"attempts"`
+	// FirstAttempt is when the first of them was over.
+	FirstAttempt time.Time `json:"first_attempt,omitzero"`
+	// Outcomes are the last ones of each target, in the order of the targets.
+	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
+	// Error is the last attempt's.
+	Error string    `json:"error,omitempty"`
+	Ended time.Time `json:"ended_at,omitzero"`
+	// Job is where asynq has its job: pending, active, scheduled or retry; empty
+	// when it has none.
+	Job string `json:"job,omitempty"`
+}
+
+// A TargetOutcome is what became of one target.
+type TargetOutcome struct {
+	Platform Platform `json:"platform,omitempty"`
+	// TokenEnd is the end of the target's token, to tell it from others: see Hint.
+	TokenEnd string `json:"token_end,omitempty"`
+	// Kind and Reason are the outcome's; "" when nothing is known to have been sent
+	// to it.
+	Kind   string `json:"kind,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Ambiguous says that the provider may have taken it: its answer was lost, or
+	// the worker that sent it crashed.
+	Ambiguous bool `json:"ambiguous,omitempty"`
+	// ProviderID is the provider's own name for what it took: APNs' apns-id, or
+	// FCM's message name.
+	ProviderID string `json:"provider_id,omitempty"`
+}
+
+// Status answers where the notification is, or ErrUnknownID.
+func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
+	r, err := p.records.Lookup(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	s := &Status{
+		ID: id, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
+		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt, Confirmed: r.Confirmed,
+		Deferrals: r.Deferrals, Until: r.Until, Scope: r.Scope, Rule: r.Rule,
+		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended,
+	}
+	for _, o := range r.Outcomes {
+		s.Outcomes = append(s.Outcomes, TargetOutcome(o))
+	}
+	if !r.State.Ended() {
+		if s.Job, err = p.records.JobState(ctx, r.Queue, id); err != nil {
+			return nil, fmt.Errorf("status: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Cancel ends a notification that waits. The slot that it holds of its user's
+// limits is given back by a worker, within about a second while one runs, also
+// when this process crashes meanwhile. It answers ErrUnknownID, an *EndedError or
+// ErrUnderWay when there is nothing to cancel, or not now. After another error it
+// may be cancelled or not; calling it again is safe.
+func (p *Producer) Cancel(ctx context.Context, id string) error {
+	taken, err := p.records.Take(ctx, id, Cancelled, Contents)
+	if ended := new(ledger.EndedError); errors.As(err, &ended) {
+		err = &EndedError{ended.State}
+	}
+	if err != nil {
+		return fmt.Errorf("cancel: %w", err)
+	}
+	_ = p.records.Leave(ctx, taken) // else it takes a little longer
+	return nil
+}
