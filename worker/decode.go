@@ -63,9 +63,6 @@ func (d *delivery) expired(now time.Time) bool {
 
 // decode reads the job.
 func (h *handler) decode(job *queue.Job) (*delivery, error) {
-	if job.Type != asynqwire.TaskType {
-		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task is of another type than " + asynqwire.TaskType)}
-	}
 	decoded, err := push.Decode(job.Payload)
 	if err != nil {
 		return nil, err
@@ -75,7 +72,7 @@ func (h *handler) decode(job *queue.Job) (*delivery, error) {
 	}
 	d := &delivery{
 		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
-		replay:   decoded.Replay || job.Foreign, // whoever put it there may not have looked whether it is known
+		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
 	}

@@ -15,8 +15,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
-	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/limits"
 )
 
 // A task whose key is of another type is set aside wherever it lies, and no
@@ -68,7 +66,7 @@ func TestManyBadJobs(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		const each = 300
 		for i := range each {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry))
 			must(t, err)
 			id := fmt.Sprint("envelope-", i)
 			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
@@ -137,20 +135,22 @@ func TestARecordOfAnotherType(t *testing.T) {
 	})
 }
 
-// Jobs that others put on the queue, with asynq's own options, are delivered and
-// recorded as ours are, or set aside.
-func TestAsynqsOwnOptions(t *testing.T) {
+// A task that no Producer has put on the queue is kept as a dead letter, whatever it
+// holds, and stops nothing that lies behind it.
+func TestForeignTasksAreSetAside(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		tasks := asynq.NewClientFromRedisClient(client)
 		queue := asynq.Queue(push.Default.Queue())
-		put := func(id string, options ...asynq.Option) {
-			t.Helper()
-			n := to(id)
-			payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
-			must(t, err)
-			_, err = tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), append(options, asynq.TaskID(id), queue)...)
-			must(t, err)
+		foreign := map[string][]asynq.Option{
+			"plain":     nil,
+			"known":     nil,
+			"type":      {asynq.MaxRetry(asynqwire.MaxRetry)},
+			"unique":    {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Unique(time.Hour)},
+			"retention": {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Retention(time.Hour)},
+			"timeout":   {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Timeout(time.Second)},
+			"deadline":  {asynq.MaxRetry(asynqwire.MaxRetry), asynq.Deadline(time.Now().Add(-time.Hour))},
+			"no-retry":  {asynq.MaxRetry(0), asynq.ProcessIn(time.Second)},
 		}
 		r.enqueue(to("known"))
 		stop := r.start()
@@ -158,30 +158,33 @@ func TestAsynqsOwnOptions(t *testing.T) {
 		stop()
 		wait(t, func() bool { a, err := r.control().Audit(t.Context()); return err == nil && a.Queued == 0 })
 
-		put("known")
-		put("unique", asynq.Unique(time.Hour))
-		put("retention", asynq.Retention(time.Hour))
-		put("timeout", asynq.Timeout(time.Second))
-		put("group", asynq.Group("g"))
-		put("no-retry", asynq.MaxRetry(0), asynq.ProcessIn(time.Second))
-		put("deadline", asynq.Deadline(time.Now().Add(-time.Hour)))
+		for id, options := range foreign {
+			payload, err := push.Encode(&push.Job{Notification: to(id), AcceptedAt: time.Now()})
+			must(t, err)
+			kind := asynqwire.TaskType
+			if id == "type" {
+				kind = "somebody:else"
+			}
+			_, err = tasks.Enqueue(asynq.NewTask(kind, payload), append(options, asynq.TaskID(id), queue)...)
+			must(t, err)
+		}
 		_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat("x", 8<<20))), asynq.TaskID("long"), queue)
 		must(t, err)
+		r.enqueue(to("behind"))
 		r.start()
-		counts := r.settled(8)
-		if counts.Ended[push.Delivered] != 6 || counts.Malformed != 2 {
+		counts := r.settled(len(foreign) + 3)
+		if counts.Accepted != 2 || counts.Ended[push.Delivered] != 2 || int(counts.Malformed) != len(foreign)+1 {
 			t.Errorf("counts %+v", counts)
 		}
-		for _, id := range []string{"known", "unique", "retention", "timeout", "group", "no-retry"} {
-			if got := len(r.pushed(id)); got != 1 {
-				t.Errorf("%s: pushed %d times", id, got)
-			}
-			if record := r.record(id); record.State != push.Delivered || record.Queue != push.Default.Queue() {
-				t.Errorf("%s: record %+v", id, record)
+		for id := range foreign {
+			if letter := r.letter(id); letter.Reason != string(asynqwire.MalformedForeign) || letter.State != ledger.Malformed || !strings.Contains(string(letter.Job), `"id":"`+id+`"`) {
+				t.Errorf("%s: letter %+v", id, letter)
 			}
 		}
-		if letter := r.letter("deadline"); letter.Reason != string(asynqwire.MalformedEnvelope) || !strings.Contains(letter.Error, "expires_at") {
-			t.Errorf("letter %+v", letter)
+		for id, pushes := range map[string]int{"known": 1, "plain": 0, "behind": 1} {
+			if got := len(r.pushed(id)); got != pushes {
+				t.Errorf("%s: pushed %d times, want %d", id, got, pushes)
+			}
 		}
 		if letter := r.letter("long"); letter.Reason != string(asynqwire.MalformedSize) || len(letter.Job) != 0 {
 			t.Errorf("letter %+v, %d bytes", letter.Reason, len(letter.Job))
@@ -193,30 +196,6 @@ func TestAsynqsOwnOptions(t *testing.T) {
 		})
 		if n := r.archived(); n != 0 {
 			t.Errorf("%d are archived", n)
-		}
-		put("unique", asynq.Unique(time.Hour)) // the lock is free again
-	})
-}
-
-// What waits without that a Producer has accepted it can be looked up and cancelled.
-func TestWhatOthersEnqueuedIsCancelled(t *testing.T) {
-	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
-		r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
-		r.start()
-		r.enqueue(to("first"))
-		r.settled(1)
-		payload, err := push.Encode(&push.Job{Notification: to("other"), AcceptedAt: time.Now()})
-		must(t, err)
-		_, err = asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, payload),
-			asynq.TaskID("other"), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(0))
-		must(t, err)
-		wait(t, func() bool {
-			status, err := r.control().Status(t.Context(), "other")
-			return err == nil && status.Deferrals > 0 && status.Job == "retry"
-		})
-		must(t, r.control().Cancel(t.Context(), "other"))
-		if record := r.record("other"); record.State != push.Cancelled || record.Queue != push.Default.Queue() {
-			t.Errorf("record %+v", record)
 		}
 	})
 }

@@ -244,7 +244,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(p.Queue()), asynq.ProcessIn(in)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(p.Queue()), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -230,7 +230,7 @@ func (s *soak) enqueueHostile(ctx context.Context, t *testing.T, n int) {
 	s.mu.Unlock()
 	queue := push.Default.Queue()
 	put := func(payload string, options ...asynq.Option) {
-		options = append(options, asynq.TaskID(id), asynq.Queue(queue))
+		options = append(options, asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry))
 		_, _ = asynq.NewClientFromRedisClient(s.client).EnqueueContext(ctx, asynq.NewTask(asynqwire.TaskType, []byte(payload)), options...)
 	}
 	switch n % 5 {

@@ -31,7 +31,7 @@ const guide = `asynq does not speak to Redis as asynq ` + asynqwire.Version + ` 
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
   enqueueCmd           ledger/onestep.go, enqueueScript does the same and the record's part,
-                       enqueueAlone the same; both wake an idle worker
+                       enqueueAlone (push/steps.go) the same; both wake an idle worker
   scheduleCmd          ledger/onestep.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
   doneCmd              ledger/done.go, doneScript does the same for several jobs and settles

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -40,8 +41,8 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 			setAside(job.ID, asynqwire.MalformedSize, fmt.Sprintf("the message has %d bytes, at most %d are read; it is not kept", length, asynqwire.MaxEnvelopeSize), "")
 		} else if unread {
 			setAside(job.ID, asynqwire.MalformedEnvelope, "the task's key in Redis is not a hash", "")
-		} else if why := c.adopt(ctx, queue, &job); why != "" {
-			setAside(job.ID, asynqwire.MalformedEnvelope, why, job.message)
+		} else if malformed := job.open(); malformed != nil {
+			setAside(job.ID, malformed.Reason, malformed.Err.Error(), job.message)
 		} else {
 			jobs = append(jobs, job)
 		}
@@ -49,43 +50,24 @@ func (c *client) read(ctx context.Context, queue string, reply []any) (jobs []pu
 	return jobs, err
 }
 
-// adopt reads the job's envelope, and has asynq see it with the options of our
-// Producer's, whoever has put it on the queue. It returns why asynq is not to see
-// it: it could not read it, and would stop recovering crashed workers' jobs, or would
-// lose it by its options.
-func (c *client) adopt(ctx context.Context, queue string, job *pulled) (why string) {
+// open reads the job's envelope. It returns why asynq is not to see the job, nil when it
+// may: of what it cannot read it would stop recovering crashed workers' jobs, and by
+// options that are not our Producer's it could lose the job.
+func (job *pulled) open() *asynqwire.MalformedError {
 	e, err := asynqwire.ReadEnvelope(job.message)
-	job.Type, job.Payload, job.Headers, job.Retries = e.Type, []byte(e.Payload), e.Headers, e.Retried
+	job.Payload, job.Headers, job.Retries = []byte(e.Payload), e.Headers, e.Retried
 	job.Back, job.Last = e.Back, readReturn(e.Error)
 	job.Last.Wanted = job.Last.wanted(time.Now())
 	switch {
 	case err != nil:
-		return err.Error()
-	case !e.Foreign():
-		return ""
-	case e.Deadline != 0:
-		return "asynq's Deadline is not taken: a notification says expires_at"
+		return &asynqwire.MalformedError{Reason: asynqwire.MalformedEnvelope, Err: err}
+	case e.Foreign():
+		return &asynqwire.MalformedError{Reason: asynqwire.MalformedForeign, Err: errForeign}
 	}
-	job.Foreign, job.message = true, asynqwire.Adopted(job.message)
-	c.unlock(ctx, queue, e.UniqueKey, job.ID)
-	return ""
+	return nil
 }
 
-// unlock ends asynq's lock of a unique task, which ends when a worker has the job in hand.
-func (c *client) unlock(ctx context.Context, queue, key, id string) {
-	if !strings.HasPrefix(key, asynqwire.QueueKey(queue, "unique:")) {
-		return
-	}
-	if err := unlockScript.Run(ctx, c.UniversalClient, []string{key}, id).Err(); err != nil {
-		c.repeats.Tell(ctx, c.config.RedisLog, slog.LevelWarn, "asynq's lock of a unique task stays until it is over", nil, slog.String("task", id), slog.Any("error", err))
-	}
-}
-
-// unlockScript ends asynq's lock of a unique task. KEYS the lock; ARGV the task's ID
-var unlockScript = redis.NewScript(`
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0
-`)
+var errForeign = errors.New("no push.Producer has put the task on the queue: its type or its options are others")
 
 // setAside keeps a job that is in hand as a dead letter, and takes it out of
 // asynq's sets. After an error, which it logs, the job is found again when its lease

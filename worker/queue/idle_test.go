@@ -111,7 +111,7 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueUntold has another client of asynq's enqueue a job.
 func (s *idler) enqueueUntold(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -180,7 +180,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		put := func(id string, in time.Duration) {
 			t.Helper()
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(id), asynq.Queue(queue), asynq.ProcessIn(in)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(queue), asynq.ProcessIn(in)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -32,7 +32,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 		})
 		queue := push.Bulk.Queue()
 		for i := range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -178,7 +178,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 		n := newNewcomer(t, client)
 		task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
 		for range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue())); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -134,7 +134,7 @@ func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.
 }
 
 // forwardScript is forwardCmd, which stops for ever at a task whose key is
-// of another type. A task of a group is due like any other: nobody gathers groups.
+// of another type, and knows no groups.
 //
 // KEYS  scheduled, retry, pending, the idle
 // ARGV  now (s), prefix of the tasks' keys, now (ns), prefix of the groups' keys

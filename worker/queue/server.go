@@ -21,9 +21,9 @@ import (
 
 // A Job is one that asynq has handed out.
 type Job struct {
-	ID, Queue, Type string
-	Payload         []byte
-	Headers         map[string]string
+	ID, Queue string
+	Payload   []byte
+	Headers   map[string]string
 	// Retries is how often asynq has counted a failure of the job: an attempt that
 	// is to be repeated, or a worker that crashed with it.
 	Retries int
@@ -32,8 +32,6 @@ type Job struct {
 	Back time.Time
 	// Last is its last Return. Wanted is zero for one that has been woken since.
 	Last Return
-	// Foreign says that no Producer of ours has put it there.
-	Foreign bool
 	// Term is the one in which it was pulled.
 	Term *Term
 }

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/worker/clock"
 )
@@ -27,29 +25,5 @@ func (s *Server) Sweep(ctx context.Context) {
 
 func (c *client) sweep(ctx context.Context, queue string) error {
 	// asynq notes a queue's name once, and after a failover that lost it never again
-	if err := c.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
-		return err
-	}
-	keys := []string{asynqwire.QueueKey(queue, "groups"), asynqwire.QueueKey(queue, "pending"), asynqwire.IdleKey(queue)}
-	return ungroupScript.Run(ctx, c.UniversalClient, keys, asynqwire.QueueKey(queue, "g:"), asynqwire.QueueKey(queue, "t:"), time.Now().UnixNano()).Err()
+	return c.SAdd(ctx, asynqwire.QueuesKey, queue).Err()
 }
-
-// ungroupScript has tasks be due that were put into groups.
-//
-// KEYS  the groups, pending, the idle
-// ARGV  prefix of the groups' keys, prefix of the tasks' keys, now (ns)
-var ungroupScript = redis.NewScript(asynqwire.WakeIdle + `
-local moved = 0
-for _, group in ipairs(redis.call('SRANDMEMBER', KEYS[1], 10)) do
-  local ids = redis.pcall('ZPOPMIN', ARGV[1] .. group, 100)
-  if #ids == 0 then redis.call('SREM', KEYS[1], group) end
-  for i = 1, #ids, 2 do
-    redis.call('LPUSH', KEYS[2], ids[i])
-    redis.pcall('HSET', ARGV[2] .. ids[i], 'state', 'pending', 'pending_since', ARGV[3])
-    redis.pcall('HDEL', ARGV[2] .. ids[i], 'group')
-    wake(KEYS[3])
-    moved = moved + 1
-  end
-end
-return moved
-`)

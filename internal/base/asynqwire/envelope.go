@@ -10,8 +10,7 @@ import (
 
 // An Envelope is what matters of asynq's message around a job, whose definition
 // asynq keeps to itself. Our Producer leaves all of asynq's options alone but the
-// retries; what others put on the queue may have any. Its texts are parts of the
-// message.
+// retries. Its texts are parts of the message.
 type Envelope struct {
 	Type    string
 	Payload string
@@ -199,22 +198,8 @@ func (e *Envelope) FailedOnceMore() []byte {
 	return appendNumber(nil, retriedField, uint64(e.Retried)+1)
 }
 
-// Foreign reports whether it has options that our Producer does not give.
+// Foreign reports whether our Producer does not write such a task: it is of another type,
+// or has other options.
 func (e *Envelope) Foreign() bool {
-	return e.Retry != MaxRetry || e.Timeout != defaultTimeout || e.Deadline != 0 || e.UniqueKey != "" || e.Retention != 0 || e.Group != ""
-}
-
-// Adopted is the message with the options of our Producer's.
-func Adopted(message string) string {
-	b := []byte(message)
-	for _, f := range []struct {
-		number protowire.Number
-		value  uint64
-	}{{retryField, MaxRetry}, {timeoutField, defaultTimeout}, {deadlineField, 0}, {retentionField, 0}} {
-		b = appendNumber(b, f.number, f.value)
-	}
-	for _, number := range []protowire.Number{uniqueField, groupField} {
-		b = appendText(b, number, "")
-	}
-	return string(b)
+	return e.Type != TaskType || e.Retry != MaxRetry || e.Timeout != defaultTimeout || e.Deadline != 0 || e.UniqueKey != "" || e.Retention != 0 || e.Group != ""
 }

@@ -26,10 +26,12 @@ const (
 	MalformedNotification MalformedReason = "invalid"
 	// MalformedEnvelope: the queue's own message around it cannot be read.
 	MalformedEnvelope MalformedReason = "envelope"
+	// MalformedForeign: another program than a Producer has put the task on the queue.
+	MalformedForeign MalformedReason = "foreign"
 )
 
 // MalformedReasons are all of them.
-var MalformedReasons = []MalformedReason{MalformedJSON, MalformedVersion, MalformedSize, MalformedNotification, MalformedEnvelope}
+var MalformedReasons = []MalformedReason{MalformedJSON, MalformedVersion, MalformedSize, MalformedNotification, MalformedEnvelope, MalformedForeign}
 
 // Error names the reason, and more if there is.
 func (e *MalformedError) Error() string {
