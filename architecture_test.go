@@ -51,11 +51,12 @@ func TestThePictureOfTheStates(t *testing.T) {
 	differ(t, arrows(pictures["stateDiagram-v2"]), want)
 }
 
-// The picture of the packages has every package that is not internal or for tests,
-// the operators' service, the API and the console, and every import among them that no other path of the picture implies.
-func TestThePictureOfThePackages(t *testing.T) {
-	t.Parallel()
-	_, pictures := page(t)
+// base is the ground floor, which is one place of the picture.
+const base = "internal/base"
+
+// ours are this module's packages, and what each imports of them; tests aside.
+func ours(t *testing.T) map[string][]string {
+	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
@@ -63,17 +64,66 @@ func TestThePictureOfThePackages(t *testing.T) {
 	imports := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		words := strings.Fields(line)
-		name, ours := strings.CutPrefix(words[0], module)
-		if !ours || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" && name != "internal/operate" {
+		name := strings.TrimPrefix(words[0], module)
+		imports[name] = []string{}
+		for _, path := range words[1:] {
+			if below, is := strings.CutPrefix(path, module); is {
+				imports[name] = append(imports[name], below)
+			}
+		}
+	}
+	return imports
+}
+
+// Of internal, the engine imports the ground floor alone, and that nothing of the engine:
+// no arrow of the house leads upwards.
+func TestTheGroundFloorIsBelowAll(t *testing.T) {
+	t.Parallel()
+	engine, ground := 0, 0
+	for name, all := range ours(t) {
+		switch top, _, _ := strings.Cut(name, "/"); {
+		case strings.HasPrefix(name, base+"/"):
+			ground++
+			for _, below := range all {
+				if !strings.HasPrefix(below, base+"/") {
+					t.Errorf("%s, of the ground floor, imports %s", name, below)
+				}
+			}
+		case slices.Contains([]string{"push", "throttle", "providers", "worker"}, top):
+			engine++
+			for _, below := range all {
+				if strings.HasPrefix(below, "internal/") && !strings.HasPrefix(below, base+"/") {
+					t.Errorf("%s imports %s, which is above the engine", name, below)
+				}
+			}
+		}
+	}
+	if engine < 10 || ground < 5 {
+		t.Errorf("%d packages of the engine, %d of the ground floor", engine, ground)
+	}
+}
+
+// The picture of the packages has every package that is not internal or for tests, the
+// operators' service, the API and the console, the ground floor as one, and every import
+// among them that no other path of the picture implies.
+func TestThePictureOfThePackages(t *testing.T) {
+	t.Parallel()
+	_, pictures := page(t)
+	imports := map[string][]string{base: nil}
+	for name, all := range ours(t) {
+		if name == strings.TrimSuffix(module, "/") || name == "deploy" || strings.HasSuffix(name, "test") || name == "providers/standin" || strings.HasPrefix(name, "internal/") && name != "internal/api" && name != "internal/console" && name != "internal/operate" {
 			continue
 		}
-		imports[name] = words[1:]
+		imports[name] = all
 	}
 	for name, all := range imports {
 		own := make([]string, 0, len(all))
 		for _, path := range all {
-			if below, ours := strings.CutPrefix(path, module); ours && imports[below] != nil {
-				own = append(own, below)
+			if strings.HasPrefix(path, base+"/") {
+				path = base
+			}
+			if _, drawn := imports[path]; drawn && !slices.Contains(own, path) {
+				own = append(own, path)
 			}
 		}
 		imports[name] = own

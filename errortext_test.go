@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Nothing but internal/redisreply looks into the text of an error for what it is: no
+// Nothing but internal/base/redisreply looks into the text of an error for what it is: no
 // function of internal, worker, throttle, push and cmd, test support apart, both takes an error's text and
 // looks for something in a text.
 func TestNobodyReadsAnErrorsText(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/redisreply"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
@@ -99,7 +99,7 @@ func TestEachIsListed(t *testing.T) {
 	}
 	types := []string{"Reason", "State", "MalformedReason", "Cause", "Trouble"}
 	seen := 0
-	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker/control", "internal/redisreply"} {
+	for _, folder := range []string{"push", "providers", "providers/apns", "providers/fcm", "worker/control", "internal/base/redisreply"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/faults"
-	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/near"
 )
 
 // WithApps returns a producer that takes notifications of these apps alone, which are

@@ -1,6 +1,6 @@
 package push
 
-import "github.com/pushpace/pushpace/internal/faults"
+import "github.com/pushpace/pushpace/internal/base/faults"
 
 // A Fault is one thing that is wrong with a notification: its Field, a string, is a JSON
 // pointer, and its Problem, a string, says what, without the value.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
-	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // MaxEncodedSize bounds a notification's JSON form and a job's encoding, in bytes.

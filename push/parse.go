@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
-	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // Parse reads one notification from its JSON form, as a line of NDJSON or a

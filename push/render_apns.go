@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
-	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // The most bytes APNs takes as a payload.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
-	"github.com/pushpace/pushpace/internal/faults"
 )
 
 // MaxFCMMessage is the most bytes of an FCM message: its JSON as rendered,

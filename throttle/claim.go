@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/pipeline"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
 // A claim is a first visit: one MULTI that reads the clock, whether anybody

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/duration"
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/duration"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 const (

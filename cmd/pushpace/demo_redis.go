@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
-	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // claimLife is how long a demo that crashed keeps its claim on a database.

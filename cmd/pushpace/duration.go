@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pushpace/pushpace/internal/duration"
+	"github.com/pushpace/pushpace/internal/base/duration"
 )
 
 // A durationFlag is a duration, which may be in days.

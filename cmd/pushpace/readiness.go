@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/health"
 	"github.com/pushpace/pushpace/internal/redisconn"
-	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // checks are what has to be so for the process to be ready.

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/filewatch"
 	"github.com/pushpace/pushpace/internal/operate"
 )
 

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
-	"github.com/pushpace/pushpace/internal/repeats"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 

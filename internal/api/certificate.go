@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/filewatch"
 )
 
 // A certificate is the server's, as its files have it. A bad change is refused,

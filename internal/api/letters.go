@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 )
 

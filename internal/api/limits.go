@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
-	"github.com/pushpace/pushpace/internal/faults"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/internal/base/near"
 )
 
 // Mode is how a Redis is reached.

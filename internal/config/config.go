@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 // Config is the whole configuration. Load and Parse return only valid ones.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/internal/base/near"
 )
 
 // HTTP says where and to whom the HTTP API answers.

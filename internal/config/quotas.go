@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/faults"
-	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/internal/base/near"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"

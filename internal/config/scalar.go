@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/duration"
+	"github.com/pushpace/pushpace/internal/base/duration"
 )
 
 // maxName is the longest name of an app or a category, in bytes.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pushpace/pushpace/internal/near"
+	"github.com/pushpace/pushpace/internal/base/near"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/control"

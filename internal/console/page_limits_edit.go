@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/duration"
+	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"

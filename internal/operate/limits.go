@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/throttle"

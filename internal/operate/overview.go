@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/lately"
+	"github.com/pushpace/pushpace/internal/base/lately"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"

@@ -10,8 +10,8 @@ import (
 	"sort"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/near"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/near"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"

@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // A Status is what trouble a Redis is in. The zero value is none.

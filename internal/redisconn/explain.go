@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/redisreply"
 )
 
 // explain says what an error of Redis, or on the way there, means for whoever

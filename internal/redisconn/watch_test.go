@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
-	"github.com/pushpace/pushpace/internal/repeats"
 )
 
 // lines is a log that may be read while it grows.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sideshow/apns2"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 // The environments.

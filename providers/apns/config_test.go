@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/sideshow/apns2"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 func TestConfigValidate(t *testing.T) {

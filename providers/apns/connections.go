@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/pushpace/pushpace/internal/batchconn"
+	"github.com/pushpace/pushpace/internal/base/batchconn"
 	"github.com/pushpace/pushpace/providers"
 )
 

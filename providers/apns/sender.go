@@ -16,7 +16,7 @@ import (
 
 	"github.com/sideshow/apns2"
 
-	"github.com/pushpace/pushpace/internal/filewatch"
+	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )

@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 // DefaultTimeout is how long one attempt may take when Config.Timeout is zero.

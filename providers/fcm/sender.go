@@ -17,7 +17,7 @@ import (
 	"firebase.google.com/go/v4/messaging"
 	"google.golang.org/api/option"
 
-	"github.com/pushpace/pushpace/internal/filewatch"
+	"github.com/pushpace/pushpace/internal/base/filewatch"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 )

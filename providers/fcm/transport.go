@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/batchconn"
+	"github.com/pushpace/pushpace/internal/base/batchconn"
 )
 
 // maxConns bounds the connections to each host. With HTTP/2 each carries 100

@@ -9,8 +9,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/duration"
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/duration"
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/throttle"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/throttle"
 )
 

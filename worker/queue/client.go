@@ -10,9 +10,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/pipeline"
-	"github.com/pushpace/pushpace/internal/redisreply"
-	"github.com/pushpace/pushpace/internal/repeats"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/internal/base/repeats"
 )
 
 // A client is the Redis client of asynq's servers. It takes the place of some of

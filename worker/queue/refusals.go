@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/redisreply"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // refusals are what Redis refuses to write right now: it is out of memory, its

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/redisreply"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
 // returnJob insists on returnScript, or for a job whose lease is over on retryCmd. Where

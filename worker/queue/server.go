@@ -15,7 +15,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/repeats"
+	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/push"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/repeats"
+	"github.com/pushpace/pushpace/internal/base/repeats"
 )
 
 // Trouble that all lanes have is told once and then counted, whichever jobs and queues

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/lately"
+	"github.com/pushpace/pushpace/internal/base/lately"
 	"github.com/pushpace/pushpace/providers"
 )
 

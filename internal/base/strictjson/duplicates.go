@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 // Duplicates finds the names that an object of a valid JSON text has twice:

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 // Parse reads one JSON object into the struct that v points to. Names within the members called open are taken as they

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf16"
 
-	"github.com/pushpace/pushpace/internal/faults"
+	"github.com/pushpace/pushpace/internal/base/faults"
 )
 
 const loneSurrogateFault = `holds half a character: \ud800 to \udfff are written in pairs`
