@@ -137,9 +137,8 @@ func drainOurs(ctx context.Context, s stage, b backlog, sent *instants, begin fu
 		return 0, errors.Join(err, sys.close())
 	}
 	begin()
-	if err = sys.worker.Start(); err == nil {
-		err = count.wait(ctx)
-		sys.worker.Shutdown()
+	if err = sys.worker.Start(ctx); err == nil {
+		err = errors.Join(count.wait(ctx), sys.worker.Stop(context.Background()))
 	}
 	return count.checks.Load(), errors.Join(err, sys.close())
 }

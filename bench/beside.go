@@ -114,10 +114,10 @@ func besideRound(ctx context.Context, client redis.UniversalClient, prefix strin
 		return 0, err
 	}
 	start := time.Now()
-	if err := w.Start(); err != nil {
+	if err := w.Start(ctx); err != nil {
 		return 0, err
 	}
-	defer w.Shutdown()
+	defer func() { _ = w.Stop(context.Background()) }()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {

@@ -51,10 +51,10 @@ func burst(ctx context.Context, s stage, policy throttle.Policy, free int) (inve
 			return 0, 0, err
 		}
 		defer func() { _ = sys.close() }()
-		if err := sys.worker.Start(); err != nil {
+		if err := sys.worker.Start(ctx); err != nil {
 			return 0, 0, err
 		}
-		defer sys.worker.Shutdown()
+		defer func() { _ = sys.worker.Stop(context.Background()) }()
 		producer = sys.producer
 	}
 	accepted := map[string]time.Time{}

@@ -165,9 +165,9 @@ func (t turn) ours(ctx context.Context, set ...func(*worker.Options)) (*contende
 			_, err := sys.producer.Enqueue(ctx, notification(i, t.users()))
 			return err
 		},
-		start: sys.worker.Start,
+		start: func() error { return sys.worker.Start(ctx) },
 		stop: func() {
-			sys.worker.Shutdown()
+			_ = sys.worker.Stop(context.Background())
 			_ = sender.Close()
 			_ = sys.close()
 		},

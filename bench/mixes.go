@@ -97,12 +97,11 @@ func (m mix) run(ctx context.Context, s stage) (ratio, checks float64, err error
 		}
 	}
 	sent.start = time.Now()
-	if err := sys.worker.Start(); err != nil {
+	if err := sys.worker.Start(ctx); err != nil {
 		return 0, 0, err
 	}
 	err = count.wait(ctx)
-	sys.worker.Shutdown()
-	if err != nil {
+	if err := errors.Join(err, sys.worker.Stop(context.Background())); err != nil {
 		return 0, 0, err
 	}
 	took := sent.all[len(sent.all)-1].At.Sub(sent.start)

@@ -5,16 +5,34 @@ import (
 	"errors"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
+// collapsing has the newest notification of a collapse key take the place of older ones. It
+// takes those from the queue, and neither ends nor returns the job in hand.
+type collapsing struct {
+	*Options
+	slots *slots
+	taken *taken
+	// overtaken are older notifications that some worker had in its hands, beyond its
+	// look at the collapse key, when a newer one came, by ID; and when that was.
+	overtaken *lru.Cache[string, time.Time]
+}
+
+func newCollapsing(o *Options, s *slots, t *taken) *collapsing {
+	overtaken, _ := lru.New[string, time.Time](overtakenMost) // which fails for sizes below 1
+	return &collapsing{o, s, t, overtaken}
+}
+
 // collapse makes way for the newest notification of a collapse key: an older
 // one that still waits is superseded, and its slot inherited. It reports whether
 // the delivery itself is the older one. What is being sent right now is not
 // stopped: the device replaces it. What goes back to the queue is superseded there.
-func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, err error) {
+func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool, err error) {
 	if d.CollapseKey == "" {
 		return false, nil
 	}
@@ -24,12 +42,12 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 	}
 	var done []string
 	for {
-		newest, older, err := h.Records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
+		newest, older, err := c.Records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
 		for _, id := range older {
-			if err := h.supersede(ctx, d, id); err != nil {
+			if err := c.supersede(ctx, d, id); err != nil {
 				return false, err
 			}
 		}
@@ -37,27 +55,27 @@ func (h *handler) collapse(ctx context.Context, d *delivery) (superseded bool, e
 	}
 }
 
-func (h *handler) supersede(ctx context.Context, d *delivery, older string) error {
-	taken, err := h.Records.Take(ctx, older, push.Superseded, push.Contents)
+func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) error {
+	taken, err := c.Records.Take(ctx, older, push.Superseded, push.Contents)
 	switch {
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
 	case errors.Is(err, push.ErrUnderWay):
-		h.overtaken.Add(older, time.Now())
+		c.overtaken.Add(older, time.Now())
 		return nil
 	case err != nil:
 		return err
 	}
-	if request := h.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
+	if request := c.request(d); taken.User == d.User && taken.Category == d.Category && len(request.Scopes) > 0 {
 		// a place among those who wait: what it was admitted with is not inherited
-		moved, err := h.Limiter.Inherit(ctx, request, older)
+		moved, err := c.Limiter.Inherit(ctx, request, older)
 		if err != nil {
 			return err
 		}
-		h.wake(moved)
-		return h.freed(ctx, taken)
+		c.slots.wake(moved)
+		return c.taken.freed(ctx, taken)
 	}
-	return h.free(ctx, taken)
+	return c.taken.free(ctx, taken)
 }
 
 const (
@@ -70,14 +88,14 @@ const (
 	overtakenMost = 10_000
 )
 
-// supersedeOvertaken supersedes what was overtaken and is back on the queue, so
-// that it does not keep a slot until that slot.
-func (h *handler) supersedeOvertaken(ctx context.Context) {
+// follow supersedes what was overtaken and is back on the queue, so
+// that it does not keep a slot until that slot, until ctx ends.
+func (c *collapsing) follow(ctx context.Context) {
 	clock.Every(ctx, overtakenEvery, func() {
-		for _, id := range h.overtaken.Keys() {
-			since, _ := h.overtaken.Peek(id)
-			if h.supersedeBack(ctx, id) || time.Since(since) > overtakenFor {
-				h.overtaken.Remove(id)
+		for _, id := range c.overtaken.Keys() {
+			since, _ := c.overtaken.Peek(id)
+			if c.supersedeBack(ctx, id) || time.Since(since) > overtakenFor {
+				c.overtaken.Remove(id)
 			}
 		}
 	})
@@ -85,10 +103,10 @@ func (h *handler) supersedeOvertaken(ctx context.Context) {
 
 // supersedeBack returns false for what is in a worker's hands still, or cannot be
 // looked at. Its slot goes to who is next: the newer one may have ended by now.
-func (h *handler) supersedeBack(ctx context.Context, id string) bool {
-	taken, err := h.Records.Take(ctx, id, push.Superseded, push.Contents)
+func (c *collapsing) supersedeBack(ctx context.Context, id string) bool {
+	taken, err := c.Records.Take(ctx, id, push.Superseded, push.Contents)
 	if err != nil {
 		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}
-	return h.free(ctx, taken) == nil // else freeTaken gives the slot back
+	return c.taken.free(ctx, taken) == nil // else taken.follow gives the slot back
 }

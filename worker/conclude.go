@@ -4,55 +4,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
-	"github.com/pushpace/pushpace/worker/route"
 )
-
-// An outcome is what is known of one target.
-type outcome struct {
-	providers.Outcome
-	sent bool // in this visit
-	// blocked says that the route is closed, in this visit, and pausedBy by which
-	// operator's pause, if one does.
-	blocked  bool
-	pausedBy *pause.Pause
-	// missed says that there was no connection for it at its instant.
-	missed bool
-	// until is by when to use the units that it has, zero for none, and lacks what has
-	// none for it, in this visit.
-	until time.Time
-	lacks *meter.Pool
-	// guarded is what holds its device back, in this visit; nil for nothing.
-	guarded *queue.Return
-}
-
-// open reports whether the target is still to be sent to.
-func (o *outcome) open() bool {
-	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
-}
-
-// due reports whether the target is to be sent to in this visit.
-func (o *outcome) due() bool { return o.open() && !o.blocked }
-
-// recorded is an outcome as an earlier visit has recorded it.
-func recorded(r ledger.TargetOutcome) (o outcome) {
-	o.Ambiguous = r.Ambiguous
-	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
-		if kind.String() == r.Kind {
-			o.Kind, o.Reason, o.ProviderID = kind, providers.Reason(r.Reason), r.ProviderID
-		}
-	}
-	return o
-}
 
 // A disposition is what becomes of a job after this visit: each step of the pipeline
 // may return one, and dispose alone carries it out. The zero value is that another
@@ -67,10 +23,12 @@ type disposition struct {
 	// back is how a job returns to the queue. Its Wanted is the slot that a deferral has
 	// given it, by this machine's clock.
 	back queue.Return
+	// kept is why a job returns that could not be sent to its targets, or to some of
+	// them: it says how, in the place of back.
+	kept skip
 	// attempt says that the visit was an attempt, which is to be recorded, and counted
 	// that an earlier visit has counted it on asynq's side.
 	attempt, counted bool
-	blocked          bool // some targets were not sent to, because their route is closed
 	release          release
 	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
@@ -100,90 +58,45 @@ func snooze(back queue.Return) disposition {
 	return disposition{state: push.Waiting, back: back}
 }
 
-// snoozeBlocked brings the job back when a route may be open, at the cost of neither an
-// attempt nor a slot.
-func (h *handler) snoozeBlocked(d *delivery) disposition {
-	to := snooze(h.whyBlocked(d))
-	to.blocked, to.release = true, slotQuietly
-	return to
-}
-
-// whyBlocked is how the delivery comes back for targets that were not sent to: for its
-// devices when the first one may get another.
-func (h *handler) whyBlocked(d *delivery) queue.Return {
-	if d.lacks() != nil {
-		return d.overQuota()
-	}
-	var first *queue.Return
-	for i := range d.outcomes {
-		if g := d.outcomes[i].guarded; g != nil && (first == nil || g.After < first.After) {
-			first = g
-		}
-	}
-	if first != nil {
-		back := *first
-		back.After = d.orExpired(back.After, time.Now())
-		return back
-	}
-	return queue.Return{Why: queue.ProviderPaused, After: h.blockedFor(d)}
-}
-
-// turnedAway reports whether the delivery is not to be sent now, and brings it back.
-func (h *handler) turnedAway(d *delivery, now time.Time) (disposition, bool) {
-	if h.queue.Refused(d.queue) {
-		return snooze(queue.Return{Why: queue.RedisRefuses, After: route.BusyDelay}), true
-	}
-	delay := route.Busy(d.needs, d.Priority, now)
-	return snooze(queue.Return{Why: queue.ProviderBusy, After: delay}), delay > 0
-}
-
-// busy brings a job back that found no place in a bulkhead.
-func (h *handler) busy(d *delivery) disposition {
-	to, away := h.turnedAway(d, time.Now())
-	if !away {
-		to.back.After = route.BusyDelay
-	}
-	to.release = slot
-	return to
-}
-
-// overQuota returns the job of an app whose quota has nothing left. It costs no attempt,
-// and the job keeps what it holds of its user's limits.
-func (d *delivery) overQuota() queue.Return {
-	back := control.OverQuota(route.QuotaOf(d.lacks()))
-	back.After = d.orExpired(d.lacks().Back(1), time.Now())
-	return back
+// until brings the job back when the time left is over.
+func until(left time.Duration) disposition {
+	return snooze(queue.Return{Why: queue.Deferred, After: queue.Before(left)})
 }
 
 // postpone brings the job back at its slot, or when there may be room for it where the
 // user's line is full and it is ready to wait for that.
-func (d *delivery) postpone(decision throttle.Decision) disposition {
+func (d *delivery) postpone(decision throttle.Decision, now time.Time) disposition {
 	if decision.Full && d.IfFull == push.IfFullReject {
 		return d.lineFull()
 	}
 	to := until(decision.Left)
 	to.deferral = decision
 	if !decision.Full {
-		to.back.Wanted = time.Now().Add(decision.Left)
+		to.back.Wanted = now.Add(decision.Left)
 	}
 	return to
 }
 
-// until brings the job back when the time left is over.
-func until(left time.Duration) disposition {
-	return snooze(queue.Return{Why: queue.Deferred, After: queue.Before(left)})
+// unsent brings a job back that could be sent to no target, at no cost of an attempt. One
+// that waits for units keeps what it holds of its user's limits.
+func (d *delivery) unsent() disposition {
+	to := disposition{state: push.Waiting, kept: keptBy(d.outcomes)}
+	if to.kept.reason != noUnits {
+		to.release = slotQuietly
+	}
+	return to
 }
 
 // settle ends the notification after an attempt, or brings the job back for another.
-func (h *handler) settle(d *delivery) disposition {
+func (d *delivery) settle(b budget, now time.Time, jitter float64) disposition {
 	if !d.attempted() {
-		return h.snoozeBlocked(d)
+		return d.unsent()
 	}
 	d.attempts++
 	if d.first.IsZero() {
-		d.first = time.Now()
+		d.first = now
 	}
-	to := h.conclude(d)
+	to := d.conclude(b, now, jitter)
 	to.attempt = true
 	return to
 }
@@ -191,14 +104,25 @@ func (h *handler) settle(d *delivery) disposition {
 // attempted reports whether the visit was an attempt: that it sent something, or
 // had nothing to wait for.
 func (d *delivery) attempted() bool {
-	blocked := false
-	for i := range d.outcomes {
-		if d.outcomes[i].sent {
-			return true
-		}
-		blocked = blocked || d.outcomes[i].blocked
+	return d.sent() || !keptBy(d.outcomes).some()
+}
+
+// conclude is how the notification ends, or how its job comes back, as far as its targets'
+// outcomes say. jitter is from [0, 1).
+func (d *delivery) conclude(b budget, now time.Time, jitter float64) disposition {
+	since := time.Duration(0)
+	if !d.first.IsZero() {
+		since = now.Sub(d.first)
 	}
-	return !blocked
+	to := conclude(d.outcomes, d.attempts, since, b, backoffAfter(d.attempts, jitter))
+	if to.state != push.Waiting {
+		return to
+	}
+	to.back.Why, to.release = queue.Retried, slot
+	if to.back.After > 0 { // other targets are to be sent to again, then
+		to.kept = skip{}
+	}
+	return to
 }
 
 // A budget is what a notification may spend on attempts.
@@ -210,12 +134,11 @@ type budget struct {
 // conclude decides what follows from the outcomes of all targets, after the
 // given number of attempts, the first of them that long ago.
 func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) disposition {
-	var c disposition
+	c := disposition{kept: keptBy(outcomes)}
 	var delivered, retry, misconfigured, rejected bool
 	for i := range outcomes {
 		o := &outcomes[i]
-		if o.blocked {
-			c.blocked = true
+		if o.skip.some() {
 			continue
 		}
 		switch o.Kind {
@@ -238,17 +161,17 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 			c.problem = o.Err.Error()
 		}
 	}
-	again := retry || misconfigured
-	spent := since > b.time || retry && !c.blocked && attempts >= b.attempts
+	again, kept := retry || misconfigured, c.kept.some()
+	spent := since > b.time || retry && !kept && attempts >= b.attempts
 	switch {
-	case (again || c.blocked) && !spent:
+	case (again || kept) && !spent:
 		c.state = push.Waiting
 		if again {
 			c.back.After = max(c.back.After, backoff)
 		}
 	case delivered:
 		c.state = push.Delivered
-	case again || c.blocked:
+	case again || kept:
 		c.state = push.Exhausted
 	case rejected:
 		c.state = push.Rejected
@@ -256,22 +179,6 @@ func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, b
 		c.state = push.Undeliverable
 	}
 	return c
-}
-
-func (h *handler) conclude(d *delivery) disposition {
-	since := time.Duration(0)
-	if !d.first.IsZero() {
-		since = time.Since(d.first)
-	}
-	to := conclude(d.outcomes, d.attempts, since, budget{h.Attempts, h.RetryTime}, backoffAfter(d.attempts))
-	if to.state != push.Waiting {
-		return to
-	}
-	to.back.Why, to.release = queue.Retried, slot
-	if to.blocked = to.blocked && to.back.After == 0; to.blocked { // else other targets are to be sent to again, then
-		to.back = h.whyBlocked(d)
-	}
-	return to
 }
 
 // cutShort ends what is not delivered by now.
@@ -297,23 +204,18 @@ func (d *delivery) lineFull() disposition {
 	return c
 }
 
-// used reports whether a provider has taken the notification, or may have.
-func (d *delivery) used() bool {
-	for i := range d.outcomes {
-		if o := &d.outcomes[i]; o.Kind == providers.Delivered || o.Ambiguous {
-			return true
-		}
-	}
-	return false
-}
+const (
+	firstBackoff   = time.Second
+	longestBackoff = 10 * time.Minute
+)
 
-// backoffAfter is the jittered exponential wait before the next attempt.
-func backoffAfter(attempts int) time.Duration {
-	b := backoff.NewExponentialBackOff()
-	b.InitialInterval, b.MaxInterval, b.Multiplier = time.Second, 10*time.Minute, 2
-	var d time.Duration
-	for range min(attempts, 20) {
-		d = b.NextBackOff()
+// backoffAfter is the exponential wait before the next attempt: half of it to one and a
+// half, as the jitter from [0, 1) says.
+func backoffAfter(attempts int, jitter float64) time.Duration {
+	if attempts <= 0 {
+		return 0
 	}
-	return d
+	const doublings = 20 // more overflow
+	wait := min(firstBackoff<<min(attempts-1, doublings), longestBackoff)
+	return time.Duration(float64(wait) * (0.5 + jitter))
 }

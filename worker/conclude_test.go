@@ -17,8 +17,8 @@ func TestConclude(t *testing.T) {
 	ambiguous := outcome{Outcome: providers.Outcome{Kind: providers.Retry, Ambiguous: true}}
 	rejected := outcome{Outcome: providers.Outcome{Kind: providers.Rejected, Reason: "r", Err: errors.New("why")}}
 	misconfigured := outcome{Outcome: providers.Outcome{Kind: providers.Misconfigured}}
-	blocked := outcome{blocked: true}
-	blockedLater := outcome{Outcome: ambiguous.Outcome, blocked: true}
+	blocked := outcome{skip: skip{reason: routeClosed}}
+	blockedLater := outcome{Outcome: ambiguous.Outcome, skip: skip{reason: pausedByOperator}}
 	const backoff = 2 * time.Second
 	for name, c := range map[string]struct {
 		outcomes []outcome
@@ -58,10 +58,11 @@ func TestConclude(t *testing.T) {
 func TestBackoffGrowsAndIsBounded(t *testing.T) {
 	t.Parallel()
 	for attempts := 1; attempts <= 100; attempts++ {
-		d := backoffAfter(attempts)
 		mean := min(time.Second<<min(attempts-1, 30), 10*time.Minute)
-		if d < mean/2 || d > mean*3/2 {
-			t.Errorf("the wait after %d attempts is %s, want about %s", attempts, d, mean)
+		for jitter, want := range map[float64]time.Duration{0: mean / 2, 0.5: mean, 0.75: mean * 5 / 4} {
+			if got := backoffAfter(attempts, jitter); got != want {
+				t.Errorf("the wait after %d attempts is %s, want %s", attempts, got, want)
+			}
 		}
 	}
 }

@@ -438,8 +438,8 @@ func TestStartWithoutOverrides(t *testing.T) {
 	r.options.Overrides = limits.NewOverrides(client, "", 0)
 	w, err := worker.New(r.options)
 	must(t, err)
-	defer w.Shutdown()
-	if err := w.Start(); err == nil || !strings.Contains(err.Error(), "overrides") {
+	defer func() { must(t, w.Stop(context.Background())) }()
+	if err := w.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "overrides") {
 		t.Errorf("it starts: %v", err)
 	}
 }

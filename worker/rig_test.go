@@ -118,8 +118,8 @@ func (r *rig) start() (stop func()) {
 	r.t.Helper()
 	w, err := worker.New(r.options)
 	must(r.t, err)
-	must(r.t, w.Start())
-	stop = sync.OnceFunc(w.Shutdown)
+	must(r.t, w.Start(r.t.Context()))
+	stop = sync.OnceFunc(func() { must(r.t, w.Stop(context.Background())) })
 	r.t.Cleanup(stop)
 	return stop
 }

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -34,8 +35,8 @@ func (r *rig) run() *worker.Worker {
 	r.t.Helper()
 	w, err := worker.New(r.options)
 	must(r.t, err)
-	must(r.t, w.Start())
-	r.t.Cleanup(w.Shutdown)
+	must(r.t, w.Start(r.t.Context()))
+	r.t.Cleanup(func() { must(r.t, w.Stop(context.Background())) })
 	return w
 }
 

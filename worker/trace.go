@@ -22,12 +22,15 @@ import (
 // "acquire" and one "send" a target, and that the provider's request. No user,
 // token or text of a notification is in them.
 
+// tracing makes spans; the zero value makes none.
+type tracing struct{ trace.Tracer }
+
 // traced is the handler with a span about every visit.
 type traced struct{ *handler }
 
 // processor is what the lanes call: the handler itself when nothing is traced.
 func (h *handler) processor() queue.Handler {
-	if h.Tracer == nil {
+	if h.tracing.Tracer == nil {
 		return h
 	}
 	return traced{h}
@@ -41,7 +44,7 @@ func (t traced) Take(job queue.Job) queue.Work {
 
 func (t traced) trace(ctx context.Context, headers map[string]string, work queue.Work) error {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
-	ctx, span := t.Tracer.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
+	ctx, span := t.tracing.Start(ctx, "handle", trace.WithSpanKind(trace.SpanKindConsumer))
 	defer func() { span.End() }() // deferred itself, it would tell what a panic says
 	err := work(ctx)
 	if back := (*queue.Return)(nil); errors.As(err, &back) {
@@ -53,8 +56,8 @@ func (t traced) trace(ctx context.Context, headers map[string]string, work queue
 	return err
 }
 
-// traceDelivery tells the visit's span whose it is, and the producer's how long that waited.
-func (h *handler) traceDelivery(ctx context.Context, d *delivery, job *queue.Job) {
+// delivery tells the visit's span whose it is, and the producer's how long that waited.
+func (t tracing) delivery(ctx context.Context, d *delivery, job *queue.Job) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -68,18 +71,18 @@ func (h *handler) traceDelivery(ctx context.Context, d *delivery, job *queue.Job
 	)
 	producer := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(job.Headers))
 	if trace.SpanContextFromContext(producer).IsRemote() {
-		_, wait := h.Tracer.Start(producer, "queue", trace.WithTimestamp(now.Add(-waited)))
+		_, wait := t.Start(producer, "queue", trace.WithTimestamp(now.Add(-waited)))
 		wait.End(trace.WithTimestamp(now))
 	}
 }
 
-// startSpan begins a span inside the visit's; one that does nothing when nothing
+// start begins a span inside the visit's; one that does nothing when nothing
 // is traced.
-func (h *handler) startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
-	if h.Tracer == nil {
+func (t tracing) start(ctx context.Context, name string) (context.Context, trace.Span) {
+	if t.Tracer == nil {
 		return ctx, noSpan
 	}
-	return h.Tracer.Start(ctx, name)
+	return t.Start(ctx, name)
 }
 
 var noSpan = trace.SpanFromContext(context.Background())
@@ -118,7 +121,7 @@ func traceOutcome(span trace.Span, r *route.Route, o providers.Outcome) {
 }
 
 // traceEnd tells the visit's span how the notification ends.
-func (h *handler) traceEnd(ctx context.Context, state push.State) {
+func traceEnd(ctx context.Context, state push.State) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("pushpace.state", string(state)))
 	}

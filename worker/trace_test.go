@@ -10,19 +10,19 @@ import (
 )
 
 // untraced is what tracing adds to a notification when it is off.
-func untraced(ctx context.Context, h *handler, d *delivery) {
-	h.traceDelivery(ctx, d, nil)
-	_, span := h.startSpan(ctx, "acquire")
+func untraced(ctx context.Context, t tracing, d *delivery) {
+	t.delivery(ctx, d, nil)
+	_, span := t.start(ctx, "acquire")
 	traceDecision(span, throttle.Decision{}, nil)
-	_, span = h.startSpan(ctx, "send")
+	_, span = t.start(ctx, "send")
 	traceOutcome(span, nil, providers.Outcome{})
-	h.traceEnd(ctx, push.Delivered)
+	traceEnd(ctx, push.Delivered)
 }
 
 // Off, tracing allocates nothing, and the lanes call the handler itself.
 func TestUntraced(t *testing.T) {
 	h, d := &handler{Options: &Options{}}, &delivery{}
-	if n := testing.AllocsPerRun(100, func() { untraced(t.Context(), h, d) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { untraced(t.Context(), h.tracing, d) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if h.processor() != h {
@@ -31,9 +31,9 @@ func TestUntraced(t *testing.T) {
 }
 
 func BenchmarkUntraced(b *testing.B) {
-	h, d := &handler{Options: &Options{}}, &delivery{}
+	d := new(delivery)
 	b.ReportAllocs()
 	for b.Loop() {
-		untraced(b.Context(), h, d)
+		untraced(b.Context(), tracing{}, d)
 	}
 }

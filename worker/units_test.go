@@ -37,7 +37,7 @@ func TestUnitsOfOnePoolAloneAreGivenBack(t *testing.T) {
 		for i := range d.routes {
 			d.routes[i] = fcm
 		}
-		if h := (&handler{routes: routes}); !h.takeUnits(t.Context(), d) {
+		if !(units{routes.Units}).take(t.Context(), d) {
 			t.Fatal("there is none")
 		}
 		with := 0

@@ -7,9 +7,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +21,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
-	"github.com/pushpace/pushpace/worker/reschedule"
 	"github.com/pushpace/pushpace/worker/route"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -140,6 +137,11 @@ type Worker struct {
 	self     control.Snapshot
 	tally    *tally
 	draining atomic.Bool
+
+	mu      sync.Mutex
+	state   state
+	pulling bool          // the queue was started
+	down    chan struct{} // closed when all is put down
 }
 
 // New returns a worker that has not started yet.
@@ -150,7 +152,7 @@ func New(o Options) (*Worker, error) {
 	o.setDefaults()
 	counted := &tally{Observer: o.Observer}
 	o.Observer = counted
-	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted}, nil
+	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, down: make(chan struct{})}, nil
 }
 
 // Routes returns how each route is, sorted by app and platform.
@@ -160,69 +162,14 @@ func (w *Worker) Routes() []route.Status { return w.h.routes.Statuses() }
 func (w *Worker) Quotas() []meter.Stats { return w.h.routes.Units.Stats() }
 
 // Waiting is how many notifications wait in the process for their instant.
-func (w *Worker) Waiting() int { return int(w.h.waiting.Load()) }
+func (w *Worker) Waiting() int { return int(w.h.admission.waiting.Load()) }
 
 // Pauses is how many operators' pauses are in force, as this worker knows it.
-func (w *Worker) Pauses() int { return w.h.inForce.Load().Count(time.Now()) }
+func (w *Worker) Pauses() int { return w.h.holds.inForce.Load().Count(time.Now()) }
 
 // Pulls reports whether the lanes get an answer when they ask Redis for jobs,
 // which takes more than that it answers: rights, a primary, its scripts.
 func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }
-
-// Start begins to pull. It returns once every lane runs.
-func (w *Worker) Start() error {
-	if err := w.h.readPauses(w.h.stopping); err != nil {
-		return err
-	}
-	if w.h.Overrides != nil {
-		if _, err := w.h.Overrides.Refresh(w.h.stopping, w.h.Limits); err != nil {
-			return err
-		}
-	}
-	if err := w.h.queue.Start(w.h.stopping, w.h.processor()); err != nil {
-		return err
-	}
-	for s := range w.h.routes.Shares() {
-		w.h.side.Go(func() { s.Keep(w.h.stopping, w.h.RedisLog) })
-	}
-	w.h.side.Go(func() { w.h.queue.Sweep(w.h.stopping) })
-	w.h.side.Go(func() { w.h.followPauses(w.h.stopping) })
-	w.h.side.Go(func() { w.h.freeTaken(w.h.stopping) })
-	w.h.side.Go(func() { clock.Every(w.h.stopping, pollEvery, func() { w.h.routes.LogTroubles(w.h.stopping) }) })
-	w.h.side.Go(func() { w.h.wakeMoved(w.h.stopping) })
-	w.h.side.Go(func() { w.h.supersedeOvertaken(w.h.stopping) })
-	if w.h.Overrides != nil {
-		w.h.side.Go(func() {
-			reschedule.Follow(w.h.stopping, reschedule.Config{
-				Limits: w.h.Limits, Overrides: w.h.Overrides, Limiter: w.h.Limiter, Control: w.h.control, Waiting: w.h.Options.Waiting, Rates: w.h.routes.Rates, Marks: w.h.routes.Marks,
-				Apps: slices.Collect(maps.Keys(w.h.Senders)), MaxWait: w.h.MaxWait, Redis: w.h.Queue, Prefix: w.h.Prefix, RedisLog: w.h.RedisLog,
-			})
-		})
-	}
-	for _, deliver := range webhook.Deliverers(webhook.Config{
-		DeadTokens: w.h.Webhooks, Outcomes: w.h.OutcomeWebhooks, Reports: w.h.deadTokens, Events: ledger.NewOutcomes(w.h.Queue, w.h.Prefix),
-		Observer: w.h.Observer, Log: w.h.Log, RedisLog: w.h.RedisLog, Times: w.h.times.webhook,
-	}) {
-		w.h.side.Go(func() { deliver(w.h.stopping) })
-	}
-	if w.h.ClockOffset != nil {
-		w.h.side.Go(func() { clock.Watch(w.h.stopping, w.h.Log, w.h.ClockOffset) })
-	}
-	w.h.side.Go(func() { w.leaveSnapshots(w.h.stopping) })
-	w.h.side.Go(func() { w.h.control.TellLosses(w.h.stopping, w.h.Log) })
-	return nil
-}
-
-// Shutdown stops pulling, lets what is under way end, within ShutdownTimeout,
-// and puts the rest back on the queue.
-func (w *Worker) Shutdown() {
-	defer w.h.repeats.Close()
-	defer w.h.routes.Units.Close()
-	defer w.h.side.Wait()
-	defer w.h.stop()
-	w.draining.Store(true)
-	w.h.queue.Shutdown()
-}
 
 // handlers is how many jobs a process has in hand at most: so many that those
 // of slow providers and used up quotas, each before its own gate, leave places for the

@@ -145,13 +145,15 @@ func (d *demo) run(ctx context.Context, log *slog.Logger) error {
 	if err := d.warmUp(ctx); err != nil {
 		return err
 	}
-	if err := w.Start(); err != nil {
+	if err := w.Start(ctx); err != nil {
 		return err
 	}
 	enqueued := make(chan error, 1)
 	go func() { enqueued <- d.enqueue(ctx) }()
 	err = d.follow(ctx, enqueued)
-	return errors.Join(err, drain(d.cfg.Worker.ShutdownTimeout, func() error { w.Shutdown(); return nil }))
+	stop, cancelStop := context.WithTimeout(context.Background(), d.cfg.Worker.ShutdownTimeout)
+	defer cancelStop()
+	return errors.Join(err, w.Stop(stop))
 }
 
 // warmUp opens the connections, by a push to a token that the stand-ins refuse:

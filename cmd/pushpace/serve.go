@@ -124,6 +124,9 @@ func serve(ctx context.Context, c *configured) error {
 	}
 	stopping, err := s.start(ctx, cfg, r, log)
 	if err != nil {
+		if ctx.Err() != nil {
+			return s.close() // told to stop while it starts
+		}
 		return errors.Join(err, s.close())
 	}
 	log.Debug("the configuration", "config", cfg)
@@ -182,13 +185,13 @@ func (s *system) start(ctx context.Context, cfg *config.Config, r roles, log *sl
 	if r.worker {
 		w, err := s.newWorker(cfg, log)
 		if err == nil {
-			err = w.Start()
+			err = w.Start(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
 		s.worker.Store(w)
-		running.add(func() error { w.Shutdown(); return nil })
+		running.add(func() error { return w.Stop(context.Background()) }) // drain bounds it
 	}
 	if r.api && !r.worker { // a worker keeps them in step itself
 		running.add(s.followLimits())

@@ -11,7 +11,7 @@ func TestAttempted(t *testing.T) {
 	t.Parallel()
 	sent := outcome{Outcome: providers.Outcome{Kind: providers.Retry}, sent: true}
 	earlier := outcome{Outcome: providers.Outcome{Kind: providers.Delivered}}
-	blocked := outcome{blocked: true}
+	blocked := outcome{skip: skip{reason: routeClosed}}
 	for name, c := range map[string]struct {
 		outcomes []outcome
 		want     bool

@@ -37,12 +37,12 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 			"not written":          {true, nil, queue.RedisRefuses},
 			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
 		} {
-			h := &handler{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
+			a := &admission{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
 			if c.refused {
-				_ = h.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
+				_ = a.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
 			var got queue.Why
-			if to, away := h.turnedAway(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}, time.Now()); away {
+			if to, away := a.busy(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}, time.Now()); away {
 				got = to.back.Why
 			}
 			if got != c.want {

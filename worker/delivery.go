@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// A delivery is a notification on its way.
+type delivery struct {
+	*push.Notification
+	accepted time.Time
+	back     time.Time // when it went back to the queue last; zero at the first visit
+	slot     time.Time // as it was told last, by this machine's clock; zero when that is not known
+	job      []byte
+	queue    string
+	// visits is how often asynq has counted a failure of the job: an attempt that
+	// is to be repeated, or a worker that crashed with it.
+	visits int
+	replay bool
+	term   *queue.Term // in which the job was pulled
+	// attempts and first are what the record tells of earlier attempts.
+	attempts int
+	first    time.Time
+
+	routes     []*route.Route // of each target; nil where there is none
+	outcomes   []outcome      // of each target
+	throughput *meter.Pool    // of its category; nil for none
+	metered    bool           // a push to one of its targets costs a unit of something
+
+	needs   []*route.Bulkhead // of the routes that are to be taken
+	inside  []*route.Bulkhead // those where it has a place
+	scopes  []throttle.Scope  // by which its admission was asked for last
+	turn    *turn             // in its line; nil while it waits for no decision
+	asks    int               // how often the throttle was asked in this visit
+	ahead   time.Duration     // how far ahead of its instant it may be let through
+	slotted bool              // it has waited here for its first slot
+	held    bool              // since it got its slot something else than a limit has kept it
+}
+
+// An outcome is what is known of one target.
+type outcome struct {
+	providers.Outcome
+	sent  bool      // in this visit
+	skip  skip      // why it is not sent to, in this visit
+	until time.Time // by when to use the units that it has; zero for none
+}
+
+// open reports whether the target is still to be sent to.
+func (o *outcome) open() bool {
+	return o.Kind == 0 || o.Kind == providers.Retry || o.Kind == providers.Misconfigured
+}
+
+// due reports whether the target is to be sent to in this visit.
+func (o *outcome) due() bool { return o.open() && !o.skip.some() }
+
+// due is when the notification could be sent at first.
+func (d *delivery) due() time.Time {
+	if d.NotBefore.After(d.accepted) {
+		return d.NotBefore
+	}
+	return d.accepted
+}
+
+func (d *delivery) expired(now time.Time) bool {
+	return !d.ExpiresAt.IsZero() && !now.Before(d.ExpiresAt)
+}
+
+// orExpired is that time, or less when the delivery expires before.
+func (d *delivery) orExpired(wait time.Duration, now time.Time) time.Duration {
+	if !d.ExpiresAt.IsZero() { // the queue's times are whole seconds
+		wait = min(wait, max(0, d.ExpiresAt.Sub(now))+time.Second)
+	}
+	return wait
+}
+
+// waited is how long the job has been due on the queue: since it was accepted,
+// or went back to it, in whole seconds.
+func (d *delivery) waited(now time.Time) time.Duration {
+	since := d.back
+	if since.IsZero() {
+		since = d.due()
+	}
+	return max(0, now.Sub(since))
+}
+
+// sent reports whether this visit has sent anything.
+func (d *delivery) sent() bool {
+	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.sent })
+}
+
+// used reports whether a provider has taken the notification, or may have.
+func (d *delivery) used() bool {
+	return slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.Kind == providers.Delivered || o.Ambiguous })
+}
+
+// platforms are those of the targets, each once.
+func (d *delivery) platforms() (all []push.Platform) {
+	for i := range d.Targets {
+		if p := d.Targets[i].Platform; !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// load takes up what earlier visits have left, and reports whether this one is over with
+// that. A first visit has nothing to look up.
+func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over bool) {
+	if d.visits == 0 && !d.replay {
+		return to, false
+	}
+	if h.queue.Settling(d.ID) {
+		return to, true // it is settled when asynq is done with this job
+	}
+	if h.settling.unrecorded.take(d) {
+		h.routing.find(d)
+		to = h.conclude(d)
+		to.attempt, to.counted = true, true
+		return to, true
+	}
+	record, err := h.Records.Lookup(ctx, d.ID)
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		if err := h.Records.Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+			return later(err), true
+		}
+	case err != nil:
+		return later(err), true
+	case record.State.Ended():
+		return to, true
+	default:
+		d.attempts, d.first = record.Attempts, record.FirstAttempt
+		for i, o := range record.Outcomes {
+			if i < len(d.outcomes) {
+				d.outcomes[i] = recorded(o)
+			}
+		}
+	}
+	d.doubt()
+	if lost := d.visits - d.attempts; lost > h.Attempts { // it crashes its workers, or cannot be settled
+		to = d.cutShort(push.Exhausted, fmt.Sprintf("what became of %d attempts is not recorded", lost))
+		to.reason = string(providers.Unrecorded)
+		return to, true
+	}
+	return to, false
+}
+
+// recorded is an outcome as an earlier visit has recorded it.
+func recorded(r ledger.TargetOutcome) (o outcome) {
+	o.Ambiguous = r.Ambiguous
+	for kind := providers.Delivered; kind <= providers.Misconfigured; kind++ {
+		if kind.String() == r.Kind {
+			o.Kind, o.Reason, o.ProviderID = kind, providers.Reason(r.Reason), r.ProviderID
+		}
+	}
+	return o
+}
+
+// doubt marks what a visit may have sent whose end is not recorded: its worker
+// has crashed, or could not tell.
+func (d *delivery) doubt() {
+	if d.visits <= d.attempts {
+		return
+	}
+	for i := range d.outcomes {
+		if o := &d.outcomes[i]; o.open() {
+			o.Ambiguous = true
+		}
+	}
+}

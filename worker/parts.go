@@ -1,0 +1,64 @@
+package worker
+
+import (
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
+	"github.com/pushpace/pushpace/worker/watch"
+)
+
+// A handler takes each notification along the pipeline. Each part has its own state.
+type handler struct {
+	*Options
+	routing    routing
+	collapsing *collapsing
+	holds      *holds
+	admission  *admission
+	units      units
+	sending    *sending
+	settling   *settling
+	slots      *slots
+	taken      *taken
+	tracing    tracing
+
+	routes     *route.Routes
+	deadTokens *ledger.DeadTokens
+	control    *control.Control
+	queue      *queue.Server
+	repeats    *repeats.Log // what jobs can have it say again and again
+	side       *side
+}
+
+func newHandler(o *Options) *handler {
+	pauses := pause.NewStore(o.Queue, o.Prefix)
+	routes := route.New(route.Config{
+		Senders: o.Senders, Concurrency: o.Concurrency, Pauses: pauses, Observer: o.Observer, Log: o.Log, RedisLog: o.RedisLog,
+		InFlight: o.InFlight, Shares: meter.NewRedisShares(o.Queue, o.Prefix), Meter: o.Meter, Quotas: o.Quotas, Throughputs: o.Throughputs,
+		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
+	})
+	h := &handler{
+		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
+		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
+		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
+	}
+	h.queue = queue.NewServer(queue.Config{
+		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
+		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
+	})
+	feed := watch.NewFeed()
+	h.routing = routing{o, routes}
+	h.units = units{routes.Units}
+	h.slots = newSlots(o, h.control)
+	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, feed: feed, side: h.side}
+	h.admission = newAdmission(o, h.queue, h.units, h.slots, h.tracing, h.repeats)
+	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing}
+	told := &events{o, feed, h.holds}
+	h.taken = &taken{o, h.control, h.slots, told, h.repeats}
+	h.collapsing = newCollapsing(o, h.slots, h.taken)
+	h.settling = &settling{o, h.queue, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
+	return h
+}

@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"errors"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// routing finds the routes of a delivery's targets.
+type routing struct {
+	*Options
+	routes *route.Routes
+}
+
+// find finds the route of each target. A target without one is rejected; it reports
+// whether any is left.
+func (r routing) find(d *delivery) bool {
+	app := r.routes.Of(d.App)
+	d.routes = make([]*route.Route, len(d.Targets))
+	d.throughput = r.routes.Throughput(d.App, d.Category)
+	d.metered = d.throughput != nil
+	refused := r.refuses(d)
+	some := false
+	for i, target := range d.Targets {
+		if !d.outcomes[i].open() { // settled by an earlier visit
+			continue
+		}
+		switch to, ok := app[target.Platform]; {
+		case refused:
+			d.reject(i, providers.UnknownCategory, errUnknownCategory)
+		case ok:
+			d.routes[i], some = to, true
+			d.metered = d.metered || to.Quota != nil
+		case app != nil:
+			d.reject(i, providers.NoProvider, errNoProvider)
+		default:
+			d.reject(i, providers.UnknownApp, errUnknownApp)
+		}
+	}
+	return some
+}
+
+// reject rejects a target that there is no route for, or none that it may take.
+func (d *delivery) reject(i int, reason providers.Reason, err error) {
+	d.outcomes[i] = outcome{Outcome: providers.Outcome{
+		Kind: providers.Rejected, Reason: reason, Concerns: providers.ConcernsMessage, Ambiguous: d.outcomes[i].Ambiguous, Err: err,
+	}}
+}
+
+var (
+	errUnknownApp      = errors.New("the configuration has no such app")
+	errNoProvider      = errors.New("the app has no provider for the target's platform")
+	errUnknownCategory = errors.New("the configuration has no such category, and limits.unknown_category refuses it")
+)
+
+// refuses looks at the category: one that the configuration does not have may be
+// mistyped, and is told of or refused.
+func (r routing) refuses(d *delivery) bool {
+	unknown := r.Limits.Unknown(d.Category)
+	if unknown == limits.AllowUnknown {
+		return false
+	}
+	if d.back.IsZero() { // its first visit
+		r.Observer.UnknownCategory()
+		if r.Limits.FirstUnknown(d.Category) {
+			r.Log.Warn("notifications are of a category that the configuration does not have: it has no limits of its own",
+				"category", d.Category, "app", d.App, "unknown_category", string(unknown))
+		}
+	}
+	return unknown == limits.RefuseUnknown
+}

@@ -1,0 +1,142 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// units are what pushes cost of providers' quotas and categories' throughputs.
+type units struct {
+	pools *meter.Pools
+}
+
+// take takes what the pushes to the targets that are due cost, of all or of none.
+func (u units) take(ctx context.Context, d *delivery) bool {
+	if !d.metered {
+		return true
+	}
+	now := time.Now()
+	needs := d.shortage(now)
+	if len(needs) == 0 {
+		return true
+	}
+	until, lacking := u.pools.Take(ctx, needs, d.rank(meter.Ordinary), route.QuotaWait)
+	for i := range d.outcomes {
+		switch {
+		case !d.short(i, now):
+		case lacking != nil:
+			d.outcomes[i].skip = skip{reason: noUnits, pool: lacking}
+		case spend(needs, d.costs(i)):
+			d.outcomes[i].until = until
+		}
+	}
+	if lacking == nil {
+		u.pools.Return(needs, until) // what is left where another pool had fewer
+	}
+	return lacking == nil
+}
+
+// renew has a push use other units where those that were taken for it have lapsed:
+// it is about to leave, with its admission and its place. It waits for them as long as it
+// may leave.
+func (u units) renew(ctx context.Context, d *delivery, i int) bool {
+	o := &d.outcomes[i]
+	if !d.short(i, time.Now()) {
+		return true
+	}
+	for began := time.Now(); ; {
+		asked := time.Now()
+		until, lacking := u.pools.Take(ctx, d.costs(i), d.rank(meter.Begun), tooLate)
+		if o.until = until; lacking == nil {
+			return true
+		}
+		err := clock.Sleep(ctx, tooLate-time.Since(asked)) // there was to be none in that time
+		if err != nil || providers.Missed(ctx) || time.Since(began) > route.QuotaWait {
+			o.skip = skip{reason: noUnits, pool: lacking}
+			return false
+		}
+	}
+}
+
+// giveBack gives back what was taken and not used.
+func (u units) giveBack(d *delivery) {
+	if !d.metered {
+		return
+	}
+	for i := range d.outcomes {
+		u.giveOneBack(d, i)
+	}
+}
+
+// giveOneBack is giveBack for one target.
+func (u units) giveOneBack(d *delivery, i int) {
+	if o := &d.outcomes[i]; !o.until.IsZero() {
+		u.pools.Return(d.costs(i), o.until)
+		o.until = time.Time{}
+	}
+}
+
+// costs are the pools of which a push to the target costs a unit each.
+func (d *delivery) costs(i int) (needs []meter.Need) {
+	for _, pool := range [...]*meter.Pool{d.routes[i].Quota, d.throughput} {
+		if pool != nil {
+			needs = append(needs, meter.Need{Pool: pool, Units: 1})
+		}
+	}
+	return needs
+}
+
+// short reports whether the target is to be sent to at a cost, and has no units for it.
+func (d *delivery) short(i int, now time.Time) bool {
+	o := &d.outcomes[i]
+	return d.routes[i] != nil && o.due() && !now.Before(o.until) && (d.throughput != nil || d.routes[i].Quota != nil)
+}
+
+// shortage is what all targets that are short cost together.
+func (d *delivery) shortage(now time.Time) (needs []meter.Need) {
+	for i := range d.outcomes {
+		if !d.short(i, now) {
+			continue
+		}
+		for _, n := range d.costs(i) {
+			if at := slices.IndexFunc(needs, func(o meter.Need) bool { return o.Pool == n.Pool }); at >= 0 {
+				needs[at].Units++
+			} else {
+				needs = append(needs, n)
+			}
+		}
+	}
+	return needs
+}
+
+// spend takes the costs of what there is, or nothing: of many targets, not all may get
+// theirs at once.
+func spend(units, costs []meter.Need) bool {
+	at := func(n meter.Need) *meter.Need {
+		return &units[slices.IndexFunc(units, func(o meter.Need) bool { return o.Pool == n.Pool })]
+	}
+	for _, n := range costs {
+		if at(n).Units < n.Units {
+			return false
+		}
+	}
+	for _, n := range costs {
+		at(n).Units -= n.Units
+	}
+	return true
+}
+
+// rank is the delivery's where units are short: critical ones go before the others.
+func (d *delivery) rank(others meter.Rank) meter.Rank {
+	if d.Priority == push.Critical {
+		return meter.Urgent
+	}
+	return others
+}
