@@ -51,7 +51,12 @@ func (a *admission) admit(ctx context.Context, d *delivery) (decision throttle.D
 		next = a.visit(d).renew()
 	}
 	d.scopes = a.Limits.Scopes(d.App, d.User, d.Category)
-	for {
+	for err == nil {
+		if !next.inside {
+			route.Release(d.inside)
+			d.inside = nil
+			d.slotted = d.slotted || next.after > 0 && decision.Slot.IsZero() && d.asks > 0
+		}
 		switch next.do {
 		case ask:
 			if next.gives {
@@ -75,20 +80,8 @@ func (a *admission) admit(ctx context.Context, d *delivery) (decision throttle.D
 		case giveUp:
 			return decision, errTooLate
 		}
-		if err != nil {
-			next.inside = false
-		}
-		if !next.inside {
-			route.Release(d.inside)
-			d.inside = nil
-		}
-		if err != nil {
-			return decision, err
-		}
-		if !next.inside && next.after > 0 && decision.Slot.IsZero() {
-			d.slotted = true
-		}
 	}
+	return decision, err
 }
 
 // visit is what the next step with the delivery depends on.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -24,7 +24,7 @@ type delivery struct {
 	// is to be repeated, or a worker that crashed with it.
 	visits int
 	replay bool
-	term   *queue.Term // in which the job was pulled
+	term   term // in which the job was pulled: *queue.Term
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time
@@ -42,6 +42,12 @@ type delivery struct {
 	ahead   time.Duration     // how far ahead of its instant it may be let through
 	slotted bool              // it has waited here for its first slot
 	held    bool              // since it got its slot something else than a limit has kept it
+}
+
+// A term says whether the worker still has the jobs that it has pulled.
+type term interface {
+	Sure() bool
+	Lost(ctx context.Context) bool
 }
 
 // An outcome is what is known of one target.

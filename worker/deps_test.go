@@ -25,6 +25,7 @@ var layers = map[string][]string{
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	const self, mostFiles = "github.com/pushpace/pushpace/worker", 15
+	const mostSteps = 26 // of the pipeline, a file each
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{len .GoFiles}} {{join .Imports " "}}`, "./...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
@@ -38,8 +39,8 @@ func TestLayers(t *testing.T) {
 			t.Errorf("%s is in no layer", words[0])
 		}
 		seen++
-		if files, _ := strconv.Atoi(words[1]); files > mostFiles {
-			t.Errorf("%s has %s files, at most %d are to be", words[0], words[1], mostFiles)
+		if files, _ := strconv.Atoi(words[1]); files > mostFiles && (words[0] != self || files > mostSteps) {
+			t.Errorf("%s has %s files, which are too many", words[0], words[1])
 		}
 		for _, path := range words[2:] {
 			if path == "github.com/hibiken/asynq" && name != "queue" {

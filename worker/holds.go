@@ -3,11 +3,14 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/route"
@@ -102,3 +105,115 @@ func (h *holds) look(queue string, now time.Time) time.Duration {
 
 // unnotedLook is after how long one looks again that nothing will wake.
 const unnotedLook = 10 * time.Second
+
+// pollEvery lies between two looks at the shared pauses.
+const pollEvery = 500 * time.Millisecond
+
+// follow has this worker keep the pauses that others have begun, operators
+// among them, until ctx ends.
+func (h *holds) follow(ctx context.Context) {
+	away := clock.Trouble{Log: h.RedisLog, Begins: "the pauses cannot be read: those that others begin or end are not known", Ends: "the pauses can be read again"}
+	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.read(ctx)) })
+}
+
+// read takes over the pauses in force, and wakes the jobs of those that are over.
+func (h *holds) read(ctx context.Context) error {
+	asked := time.Now()
+	h.routes.Renew()
+	in, err := h.pauses.Tell(ctx, h.feed.Take())
+	if err != nil {
+		return err
+	}
+	h.feed.Watch(in.Watched)
+	h.routes.Apply(ctx, in, asked)
+	before := h.inForce.Swap(in)
+	h.logPauses(ctx, in, before)
+	for _, selector := range in.Over() {
+		h.resume(selector, func(ctx context.Context) error {
+			_, err := h.control.WakeSome(ctx, selector, math.MaxInt, pause.First)
+			return err
+		})
+	}
+	for r := range h.routes.All() {
+		if _, some := in.Held[r.Name()]; some {
+			h.resume(r.Name(), func(ctx context.Context) error { return h.returnHeld(ctx, r) })
+		}
+	}
+	return nil
+}
+
+// resume has wake run, unless it does, for what the selector or route of that name keeps.
+func (h *holds) resume(name string, wake func(context.Context) error) {
+	if _, under := h.resuming.LoadOrStore(name, true); under {
+		return
+	}
+	h.side.run(func(ctx context.Context) {
+		defer h.resuming.Delete(name)
+		if err := wake(ctx); err != nil && ctx.Err() == nil {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused resumes late", slog.Any("error", err))
+		}
+	})
+}
+
+// returnHeld has what the route holds come back at its pace, the critical ones first,
+// until there is nothing left. While it is closed, one is to show from time to time
+// whether the provider works.
+func (h *holds) returnHeld(ctx context.Context, r *route.Route) error {
+	r.Returns()
+	for {
+		n, toSee := r.Returning(time.Now())
+		which := pause.First
+		if toSee {
+			which = pause.Any
+		}
+		if n > 0 {
+			some, err := h.control.WakeSome(ctx, r.Name(), n, which)
+			if err != nil || !some {
+				return err
+			}
+		}
+		if err := clock.Sleep(ctx, returnTick); err != nil {
+			return err
+		}
+	}
+}
+
+// returnTick is how often what was held is woken: so many at once as a process takes up
+// between two.
+const returnTick = 40 * time.Millisecond
+
+// logPauses tells of the operators' pauses that have begun and ended, and once of each
+// entry that cannot be read.
+func (h *holds) logPauses(ctx context.Context, in, before *pause.InForce) {
+	begun, over := in.Since(before)
+	for _, p := range begun {
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "paused by an operator", pauseAttrs(&p)...)
+	}
+	for p, by := range over {
+		attrs := pauseAttrs(p)
+		if by != "" {
+			attrs = append(attrs, slog.String("ended_by", by))
+		}
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "an operator's pause is over", attrs...)
+	}
+	for _, field := range in.Unread {
+		if before == nil || !slices.Contains(before.Unread, field) {
+			h.Log.LogAttrs(ctx, slog.LevelWarn, "a pause cannot be read, and has no effect", slog.String("entry", field[:min(len(field), route.LongestCause)]))
+		}
+	}
+}
+
+func pauseAttrs(p *pause.Pause) []slog.Attr {
+	var attrs []slog.Attr
+	for _, field := range []struct{ name, value string }{
+		{"app", p.App}, {"platform", string(p.Platform)}, {"category", p.Category}, {"by", p.By}, {"reason", p.Reason},
+	} {
+		if field.value != "" {
+			attrs = append(attrs, slog.String(field.name, field.value))
+		}
+	}
+	if !p.Until.IsZero() {
+		attrs = append(attrs, slog.Time("until", p.Until))
+	}
+	return attrs
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -121,4 +122,22 @@ func (w *Worker) start(ctx context.Context) error {
 		h.side.run(func(ctx context.Context) { clock.Watch(ctx, h.Log, h.ClockOffset) })
 	}
 	return nil
+}
+
+// side is what runs beside the pipeline, until stopping ends.
+type side struct {
+	all      sync.WaitGroup
+	stopping context.Context
+	stop     context.CancelFunc
+}
+
+func newSide() *side {
+	s := new(side)
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// run runs f in a goroutine. f returns when its context ends.
+func (s *side) run(f func(ctx context.Context)) {
+	s.all.Go(func() { f(s.stopping) })
 }

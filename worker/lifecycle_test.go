@@ -1,0 +1,72 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// A worker that never started may be stopped, as often as one likes, and starts no more.
+func TestStopWithoutStart(t *testing.T) {
+	r := newRig(t, embedded(t), hourly)
+	w, err := worker.New(r.options)
+	must(t, err)
+	for range 2 {
+		must(t, w.Stop(t.Context()))
+	}
+	if w.Start(t.Context()) == nil {
+		t.Error("it starts after it has stopped")
+	}
+}
+
+// The context of a start bounds the start alone.
+func TestTheContextOfAStart(t *testing.T) {
+	r := newRig(t, embedded(t), hourly)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	w, err := worker.New(r.options)
+	must(t, err)
+	if err := w.Start(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("it starts: %v", err)
+	}
+	must(t, w.Stop(t.Context()))
+
+	w, err = worker.New(r.options)
+	must(t, err)
+	starting, end := context.WithCancel(t.Context())
+	must(t, w.Start(starting))
+	end()
+	if w.Start(t.Context()) == nil {
+		t.Error("it starts twice")
+	}
+	r.enqueueMany("after", 3, apple)
+	r.settled(3)
+	must(t, w.Stop(t.Context()))
+	must(t, w.Stop(t.Context()))
+}
+
+// What is under way when the context of a stop ends goes back to the queue, and another
+// worker ends it.
+func TestTheContextOfAStop(t *testing.T) {
+	r := newRig(t, embedded(t), hourly)
+	r.options.ShutdownTimeout = time.Minute
+	r.apns.RespondAlways(standin.Answer{Delay: time.Hour})
+	w, err := worker.New(r.options)
+	must(t, err)
+	must(t, w.Start(t.Context()))
+	r.enqueueMany("hangs", 1, apple)
+	wait(t, func() bool { return r.apns.Count().InFlight == 1 })
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := w.Stop(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("all has ended: %v", err)
+	}
+	must(t, w.Stop(t.Context())) // it ends nevertheless, long before the minute
+	r.apns.Recover()
+	r.start()
+	r.settled(1)
+}

@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/worker/pause"
+	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/route"
+)
+
+// Each reason says why the job returns, and after how long.
+func TestEachReasonSaysHowTheJobReturns(t *testing.T) {
+	t.Parallel()
+	const look = time.Minute
+	quota := route.QuotaStatus{Key: "fcm/x", Rate: "10/1s"}
+	unknown := route.QuotaStatus{Key: "fcm/x", Error: "away"}
+	for name, c := range map[string]struct {
+		skip  skip
+		quota route.QuotaStatus
+		woken bool
+		want  queue.Return
+	}{
+		"paused":           {skip{reason: pausedByOperator, pause: new(pause.Pause)}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
+		"closed":           {skip{reason: routeClosed}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
+		"not connected":    {skip{reason: notConnected}, route.QuotaStatus{}, true, queue.Return{Why: queue.ProviderPaused, After: look}},
+		"no units":         {skip{reason: noUnits}, quota, false, queue.Return{Why: queue.OverQuota, Key: "fcm/x", Detail: "10/1s", After: look}},
+		"unmetered":        {skip{reason: noUnits}, unknown, false, queue.Return{Why: queue.Unmetered, Key: "fcm/x", Detail: "away", After: look}},
+		"device":           {skip{reason: overDevice, rule: "3/1h", left: 7 * time.Second}, route.QuotaStatus{}, false, queue.Return{Why: queue.OverDevice, Key: "3/1h", After: 7 * time.Second}},
+		"device unmetered": {skip{reason: deviceUnmetered, cause: "away", left: queue.Again}, route.QuotaStatus{}, false, queue.Return{Why: queue.DeviceUnmetered, Detail: "away", After: queue.Again}},
+	} {
+		if got := c.skip.back(look, c.quota); got != c.want || c.skip.woken() != c.woken {
+			t.Errorf("%s: %+v, woken %t, want %+v", name, got, c.skip.woken(), c.want)
+		}
+	}
+}
+
+// Of several reasons one says when the job comes back.
+func TestKeptBy(t *testing.T) {
+	t.Parallel()
+	paused, closed, units := skip{reason: pausedByOperator}, skip{reason: routeClosed}, skip{reason: noUnits}
+	device := skip{reason: overDevice, left: time.Minute}
+	sooner := skip{reason: deviceUnmetered, left: time.Second}
+	for name, c := range map[string]struct {
+		skips []skip
+		want  skip
+	}{
+		"none":                           {[]skip{{}, {}}, skip{}},
+		"one of two":                     {[]skip{{}, closed}, closed},
+		"the first of two like it":       {[]skip{paused, closed}, paused},
+		"units":                          {[]skip{closed, device, units, sooner}, units},
+		"a device":                       {[]skip{closed, device}, device},
+		"the device that is free sooner": {[]skip{device, sooner, paused}, sooner},
+	} {
+		var outcomes []outcome
+		for _, s := range c.skips {
+			outcomes = append(outcomes, outcome{skip: s})
+		}
+		if got := keptBy(outcomes); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// What waits for units keeps its slot, what something else keeps gives it back; neither
+// is an attempt.
+func TestUnsentCostsNothing(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[reason]release{
+		noUnits: nothing, routeClosed: slotQuietly, pausedByOperator: slotQuietly, overDevice: slotQuietly, deviceUnmetered: slotQuietly,
+	} {
+		d := &delivery{outcomes: []outcome{{skip: skip{reason: reason}}}}
+		to := d.settle(budget{1, time.Hour}, time.Unix(1, 0), 0.5)
+		if to.release != want || to.attempt || to.kept.reason != reason || d.attempts != 0 || !d.first.IsZero() {
+			t.Errorf("%d: %+v after %d attempts", reason, to, d.attempts)
+		}
+	}
+}
