@@ -13,31 +13,30 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle/meter"
-	"github.com/pushpace/pushpace/throttle/meter/metertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	metertest.Run(t, metertest.Harness{New: func(_ testing.TB, c *metertest.Clock) metertest.Instance {
+	conforms(t, func(_ testing.TB, c *suiteClock) instance {
 		m := meter.NewMemory(c.Now)
-		return metertest.Instance{Meter: m, Peer: m, Held: m.Len}
-	}})
+		return instance{Meter: m, Peer: m, Held: m.Len}
+	})
 }
 
 func TestMiniredis(t *testing.T) {
 	t.Parallel()
-	metertest.Run(t, metertest.Harness{New: func(t testing.TB, c *metertest.Clock) metertest.Instance {
+	conforms(t, func(t testing.TB, c *suiteClock) instance {
 		server := redistest.Miniredis(t)
 		c.Follow(server.SetTime)
 		server.ClockTTL(true)
 		one, other := redistest.Connect(t, &redis.Options{Addr: server.Addr()}), redistest.Connect(t, &redis.Options{Addr: server.Addr()})
-		return metertest.Instance{
+		return instance{
 			Meter: meter.NewPatient(one, "p"), Peer: meter.NewPatient(other, "p"),
 			Held: func() int { return len(server.Keys()) },
 		}
-	}})
+	})
 }
 
 // On real Redis the suite's clock is in a key, and it is Redis itself that says of each
@@ -45,7 +44,7 @@ func TestMiniredis(t *testing.T) {
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	metertest.Run(t, metertest.Harness{New: func(t testing.TB, c *metertest.Clock) metertest.Instance {
+	conforms(t, func(t testing.TB, c *suiteClock) instance {
 		prefix, ctx := redistest.Prefix(), context.Background()
 		one, other := redistest.Connect(t, server.Options()), redistest.Connect(t, server.Options())
 		clock := prefix + "-clock"
@@ -54,7 +53,7 @@ func TestRedis(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		return metertest.Instance{
+		return instance{
 			Meter: meter.NewRedisAt(one, prefix, clock), Peer: meter.NewRedisAt(other, prefix, clock),
 			Held: func() int {
 				keys, err := one.Keys(ctx, prefix+":*").Result()
@@ -67,5 +66,5 @@ func TestRedis(t *testing.T) {
 				}))
 			},
 		}
-	}})
+	})
 }

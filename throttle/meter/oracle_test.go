@@ -1,4 +1,4 @@
-package metertest
+package meter_test
 
 import (
 	"math/big"

@@ -1,6 +1,4 @@
-// Package metertest holds the properties of a meter, as a suite that every
-// implementation passes.
-package metertest
+package meter_test
 
 import (
 	"fmt"
@@ -14,13 +12,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-// A Harness makes what is to be tested.
-type Harness struct {
-	New func(t testing.TB, c *Clock) Instance
-}
-
-// An Instance is what is tested, on a clock that the suite sets.
-type Instance struct {
+// An instance is a meter under test, on a clock that the suite sets.
+type instance struct {
 	Meter meter.Meter
 	// Peer shares all units with Meter, as another process does: Meter itself where
 	// there is no other.
@@ -29,30 +22,31 @@ type Instance struct {
 	Held func() int
 }
 
-// A Clock is the one that decides. It moves when it is set, to and fro.
-type Clock struct {
+// A suiteClock is the clock that the meter goes by. It moves when it is set, to and fro.
+type suiteClock struct {
 	micros atomic.Int64
 	follow []func(time.Time)
 }
 
 // Now returns the instant.
-func (c *Clock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
+func (c *suiteClock) Now() time.Time { return time.UnixMicro(c.micros.Load()) }
 
 // Follow has f called with each instant from now on.
-func (c *Clock) Follow(f func(time.Time)) {
+func (c *suiteClock) Follow(f func(time.Time)) {
 	c.follow = append(c.follow, f)
 	f(c.Now())
 }
 
-func (c *Clock) advance(d time.Duration) {
+func (c *suiteClock) advance(d time.Duration) {
 	c.micros.Add(d.Microseconds())
 	for _, f := range c.follow {
 		f(c.Now())
 	}
 }
 
-// Run checks every property.
-func Run(t *testing.T, h Harness) {
+// conforms checks every property of the meters that open makes.
+func conforms(t *testing.T, open func(testing.TB, *suiteClock) instance) {
+	t.Helper()
 	for _, p := range []struct {
 		name string
 		test func(*stage)
@@ -79,9 +73,9 @@ func Run(t *testing.T, h Harness) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			clock := new(Clock)
+			clock := new(suiteClock)
 			clock.micros.Store(time.Date(2100, 3, 1, 12, 0, 0, 123_457_000, time.UTC).UnixMicro())
-			p.test(&stage{T: t, Clock: clock, Instance: h.New(t, clock)})
+			p.test(&stage{T: t, suiteClock: clock, instance: open(t, clock)})
 		})
 	}
 }
@@ -89,8 +83,8 @@ func Run(t *testing.T, h Harness) {
 // A stage is where a property is tested.
 type stage struct {
 	*testing.T
-	*Clock
-	Instance
+	*suiteClock
+	instance
 	keys int
 }
 
