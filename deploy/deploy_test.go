@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,31 +50,61 @@ func load(t *testing.T, text string, secrets ...string) *config.Config {
 	return c
 }
 
-// build builds the program by the image's own line.
-func build(t *testing.T) (binary string) {
+// imageVariable has the program be built as the image has it: of that build nothing else
+// can use a part, so that it takes minutes.
+const imageVariable = "PUSHPACE_REQUIRE_IMAGE"
+
+var ofImage = os.Getenv(imageVariable) == "1"
+
+// built is the program, built once for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	_ = os.RemoveAll(built.dir)
+	os.Exit(status)
+}
+
+// program builds the program, by the image's own line if imageVariable says so.
+func program(t *testing.T) (binary string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
-	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(read(t, "Dockerfile"))
-	if line == nil {
-		t.Fatal("the Dockerfile builds nothing")
+	line := []string{"", "go build -o /out/pushpace ./cmd/pushpace"}
+	if ofImage {
+		if line = regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*)$`).FindStringSubmatch(read(t, "Dockerfile")); line == nil {
+			t.Fatal("the Dockerfile builds nothing")
+		}
 	}
-	binary = filepath.Join(t.TempDir(), "pushpace")
-	cmd := exec.Command("sh", "-c", strings.ReplaceAll(line[1], "/out/pushpace", binary))
-	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "GOFLAGS=-buildvcs=false")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", line[1], err, out)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "pushpace-deploy-"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("sh", "-c", strings.ReplaceAll(line[1], "/out", built.dir))
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "TARGETOS=linux", "TARGETARCH=amd64", "GOFLAGS=-buildvcs=false")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("%s: %w\n%s", line[1], err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return binary
+	return filepath.Join(built.dir, "pushpace")
 }
 
-// The image's own line builds one static program, which knows its command.
-func TestImage(t *testing.T) {
+// The image's own line builds one static program.
+func TestImageIsStatic(t *testing.T) {
+	if !ofImage {
+		t.Skip(imageVariable + " is not 1: it builds the program a second time")
+	}
 	t.Parallel()
-	binary, text := build(t), read(t, "Dockerfile")
-	f, err := elf.Open(binary)
+	f, err := elf.Open(program(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +114,15 @@ func TestImage(t *testing.T) {
 			t.Errorf("the program is not static: it has %s", p.Type)
 		}
 	}
+}
+
+// The image knows the program's command, and the program the flags that the image, the
+// unit and the manifests give it.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	text := read(t, "Dockerfile")
 	for _, want := range []string{
-		"COPY --from=build /out/pushpace /usr/local/bin/pushpace\n", `ENTRYPOINT ["/usr/local/bin/pushpace"]`, `CMD ["serve"]`,
+		"RUN CGO_ENABLED=0 ", "COPY --from=build /out/pushpace /usr/local/bin/pushpace\n", `ENTRYPOINT ["/usr/local/bin/pushpace"]`, `CMD ["serve"]`,
 		"USER 65532:65532\n", "FROM gcr.io/distroless/static-debian12:nonroot\n", "ENV PUSHPACE_CONFIG=/etc/pushpace/config.yaml\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -95,11 +133,11 @@ func TestImage(t *testing.T) {
 	if !strings.Contains(text, "golang:"+goMod[1]+"-") {
 		t.Errorf("the image is not built with Go %s", goMod[1])
 	}
-	help, err := exec.Command(binary, "serve", "--help").CombinedOutput()
+	help, err := exec.Command(program(t), "serve", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatalf("serve --help: %v\n%s", err, help)
 	}
-	for _, flag := range []string{"--config", "--only"} { // the unit's and the manifests'
+	for _, flag := range []string{"--config", "--only"} {
 		if !strings.Contains(string(help), flag) {
 			t.Errorf("serve has no %s", flag)
 		}

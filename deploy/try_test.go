@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -28,6 +27,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
@@ -115,7 +115,7 @@ func newStage(t *testing.T) *stage {
 		"redis:6379", redis, "redis-cli", "redis-cli -p "+portOf(t, redis),
 		"127.0.0.1:8443", apns, "8443", portOf(t, apns), "127.0.0.1:8444", fcm, "8444", portOf(t, fcm),
 		"0.0.0.0:8080", s.api, "127.0.0.1:8080", s.api,
-		"/run/standins", volume, "/usr/local/bin/pushpace", build(t),
+		"/run/standins", volume, "/usr/local/bin/pushpace", program(t),
 	)
 	s.file = filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(s.file, []byte(s.here.Replace(read(t, "try/config.yaml"))), 0o600); err != nil {
@@ -156,26 +156,13 @@ func (s *stage) healthy(t *testing.T, name string) {
 	}
 	var out []byte
 	var err error
-	s.until(t, name+" is well", func(ctx context.Context) bool {
-		ctx, cancel := context.WithTimeout(ctx, check.Timeout)
+	if !eventually.Within(eventually.Patience, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), check.Timeout)
 		defer cancel()
 		out, err = s.command(ctx, words...).CombinedOutput()
 		return err == nil
-	}, func() string { return fmt.Sprintf("%v\n%s", err, out) })
-}
-
-func (s *stage) until(t *testing.T, what string, is func(context.Context) bool, found func() string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !is(ctx) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: does not come: %s", what, found())
-		}
+	}) {
+		t.Fatalf("%s is not well: %v\n%s", name, err, out)
 	}
 }
 
@@ -251,13 +238,15 @@ func TestTriedOut(t *testing.T) {
 	}
 	browser := &http.Client{Jar: jar, Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	at := "http://" + s.api
-	s.until(t, "pushpace is ready", func(context.Context) bool {
+	if !eventually.Within(eventually.Patience, func() bool {
 		answer, err := browser.Get(at + "/readyz")
 		if err == nil {
 			answer.Body.Close()
 		}
 		return err == nil && answer.StatusCode == http.StatusOK
-	}, log.String)
+	}) {
+		t.Fatalf("pushpace is not ready: %s", log)
+	}
 
 	// do answers the status, where it was led and the text.
 	do := func(method, path, kind, token, body string) (int, string, string) {
@@ -294,9 +283,9 @@ func TestTriedOut(t *testing.T) {
 	if out, err := s.command(t.Context(), "sh", "-c", curl[1]).CombinedOutput(); err != nil || !strings.Contains(string(out), `"first"`) {
 		t.Errorf("%s: %v\n%s", curl[1], err, out)
 	}
-	s.until(t, "the ledger", func(context.Context) bool {
-		return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first"})
-	}, ledger.String)
+	if !eventually.Within(eventually.Patience, func() bool { return slices.Equal(ledger.pushes(), []string{"apns second", "fcm first"}) }) {
+		t.Fatalf("not both pushes have come: %s", ledger)
+	}
 
 	if status, where, text := do(http.MethodGet, "/console/", "", "", ""); status != http.StatusOK || where != "/console/signin" || !strings.Contains(text, "Sign in") {
 		t.Errorf("a stranger is led to %s: %d %s", where, status, text)

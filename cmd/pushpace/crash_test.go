@@ -17,8 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -56,7 +57,7 @@ func TestCrashes(t *testing.T) {
 	underWay := int64(0) // at the kills
 	for kill := range kills {
 		before := c.delivered()
-		if err := eventually(3*time.Minute, func() bool { return c.delivered() >= before+between }); err != nil {
+		if !eventually.Within(3*time.Minute, func() bool { return c.delivered() >= before+between }) {
 			t.Fatalf("%d deliveries since the last kill: %s", c.delivered()-before, &workers[kill].stderr)
 		}
 		underWay += c.kill(t, workers[kill])
@@ -181,10 +182,11 @@ func (c *crashSite) enqueue(t *testing.T, producer *push.Producer, i int, user s
 	case collapsing:
 		n.CollapseKey = "latest"
 	}
-	if err := eventually(time.Minute, func() bool {
-		_, err := producer.Enqueue(t.Context(), n)
+	var err error
+	if !eventually.Within(time.Minute, func() bool {
+		_, err = producer.Enqueue(t.Context(), n)
 		return err == nil
-	}); err != nil {
+	}) {
 		t.Errorf("%s is not accepted: %v", n.ID, err)
 	}
 }
@@ -216,10 +218,11 @@ func fateOf(i int) fate {
 
 // cancel tries until it is answered.
 func (c *crashSite) cancel(t *testing.T, producer *push.Producer, id string) {
-	if err := eventually(time.Minute, func() bool {
-		err := producer.Cancel(t.Context(), id)
+	var err error
+	if !eventually.Within(time.Minute, func() bool {
+		err = producer.Cancel(t.Context(), id)
 		return err == nil || errors.Is(err, push.ErrEnded) || errors.Is(err, push.ErrUnderWay)
-	}); err != nil {
+	}) {
 		t.Errorf("the cancel of %s is not answered: %v", id, err)
 	}
 }
@@ -256,11 +259,10 @@ func (c *crashSite) sent() map[string]bool {
 func (c *crashSite) drained(t *testing.T, n int) {
 	t.Helper()
 	records := ledger.NewRecords(c.client, "", 0)
-	err := eventually(5*time.Minute, func() bool {
+	if !eventually.Within(5*time.Minute, func() bool {
 		counts, err := records.Counts(t.Context())
 		return err == nil && counts.Accepted == int64(n) && counts.Waiting() == 0
-	})
-	if err != nil {
+	}) {
 		counts, _ := records.Counts(t.Context())
 		t.Fatalf("not all have ended: %+v", counts)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -56,8 +57,8 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	}
 	until := func(what string, f func() bool) {
 		t.Helper()
-		if err := eventually(5*time.Minute, f); err != nil {
-			t.Fatalf("%s: %v", what, err)
+		if !eventually.Within(5*time.Minute, f) {
+			t.Fatalf("not within five minutes: %s", what)
 		}
 	}
 	record := func(id string) *ledger.Record {

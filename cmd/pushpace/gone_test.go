@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -69,7 +70,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	}
 	other := c.serve(t)
 	for _, id := range held {
-		if err := eventually(time.Minute, func() bool { return control.Cancel(t.Context(), id) == nil }); err != nil {
+		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), id) == nil }) {
 			t.Errorf("%s, which the killed worker had, cannot be cancelled", id)
 		}
 	}
@@ -97,7 +98,7 @@ func TestAStoppedWorkerSendsNothingTwice(t *testing.T) {
 	for i := range users * each {
 		c.enqueue(t, producer, 1000*i, fmt.Sprintf("user-%d", i%users)) // of no other fate than to be sent
 	}
-	if err := eventually(time.Minute, func() bool { return c.delivered() > 3*users }); err != nil {
+	if !eventually.Within(time.Minute, func() bool { return c.delivered() > 3*users }) {
 		t.Fatalf("%d are sent", c.delivered())
 	}
 	signal := func(s syscall.Signal) time.Time {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -98,7 +99,8 @@ func (s *idleSite) of(p push.Priority) *push.Notification {
 
 // enqueue tries until Redis takes it.
 func (s *idleSite) enqueue(t *testing.T, n *push.Notification) {
-	if err := eventually(time.Minute, func() bool { _, err := s.producer.Enqueue(t.Context(), n); return err == nil }); err != nil {
+	var err error
+	if !eventually.Within(time.Minute, func() bool { _, err = s.producer.Enqueue(t.Context(), n); return err == nil }) {
 		t.Errorf("%s is not accepted: %v", n.ID, err)
 	}
 }

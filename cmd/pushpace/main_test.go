@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/eventually"
 )
 
 // binary is the program, built once for all tests, with these flags.
@@ -141,25 +141,9 @@ func (p *program) terminate(t *testing.T) {
 // until waits for the condition.
 func (p *program) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	err := eventually(time.Minute, f)
-	if err != nil {
-		t.Fatalf("%s: %v\nstdout: %s\nstderr: %s", what, err, &p.stdout, &p.stderr)
+	if !eventually.Within(eventually.Patience, f) {
+		t.Fatalf("%s: does not come\nstdout: %s\nstderr: %s", what, &p.stdout, &p.stderr)
 	}
-}
-
-func eventually(within time.Duration, f func() bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-ctx.Done():
-			return errors.New("does not come")
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // write writes a file into a folder of the test's own and answers the folder.

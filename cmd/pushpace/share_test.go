@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -37,10 +38,10 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	full := func(what string, gone bool) {
 		t.Helper()
 		began := time.Now()
-		if err := eventually(20*time.Second, func() bool { return !gone || c.apns.Count().InFlight <= places-places/4 }); err != nil {
+		if !eventually.Within(20*time.Second, func() bool { return !gone || c.apns.Count().InFlight <= places-places/4 }) {
 			t.Fatalf("%s: %d are still in flight", what, c.apns.Count().InFlight)
 		}
-		if err := eventually(20*time.Second, func() bool { return c.apns.Count().InFlight == places }); err != nil {
+		if !eventually.Within(20*time.Second, func() bool { return c.apns.Count().InFlight == places }) {
 			t.Fatalf("%s: %d are in flight, of %d", what, c.apns.Count().InFlight, places)
 		}
 		t.Logf("%s: all of it is in use after %s", what, time.Since(began))
@@ -48,7 +49,7 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 	// shared waits until so many processes have a part of it.
 	shared := func(n int) {
 		t.Helper()
-		if err := eventually(20*time.Second, func() bool {
+		if !eventually.Within(20*time.Second, func() bool {
 			having := 0
 			for _, part := range c.client.HVals(t.Context(), "pushpace:{share/shop%2Fapns}").Val() {
 				if strings.Fields(part)[1] != "0" {
@@ -56,7 +57,7 @@ func TestProcessesShareWhatMayBeInFlight(t *testing.T) {
 				}
 			}
 			return having == n
-		}); err != nil {
+		}) {
 			t.Fatalf("%d processes do not have a share each", n)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -303,12 +304,11 @@ func (s *soak) settled(t *testing.T) {
 		s.program(10*time.Second, nil, args...) // it may not be paused
 	}
 	records := ledger.NewRecords(s.client, "", 0)
-	err := eventually(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
+	if !eventually.Within(16*time.Minute, func() bool { // the longest pause between two attempts is a quarter of an hour
 		s.supervise(t)
 		counts, err := records.Counts(ctx)
 		return err == nil && counts.Accepted >= int64(len(s.accepted)) && counts.Waiting() == 0 && len(s.inHand(ctx)) == 0
-	})
-	if err != nil {
+	}) {
 		counts, _ := records.Counts(ctx)
 		t.Errorf("not all have ended: %+v; in hand: %q", counts, s.inHand(ctx))
 		for id := range s.accepted {

@@ -15,8 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -80,7 +81,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		}
 		return c
 	}
-	if err := eventually(90*time.Second, func() bool { return counts().Waiting() == 0 }); err != nil {
+	if !eventually.Within(90*time.Second, func() bool { return counts().Waiting() == 0 }) {
 		t.Errorf("not all have ended: %+v", counts())
 	}
 	done()

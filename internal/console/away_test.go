@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
@@ -78,10 +79,7 @@ func TestRedisAway(t *testing.T) {
 			for path, before := range pages {
 				for _, r := range []*rig{open, closed} {
 					status := 0
-					for began := time.Now(); status != before && time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
-						status, _ = ask(r, path)
-					}
-					if status != before {
+					if !eventually.Within(redistest.Patience, func() bool { status, _ = ask(r, path); return status == before }) {
 						t.Errorf("%s: %d once Redis is back, before %d", path, status, before)
 					}
 				}

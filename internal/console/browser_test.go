@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/pushpace/pushpace/internal/eventually"
 )
 
 // patience is how long a browser takes to start at most, and a tab waits for what it
@@ -215,7 +217,7 @@ func (b *tab) until(selector string, want ...string) {
 // untilTrue waits until the condition holds in the page.
 func (b *tab) untilTrue(condition string) {
 	b.t.Helper()
-	if !eventually(func() bool { return evaluate[bool](b, condition) }) {
+	if !eventually.Within(patience, func() bool { return evaluate[bool](b, condition) }) {
 		b.t.Fatalf("%s does not come:\n%s", condition, b.text("body"))
 	}
 }
@@ -224,16 +226,4 @@ func (b *tab) untilTrue(condition string) {
 func (b *tab) run(script string) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](script))
-}
-
-// eventually waits for the condition, and reports whether it came.
-func eventually(condition func() bool) bool {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !condition(); <-tick.C {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
 }

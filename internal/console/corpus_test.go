@@ -17,9 +17,9 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
-	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/trail"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -257,11 +257,11 @@ func (r *rig) plant(text string) {
 func (r *rig) happens(text string) {
 	r.t.Helper()
 	pauses := pause.NewStore(r.client, "")
-	for end := time.Now().Add(redistest.Patience); ; time.Sleep(10 * time.Millisecond) {
+	eventually.Holds(r.t, "the watcher sees what happens", func() bool {
 		seen, err := r.setting.Work.Watcher.Look(r.t.Context())
 		must(r.t, err)
-		if len(seen.Events) > 0 || time.Now().After(end) {
-			return
+		if len(seen.Events) > 0 {
+			return true
 		}
 		feed := watch.NewFeed()
 		for _, state := range []push.State{push.Delivered, push.Waiting, push.Rejected} {
@@ -271,7 +271,8 @@ func (r *rig) happens(text string) {
 		}
 		_, err = pauses.Tell(r.t.Context(), feed.Take())
 		must(r.t, err)
-	}
+		return false
+	})
 }
 
 // A vocabulary is which attributes the templates give to which elements.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/internal/eventually"
 )
 
 // Who watches sees what leaves without doing anything.
@@ -15,7 +17,7 @@ func (s *site) testWatch(t *testing.T) {
 	b := s.tab(t, look{width: 360, scripted: true})
 	b.signIn(viewerToken, "/console/live")
 	sent := 0
-	seen := eventually(func() bool {
+	seen := eventually.Within(patience, func() bool {
 		if sent < 200 {
 			s.send(t, 1, fmt.Sprintf("watched-%d", sent), "security")
 			sent++

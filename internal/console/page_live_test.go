@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/watch"
@@ -21,13 +21,17 @@ func TestLive(t *testing.T) {
 		t.Error(text)
 	}
 	pauses := pause.NewStore(r.client, "")
-	for end := time.Now().Add(redistest.Patience); !strings.Contains(r.get(http.StatusOK, "/console/live"), `href="/console/notifications/order-17"`); time.Sleep(10 * time.Millisecond) {
+	eventually.Holds(t, "the event is shown", func() bool {
+		if strings.Contains(r.get(http.StatusOK, "/console/live"), `href="/console/notifications/order-17"`) {
+			return true
+		}
 		feed := watch.NewFeed()
 		feed.Tell(watch.Event{At: time.Now(), State: push.Delivered, ID: "order-17", App: "shop", User: "ada"})
-		if in, err := pauses.Tell(t.Context(), feed.Take()); err != nil || !in.Watched || time.Now().After(end) {
-			t.Fatalf("the event is not shown: %+v, %v", in, err)
+		if in, err := pauses.Tell(t.Context(), feed.Take()); err != nil || !in.Watched {
+			t.Fatalf("nobody watches: %+v, %v", in, err)
 		}
-	}
+		return false
+	})
 	for _, query := range []string{"what=none", "app=" + strings.Repeat("a", 129), "category=" + strings.Repeat("a", 129), "n=1"} {
 		r.get(http.StatusBadRequest, "/console/live?"+query)
 	}

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
@@ -116,7 +117,7 @@ func (p *program) until(t *testing.T, want *regexp.Regexp) (parts []string) {
 		parts = want.FindStringSubmatch(text)
 		return parts != nil
 	}
-	if !eventually(written) {
+	if !eventually.Within(patience, written) {
 		t.Fatalf("%s does not come:\n%s", want, text)
 	}
 	return parts
@@ -176,7 +177,7 @@ func (s *site) received(t *testing.T, user string) (entries []standin.Entry) {
 // untilReceived waits until the user's device has got n pushes.
 func (s *site) untilReceived(t *testing.T, user string, n int) {
 	t.Helper()
-	if !eventually(func() bool { return len(s.received(t, user)) >= n }) {
+	if !eventually.Within(patience, func() bool { return len(s.received(t, user)) >= n }) {
 		t.Fatalf("%s has got %d of %d", user, len(s.received(t, user)), n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
@@ -87,16 +88,11 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 		})
 	})
 	s.t.Cleanup(func() { stop(); following.Wait(); _ = limiter.Close(); _ = client.Close() })
-	return func(app, user string) time.Time {
+	return func(app, user string) (at time.Time) {
 		s.t.Helper()
 		key := s.prefix + ":{" + app + "/" + throttle.Escape(user) + "}:limits"
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-			if at := told.of(key); !at.IsZero() {
-				return at
-			}
-		}
-		s.t.Fatalf("%s of %s is given no new slots", user, app)
-		return time.Time{}
+		eventually.Holds(s.t, user+" of "+app+" is given new slots", func() bool { at = told.of(key); return !at.IsZero() })
+		return at
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -74,7 +75,7 @@ func TestWatch(t *testing.T) {
 				t.Fatal("nothing fails")
 			}
 			others.Error("a loop fails") // just after its command has
-			until(t, func() bool { return w.Status().Trouble == c.trouble && told.String() != "" })
+			eventually.Holds(t, "the status is told", func() bool { return w.Status().Trouble == c.trouble && told.String() != "" })
 			others.Error("a loop fails")
 			text := told.String()
 			if strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") {
@@ -89,7 +90,7 @@ func TestWatch(t *testing.T) {
 				t.Errorf("looked at now: %q", got)
 			}
 			c.end(s, t)
-			until(t, func() bool {
+			eventually.Holds(t, "the trouble is over, and the log says so", func() bool {
 				return w.Status().Trouble == redisreply.None && strings.Contains(told.String(), "well again")
 			})
 			others.Error("a loop fails by itself")
@@ -112,19 +113,6 @@ func replicaOf(t *testing.T, s *redistest.Server, host, port string) {
 	t.Helper()
 	if err := s.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func until(t *testing.T, f func() bool) {
-	t.Helper()
-	deadline, tick := time.After(20*time.Second), time.NewTicker(10*time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-deadline:
-			t.Fatal("it does not come")
-		case <-tick.C:
-		}
 	}
 }
 
@@ -209,7 +197,7 @@ func TestWatchOfACluster(t *testing.T) {
 	}
 	over := func() {
 		t.Helper()
-		until(t, func() bool { return w.Status().well() })
+		eventually.Holds(t, "all is well", func() bool { return w.Status().well() })
 	}
 	look(redisreply.None)
 	set(t, nodes[1], "maxmemory", "1")
@@ -228,7 +216,7 @@ func TestWatchOfACluster(t *testing.T) {
 	for _, node := range nodes[1:] {
 		set(t, node, "maxmemory", "0")
 	}
-	until(t, func() bool {
+	eventually.Holds(t, "one node alone is full", func() bool {
 		return slices.Equal(w.Status().Nodes, []NodeTrouble{{nodes[0].Addr(), redisreply.Full}})
 	})
 	set(t, nodes[0], "maxmemory", "0")

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -274,7 +275,7 @@ func testCancelledUnderWay(b *bench) {
 	defer cancel()
 	outcome := make(chan providers.Outcome, 1)
 	go func() { outcome <- b.send(ctx, s, 0) }()
-	b.eventually("the push is taken", func() bool { return b.StandIn.Ledger().Len() == 1 })
+	eventually.Holds(b, "the push is taken", func() bool { return b.StandIn.Ledger().Len() == 1 })
 	cancel()
 	o := <-outcome
 	b.want(o, providers.Retry, providers.Cancelled)
@@ -344,7 +345,7 @@ func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
 		}
 	}
 	// The stand-in still runs: a connection that is left open is the sender's.
-	b.eventually("every connection is closed", func() bool { return h.StandIn.Count().Open == 0 })
+	eventually.Holds(b, "every connection is closed", func() bool { return h.StandIn.Count().Open == 0 })
 	if err := h.StandIn.Close(); err != nil {
 		t.Errorf("close the stand-in: %v", err)
 	}

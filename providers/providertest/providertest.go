@@ -155,21 +155,6 @@ func (b *bench) want(o providers.Outcome, kind providers.Kind, reasons ...provid
 	}
 }
 
-// eventually waits until what holds; it fails the case when that takes too long.
-func (b *bench) eventually(what string, holds func() bool) {
-	b.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	timeout := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-timeout:
-			b.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
-
 // wantCounts checks how many pushes came in, and how many were accepted.
 func (b *bench) wantCounts(received, accepted int) {
 	b.Helper()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -45,14 +46,14 @@ func TestFollow(t *testing.T) {
 			f.next(t, "a brief one is in force", func() bool { return f.period("brief") == 2*time.Hour })
 		}
 		for _, f := range all {
-			f.within(t, "it ends", func() bool { return f.period("brief") == time.Second })
+			eventually.Holds(t, "it ends", func() bool { return f.period("brief") == time.Second })
 		}
 		if late := time.Since(ends); late < -50*time.Millisecond {
 			t.Errorf("it ended %s after its end", late)
 		}
 		want := []string{"set user=u", "set app=kiosk&user=u", "unset user=u", "unset app=kiosk&user=u", "set user=brief", "ended user=brief"}
 		for _, f := range all {
-			f.within(t, "everybody hears of all", func() bool { return slices.Equal(f.why(), want) })
+			eventually.Holds(t, "everybody hears of all", func() bool { return slices.Equal(f.why(), want) })
 		}
 		if got, err := o.Get(ctx, limits.Level{User: "brief"}); got != nil || err != nil {
 			t.Errorf("it is kept: %+v, %v", got, err)
@@ -80,7 +81,7 @@ func TestFollowCatchesUp(t *testing.T) {
 	}
 	const n = 15_000 // more than the log keeps
 	ok(t, o.Import(ctx, many(n, rate(1, time.Minute))))
-	f.within(t, "all are in force", func() bool {
+	eventually.Holds(t, "all are in force", func() bool {
 		return f.period("u0") == time.Minute && f.period(fmt.Sprint("u", n-1)) == time.Minute
 	})
 	for _, gap := range []func(){
@@ -94,7 +95,7 @@ func TestFollowCatchesUp(t *testing.T) {
 		for _, p := range []throttle.Policy{rate(1, time.Hour), rate(1, time.Minute)} {
 			gap()
 			ok(t, o.Import(ctx, many(10, p)))
-			f.within(t, "changes after a gap are in force", func() bool {
+			eventually.Holds(t, "changes after a gap are in force", func() bool {
 				return f.period("u0") == p.Rates[0].Period && f.period("u9") == p.Rates[0].Period
 			})
 		}
@@ -103,7 +104,7 @@ func TestFollowCatchesUp(t *testing.T) {
 		t.Errorf("the others are not kept")
 	}
 	ok(t, client.Del(ctx, prefix+":{limits}:log", prefix+":{limits}:overrides").Err())
-	f.within(t, "nothing is left", func() bool { return f.period("u10") == time.Second })
+	eventually.Holds(t, "nothing is left", func() bool { return f.period("u10") == time.Second })
 }
 
 // While Redis is away the limits stay, and ends are kept; then all catches up.
@@ -115,15 +116,15 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	f := follow(t, o)
 	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
 	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "brief"}, Policy: rate(1, time.Minute), Until: time.Now().Add(6 * time.Second), By: "ann"}))
-	f.within(t, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
+	eventually.Holds(t, "in force", func() bool { return f.period("u") == time.Minute && f.period("brief") == time.Minute })
 	server.Kill(t)
-	f.within(t, "the outage is told", f.failing)
+	eventually.Holds(t, "the outage is told", f.failing)
 	if f.period("u") != time.Minute {
 		t.Error("the override is forgotten while Redis is away")
 	}
-	f.within(t, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
+	eventually.Holds(t, "an end comes while Redis is away", func() bool { return f.period("brief") == time.Second })
 	server.Restart(t)
-	f.within(t, "it is over", func() bool { return !f.failing() })
+	eventually.Holds(t, "it is over", func() bool { return !f.failing() })
 	ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Hour), By: "ann"}))
 	f.next(t, "a change after it", func() bool { return f.period("u") == time.Hour })
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -216,13 +217,13 @@ func TestQuotas(t *testing.T) {
 			f.next(t, "the next is in force", func() bool { return rateOf(f, key) == slower })
 		}
 		for _, f := range all {
-			f.within(t, "it ends", func() bool { _, found := f.Quota(key); return !found })
+			eventually.Holds(t, "it ends", func() bool { _, found := f.Quota(key); return !found })
 		}
 		if late := time.Since(ends); late < -50*time.Millisecond {
 			t.Errorf("it ended %s after its end", late)
 		}
 		for _, f := range all {
-			f.within(t, "everybody hears of all", func() bool { return len(f.why()) == 3 })
+			eventually.Holds(t, "everybody hears of all", func() bool { return len(f.why()) == 3 })
 		}
 		log, err := o.Log(ctx, 0, 1)
 		ok(t, err)
@@ -285,11 +286,11 @@ func TestEntriesOfAnotherVersion(t *testing.T) {
 		o := limits.NewOverrides(client, prefix, 0)
 		f := follow(t, o)
 		ok(t, o.Set(ctx, limits.Override{Level: limits.Level{User: "u"}, Policy: rate(1, time.Minute), By: "ann"}))
-		f.within(t, "in force", func() bool { return f.period("u") == time.Minute })
+		eventually.Holds(t, "in force", func() bool { return f.period("u") == time.Minute })
 		entry := `2-1 ann {"rates":["1/1h"]}`
 		client.HSet(ctx, prefix+":{limits}:overrides", field, entry)
 		client.XAdd(ctx, &redis.XAddArgs{Stream: prefix + ":{limits}:log", ID: "2-1", Values: []string{"field", field, "why", "set", "by", "ann", "from", "", "to", entry}})
-		f.within(t, "it is told", f.failing)
+		eventually.Holds(t, "it is told", f.failing)
 		if f.period("u") != time.Minute || f.period("v") != time.Second {
 			t.Errorf("%q: something else is in force", field)
 		}
@@ -338,23 +339,8 @@ func follow(t *testing.T, o *limits.Overrides) *follower {
 		})
 	}()
 	t.Cleanup(func() { stop(); <-done })
-	f.within(t, "follows", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.looks > 0 })
+	eventually.Holds(t, "follows", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.looks > 0 })
 	return f
-}
-
-// within waits until the condition holds, for at most a minute.
-func (f *follower) within(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline, tick := time.NewTimer(time.Minute), time.NewTicker(2*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("not within a minute: %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 // next waits until what is so already is in force, for which the next look that
@@ -363,7 +349,7 @@ func (f *follower) next(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	looks := func() int { f.mu.Lock(); defer f.mu.Unlock(); return f.looks }
 	before := looks()
-	f.within(t, what, func() bool {
+	eventually.Holds(t, what, func() bool {
 		seen := looks()
 		if condition() {
 			return true

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -58,21 +59,11 @@ func idlingLanes(t *testing.T, client redis.UniversalClient, poll time.Duration,
 	return s
 }
 
-// eventually waits for something that happens.
-func (s *idler) eventually(what string, happens func() bool) {
-	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !happens(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatal("never: " + what)
-		}
-	}
-}
-
 // rest waits until the server would hear a word for each queue.
 func (s *idler) rest() {
 	s.t.Helper()
 	i := s.client.idle
-	s.eventually("the server is idle", func() bool {
+	eventually.Holds(s.t, "the server is idle", func() bool {
 		heard := s.listens() && i.next().After(time.Now())
 		for _, queue := range i.queues {
 			heard = heard && s.redis.SIsMember(s.t.Context(), asynqwire.IdleKey(queue), i.channel).Val()
@@ -100,7 +91,7 @@ func (s *idler) listens() bool {
 // enqueue has a Producer enqueue a notification.
 func (s *idler) enqueue(id string, p push.Priority) {
 	s.t.Helper()
-	s.eventually("enqueued", func() bool {
+	eventually.Holds(s.t, "enqueued", func() bool {
 		_, err := push.NewProducer(s.redis, "", 0).Enqueue(s.t.Context(), &push.Notification{
 			ID: id, App: "shop", User: "ada", Priority: p, Title: "t", Targets: []push.Target{{Platform: push.APNs, Token: "00fcab"}},
 		})
@@ -211,7 +202,7 @@ func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
 		s.tell(push.Bulk)
 		s.areHanded(6)
 		s.enqueue("critical", push.Critical)
-		s.eventually("the word has come", func() bool {
+		eventually.Holds(s.t, "the word has come", func() bool {
 			s.client.idle.mu.Lock()
 			defer s.client.idle.mu.Unlock()
 			return !s.client.idle.until[push.Critical.Queue()].After(time.Now())

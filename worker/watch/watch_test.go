@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -37,16 +38,6 @@ func look(t *testing.T, w *Watcher) Seen {
 		t.Fatal(err)
 	}
 	return seen
-}
-
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(redistest.Patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", redistest.Patience, what)
-		}
-	}
 }
 
 // listeners is how many connections listen to the key's channel.
@@ -148,7 +139,7 @@ func TestLook(t *testing.T) {
 			}
 		}
 		look(t, second)
-		eventually(t, "each listens once", func() bool {
+		eventually.Holds(t, "each listens once", func() bool {
 			_, n := listeners(t, client, prefix) // at any node of a Cluster
 			return n == 2
 		})
@@ -162,7 +153,7 @@ func TestLook(t *testing.T) {
 		client.Publish(t.Context(), client.Get(t.Context(), prefix+":{pauses}:watched").Val(), "none of ours")
 		tell := func(w *Watcher) {
 			t.Helper()
-			eventually(t, "the event is seen", func() bool {
+			eventually.Holds(t, "the event is seen", func() bool {
 				if _, err := store.Tell(t.Context(), told(want)); err != nil {
 					t.Fatal(err)
 				}
@@ -172,7 +163,7 @@ func TestLook(t *testing.T) {
 		}
 		tell(first)
 		tell(second)
-		eventually(t, "the second one is gone", func() bool { return !second.watches() })
+		eventually.Holds(t, "the second one is gone", func() bool { return !second.watches() })
 		tell(first)
 		if seen := look(t, second); len(seen.Events) > 0 {
 			t.Error("a new watch shows what an old one has seen")
@@ -188,13 +179,13 @@ func TestLookAgain(t *testing.T) {
 	short := quick
 	short.life = time.Second
 	w, store := newWatcher(t, client, prefix, short), pause.NewStore(client, prefix)
-	eventually(t, "an event is seen", func() bool {
+	eventually.Holds(t, "an event is seen", func() bool {
 		began := look(t, w)
 		_, _ = store.Tell(t.Context(), told(Event{ID: "a"}))
 		return len(began.Events) > 0
 	})
-	eventually(t, "the watch has ended", func() bool { return !w.watches() })
-	eventually(t, "nobody listens", func() bool { _, n := listeners(t, client, prefix); return n == 0 })
+	eventually.Holds(t, "the watch has ended", func() bool { return !w.watches() })
+	eventually.Holds(t, "nobody listens", func() bool { _, n := listeners(t, client, prefix); return n == 0 })
 	if seen := look(t, w); len(seen.Events) == 0 {
 		t.Error("what was seen is forgotten")
 	}
@@ -250,16 +241,16 @@ func TestASubscriberThatDoesNotRead(t *testing.T) {
 	}
 	defer dead.Close()
 	fmt.Fprintf(dead, "SUBSCRIBE %s\r\n", channel)
-	eventually(t, "both listen", func() bool { _, n := listeners(t, client, "pushpace"); return n == 2 })
+	eventually.Holds(t, "both listen", func() bool { _, n := listeners(t, client, "pushpace"); return n == 2 })
 	large := told(slices.Repeat([]Event{{ID: strings.Repeat("x", 2000)}}, most)...)
-	eventually(t, "Redis lets it go", func() bool {
+	eventually.Holds(t, "Redis lets it go", func() bool {
 		if _, err := store.Tell(t.Context(), large); err != nil {
 			t.Fatal(err)
 		}
 		_, n := listeners(t, client, "pushpace")
 		return n == 1
 	})
-	eventually(t, "the other one has seen it", func() bool { return len(look(t, w).Events) > 0 })
+	eventually.Holds(t, "the other one has seen it", func() bool { return len(look(t, w).Events) > 0 })
 }
 
 // While Redis is away, who looks is told; afterwards the watch goes on.
@@ -270,12 +261,12 @@ func TestRedisAway(t *testing.T) {
 	w, store := newWatcher(t, client, "", quick), pause.NewStore(client, "")
 	look(t, w)
 	server.Kill(t)
-	eventually(t, "it is told", func() bool { _, err := w.Look(t.Context()); return err != nil })
+	eventually.Holds(t, "it is told", func() bool { _, err := w.Look(t.Context()); return err != nil })
 	if _, err := newWatcher(t, client, "", usual).Look(t.Context()); err == nil {
 		t.Error("who begins to look is not told")
 	}
 	server.Restart(t)
-	eventually(t, "events are seen again", func() bool {
+	eventually.Holds(t, "events are seen again", func() bool {
 		_, _ = store.Tell(t.Context(), told(Event{ID: "a"}))
 		seen, err := w.Look(t.Context())
 		return err == nil && len(seen.Events) > 0
@@ -288,7 +279,7 @@ func TestAClosedClient(t *testing.T) {
 	client, prefix := redis.NewClient(redistest.Shared(t).Options()), redistest.Prefix()
 	w := newWatcher(t, client, prefix, quick)
 	look(t, w)
-	eventually(t, "it listens", func() bool { _, n := listeners(t, client, prefix); return n == 1 })
+	eventually.Holds(t, "it listens", func() bool { _, n := listeners(t, client, prefix); return n == 1 })
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +301,7 @@ func TestFailover(t *testing.T) {
 	defer w.Close()
 	look(t, w)
 	redistest.FailOver(t, master, replica)
-	eventually(t, "events of the new master are seen", func() bool {
+	eventually.Holds(t, "events of the new master are seen", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, _ = store.Tell(ctx, told(Event{ID: "a"}))

@@ -1,0 +1,41 @@
+// Package eventually lets a test wait for what another goroutine or process does.
+package eventually
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long Holds waits: longer than what is awaited takes on a busy
+// machine, so that only what never comes fails.
+const Patience = 2 * time.Minute
+
+// Holds waits until the condition is true, and fails the test when that takes longer
+// than Patience.
+func Holds(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	if !Within(Patience, condition) {
+		t.Fatalf("not within %s: %s", Patience, what)
+	}
+}
+
+// Within asks for the condition, first at once and then less and less often, until it is
+// true or the time is over. It reports whether it is true.
+func Within(limit time.Duration, condition func() bool) bool {
+	const shortest, longest = time.Millisecond, 20 * time.Millisecond
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	pause := shortest
+	next := time.NewTimer(pause)
+	defer next.Stop()
+	for !condition() {
+		select {
+		case <-over.C:
+			return condition()
+		case <-next.C:
+		}
+		pause = min(2*pause, longest)
+		next.Reset(pause)
+	}
+	return true
+}
