@@ -28,6 +28,9 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if len(buildFlags) == 0 { // under the race detector programs do not mostly wait
+		_ = flag.Set("test.parallel", "8")
+	}
 	if testing.Short() {
 		os.Exit(m.Run())
 	}

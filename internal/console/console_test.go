@@ -1,6 +1,7 @@
 package console
 
 import (
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -12,7 +13,11 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // they mostly wait, for a browser or for a Redis that is away
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
 
 // What no page takes is refused, by a page.
 func TestRefused(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -30,6 +31,8 @@ import (
 const secret = "canary-4f1c"
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // they mostly wait for a Redis in trouble
 	LogTo(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
