@@ -13,9 +13,10 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// checkDemo runs the demo with --json and judges its summary. It answers what
-// was received too soon or still waits when its time is over.
-func checkDemo(t *testing.T, args ...string) string {
+// checkDemo runs the demo with --json and judges its summary. On a busy machine some may
+// be received too soon or still wait at the end: the demo says so, and ends with its
+// status for that, which .ci/run does not accept.
+func checkDemo(t *testing.T, args ...string) {
 	t.Helper()
 	p := start(t, setup{}, append([]string{"demo", "--json"}, args...)...)
 	status := p.wait(t, time.Minute)
@@ -41,14 +42,16 @@ func checkDemo(t *testing.T, args ...string) string {
 		if status != exitViolated {
 			t.Errorf("exit status %d, want %d", status, exitViolated)
 		}
-		return p.stdout.String() + p.stderr.String()
+		t.Logf("%s%s", &p.stdout, &p.stderr)
+	} else if status != exitDone || p.stderr.String() != "" {
+		t.Errorf("exit status %d: %s", status, &p.stderr)
 	}
 	for key, want := range map[string]float64{"malformed": 1, "expired": 1, "undeliverable": 2} {
 		if got := number(key); got != want {
 			t.Errorf("%s: %v, want %v", key, got, want)
 		}
 	}
-	if number("deferred") < 5 || number("dead_tokens") < 3 || number("seconds") > 30 {
+	if number("deferred") < 5 || number("dead_tokens") < 3 {
 		t.Errorf("got %s", &p.stdout)
 	}
 	if got := number("checks_per_delivery"); got < 1 || got > 3 {
@@ -60,15 +63,11 @@ func checkDemo(t *testing.T, args ...string) string {
 			t.Errorf("lateness_ms: %v", s["lateness_ms"])
 		}
 	}
-	if status != exitDone || p.stderr.String() != "" {
-		t.Errorf("exit status %d: %s", status, &p.stderr)
-	}
-	return ""
 }
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	onQuietMachine(t, func() string { return checkDemo(t) })
+	checkDemo(t)
 }
 
 func TestDemoOnRedis(t *testing.T) {
@@ -82,7 +81,7 @@ func TestDemoOnRedis(t *testing.T) {
 	if err := other.Set(t.Context(), "asynq:queues", "theirs", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	onQuietMachine(t, func() string { return checkDemo(t, "--redis", server.Addr()) })
+	checkDemo(t, "--redis", server.Addr())
 	if got, err := other.Get(t.Context(), "asynq:queues").Result(); got != "theirs" {
 		t.Errorf("%q, %v", got, err)
 	}
