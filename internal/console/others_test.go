@@ -206,7 +206,7 @@ func combinations(names []string, others map[string]string) []url.Values {
 var (
 	pictures    = regexp.MustCompile(`(?s)<svg.*?</svg>`)
 	moments     = regexp.MustCompile(`(?s)<time[^>]*>.*?</time>`)
-	spansOfTime = regexp.MustCompile(`\b\d+(\.\d+)? ?(µs|ms|s|m|h)\b`)
+	spansOfTime = regexp.MustCompile(`\b\d+(\.\d+)? ?(µs|ms|s|m|h)(\d+(m|s))*\b`)
 )
 
 // A page for one app shows nothing of another's, and does not tell whether there is any;

@@ -61,7 +61,7 @@ func TestLimitsPage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
 	operator, viewer := r.as(operatorToken), r.as(viewerToken)
-	contains(t, operator.get(http.StatusOK, limitsPath), "default", "1s apart", "security", "exempt", "There are no overrides.", `action="/console/limits/edit"`)
+	contains(t, operator.get(http.StatusOK, limitsPath), "default", "1h apart", "security", "exempt", "There are no overrides.", `action="/console/limits/edit"`)
 	r.set(limits.Override{Level: limits.Level{User: "zoe"}, Policy: hourly(1)})
 	r.set(limits.Override{Level: limits.Level{App: "shop", User: "ada"}, Policy: hourly(2), Until: time.Now().Add(time.Hour)})
 	r.set(limits.Override{Level: limits.Level{App: "shop", Category: "news", User: "ada"}, Policy: hourly(3)})

@@ -102,7 +102,7 @@ func TestUserUnknown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	page := r.get(http.StatusOK, "/console/users/nobody?app=shop")
-	r.has(page, "nothing waits for a limit", "Nothing is known of <bdi>nobody</bdi> in <bdi>shop</bdi>", "gap 1s: 0 of 1, free now", "<td>gap 1s</td>", "limits/edit?app=shop&amp;user=nobody", "Nothing waits", "Nothing was sent")
+	r.has(page, "nothing waits for a limit", "Nothing is known of <bdi>nobody</bdi> in <bdi>shop</bdi>", "gap 1h: 0 of 1, free now", "<td>gap 1h</td>", "limits/edit?app=shop&amp;user=nobody", "Nothing waits", "Nothing was sent")
 }
 
 // One of several apps is to be chosen, of those that the bearer sees; another one is not

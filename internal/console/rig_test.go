@@ -65,7 +65,7 @@ func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*settin
 	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 5 * time.Second})
 	t.Cleanup(stop)
 	records := ledger.NewRecords(shared, "", 0)
-	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
+	policies := limits.New(throttle.Policy{MinGap: time.Hour}, map[string]throttle.Policy{"security": {Exempt: true}})
 	limiter := throttle.NewRedis(shared, throttle.Options{})
 	t.Cleanup(func() { _ = limiter.Close() })
 	control := control.New(shared, records, limiter, policies)
