@@ -69,6 +69,9 @@ func benchmark(args []string) error {
 	if len(args) > 0 && args[0] == contestantCommand {
 		return takeTurn(context.Background())
 	}
+	if len(args) > 0 && args[0] == spinCommand {
+		return spin()
+	}
 	usage := "usage: bench " + strings.Join(names, "|") + " -redis HOST:PORT [-json] [-rounds N]"
 	if len(args) == 0 || benches[args[0]] == nil {
 		return fmt.Errorf("%s", usage)

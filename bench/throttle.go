@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/throttle"
@@ -21,15 +20,12 @@ const roundTime = 700 * time.Millisecond
 // A contestant makes one check for the user; i tells checks apart.
 type contestant func(ctx context.Context, user string, i int64) error
 
-// paced is the policy of the comparison: a gap and two rates, wide enough that
-// next to every check is granted.
-var paced = []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{
-	MinGap: 100 * time.Microsecond,
-	Rates:  []throttle.Rate{{Count: 100_000, Period: time.Minute}, {Count: 1_000_000, Period: time.Hour}},
-}}}
-
 func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	goroutines, err := compareGoroutines(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := besideBusyLoops(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -49,81 +45,7 @@ func throttleBench(ctx context.Context, r *run) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"goroutines": goroutines, "entries": entries, "bytes_per_user": bytes, "round_trips": trips, "lines": lines}, nil
-}
-
-func compareGoroutines(ctx context.Context, r *run) (map[string]any, error) {
-	figures := map[string]any{}
-	for _, g := range []int{64, 256} {
-		client := r.client(g)
-		piped, err := r.client(g).AutoPipeline()
-		if err != nil {
-			return nil, err
-		}
-		limiter := throttle.NewRedis(client, throttle.Options{Prefix: r.prefix + ":ours"})
-		names := []string{"ours", "redis_rate", "redis_rate_pipelined", "classic"}
-		medians, err := r.interleave(ctx, g, 1000, names, map[string]contestant{
-			"ours":                 ours(limiter, paced),
-			"redis_rate":           rated(redis_rate.NewLimiter(client), r.prefix+":rate:"),
-			"redis_rate_pipelined": rated(redis_rate.NewLimiter(piped), r.prefix+":piped:"),
-			"classic":              classic(client, r.prefix+":classic:", time.Minute),
-		})
-		limiter.Close()
-		piped.Close()
-		client.Close()
-		if err != nil {
-			return nil, err
-		}
-		if n := refused.Load(); n > next.Load()/100 {
-			return nil, fmt.Errorf("ours: %d checks were refused: the machine is too busy to compare", n)
-		}
-		figures[strconv.Itoa(g)] = medians
-		r.clean()
-	}
-	return figures, nil
-}
-
-// refused counts the checks of ours that were not granted.
-var refused atomic.Int64
-
-func ours(l throttle.Limiter, scopes []throttle.Scope) contestant {
-	return func(ctx context.Context, user string, i int64) error {
-		d, err := l.Acquire(ctx, throttle.Request{App: "bench", User: user, ID: id(i), Scopes: scopes})
-		if err == nil && d.Status != throttle.Granted {
-			refused.Add(1)
-		}
-		return err
-	}
-}
-
-func rated(l *redis_rate.Limiter, prefix string) contestant {
-	limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Minute}
-	return func(ctx context.Context, user string, _ int64) error {
-		answer, err := l.Allow(ctx, prefix+user, limit)
-		if err == nil && answer.Allowed != 1 {
-			err = fmt.Errorf("redis_rate: denied")
-		}
-		return err
-	}
-}
-
-// classic is the published algorithm: the whole window travels on every check.
-func classic(client redis.UniversalClient, prefix string, window time.Duration) contestant {
-	return func(ctx context.Context, user string, i int64) error {
-		key, now := prefix+user, time.Now().UnixMicro()
-		pipe := client.TxPipeline()
-		pipe.ZRemRangeByScore(ctx, key, "0", strconv.FormatInt(now-window.Microseconds(), 10))
-		pipe.ZAdd(ctx, key, redis.Z{Score: float64(now), Member: id(i)})
-		set := pipe.ZRangeWithScores(ctx, key, 0, -1)
-		pipe.PExpire(ctx, key, window)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
-		}
-		if len(set.Val()) > 1_000_000 {
-			return fmt.Errorf("classic: denied")
-		}
-		return nil
-	}
+	return map[string]any{"goroutines": goroutines, "busy": busy, "entries": entries, "bytes_per_user": bytes, "round_trips": trips, "lines": lines}, nil
 }
 
 // id answers an ID of 26 characters.
