@@ -13,8 +13,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"

@@ -16,8 +16,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"

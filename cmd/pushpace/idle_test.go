@@ -18,8 +18,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"

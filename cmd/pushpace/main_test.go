@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/eventually"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
 // binary is the program, built once for all tests, with these flags.

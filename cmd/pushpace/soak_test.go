@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"

@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/pushpace/pushpace/internal/eventually"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
 // patience is how long a browser takes to start at most, and a tab waits for what it

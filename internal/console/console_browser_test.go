@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/pushpace/pushpace/internal/access"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
 	"github.com/pushpace/pushpace/internal/trail"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pushpace/pushpace/internal/eventually"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 )
 
 // Who watches sees what leaves without doing anything.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/eventually"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/watch"

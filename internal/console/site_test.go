@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/eventually"
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 )

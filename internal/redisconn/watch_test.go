@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/internal/eventually"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
