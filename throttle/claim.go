@@ -30,9 +30,11 @@ type claim struct {
 	keep      int64
 	life      int64
 
-	// set just before the claim is sent: the process's time, and the instant at which the
-	// server is predicted to execute it, which is its score
+	// set just before the claim is sent: the process's time, how many commands are sent
+	// before its own, and the instant at which the server is predicted to execute it,
+	// which is its score
 	sent, stamp int64
+	before      int
 
 	clock  *clock // of the node that it is sent to
 	group  pipeline.Group
@@ -75,9 +77,9 @@ func (c *claim) add(args ...string) {
 
 // build lays out the commands, just before they are sent. What is trimmed must
 // not hang on a prediction: it goes by an instant that the server has had.
-func (c *claim) build() {
-	c.sent, c.used = c.clock.elapsed(), 0
-	c.stamp = c.clock.predict(c.sent)
+func (c *claim) build(before int) {
+	c.sent, c.before = c.clock.elapsed(), before
+	c.stamp, c.used = c.clock.predict(c.sent, before), 0
 	seen := c.clock.seen.Load()
 	c.group.Commands = c.group.Commands[:0]
 	c.reply.Reset()
@@ -337,11 +339,10 @@ func decide(views []glance, from int64) (at int64) {
 // A claim's stamp is made before the server's clock is known. It counts when it
 // is at most stampEarly before the server's instant, which bounds how much
 // closer than allowed two admissions can really be, or at most stampLate after
-// it, which only makes the next one wait: what answers take on a busy machine varies by
-// as much, and the script that undoes a claim makes it busier still.
+// it, which only makes the next one wait.
 const (
 	stampEarly = 1_000  // µs
-	stampLate  = 50_000 // µs
+	stampLate  = 10_000 // µs
 )
 
 func stampHolds(stamp, now int64) bool {

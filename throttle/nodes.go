@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,8 @@ type node struct {
 	used  atomic.Int64 // when it was asked last, in µs of the process's clock
 }
 
-// laneCount is how many pipelines to one node may be under way at once: with fewer, Redis
-// and this process wait for each other in turns.
-const laneCount = 4
+// laneCount is how many pipelines to one node may be under way at once.
+const laneCount = 2
 
 // forgetNode is after how long a node that nobody asks is forgotten: it may have
 // left the Cluster.
@@ -95,7 +95,7 @@ func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*nod
 	if err != nil {
 		return nil, err
 	}
-	fresh.clock.observe(sent, t.UnixMicro())
+	fresh.clock.observe(sent, t.UnixMicro(), 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -169,13 +169,13 @@ func (l *Redis) ClockOffset() time.Duration {
 type clock struct {
 	process
 
-	wall atomic.Int64
-	seen atomic.Int64 // the server's instant that was observed last, µs
-
-	mu sync.Mutex
-	// way is how much later than elapsed at sending commands were executed lately, by the
-	// server's clock, and past how much before that.
-	way, past spread
+	mu        sync.Mutex
+	known     bool
+	offset    float64 // µs: the server's instant less elapsed at sending, smoothed
+	slope     float64 // µs: how much later it is behind sharing commands, smoothed
+	deviation float64 // µs
+	wall      atomic.Int64
+	seen      atomic.Int64 // the server's instant that was observed last, µs
 
 	// how far the server's clock is ahead of elapsed at least, in µs, by the answers
 	// since then, and by those of the time before
@@ -195,32 +195,15 @@ func newClock(now func() time.Time) *clock {
 	return &clock{process: process{now(), now}, lead: none, led: none}
 }
 
-// A spread is the least and the most of samples in µs, of which there are n since then.
-type spread struct {
-	least, most, since int64
-	n                  int
-}
+// sharing is how many commands share a pipeline, about, when there are many.
+const sharing = 512
 
-// The stamps go by what was observed in the last waySamples observations and wayKept µs,
-// whichever is longer, and in as long before.
-const (
-	waySamples = 32
-	wayKept    = 100_000
-)
-
-// with returns the spread with one sample more.
-func (s spread) with(sample int64) spread {
-	return spread{min(s.least, sample), max(s.most, sample), s.since, s.n + 1}
-}
-
-// predict returns the server's instant at which a command that is sent at that elapsed
-// time is executed at the latest, if nothing takes longer than it did lately. A stamp of
-// that instant holds for those too that take as little as any did. Where the clock has
-// been set, or some took too long for that, the server's script decides for a while.
-func (c *clock) predict(elapsed int64) int64 {
+// predict returns the server's instant at which a command that is sent at that
+// elapsed time, behind so many others, is executed, rather a little late than early.
+func (c *clock) predict(elapsed int64, before int) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return elapsed + min(max(c.way.most, c.past.most), min(c.way.least, c.past.least)+stampLate)
+	return elapsed + int64(c.offset+c.slope*float64(before)/sharing+c.deviation)
 }
 
 // leadKept is for how long, in µs, and for as long again, an answer tells how far the
@@ -254,22 +237,24 @@ func (c *clock) answered(sent, received, now int64) int64 {
 	return max(c.lead, c.led)
 }
 
-// observe takes in that a command sent at that elapsed time was executed at the server's
-// instant now.
-func (c *clock) observe(elapsed, now int64) {
+// observe takes in that a command sent at that elapsed time, behind so many others,
+// was executed at the server's instant now. It learns by least mean squares.
+func (c *clock) observe(elapsed, now int64, before int) {
+	const gain = 1.0 / 16
 	c.wall.Store(now - c.now().UnixMicro())
 	c.seen.Store(now)
+	position := float64(before) / sharing
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	received, sample := c.elapsed(), now-elapsed
-	c.answered(elapsed, received, now)
-	fresh := spread{sample, sample, received, 1}
-	switch {
-	case c.way.n == 0:
-		c.way, c.past = fresh, fresh
-	case c.way.n >= waySamples && received-c.way.since >= wayKept:
-		c.way, c.past = fresh, c.way
-	default:
-		c.way = c.way.with(sample)
+	c.answered(elapsed, c.elapsed(), now)
+	sample := float64(now-elapsed) - c.slope*position
+	miss := sample - c.offset
+	off := math.Abs(miss)
+	if !c.known || off > 2*stampLate {
+		c.known, c.offset, c.deviation = true, sample, 100 // first seen, or stepped
+		return
 	}
+	c.deviation += gain * (min(off, stampLate) - c.deviation)
+	c.offset += gain * miss
+	c.slope = max(0, c.slope+gain*position*miss)
 }

@@ -199,7 +199,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	if err != nil {
 		return Decision{}, err
 	}
-	c.clock.observe(c.sent, got.now)
+	c.clock.observe(c.sent, got.now, c.before)
 	stamp, housekept := c.stamp, c.housekeep
 	from := min(stamp, got.now)
 	granted := decide(c.views, from) == from && got.entered && !got.waiting && stampHolds(stamp, got.now)
