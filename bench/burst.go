@@ -21,7 +21,7 @@ const alike = 20 * time.Millisecond
 // but the first wait for a limit, and where none does.
 func burstBench(ctx context.Context, s stage) (map[string]any, error) {
 	paced := throttle.Policy{MinGap: 25 * time.Millisecond, Rates: []throttle.Rate{{Count: 50, Period: time.Second}}}
-	wide := throttle.Policy{Rates: []throttle.Rate{{Count: 10 * burstJobs, Period: time.Minute}}}
+	wide := throttle.Policy{Rates: []throttle.Rate{{Count: throttle.MaxUserCount, Period: time.Second}}}
 	waited, checks, err := burst(ctx, s, paced, 1)
 	s.clear()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // categories one call of the script, not one each; those of its own stay behind it.
 func TestBesideOneWhoWaitsFarAway(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript).limiter // whose clock no slow machine holds up
+	l := newClockedLine(t).limiter // whose clock no slow machine holds up
 	general := Scope{General, Policy{Rates: []Rate{{1000, time.Minute}}}}
 	news := Scope{"news", Policy{Rates: []Rate{{1, 20 * time.Hour}}}}
 	ask := func(id string, want Status, trips int64, scopes ...Scope) {

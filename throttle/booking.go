@@ -3,7 +3,10 @@ package throttle
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +30,6 @@ const (
 	opLeave      = "leave" // cancel, but that an admission stays
 	opInherit    = "inherit"
 	opReschedule = "reschedule"
-	opProceed    = "proceed" // with what a reschedule has left
 )
 
 // slotless is the script's status of one that is deferred without a slot.
@@ -39,33 +41,94 @@ type denial struct {
 	alone bool  // nothing waited
 }
 
+// An ask is the script's argument: instants and periods in µs, limits as words.
+type ask struct {
+	Op         string   `json:"op"`
+	Claim      int64    `json:"claim"` // the stamp of the claim that was denied, or 0
+	Alone      bool     `json:"alone"` // nothing waited at the claim
+	Keep       int64    `json:"keep"`
+	Life       int64    `json:"life"`
+	Most       int      `json:"most"` // so many may hold slots
+	General    string   `json:"general"`
+	Own        string   `json:"own"`        // the category's limits
+	Categories []string `json:"categories"` // the request's, and others whose keys are given
+	Other      string   `json:"other"`      // of which an heir inherits
+	Report     bool     `json:"report"`
+	All        []asked  `json:"all"`
+}
+
+// An asked is one of the notifications.
+type asked struct {
+	Member   string `json:"member"`
+	ID       string `json:"id"`
+	Wait     int64  `json:"wait"`
+	Horizon  int64  `json:"horizon"`
+	Accepted int64  `json:"accepted"` // or 0
+}
+
 // visit runs the script for one notification, with the other whose slot is inherited, if
-// any. It reports whether there are slots that are still to be given again.
-func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial, other string) (d Decision, more bool, err error) {
-	all, more, err := l.visitAll(ctx, op, []Request{*r}, user, claim, other)
+// any.
+func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userState, claim denial, other string) (d Decision, err error) {
+	all, err := l.visitAll(ctx, op, []Request{*r}, user, claim, other)
 	if err != nil {
-		return d, false, err
+		return d, err
 	}
-	return all[0], more, nil
+	return all[0], nil
 }
 
 // visitAll runs the script for notifications with the scopes of the first one. It may
-// decide of the first of them only.
-func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, more bool, err error) {
+// decide of the first of them only. The script says when it needs the keys of other
+// categories of which some wait too; the user's next calls give them at once.
+func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, err error) {
 	r, k := &all[0], &user.keys
 	general, own := r.policies()
-	const heads, fields = 11, 6
-	args := append(make([]any, 0, heads+fields*len(all)),
-		op, claim.stamp, claim.alone, l.keep, l.life(), r.MaxBooked, general.words(), own.words(), k.category, other, r.Report)
+	a := ask{
+		Op: op, Claim: claim.stamp, Alone: claim.alone, Keep: l.keep, Life: l.life(), Most: r.mostBooked(),
+		General: general.words(), Own: own.words(), Other: other, Report: r.Report, All: make([]asked, len(all)),
+	}
 	for i := range all {
 		r := &all[i]
-		args = append(args, member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.Returned, r.accepted())
+		a.All[i] = asked{member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.accepted()}
 	}
-	reply, err := l.script(ctx, l.booking, k.all(), args...).Slice()
-	if err != nil {
-		return nil, false, StoreError(op, err)
+	err = user.withOthers(func(others []string) (lacks []string, err error) {
+		a.Categories = append([]string{k.category}, others...)
+		arg, err := json.Marshal(a)
+		if err != nil {
+			return nil, fmt.Errorf("throttle: %w", err)
+		}
+		reply, err := l.script(ctx, bookingScript, k.all(others), arg).Slice()
+		if err != nil {
+			return nil, StoreError(op, err)
+		}
+		decisions, lacks, err = l.read(r, user, reply)
+		return lacks, err
+	})
+	return decisions, err
+}
+
+// withOthers calls f with the categories, besides the request's, of which some wait, as
+// far as this process knows, and again while it lacks others.
+func (u *userState) withOthers(f func(others []string) (lacks []string, err error)) error {
+	var others []string
+	if known := u.others.Load(); known != nil {
+		others = *known
 	}
-	return l.read(r, user, reply)
+	for {
+		lacks, err := f(others)
+		if err != nil || len(lacks) == 0 {
+			return err
+		}
+		u.others.Store(&lacks)
+		given := len(others)
+		for _, name := range lacks {
+			if !slices.Contains(others[:given], name) {
+				others = append(others[:len(others):len(others)], name)
+			}
+		}
+		if len(others) == given {
+			return errReply
+		}
+	}
 }
 
 // script runs a script in one round trip, or in two where Redis does not know it. The
@@ -103,36 +166,42 @@ func (p *Policy) words() string {
 
 var errReply = errors.New("throttle: Redis gave a reply of another shape than asked for")
 
-// read makes decisions of the script's reply; what came forward is in the first one.
-func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Decision, more bool, err error) {
-	const heads = 4
-	if len(reply) <= heads {
-		return nil, false, errReply
+// read makes decisions of the script's reply; what came forward is in the first one. When
+// there are none, it lacks the keys of those categories.
+func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Decision, lacks []string, err error) {
+	const length = 5
+	if len(reply) != length {
+		return nil, nil, errReply
 	}
 	now, err := integer(reply[0])
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	moved, _ := reply[3].([]any)
-	decisions = make([]Decision, len(reply)-heads)
-	for i, answer := range reply[heads:] {
+	moved, _ := reply[2].([]any)
+	answers, _ := reply[3].([]any)
+	if len(answers) == 0 {
+		lacks, err := texts(reply[length-1:])
+		return nil, lacks, err
+	}
+	decisions = make([]Decision, len(answers))
+	for i, answer := range answers {
 		fields, _ := answer.([]any)
 		if decisions[i], err = decision(r, now, fields); err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 	}
 	for ; len(moved) > 1; moved = moved[2:] {
 		id, _ := moved[0].(string)
 		slot, err := integer(moved[1])
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		decisions[0].Moved = append(decisions[0].Moved, Booking{ID: id, Slot: time.UnixMicro(slot)})
 	}
 	if reply[1] != int64(0) {
 		user.waitsUntil(l.elapsed() + nearHint)
 	}
-	return decisions, reply[2] != int64(0), nil
+	return decisions, nil, nil
 }
 
 // decision reads the script's answer about one notification.
@@ -178,6 +247,19 @@ func decision(r *Request, now int64, answer []any) (d Decision, err error) {
 // nearHint is for how long, in µs, somebody is thought to wait after a visit has
 // found somebody.
 const nearHint = 1_000_000
+
+// texts reads a list of texts, which the reply begins with.
+func texts(reply []any) (all []string, err error) {
+	if len(reply) == 0 {
+		return nil, errReply
+	}
+	list, _ := reply[0].([]any)
+	for _, one := range list {
+		text, _ := one.(string)
+		all = append(all, text)
+	}
+	return all, nil
+}
 
 func integer(field any) (int64, error) {
 	switch v := field.(type) {

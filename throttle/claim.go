@@ -93,7 +93,7 @@ func (c *claim) build(before int) {
 		c.add("zrange", c.keys.booked, "0", "0", "withscores")
 	}
 	if !general || c.beside {
-		c.add("exists", c.keys.catBooked)
+		c.add("exists", c.keys.catQueue)
 	}
 	for i := range c.views {
 		set := c.set(i)

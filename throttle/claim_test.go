@@ -14,7 +14,7 @@ func claimOf(scopes int, report, housekeep bool) *claim {
 	c := newClaim()
 	c.clock = newClock(newFakeClock().now)
 	c.clock.observe(0, 1_700_000_000_000_000, 0)
-	c.keys = &keys{sent: "sent", booked: "booked", catSent: "catsent", catBooked: "catbooked"}
+	c.keys = &keys{sent: "sent", booked: "booked", catSent: "catsent", catQueue: "catqueue"}
 	c.member, c.report, c.housekeep = "n", report, housekeep
 	p := Policy{MinGap: 1000, Rates: []Rate{{3, 1000}}}
 	c.scopes = []Scope{{General, p}, {"c", p}}[:scopes]

@@ -11,10 +11,10 @@ import (
 // is found when that is over.
 func TestAClaimInThisProcessIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	l.limiter.timeout = time.Second
 	o := WithOutage(l.limiter, Open, OutageOptions{})
-	r := l.request("n", every10s)
+	r := l.request("n", Policy{MinGap: 10 * time.Second})
 	user := l.limiter.user(&r)
 	if !user.claiming.TryAcquire(1) {
 		t.Fatal("nobody claims, and there is no place")

@@ -14,20 +14,19 @@ import (
 //
 //	PREFIX:{APP/USER}:sent          admissions: sorted set, by member(ID)
 //	PREFIX:{APP/USER}:sent:CAT      the category's, where it has limits of its own
-//	PREFIX:{APP/USER}:booked        the slots under the general limits: sorted set, by number
-//	PREFIX:{APP/USER}:booked:CAT    the category's slots: the same numbers and instants
+//	PREFIX:{APP/USER}:booked        the slots of all that wait: sorted set, of
+//	                                "CAT INSTANT"
 //	PREFIX:{APP/USER}:queue:CAT     who waits of the category, by the instant of
 //	                                acceptance: sorted set, by ID. The k-th holds
-//	                                the category's k-th slot
-//	PREFIX:{APP/USER}:limits        the limits that the slots were given by: hash
-//	PREFIX:{APP/USER}:beyond:CAT    the last instant at which somebody comes back
-//	                                who waits without a slot
+//	                                the category's k-th slot, if there are so many
+//	PREFIX:{APP/USER}:limits        the limits that the slots were given by: hash,
+//	                                while somebody waits
 //
 // A claim's are remembered, the others are written when a script needs them.
 type keys struct {
-	sent, catSent     string
-	booked, catBooked string
-	category          string // escaped
+	sent, catSent    string
+	booked, catQueue string
+	category         string // escaped
 }
 
 // timeline is the key of the scope's admissions.
@@ -44,21 +43,23 @@ func userKeys(prefix string, r *Request) keys {
 		tag = Escape(r.App) + "/" + tag
 	}
 	base, name := prefix+":{"+tag+"}:", Escape(r.class())
-	k := keys{catSent: base + "sent:" + name, catBooked: base + "booked:" + name}
-	// parts of them: many users are remembered
-	k.sent, k.booked = k.catSent[:len(base+"sent")], k.catBooked[:len(base+"booked")]
+	k := keys{catSent: base + "sent:" + name, catQueue: base + "queue:" + name, booked: base + "booked"}
+	k.sent = k.catSent[:len(base+"sent")] // parts of one: many users are remembered
 	k.category = k.catSent[len(k.sent)+1:]
 	return k
 }
 
 func (k *keys) base() string   { return k.sent[:len(k.sent)-len("sent")] }
 func (k *keys) limits() string { return k.base() + "limits" }
-func (k *keys) queue() string  { return k.base() + "queue:" + k.category }
-func (k *keys) beyond() string { return k.base() + "beyond:" + k.category }
 
-// all are the keys in the order in which the script has them.
-func (k *keys) all() []string {
-	return []string{k.sent, k.booked, k.limits(), k.beyond(), k.catSent, k.catBooked, k.queue()}
+// all are the keys in the order in which the script has them, with those of the other
+// categories, which are escaped.
+func (k *keys) all(others []string) []string {
+	all := append(make([]string, 0, 5+2*len(others)), k.sent, k.booked, k.limits(), k.catSent, k.catQueue)
+	for _, name := range others {
+		all = append(all, k.base()+"sent:"+name, k.base()+"queue:"+name)
+	}
+	return all
 }
 
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,

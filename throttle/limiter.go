@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // General is the name of the scope that carries a user's general limits.
@@ -73,9 +74,9 @@ type Limiter interface {
 	Timeline(context.Context, Request) (Timeline, error)
 }
 
-// DefaultMaxBooked is how many of a user's notifications hold slots where nothing
-// else is said: no call on so long a line holds up the others' for long.
-const DefaultMaxBooked = 10_000
+// MaxBooked is how many of a user's notifications hold slots, and the most that a
+// Request may say: a call reads them all, and others wait for Redis meanwhile.
+const MaxBooked = 1000
 
 // A Scope is a set of limits with a timeline of its own: the user's general
 // limits, or a category's.
@@ -113,12 +114,10 @@ type Request struct {
 	// before it. Others who come forward by a call get no slot sooner than this, within
 	// 100 ms and a second: they have to be woken first.
 	Wait time.Duration
-	// MaxBooked is how many of the user's notifications may hold a slot; 0 for any
-	// number. A denied one beyond is Deferred without a slot, see Decision.Full.
+	// MaxBooked is how many of the user's notifications may hold a slot, at most
+	// the constant MaxBooked; 0 means that. A denied one beyond is Deferred without a
+	// slot, see Decision.Full.
 	MaxBooked int
-	// Returned says that the notification does not come for the first time. While
-	// somebody waits without a slot, half of MaxBooked is for those who return.
-	Returned bool
 	// Used tells Cancel that the notification was sent, or may have been: its
 	// admission stays.
 	Used bool
@@ -135,12 +134,21 @@ func (r *Request) validate() error {
 		return errScopes
 	case r.User == "":
 		return errors.New("throttle: the request names no user")
-	case r.Horizon < 0 || r.Wait < 0 || r.MaxBooked < 0:
-		return errors.New("throttle: the request's horizon, wait or bound is negative")
+	case r.Horizon < 0 || r.Wait < 0:
+		return errors.New("throttle: the request's horizon or wait is negative")
+	case r.MaxBooked < 0 || r.MaxBooked > MaxBooked:
+		return fmt.Errorf("throttle: the request's MaxBooked is %d; want 0 to %d", r.MaxBooked, MaxBooked)
+	case !utf8.ValidString(r.ID):
+		return errors.New("throttle: the notification's ID is not UTF-8")
 	}
 	for _, s := range r.Scopes {
 		if len(s.Policy.Rates) > MaxRates {
 			return fmt.Errorf("throttle: scope %q has %d rates; at most %d are allowed", s.Name, len(s.Policy.Rates), MaxRates)
+		}
+		for _, rate := range s.Policy.Rates {
+			if fault := rate.tooLarge(); fault != "" {
+				return fmt.Errorf("throttle: scope %q: %s", s.Name, fault)
+			}
 		}
 	}
 	return nil
@@ -217,6 +225,9 @@ func (r *Request) remaining(counts []int) []Remaining {
 	return left
 }
 
+// mostBooked is how many may hold a slot.
+func (r *Request) mostBooked() int { return cmp.Or(r.MaxBooked, MaxBooked) }
+
 // accepted is Accepted in µs, 0 for none.
 func (r *Request) accepted() int64 {
 	if r.Accepted.IsZero() {
@@ -269,8 +280,10 @@ type Decision struct {
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time
-	// Full says of a Deferred one that it holds no slot, as MaxBooked others do. At
-	// lies behind those who wait, with or without one.
+	// Full says of a Deferred one that it holds no slot, as MaxBooked others do. It
+	// keeps its place in the order of acceptance, and of those without a slot the first
+	// one gets the next that there is room for: it is then in that call's Moved. At lies
+	// about where its turn is.
 	Full bool
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
 	// is "gap", or a rate as it is written ("10/1m").
@@ -279,8 +292,8 @@ type Decision struct {
 	// Remaining is what each rate still admits at the instant of the decision,
 	// this admission taken off, when the request asked for a report.
 	Remaining []Remaining
-	// Moved lists bookings that this call gave an earlier slot, and those that nothing
-	// limits any more, which have ended.
+	// Moved lists bookings that this call gave an earlier slot, or at last one, and those
+	// that nothing limits any more, which have ended.
 	Moved []Booking
 	// Unchecked says that the store was away and nothing was checked or charged:
 	// Granted is the operator's choice (see Open), and At the local clock's.

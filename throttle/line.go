@@ -17,7 +17,7 @@ import (
 // written. It is asked once.
 type Line struct {
 	Now     time.Time // on the limiter's clock
-	Waiting int       // how many wait, of whom the line has the nearest TimelineEntries
+	Waiting int       // how many wait and have a slot
 
 	request Request
 	keep    int64
@@ -32,50 +32,41 @@ type Move struct {
 	Free bool
 }
 
-// lineSource returns the clock, how many wait, the nearest of their slots, the hash of
-// limits, the general admissions; then of each category that has any of the slots, and of
-// the one that is asked for, its name, its queue and its admissions. Of the admissions
-// those are enough that the longest rule counts, and those that are ahead.
+// lineSource returns the categories whose keys it needs, and while there are none the
+// clock, the slots, the hash of limits and the general admissions; then of each category
+// its name, its queue and its admissions. Of the admissions those are enough that the
+// longest rule counts, and those that are ahead.
 //
-// KEYS  limits
-// ARGV  how many of those that wait, how many the request's rules count, how many
-// admissions at most; whose slots: booked or booked:CAT; whose admissions: CAT, or * for
-// all
+// KEYS     as booking.lua has them
+// ARGV[1]  how many admissions the request's rules count; then the categories
 const lineSource = `
-local base, of = string.sub(KEYS[1], 1, -7), {}
-local clock, fields = redis.call('TIME'), redis.call('HGETALL', KEYS[1])
-local function entries(set, first, last)
-  local list = redis.call('ZRANGE', base .. set, first, last, 'WITHSCORES')
-  for i = 2, #list, 2 do list[i] = string.format('%.0f', tonumber(list[i])) end
-  return list
-end
-local slots = entries(ARGV[4], 0, ARGV[1] - 1)
-local count = tonumber(ARGV[2])
+local clock, slots, fields = redis.call('TIME'), redis.call('ZRANGE', KEYS[2], 0, -1), redis.call('HGETALL', KEYS[3])
+local count, given, lacks = tonumber(ARGV[1]), {}, {}
+for i = 2, #ARGV do given[ARGV[i]] = true end
 for i = 1, #fields, 2 do
   local rules = string.match(fields[i], '^[gc]') and string.match(fields[i + 1], '^%d+ %d+ (.*)$') or ''
   for n in string.gmatch(rules, '(%d+) %d+') do count = math.max(count, tonumber(n)) end
+  local name = string.match(fields[i], '^c(.*)')
+  if name and name ~= ARGV[2] then
+    lacks[#lacks + 1], lacks.any = name, lacks.any or not given[name]
+  end
 end
+if lacks.any then return {lacks} end
 local now = clock[1] * 1000000 + clock[2]
 local function sent(set)
-  local ahead = redis.call('ZCOUNT', base .. set, now, '+inf')
-  return entries(set, -math.min(count + ahead, ARGV[3]), -1)
+  local list = redis.call('ZRANGE', set, -count - redis.call('ZCOUNT', set, now, '+inf'), -1, 'WITHSCORES')
+  for i = 2, #list, 2 do list[i] = string.format('%.0f', tonumber(list[i])) end
+  return list
 end
-for i = 1, #slots, 2 do
-  local name = string.match(slots[i], '^[^ ]*')
-  of[name] = (of[name] or 0) + 1
-end
-if ARGV[5] ~= '*' then of[ARGV[5]] = of[ARGV[5]] or 0 end
-local reply = {now, redis.call('ZCARD', base .. 'booked'), slots, fields, sent('sent')}
-for name, n in pairs(of) do
-  local queue = n > 0 and redis.call('ZRANGE', base .. 'queue:' .. name, 0, n - 1) or {}
-  reply[#reply + 1] = {name, queue, (ARGV[5] == '*' or ARGV[5] == name) and sent('sent:' .. name) or {}}
+local reply = {{}, now, slots, fields, sent(KEYS[1])}
+for i = 2, #ARGV do
+  reply[#reply + 1] = {ARGV[i], redis.call('ZRANGE', KEYS[2 * i + 1], 0, #slots), sent(KEYS[2 * i])}
 end
 return reply`
 
 var lineScript = redis.NewScript(lineSource)
 
-// Line reads what a Reschedule of the request would work with. Of a rule that counts
-// more than manyAdmissions it knows no more than these.
+// Line reads what a Reschedule of the request would work with.
 func (l *Redis) Line(ctx context.Context, r Request) (*Line, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil {
@@ -87,33 +78,43 @@ func (l *Redis) Line(ctx context.Context, r Request) (*Line, error) {
 			count = max(count, rate.Count)
 		}
 	}
-	return l.line(ctx, r, count, manyAdmissions, "booked", "*")
+	return l.line(ctx, r, count)
 }
 
-// line reads those slots and admissions: see lineSource.
-func (l *Redis) line(ctx context.Context, r Request, count, most int, slots, category string) (*Line, error) {
-	reply, err := l.script(ctx, lineScript, []string{l.user(&r).keys.limits()}, TimelineEntries, count, most, slots, category).Slice()
-	if err != nil {
-		return nil, StoreError("timeline", err)
-	}
+// line reads so many admissions at least, see lineSource.
+func (l *Redis) line(ctx context.Context, r Request, count int) (*Line, error) {
 	p := &Line{request: r, keep: l.keep, model: newModel()}
-	return p, p.read(reply)
+	user := l.user(&r)
+	return p, user.withOthers(func(others []string) (lacks []string, err error) {
+		args := []any{count, user.keys.category}
+		for _, name := range others {
+			args = append(args, name)
+		}
+		reply, err := l.script(ctx, lineScript, user.keys.all(others), args...).Slice()
+		if err != nil {
+			return nil, StoreError("timeline", err)
+		}
+		if lacks, err = texts(reply); len(lacks) > 0 || err != nil {
+			return lacks, err
+		}
+		return nil, p.read(reply[1:])
+	})
 }
 
 func (p *Line) read(reply []any) error {
-	const head = 5
+	const head = 4
 	if len(reply) < head {
 		return errReply
 	}
 	now, err1 := integer(reply[0])
-	waiting, err2 := integer(reply[1])
-	sent, err3 := admissions(reply[4])
-	if err := cmp.Or(err1, err2, err3); err != nil {
+	booked, _ := reply[1].([]any)
+	sent, err2 := admissions(reply[3])
+	if err := cmp.Or(err1, err2); err != nil {
 		return err
 	}
-	p.Now, p.Waiting, p.model.sent[General] = micros(now), int(waiting), sent
+	p.Now, p.Waiting, p.model.sent[General] = micros(now), len(booked), sent
 	words := map[string]string{}
-	for _, field := range pairs(reply[3]) {
+	for _, field := range pairs(reply[2]) {
 		words[field[0]] = field[1]
 	}
 	p.model.general = policyOf(words["g"])
@@ -135,13 +136,14 @@ func (p *Line) read(reply []any) error {
 			p.model.sent[name] = sent
 		}
 	}
-	for _, slot := range pairs(reply[2]) {
-		at, err := integer(slot[1])
-		if err != nil {
-			return err
-		}
-		escaped, _, _ := strings.Cut(slot[0], " ")
+	for _, slot := range booked {
+		text, _ := slot.(string)
+		escaped, instant, _ := strings.Cut(text, " ")
+		at, err := integer(instant)
 		c := classes[escaped]
+		if c == nil || err != nil { // what it is of is lost
+			continue
+		}
 		if k := len(c.slots); k < len(queues[escaped]) { // else it is nobody's
 			id, _ := queues[escaped][k].(string)
 			c.slots, c.queue = append(c.slots, at), append(c.queue, waiter{id: id})

@@ -111,7 +111,7 @@ func TestWhatACallCosts(t *testing.T) {
 	}
 	visit := func(op string, r *Request) {
 		t.Helper()
-		if _, _, err := l.visit(ctx, op, r, l.user(r), denial{}, ""); err != nil {
+		if _, err := l.visit(ctx, op, r, l.user(r), denial{}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func TestWhatACallCosts(t *testing.T) {
 		{"one that waits first", opAcquire, request("one", "m", ""), 37},
 		{"a reschedule of nobody", opReschedule, request("nobody", "", ""), 13},
 		{"one more", opAcquire, request("many", "m", "c0"), 54},
-		{"a reschedule", opReschedule, request("many", "", "c0"), 23},
+		{"a reschedule", opReschedule, request("many", "", "c0"), 26},
 		{"a cancel", opCancel, request("many", "n7", "c1"), 57},
 	} {
 		before := commands(t, client)

@@ -52,7 +52,7 @@ func (m *Memory) Len() int {
 
 // Acquire implements Limiter.
 func (m *Memory) Acquire(ctx context.Context, r Request) (Decision, error) {
-	return m.ask(ctx, &r, (*visit).acquire)
+	return m.ask(ctx, &r, (*visit).acquire, (*visit).settle)
 }
 
 // AcquireAll implements Limiter.
@@ -64,14 +64,14 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 	err := m.visit(ctx, &all[0], func(v *visit) {
 		for i := range all {
 			if i > 0 {
+				v.settle()
 				moved := v.moved
-				v.end()
 				v = v.model.visit(&all[i], v.now, m.keep)
 				v.moved = moved
 			}
 			decisions = append(decisions, v.decision(v.acquire()))
 		}
-		v.end()
+		v.settle()
 		for i := range decisions {
 			decisions[i].Moved = nil
 		}
@@ -82,14 +82,18 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 
 // Peek implements Limiter.
 func (m *Memory) Peek(ctx context.Context, r Request) (Decision, error) {
-	return m.ask(ctx, &r, (*visit).peek)
+	return m.ask(ctx, &r, (*visit).peek, (*visit).end)
 }
 
-func (m *Memory) ask(ctx context.Context, r *Request, what func(*visit) verdict) (d Decision, err error) {
+func (m *Memory) ask(ctx context.Context, r *Request, what func(*visit) verdict, end func(*visit)) (d Decision, err error) {
 	if err := r.validateID(); err != nil {
 		return d, err
 	}
-	err = m.visit(ctx, r, func(v *visit) { d = v.decision(what(v)) })
+	err = m.visit(ctx, r, func(v *visit) {
+		d = v.decision(what(v))
+		end(v)
+		d.Moved = v.moved
+	})
 	return d, err
 }
 
@@ -190,10 +194,9 @@ func (u *model) last() int64 {
 		}
 	}
 	for _, c := range u.classes {
-		last = max(last, c.slots[len(c.slots)-1])
-	}
-	for _, at := range u.beyond {
-		last = max(last, at)
+		for _, at := range c.slots {
+			last = max(last, at)
+		}
 	}
 	return last
 }

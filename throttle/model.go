@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A model is one user's timeline in memory, and the rules of waiting told plainly:
-// what booking.lua does with sorted sets, pages and budgets is done here with slices
-// and loops. It is the limiter of Memory, and what the script is tested against.
+// A model is one user's timeline in memory, and the rules of waiting told plainly.
+// booking.lua is the same on what Redis keeps, with the same names in the same order.
+// It is the limiter of Memory, and what the script is tested against.
 //
 // Admissions are law: what is granted fits among those sent, whatever waits.
 // Bookings are advice: they say who is next, and when to come.
@@ -17,7 +17,6 @@ type model struct {
 	general *Policy               // the general limits by which slots were given; nil for none
 	classes map[string]*class     // of which some wait, by category
 	changed int64                 // when limits changed last
-	beyond  map[string]int64      // the last instant told to one without a slot, by category
 }
 
 type admitted struct {
@@ -26,11 +25,12 @@ type admitted struct {
 }
 
 // A class is those who wait of a category. They have the same limits, so that any
-// of their slots fits any of them: the k-th of the queue holds the k-th slot. So the
-// order of acceptance holds, however slots are given, taken and moved.
+// of their slots fits any of them: the k-th of the queue holds the k-th slot, and those
+// behind the last slot wait without one. So the order of acceptance holds, however slots
+// are given, taken and moved.
 type class struct {
 	policy *Policy  // by which the slots were given; nil for none of its own
-	slots  []int64  // the earliest first
+	slots  []int64  // the earliest first, no two alike
 	queue  []waiter // in the order of acceptance, then of the IDs
 }
 
@@ -44,7 +44,7 @@ func (w waiter) compare(o waiter) int {
 }
 
 func newModel() *model {
-	return &model{sent: map[string][]admitted{}, classes: map[string]*class{}, changed: -flapping, beyond: map[string]int64{}}
+	return &model{sent: map[string][]admitted{}, classes: map[string]*class{}, changed: -flapping}
 }
 
 const (
@@ -115,31 +115,44 @@ func (u *model) visit(r *Request, now, keep int64) *visit {
 
 // forget drops the classes of which nobody waits.
 func (u *model) forget() {
-	maps.DeleteFunc(u.classes, func(_ string, c *class) bool { return len(c.slots) == 0 })
+	maps.DeleteFunc(u.classes, func(_ string, c *class) bool { return len(c.queue) == 0 })
+}
+
+// booked is how many slots there are.
+func (u *model) booked() int {
+	n := 0
+	for _, c := range u.classes {
+		n += len(c.slots)
+	}
+	return n
 }
 
 // A verdict is what becomes of a notification, and how.
 type verdict struct {
 	status Status
 	at     int64
-	full   bool  // deferred without a slot
-	fresh  int64 // the slot that its class gets for it, or none
-	order  int64 // its place in the queue then
-	late   bool  // it came for its slot, and those sent do not let it go before at
+	full   bool // deferred without a slot
+	// joins says that it has no slot yet: fresh is the one that its class gets for it, or
+	// none, and order and rank its place in the queue
+	joins bool
+	fresh int64
+	order int64
+	rank  int
+	late  bool // it came for its slot, and those sent do not let it go before at
 }
 
 func (v *visit) decide() verdict {
 	// What it was let through with it keeps, as far as those sent allow, whoever waits.
 	if v.own != none && v.held == none {
 		if at := place(v.views(true), max(v.now, v.own), false); at <= v.now || at == v.own {
-			return verdict{status: Granted, at: at, fresh: none}
+			return verdict{status: Granted, at: at}
 		}
 	}
-	w := verdict{status: Deferred, at: v.held, fresh: none}
-	if v.held == none {
+	w := verdict{status: Deferred, at: v.held, joins: v.held == none}
+	if w.joins {
 		// behind all of its class, who have the same limits, and behind all that were
 		// let through, also ahead; into the first place beside the others
-		from, views := v.now, v.views(false)
+		from, views, slots := v.now, v.views(false), v.class.slots
 		for _, s := range v.r.Scopes {
 			for _, r := range s.Policy.appendRules(nil) {
 				if sent := v.sent[s.Name]; len(sent) >= r.n && r.period > 0 {
@@ -147,8 +160,8 @@ func (v *visit) decide() verdict {
 				}
 			}
 		}
-		if n := len(v.class.slots); n > 0 {
-			from = max(from, v.class.slots[n-1])
+		if n := len(slots); n > 0 {
+			from = max(from, slots[n-1]+1)
 		}
 		if w.fresh = place(views, from, false); w.fresh > v.now {
 			w.fresh = place(views, w.fresh, true)
@@ -159,22 +172,31 @@ func (v *visit) decide() verdict {
 			}
 		}
 		w.order = v.order()
-		w.at = w.fresh
-		if rank := v.class.rank(waiter{v.r.ID, w.order}); rank < len(v.class.slots) {
-			w.at = v.class.slots[rank] // others who were accepted later wait behind it
-		}
-		last, ahead := w.at == w.fresh, v.wait
+		w.rank = v.class.rank(waiter{v.r.ID, w.order})
+		ahead := v.wait
 		if v.r.accepted() > 0 {
 			ahead = 0 // whoever was accepted earlier and comes yet could not take it back
 		}
-		if last && w.at <= v.now+ahead {
-			return verdict{status: Granted, at: w.at, fresh: none}
+		if w.rank == len(slots) && w.fresh <= v.now+ahead {
+			return verdict{status: Granted, at: w.fresh}
 		}
-		if at, full := v.full(); full {
-			return verdict{status: Deferred, at: at, full: true, fresh: none}
+		room := v.booked() < v.r.mostBooked()
+		switch {
+		case w.rank < len(slots):
+			w.at = slots[w.rank] // others who were accepted later wait behind it
+		case w.rank == len(slots) && room:
+			w.at = w.fresh
+		default:
+			w.full, w.at = true, v.full(w.rank)
+		}
+		if !room {
+			w.fresh = none
+		}
+		if w.full || w.at > v.now {
+			return w
 		}
 	}
-	if w.at > v.now+v.wait || w.fresh != none && w.at > v.now {
+	if w.at > v.now+v.wait {
 		return w
 	}
 	// Ahead it is granted its own slot, and no other's: those would be late in turn.
@@ -191,8 +213,11 @@ func (v *visit) decide() verdict {
 	return w
 }
 
-// order is a newcomer's place in the queue.
+// order is the place in the queue: what waits without a slot keeps its own.
 func (v *visit) order() int64 {
+	if k := v.class.find(v.r.ID); k >= 0 {
+		return v.class.queue[k].order
+	}
 	if at := v.r.accepted(); at > 0 {
 		return at
 	}
@@ -208,23 +233,16 @@ func (c *class) rank(w waiter) int {
 	return n
 }
 
-// full reports whether there is no room for one more who waits, and when a
-// newcomer is to come back: behind all, and behind those that there was no room for
-// before. While any of these is to come, half the room is theirs.
-func (v *visit) full() (at int64, full bool) {
-	waiting, room := 0, 2*v.r.MaxBooked
-	for _, c := range v.classes {
-		waiting += len(c.slots)
-	}
-	last := v.beyond[v.r.class()]
-	if last > v.now && !v.r.Returned {
-		room = v.r.MaxBooked
-	}
-	if v.r.MaxBooked == 0 || 2*waiting < room {
-		return 0, false
-	}
-	at = max(v.now, last)
-	var distance int64
+// find returns the notification's rank in the queue, or -1.
+func (c *class) find(id string) int {
+	return slices.IndexFunc(c.queue, func(w waiter) bool { return w.id == id })
+}
+
+// full returns when one that there is no slot for is to come back: behind all that have
+// one, and those before it, but not before its turn: it is woken then.
+func (v *visit) full(rank int) int64 {
+	at, before := v.now, rank-len(v.class.slots)
+	var behind int64
 	for _, s := range v.views(false) {
 		for _, m := range s.marks {
 			if m.waits {
@@ -232,19 +250,25 @@ func (v *visit) full() (at int64, full bool) {
 			}
 		}
 		for _, r := range s.rules {
-			distance = max(distance, (r.period+int64(r.n)-1)/int64(r.n)+s.margin)
+			behind = max(behind, ((r.period+int64(r.n)-1)/int64(r.n)+s.margin)*int64(before+r.n))
 		}
 	}
-	return at + distance, true
+	return at + behind
 }
 
 // find returns the notification's rank in the queue, or -1, and notes its slot.
 func (v *visit) find() int {
-	rank := slices.IndexFunc(v.class.queue, func(w waiter) bool { return w.id == v.r.ID })
-	if rank >= 0 {
-		v.held = v.class.slots[rank]
-	}
+	rank := v.class.find(v.r.ID)
+	v.held = v.class.slot(rank)
 	return rank
+}
+
+// slot is the one that the class's waiter of that rank holds, or none.
+func (c *class) slot(rank int) int64 {
+	if rank < 0 || rank >= len(c.slots) {
+		return none
+	}
+	return c.slots[rank]
 }
 
 // acquire decides, and leaves the notification where the decision says.
@@ -252,12 +276,13 @@ func (v *visit) acquire() verdict {
 	if v.adopt(true) {
 		v.replan(rework{})
 	}
+	v.fill()
 	rank := v.find()
 	w := v.decide()
 	// one that is refused at once has taken no slot, and no other's
-	if w.fresh != none && (w.late || w.at <= v.now+v.horizon) {
-		v.book(w.fresh, w.order)
-		rank = v.class.rank(waiter{v.r.ID, w.order})
+	if w.joins && (w.late || w.at <= v.now+v.horizon) {
+		v.book(w)
+		rank = v.class.find(v.r.ID)
 	}
 	if w.late {
 		v.replan(rework{from: v.class.slots[rank], class: v.class, rank: rank, floor: w.at})
@@ -272,9 +297,6 @@ func (v *visit) acquire() verdict {
 	}
 	if rank >= 0 && w.status != Deferred {
 		v.leave(rank)
-	}
-	if w.full && w.status == Deferred {
-		v.beyond[v.r.class()] = w.at
 	}
 	if w.status == Granted {
 		if w.at == v.own {
@@ -313,15 +335,17 @@ func (v *visit) cancel() {
 	if rank >= 0 {
 		v.leave(rank)
 	}
-	if rank >= 0 || given {
+	if from != none {
 		v.replan(rework{from: from})
 	}
+	v.fill()
 }
 
 // reschedule gives those that wait the earliest slots by the request's limits.
 func (v *visit) reschedule() {
 	v.adopt(false)
 	v.replan(rework{})
+	v.fill()
 }
 
 // inherit gives the heir the other's place in the queue, unless its own is
@@ -329,42 +353,53 @@ func (v *visit) reschedule() {
 func (v *visit) inherit(from string) {
 	v.end()
 	c := v.class
-	theirs, own := slices.IndexFunc(c.queue, func(w waiter) bool { return w.id == from }), v.find()
-	switch {
+	switch theirs, own := c.find(from), v.find(); {
 	case theirs < 0:
 	case own < 0:
 		c.queue[theirs].id = v.r.ID
 	default:
 		c.queue[min(theirs, own)].id = v.r.ID
-		from := c.slots[max(theirs, own)]
-		v.leave(max(theirs, own))
-		slices.SortFunc(c.queue, waiter.compare)
-		v.replan(rework{from: from})
+		slot := c.slot(max(theirs, own))
+		if v.leave(max(theirs, own)); slot != none {
+			v.replan(rework{from: slot})
+			v.fill()
+		}
 	}
 	slices.SortFunc(c.queue, waiter.compare)
 }
 
-// book adds a slot to the class, and the notification to its queue.
-func (v *visit) book(at, order int64) {
+// book has the notification join the queue, and adds a slot to the class.
+func (v *visit) book(w verdict) {
 	c := v.class
-	general, own := v.r.policies()
 	if len(v.classes) == 0 {
-		v.general = general
+		v.general, _ = v.r.policies()
 	}
-	if len(c.slots) == 0 {
-		v.classes[v.r.class()], c.policy = c, own
+	if len(c.queue) == 0 {
+		_, c.policy = v.r.policies()
+		v.classes[v.r.class()] = c
 	}
-	i, _ := slices.BinarySearch(c.slots, at)
-	c.slots = slices.Insert(c.slots, i, at)
-	w := waiter{v.r.ID, order}
-	c.queue = slices.Insert(c.queue, c.rank(w), w)
+	if c.find(v.r.ID) < 0 {
+		c.queue = slices.Insert(c.queue, w.rank, waiter{v.r.ID, w.order})
+	}
+	if w.fresh != none {
+		c.slots = append(c.slots, w.fresh)
+	}
 }
 
-// leave takes one out of the class, and the slot it holds.
+// leave takes one out of the class, and the slot that it holds.
 func (v *visit) leave(rank int) {
-	v.class.slots = slices.Delete(v.class.slots, rank, rank+1)
-	v.class.queue = slices.Delete(v.class.queue, rank, rank+1)
+	c := v.class
+	if rank < len(c.slots) {
+		c.slots = slices.Delete(c.slots, rank, rank+1)
+	}
+	c.queue = slices.Delete(c.queue, rank, rank+1)
 	v.forget()
+}
+
+// settle ends an acquire: what it has freed is another's.
+func (v *visit) settle() {
+	v.end()
+	v.fill()
 }
 
 // end puts the notification's admission where it belongs.
@@ -394,7 +429,7 @@ func (p *Policy) same(q *Policy) bool {
 func (v *visit) adopt(flaps bool) bool {
 	c := v.class
 	general, own := v.r.policies()
-	same := (len(v.classes) == 0 || v.general.same(general)) && (len(c.slots) == 0 || c.policy.same(own))
+	same := (len(v.classes) == 0 || v.general.same(general)) && (len(c.queue) == 0 || c.policy.same(own))
 	if same || flaps && v.now >= v.changed && v.now-v.changed < flapping {
 		return false
 	}
@@ -423,11 +458,8 @@ func (v *visit) replan(p rework) {
 	}
 	var todo []pending
 	names, late := slices.Sorted(maps.Keys(v.classes)), p.class != nil
-	common := view{name: General}
-	if !v.general.unlimited() {
-		common = *v.view(General, *v.general, true)
-	}
-	views := map[*class][]*view{}
+	common := v.common(true)
+	views, behind := map[*class][]*view{}, map[*class][]waiter{}
 	for _, name := range names {
 		c := v.classes[name]
 		from := p.from
@@ -441,11 +473,9 @@ func (v *visit) replan(p rework) {
 		for k := first; k < len(c.slots); k++ {
 			todo = append(todo, pending{name, c.queue[k], c.slots[k]})
 		}
+		behind[c] = slices.Clone(c.queue[len(c.slots):])
 		c.slots, c.queue = c.slots[:first], c.queue[:first:first]
-		views[c] = []*view{&common}
-		if !c.policy.unlimited() {
-			views[c] = []*view{v.view(name, *c.policy, false), &common}
-		}
+		views[c] = v.under(name, common)
 		for _, at := range c.slots {
 			common.add(mark{at: at, waits: true})
 		}
@@ -454,14 +484,9 @@ func (v *visit) replan(p rework) {
 	for i, t := range todo {
 		c := v.classes[t.category]
 		under := views[c]
-		tell := func(at int64) {
-			if t.id != v.r.ID {
-				v.moved = append(v.moved, Booking{ID: t.id, Slot: micros(at)})
-			}
-		}
 		exempt := c.policy != nil && c.policy.Exempt
 		if p.class == nil && (exempt || c.policy.unlimited() && v.general.unlimited()) {
-			tell(v.now)
+			v.tell(t.id, v.now)
 			continue
 		}
 		from := min(t.at, v.now+v.lead)
@@ -470,7 +495,7 @@ func (v *visit) replan(p rework) {
 		}
 		newest := v.now
 		if n := len(c.slots); n > 0 {
-			newest = max(newest, c.slots[n-1])
+			newest = max(newest, c.slots[n-1]+1)
 		}
 		at := place(under, max(newest, from), true)
 		if t.at >= newest && max(at-t.at, t.at-at) <= slack && place(under, t.at, false) == t.at {
@@ -480,12 +505,63 @@ func (v *visit) replan(p rework) {
 			at = t.at
 		}
 		if at < t.at {
-			tell(at)
+			v.tell(t.id, at)
 		}
 		c.slots, c.queue = append(c.slots, at), append(c.queue, t.waiter)
 		for _, s := range under {
 			s.add(mark{at: at, waits: true})
 		}
 	}
+	for c, queue := range behind {
+		c.queue = append(c.queue, queue...)
+	}
 	v.forget()
+}
+
+// common is the view of the general limits by which slots are given.
+func (v *visit) common(law bool) *view {
+	if v.general.unlimited() {
+		return &view{name: General}
+	}
+	return v.view(General, *v.general, law)
+}
+
+// under are the views that slots of the category are given by.
+func (v *visit) under(category string, common *view) []*view {
+	c := v.classes[category]
+	if c.policy.unlimited() {
+		return []*view{common}
+	}
+	return []*view{v.view(category, *c.policy, false), common}
+}
+
+// fill gives slots, while there is room, to those that wait without one, the earliest
+// accepted first.
+func (v *visit) fill() {
+	for v.booked() < v.r.mostBooked() {
+		category, next := "", (*waiter)(nil)
+		for _, name := range slices.Sorted(maps.Keys(v.classes)) {
+			c := v.classes[name]
+			if k := len(c.slots); k < len(c.queue) && (next == nil || c.queue[k].compare(*next) < 0) {
+				category, next = name, &c.queue[k]
+			}
+		}
+		if next == nil || next.id == v.r.ID { // which is decided of by itself
+			return
+		}
+		c, earliest := v.classes[category], v.now+v.lead
+		if n := len(c.slots); n > 0 {
+			earliest = max(earliest, c.slots[n-1]+1)
+		}
+		at := place(v.under(category, v.common(false)), earliest, true)
+		c.slots = append(c.slots, at)
+		v.tell(next.id, at)
+	}
+}
+
+// tell notes that another one comes forward.
+func (v *visit) tell(id string, at int64) {
+	if id != v.r.ID {
+		v.moved = append(v.moved, Booking{ID: id, Slot: micros(at)})
+	}
 }

@@ -15,6 +15,9 @@ import (
 const (
 	// MaxCount is the largest count a Rate may have.
 	MaxCount = 1_000_000
+	// MaxUserCount is the largest count that a rate of a Policy may have: a call on a
+	// user's line reads as many admissions, and others wait for Redis meanwhile.
+	MaxUserCount = 1000
 	// MinPeriod is the shortest period a Rate may have.
 	MinPeriod = time.Millisecond
 	// MaxRates is the largest number of rates a Policy may have.
@@ -126,7 +129,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // value limits nothing.
 type Policy struct {
 	MinGap time.Duration `yaml:"min_gap"` // 0 for none; whole microseconds
-	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own
+	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own and at most MaxUserCount
 	// Exempt takes a category out of every limit: its notifications are neither
 	// checked nor charged. It excludes MinGap and Rates.
 	Exempt bool `yaml:"exempt"`
@@ -156,8 +159,8 @@ func (p Policy) String() string {
 
 // Validate reports all that is wrong with p, as Faults. No gap or period may be longer
 // than horizon, which is how far back a timeline reaches. Limits that are well
-// formed and that nobody means are refused too: more than MaxPerSecond a second,
-// a gap longer than every period. See Warnings for what is merely odd.
+// formed and that nobody means are refused too: more than MaxPerSecond a second
+// or MaxUserCount in all, a gap longer than every period. See Warnings for what is merely odd.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
 	if p.Exempt && !p.Unlimited() {
@@ -200,6 +203,8 @@ func (p Policy) Validate(horizon time.Duration) error {
 	for _, r := range p.Rates {
 		if tooMany(r.Count, r.Period) {
 			all.Add("rates", "%s allows more than %d a second: nobody receives as much; lower it or leave it out", r, MaxPerSecond)
+		} else if fault := r.tooLarge(); fault != "" {
+			all.Add("rates", "%s", fault)
 		}
 		longest = max(longest, r.Period)
 	}
@@ -214,10 +219,15 @@ const (
 	// second, and 1/MaxPerSecond the shortest gap. Nobody receives as much: a rate
 	// beyond it is a slip of the pen.
 	MaxPerSecond = 1000
-	// manyAdmissions is the count from which on a user's timeline takes a
-	// noticeable part of Redis's memory, about 70 bytes an admission.
-	manyAdmissions = 10_000
 )
+
+// tooLarge says what is wrong with r's count as one of a user's, or "".
+func (r Rate) tooLarge() string {
+	if r.Count <= MaxUserCount {
+		return ""
+	}
+	return fmt.Sprintf("%s counts more than %d, the most of one user: give a smaller count in a shorter period, or leave it out", r, MaxUserCount)
+}
 
 // tooMany reports whether count in the period is more than MaxPerSecond.
 func tooMany(count int, period time.Duration) bool {
@@ -254,8 +264,7 @@ func Raises(from, to Policy) bool {
 }
 
 // Warnings answers what is odd about a valid policy, each beginning with the
-// limit that it is about: a limit that another one makes void, a rate whose
-// count costs memory. Empty when nothing is.
+// limit that it is about: a limit that another one makes void. Empty when nothing is.
 func Warnings(p Policy) []string {
 	var odd []string
 	for i, r := range p.Rates {
@@ -270,9 +279,6 @@ func Warnings(p Policy) []string {
 					r, by, by.most(r.Period), FormatPeriod(r.Period)))
 				break
 			}
-		}
-		if r.Count > manyAdmissions {
-			odd = append(odd, fmt.Sprintf("rate %s keeps up to %d admissions of each user in Redis's memory", r, r.Count))
 		}
 	}
 	for _, r := range p.Rates {

@@ -41,7 +41,6 @@ type Redis struct {
 	keep    int64 // µs
 	timeout time.Duration
 	process process
-	booking *redis.Script // tests have it give few slots again in one call
 
 	users *lru.Cache[userKey, *userState]
 	spare sync.Pool // *claim
@@ -68,6 +67,8 @@ type userState struct {
 	waits, kept atomic.Int64
 	// beside is whether a claim has found somebody waiting further away.
 	beside atomic.Bool
+	// others are the categories, besides its own, that the script has asked the keys of.
+	others atomic.Pointer[[]string]
 	// claiming is held by the user's claim that this process has under way.
 	claiming *semaphore.Weighted
 }
@@ -103,7 +104,7 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
-		process: process{start: o.Now(), now: o.Now}, booking: bookingScript, users: users, nodes: map[*redis.Client]*node{},
+		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*redis.Client]*node{},
 	}
 	l.spare.New = func() any { return newClaim() }
 	return l
@@ -242,7 +243,7 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 
 func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
 	clock, asked := l.clockOf(ctx, user.keys.sent), l.process.now()
-	decisions, _, err := l.visitAll(ctx, opAcquire, all, user, claim, "")
+	decisions, err := l.visitAll(ctx, opAcquire, all, user, claim, "")
 	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // as far as the client knows
 	for i := range decisions {
 		d := &decisions[i]
@@ -265,7 +266,7 @@ func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 	if len(r.Scopes) == 0 {
 		return Decision{Status: Granted, At: l.now()}, nil
 	}
-	d, _, err := l.visit(ctx, opPeek, &r, l.user(&r), denial{}, "")
+	d, err := l.visit(ctx, opPeek, &r, l.user(&r), denial{}, "")
 	return d, err
 }
 
@@ -278,8 +279,7 @@ func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	if r.Used {
 		op = opLeave
 	}
-	moved, _, err := l.move(ctx, op, r, "")
-	return moved, err
+	return l.move(ctx, op, r, "")
 }
 
 // Inherit implements Limiter.
@@ -287,35 +287,25 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking,
 	if err := r.validateHeir(from); err != nil {
 		return nil, err
 	}
-	moved, _, err := l.move(ctx, opInherit, r, from)
-	return moved, err
+	return l.move(ctx, opInherit, r, from)
 }
 
-// Reschedule implements Limiter. A long line takes several round trips. What those before
-// an error have moved it returns with it, and the next call goes on from there.
+// Reschedule implements Limiter.
 func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil {
 		return nil, err
 	}
-	var all []Booking
-	for op, more := opReschedule, true; more; op = opProceed {
-		moved, rest, err := l.move(ctx, op, r, "")
-		if all, more = append(all, moved...), rest; err != nil {
-			return all, err
-		}
-	}
-	return all, nil
+	return l.move(ctx, opReschedule, r, "")
 }
 
-// move runs the script once, and reports whether there are slots that are still to be
-// given again.
-func (l *Redis) move(ctx context.Context, op string, r Request, other string) (moved []Booking, more bool, err error) {
+// move runs the script, and returns who comes forward.
+func (l *Redis) move(ctx context.Context, op string, r Request, other string) ([]Booking, error) {
 	if len(r.Scopes) == 0 {
-		return nil, false, nil
+		return nil, nil
 	}
 	user := l.user(&r)
-	d, more, err := l.visit(ctx, op, &r, user, denial{}, other)
+	d, err := l.visit(ctx, op, &r, user, denial{}, other)
 	for _, b := range d.Moved {
 		// they come soon, and a claim would be in their way
 		user.waitsUntil(l.elapsed() + min(longestHint, b.Slot.UnixMicro()-d.At.UnixMicro()))
@@ -324,7 +314,7 @@ func (l *Redis) move(ctx context.Context, op string, r Request, other string) (m
 	if err == nil && (op == opCancel || op == opLeave) {
 		user.waits.Store(0)
 	}
-	return d.Moved, more, err
+	return d.Moved, err
 }
 
 // user answers what is remembered of the request's user.

@@ -8,7 +8,7 @@ import (
 )
 
 // in is the request in a category, without limits of its own where p is nil.
-func (l *pagedLine) in(category, id string, general Policy, p *Policy) Request {
+func (l *clockedLine) in(category, id string, general Policy, p *Policy) Request {
 	r := l.request(id, general)
 	r.Category = category
 	if p != nil {
@@ -17,7 +17,7 @@ func (l *pagedLine) in(category, id string, general Policy, p *Policy) Request {
 	return r
 }
 
-func (l *pagedLine) ask(r Request, claim denial) Decision {
+func (l *clockedLine) ask(r Request, claim denial) Decision {
 	l.t.Helper()
 	d, err := l.limiter.wait(l.t.Context(), &r, l.limiter.user(&r), claim)
 	if err != nil {
@@ -30,13 +30,12 @@ func (l *pagedLine) ask(r Request, claim denial) Decision {
 // stays there holds a slot that is another's.
 func TestAHolderWithoutASlotLeavesTheQueue(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: time.Second}
 	for i := range 5 {
 		l.acquire(fmt.Sprint("n", i), policy)
 	}
 	l.server.Del("pushpace:{u}:booked")
-	l.server.Del("pushpace:{u}:booked:")
 	if _, err := l.limiter.Inherit(t.Context(), l.request("n2", policy), "n3"); err != nil {
 		t.Error(err)
 	}
@@ -53,7 +52,7 @@ func TestAHolderWithoutASlotLeavesTheQueue(t *testing.T) {
 // those that were stored for it before.
 func TestTheLimitsOfACategoryThatWaitsAgain(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	general, old, fresh := Policy{MinGap: time.Minute}, Policy{MinGap: time.Hour}, Policy{MinGap: 2 * time.Hour}
 	day := func(r Request) Request { r.Horizon = 24 * time.Hour; return r }
 	l.ask(day(l.in("a", "a0", general, &old)), denial{})
@@ -73,7 +72,7 @@ func TestTheLimitsOfACategoryThatWaitsAgain(t *testing.T) {
 // claim decides, which looks at the newest admissions only.
 func TestANewcomerGoesBehindWhatIsAhead(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	general, gap := Policy{Rates: []Rate{{2, 10 * time.Second}}}, Policy{MinGap: 20 * time.Second}
 	l.ask(l.in("c", "c1", general, &gap), denial{})
 	l.advance(8 * time.Second)
@@ -88,36 +87,11 @@ func TestANewcomerGoesBehindWhatIsAhead(t *testing.T) {
 	}
 }
 
-// A search that takes too long ends behind all.
-func TestALongSearchEndsBehindAll(t *testing.T) {
-	t.Parallel()
-	l := newPagedLine(t, fewSteps)
-	policy := Policy{MinGap: 10 * time.Second}
-	for i := range 41 {
-		l.acquire(fmt.Sprintf("n%02d", i), policy)
-	}
-	slots, err := l.server.ZMembers("pushpace:{u}:booked")
-	if err != nil || len(slots) != 40 {
-		t.Fatal(slots, err)
-	}
-	hole := l.slots()["n35"]
-	for _, slot := range slots {
-		if at, _ := l.server.ZScore("pushpace:{u}:booked", slot); time.UnixMicro(int64(at)).Sub(l.clock.now()) == hole {
-			_, _ = l.server.ZRem("pushpace:{u}:booked", slot)
-			_, _ = l.server.ZRem("pushpace:{u}:booked:", slot)
-		}
-	}
-	_, _ = l.server.ZRem("pushpace:{u}:queue:", "n35")
-	if d := l.ask(l.in("other", "late", policy, nil), denial{}); d.Left <= l.slots()["n40"] {
-		t.Errorf("found a place in %v, after more steps than a search may take; the hole is in %v", d.Left, hole)
-	}
-}
-
 // A claim that was made though somebody waited was in vain: what it moved is little, and
 // the whole line is not given again for it.
 func TestAClaimInVainMovesNobody(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: 10 * time.Second}
 	for i := range 3 {
 		l.acquire(fmt.Sprint("n", i), policy)
@@ -140,7 +114,7 @@ func TestAClaimInVainMovesNobody(t *testing.T) {
 // Of two accepted at one instant the ID decides, also what the later one is told.
 func TestOfOneInstantTheIDDecides(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	for _, id := range []string{"first", "b", "c", "a"} {
 		r := l.request(id, Policy{MinGap: 10 * time.Second})
 		r.Accepted = start
@@ -156,7 +130,7 @@ func TestOfOneInstantTheIDDecides(t *testing.T) {
 // Of two places an heir has the earlier one, which may be the other's.
 func TestAnHeirHasTheEarlierPlace(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: 10 * time.Second}
 	for _, id := range []string{"first", "older", "between", "heir"} {
 		l.acquire(id, policy)
@@ -174,7 +148,7 @@ func TestAnHeirHasTheEarlierPlace(t *testing.T) {
 // others is held to its own: the script's half of TestASlotByOthersLimits.
 func TestTheScriptHoldsARequestToItsOwnLimits(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	acquire := func(id, category string, wait time.Duration, p Policy) Decision {
 		r := l.in(category, id, p, nil)
 		r.Wait = wait
@@ -198,7 +172,7 @@ func TestTheScriptHoldsARequestToItsOwnLimits(t *testing.T) {
 // slots are given by limit nobody any more.
 func TestALateOneIsNotLifted(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	gap, hour, lifted := Policy{MinGap: 300 * time.Millisecond}, Policy{MinGap: time.Hour}, Policy{}
 	for i, general := range []Policy{gap, gap, lifted} {
 		r := l.in("d", fmt.Sprint("d", i), general, &hour)
@@ -218,7 +192,7 @@ func TestALateOneIsNotLifted(t *testing.T) {
 // before it, whichever category's call it is.
 func TestWhatIsBeyondTheHorizonGoes(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: time.Hour}
 	ask := func(category, id string) Decision {
 		r := l.in(category, id, policy, nil)
@@ -237,7 +211,7 @@ func TestWhatIsBeyondTheHorizonGoes(t *testing.T) {
 	if slots := l.slots(); len(slots) != 1 || slots["n2"] == 0 {
 		t.Errorf("there wait %v, want n2", slots)
 	}
-	for _, set := range []string{"booked:", "queue:"} {
+	for _, set := range []string{"booked", "queue:"} {
 		if members, err := l.server.ZMembers("pushpace:{u}:" + set); err != nil || len(members) != 1 {
 			t.Errorf("%s has %v, %v", set, members, err)
 		}
@@ -264,7 +238,7 @@ func TestWhoCountedADeniedClaimComesForward(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newPagedLine(t, bookingScript)
+			l := newClockedLine(t)
 			stamp := l.clock.now().Add(tt.ahead).UnixMicro()
 			for _, set := range []string{"sent", "sent:c"} {
 				if _, err := l.server.ZAdd("pushpace:{u}:"+set, float64(stamp), "late"); err != nil {
@@ -286,7 +260,7 @@ func TestWhoCountedADeniedClaimComesForward(t *testing.T) {
 // A process that has found somebody waiting near makes no claim, which would be in vain.
 func TestNoClaimWhereSomebodyWaitsNear(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	for _, id := range []string{"sent", "n1", "n2"} {
 		l.acquire(id, Policy{MinGap: 500 * time.Millisecond})
 	}
@@ -302,17 +276,17 @@ func TestNoClaimWhereSomebodyWaitsNear(t *testing.T) {
 	}
 }
 
-// Slots whose limits are lost do not stop those who wait.
+// Slots whose limits are lost go, and their holders get others.
 func TestSlotsWhoseLimitsAreLost(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: time.Second}
 	for i := range 3 {
 		l.acquire(fmt.Sprint("n", i), policy)
 	}
 	l.server.Del("pushpace:{u}:limits")
-	if _, err := l.limiter.Reschedule(t.Context(), l.request("", policy)); err != nil || l.server.Exists("pushpace:{u}:booked") {
-		t.Errorf("of all slots some are left: %v", err)
+	if _, err := l.limiter.Reschedule(t.Context(), l.request("", policy)); err != nil || len(l.slots()) != 2 {
+		t.Errorf("there wait %v: %v", l.slots(), err)
 	}
 	l.advance(time.Second)
 	if d := l.acquire("n1", policy); d.Status != Granted {
@@ -320,28 +294,11 @@ func TestSlotsWhoseLimitsAreLost(t *testing.T) {
 	}
 }
 
-// What is given again looks for places not far before it, however long the line is.
-func TestPlacesAreLookedForNearby(t *testing.T) {
-	t.Parallel()
-	l := newPagedLine(t, bounded(500, 1000, 50))
-	policy := Policy{MinGap: time.Second}
-	for i := range 401 {
-		l.ask(l.in("a", fmt.Sprintf("a%03d", i), policy, nil), denial{})
-	}
-	for i := range 3 {
-		l.ask(l.in("b", fmt.Sprint("b", i), policy, nil), denial{})
-	}
-	moved, err := l.limiter.Cancel(t.Context(), l.in("a", "a400", policy, nil))
-	if err != nil || len(moved) != 3 || l.rest() != "" {
-		t.Errorf("moved %v, %v, the rest begins at %q", moved, err, l.rest())
-	}
-}
-
 // Who would come back after its own end is refused, also where the line is full. Who is to
-// come back is remembered until then.
+// come back keeps its place until then.
 func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	r := l.request("", Policy{MinGap: 10 * time.Second})
 	r.MaxBooked, r.Horizon = 1, 15*time.Second
 	for i, want := range []Status{Granted, Deferred, Refused} {
@@ -350,18 +307,13 @@ func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 			t.Errorf("%s: %+v, want %v", r.ID, d, want)
 		}
 	}
-	if keys := l.server.Keys(); strings.Contains(fmt.Sprint(keys), "beyond") {
-		t.Errorf("one that was refused is to come back: %v", keys)
+	if queue, err := l.server.ZMembers("pushpace:{u}:queue:"); err != nil || len(queue) != 1 {
+		t.Errorf("one that was refused is to come back: %v, %v", queue, err)
 	}
 	r.Horizon = time.Hour
 	d := l.ask(r, denial{})
-	if ttl := l.server.TTL("pushpace:{u}:beyond:"); !d.Full || ttl != d.Left {
+	if ttl := l.server.TTL("pushpace:{u}:queue:"); !d.Full || ttl < d.Left {
 		t.Errorf("%+v, which is remembered for %v", d, ttl)
-	}
-	l.server.Del("pushpace:{u}:beyond:")
-	l.server.HSet("pushpace:{u}:beyond:", "another", "type")
-	if d, err := l.limiter.wait(t.Context(), &r, l.limiter.user(&r), denial{}); err == nil {
-		t.Errorf("of a key of another type nothing is said: %+v", d)
 	}
 }
 
@@ -369,7 +321,7 @@ func TestAFullLineRefusesWhoseEndComesFirst(t *testing.T) {
 // that another process has emptied.
 func TestClaimsKeepATimelineAlive(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	policy := Policy{MinGap: time.Second}
 	other := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Now: l.clock.now})
 	t.Cleanup(func() { _ = other.Close() })
@@ -399,7 +351,7 @@ func TestClaimsKeepATimelineAlive(t *testing.T) {
 // are given; an admission that is kept shortens no timeline's life.
 func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	far, near := Policy{MinGap: 20 * time.Hour}, Policy{MinGap: 10 * time.Hour}
 	ask := func(category, id string, own *Policy) {
 		r := l.in(category, id, Policy{}, own)
@@ -420,12 +372,12 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 	for i := range 2 {
 		ask("b", fmt.Sprint("b", i), &near)
 	}
-	lives("bookings", 30*time.Hour, "booked", "booked:a", "queue:a", "limits")
-	lives("bookings", 10*time.Hour, "booked:b", "queue:b")
+	lives("bookings", 30*time.Hour, "booked", "queue:a", "limits")
+	lives("bookings", 10*time.Hour, "queue:b")
 	if _, err := l.limiter.Reschedule(t.Context(), l.in("a", "", Policy{}, &far)); err != nil {
 		t.Fatal(err)
 	}
-	lives("a reschedule", 60*time.Hour, "booked", "booked:a", "queue:a", "limits")
+	lives("a reschedule", 60*time.Hour, "booked", "queue:a", "limits")
 	l.advance(5 * time.Hour)
 	used := l.in("a", "a0", Policy{}, &far)
 	used.Used = true
@@ -438,7 +390,7 @@ func TestWhatWaitsOutlivesItsLastSlot(t *testing.T) {
 // Those of a category that is exempt now wait no longer, though general limits stay.
 func TestWhoIsExemptWaitsNoLonger(t *testing.T) {
 	t.Parallel()
-	l := newPagedLine(t, bookingScript)
+	l := newClockedLine(t)
 	general := Policy{MinGap: time.Minute}
 	for _, id := range []string{"a0", "a1", "b0"} {
 		l.ask(l.in(id[:1], id, general, &Policy{MinGap: 2 * time.Minute}), denial{})
@@ -453,7 +405,7 @@ func TestWhoIsExemptWaitsNoLonger(t *testing.T) {
 }
 
 // put enters the member into the user's sets, so far from now.
-func (l *pagedLine) put(ahead time.Duration, member string, sets ...string) {
+func (l *clockedLine) put(ahead time.Duration, member string, sets ...string) {
 	l.t.Helper()
 	for _, set := range sets {
 		if _, err := l.server.ZAdd("pushpace:{u}:"+set, float64(l.clock.now().Add(ahead).UnixMicro()), member); err != nil {
@@ -463,8 +415,9 @@ func (l *pagedLine) put(ahead time.Duration, member string, sets ...string) {
 }
 
 // waits has the notification wait of the category, under limits of its own or none.
-func (l *pagedLine) waits(category, id string, ahead time.Duration, general Policy, own *Policy) {
-	l.put(ahead, category+" "+id, "booked", "booked:"+category)
+func (l *clockedLine) waits(category, id string, ahead time.Duration, general Policy, own *Policy) {
+	at := l.clock.now().Add(ahead).UnixMicro()
+	l.put(ahead, fmt.Sprint(category, " ", at), "booked")
 	l.put(ahead, id, "queue:"+category)
 	l.server.HSet("pushpace:{u}:limits", "g", general.words(), "c"+category, own.words())
 }

@@ -21,11 +21,10 @@ import (
 // time, and waits until all of their goroutines stand still again: at a round
 // trip, or behind one that is.
 type world struct {
-	seed   uint64
-	rng    *rand.Rand
-	p      plan
-	trace  func(string, ...any)
-	script *redis.Script // booking.lua
+	seed  uint64
+	rng   *rand.Rand
+	p     plan
+	trace func(string, ...any)
 
 	now    atomic.Int64 // µs
 	server int64        // what the server's clock is ahead, µs
@@ -55,15 +54,15 @@ type world struct {
 // epoch is the server's clock when a history begins.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func newWorld(seed uint64, jolts bool, script *redis.Script) *world {
-	w := &world{seed: seed, script: script, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
+func newWorld(seed uint64, jolts bool) *world {
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},
 		redis: miniredis.NewMiniRedis(), trace: func(string, ...any) {}}
 	w.setTime()
 	w.redis.ClockTTL(true)
 	w.raw = w.client()
 	w.plan(jolts)
 	if w.rng.IntN(4) > 0 {
-		w.must(script.Load(context.Background(), w.raw).Err())
+		w.must(bookingScript.Load(context.Background(), w.raw).Err())
 	}
 	return w
 }
@@ -182,7 +181,6 @@ func (s *simWorker) start() {
 	s.client = s.world.client()
 	s.client.AddHook(hook{s})
 	s.limiter = NewRedis(s.client, Options{Prefix: "sim", Horizon: s.world.p.keep, Now: s.clock})
-	s.limiter.booking = s.world.script
 }
 
 func (s *simWorker) clock() time.Time {
@@ -361,11 +359,6 @@ func (w *world) execute(t *trip) {
 	t.execute <- struct{}{}
 	synctest.Wait()
 	t.executed = true
-	for _, u := range w.users {
-		if w.redis.HGet("sim:{"+u.name+"}:limits", "rest") != "" {
-			w.figures.rests++
-		}
-	}
 	if t.name == "multi" || t.name == "evalsha" || t.name == "eval" {
 		w.order++
 		t.call.executed, t.call.decided, t.call.order = w.now.Load(), w.serverNow(), w.order

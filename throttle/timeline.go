@@ -82,11 +82,7 @@ func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
 		return newTimeline(&r, time.Time{}, newModel()), err
 	}
-	slots, category := "booked", l.user(&r).keys.category
-	if general, _ := r.policies(); general == nil {
-		slots += ":" + category
-	}
-	p, err := l.line(ctx, r, TimelineEntries, TimelineEntries, slots, category)
+	p, err := l.line(ctx, r, TimelineEntries)
 	if err != nil {
 		return Timeline{}, err
 	}

@@ -64,7 +64,7 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 		return err
 	}
 	k := l.user(&r).keys
-	defer l.client.Del(ctx, k.all()...) // what a refusal leaves expires too
+	defer l.client.Del(ctx, k.all(nil)...) // what a refusal leaves expires too
 	c := l.newClaim(&r, l.user(&r))
 	_, err := l.run(ctx, c) // which a visit of another kind would stand in for
 	l.spare.Put(c)

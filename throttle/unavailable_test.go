@@ -190,7 +190,7 @@ func TestAllocations(t *testing.T) {
 	client := server.Client(t)
 	l := throttle.NewRedis(client, throttle.Options{Prefix: redistest.Prefix()})
 	defer l.Close()
-	minute := throttle.Policy{Rates: []throttle.Rate{{Count: 100_000, Period: time.Minute}, {Count: 1_000_000, Period: time.Hour}}}
+	minute := throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Millisecond}, {Count: 1000, Period: 2 * time.Millisecond}}}
 	r := throttle.Request{User: "u", Scopes: []throttle.Scope{{Name: throttle.General, Policy: minute}, {Name: "c", Policy: minute}}}
 	ids := make([]string, 300)
 	for i := range ids {

@@ -22,7 +22,7 @@ const scanPage = 1000
 func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user string) error) error {
 	suffix := "}:booked"
 	if scope != General {
-		suffix += ":" + Escape(scope)
+		suffix = "}:queue:" + Escape(scope)
 	}
 	pattern := globbed(l.prefix+":{") + "*" + suffix
 	masters, err := l.masters(ctx)

@@ -36,7 +36,7 @@ func (o *Options) request(d *delivery) throttle.Request {
 	return throttle.Request{
 		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(),
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
-		MaxBooked: o.MaxBooked, Returned: !d.back.IsZero(),
+		MaxBooked: o.MaxBooked,
 	}
 }
 

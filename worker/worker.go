@@ -85,7 +85,7 @@ type Options struct {
 	MaxWait    time.Duration
 	MaxWaiting int
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
-	// put off without. 0 means throttle.DefaultMaxBooked.
+	// put off without. 0 means throttle.MaxBooked.
 	MaxBooked int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
@@ -115,7 +115,7 @@ func (o *Options) setDefaults() {
 	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
 	o.MaxWait = cmp.Or(o.MaxWait, 2200*time.Millisecond)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, 1024)
-	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.DefaultMaxBooked)
+	o.MaxBooked = cmp.Or(o.MaxBooked, throttle.MaxBooked)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 20*time.Second)
 	host, _ := os.Hostname()
 	o.host = cmp.Or(o.host, host, "unknown")

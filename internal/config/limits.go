@@ -28,7 +28,7 @@ type Limits struct {
 	// Device is how many pushes each device gets, of all users; nil for any number.
 	Device *Device `yaml:"device"`
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
-	// put off without. 10,000 by default, 10 to 20,000.
+	// put off without. 1,000 by default, 10 to 1,000.
 	MaxBooked int `yaml:"max_booked"`
 	// Redis holds the timelines; nil for the same Redis as everything else.
 	Redis *Redis `yaml:"redis"`
@@ -53,7 +53,7 @@ func (l Limits) Policies() map[string]throttle.Policy {
 
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, MaxBooked: throttle.DefaultMaxBooked}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, MaxBooked: throttle.MaxBooked}
 }
 
 func (l Limits) check(k *check, key string) {
@@ -66,7 +66,7 @@ func (l Limits) check(k *check, key string) {
 	default:
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}
-	k.integer(join(key, "max_booked"), l.MaxBooked, 10, 20_000)
+	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxBooked)
 	if l.Default.Exempt {
 		k.fault(join(key, "default", "exempt"), "only a category is exempt: leave default out for no general limit")
 	}

@@ -109,7 +109,7 @@ func TestPicture(t *testing.T) {
 			return timeline, 0
 		},
 		"bins": func(t *testing.T) (*control.Timeline, time.Duration) {
-			d := draws(t, client, rates(time.Second, throttle.Rate{Count: 2000, Period: 24 * time.Hour}), nil)
+			d := draws(t, client, rates(time.Second, throttle.Rate{Count: 1000, Period: 24 * time.Hour}), nil)
 			d.ask(t, 400, "", time.Second)
 			d.ask(t, 300, "", 0)
 			return d.timeline(t), 10 * time.Minute

@@ -1,6 +1,8 @@
 package throttletest
 
 import (
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
@@ -21,10 +23,11 @@ func fullLine(s *stage) {
 		{"a category's alone", scopes(policy(0), "c", policy(3*time.Second))[1:], 3 * time.Second},
 	} {
 		b := s.backlog(most+behind, tt.scopes)
+		b.wake = true
 		told := time.Time{}
 		full := 0
 		b.before = func(j *job) {
-			j.request.MaxBooked, j.request.Returned = most, j.asks > 0
+			j.request.MaxBooked = most
 			if d := s.peek(s, j.request); d.Full {
 				full++
 				if !d.At.After(told) {
@@ -56,41 +59,92 @@ func fullLine(s *stage) {
 	}
 }
 
-// roomAgain: a line that had no room keeps half of it for those who return, and
-// takes whoever comes when none of them is to come any more.
+// roomAgain: of those that wait without a slot the earliest accepted gets the next one
+// that there is room for, before whoever comes, and one that gives up keeps nobody.
 func roomAgain(s *stage) {
-	r := throttle.Request{User: s.user(), Horizon: time.Hour, MaxBooked: 4, Scopes: scopes(policy(10*time.Second), "", throttle.Policy{})}
-	ask := func(id string, returned bool) throttle.Decision {
-		r.ID, r.Returned = id, returned
+	r := throttle.Request{User: s.user(), Horizon: time.Hour, MaxBooked: 2, Scopes: scopes(policy(10*time.Second), "", throttle.Policy{})}
+	first := s.acquire(s, throttle.Request{User: r.User, ID: "sent", Scopes: r.Scopes}).At
+	ask := func(id string, accepted int) throttle.Decision {
+		r.ID, r.Accepted = id, first.Add(time.Duration(accepted)*time.Millisecond)
 		return s.acquire(s, r)
 	}
-	ask("sent", false)
-	for _, id := range []string{"a", "b", "c", "d"} {
-		if d := ask(id, false); d.Status != throttle.Deferred || d.Full {
+	cancel := func(id string) []throttle.Booking {
+		r.ID = id
+		return s.cancel(s, r)
+	}
+	for i, id := range []string{"a", "b"} {
+		if d := ask(id, i); d.Status != throttle.Deferred || d.Full {
 			s.Fatalf("%s has no slot: %+v", id, d)
 		}
 	}
-	first := ask("e", false)
-	if !first.Full || first.Left < 50*time.Second || first.Left > 51*time.Second {
-		s.Fatalf("e: %+v", first)
+	told := time.Time{}
+	for i, id := range []string{"c", "d", "e"} {
+		d := ask(id, 10+i)
+		if !d.Full || !d.At.After(told) {
+			s.Fatalf("%s: %+v, the one before comes back at %v", id, d, told)
+		}
+		told = d.At
 	}
-	for _, id := range []string{"a", "b"} {
-		r.ID = id
-		s.cancel(s, r)
+	if moved := cancel("c"); len(moved) > 0 {
+		s.Fatalf("c held no slot, and %v come forward", moved)
 	}
-	if d := ask("f", false); !d.Full || !d.At.After(first.At) {
-		s.Fatalf("f comes between those who wait: %+v", d)
+	if moved := cancel("a"); len(moved) != 2 || moved[0].ID != "b" || moved[1].ID != "d" {
+		s.Fatalf("behind a, b comes forward and d gets a slot, not %v", moved)
 	}
-	if d := ask("e", true); d.Full || d.Status != throttle.Deferred {
-		s.Fatalf("e has returned, there is room: %+v", d)
+	if d := ask("f", 20); !d.Full {
+		s.Fatalf("f comes before e: %+v", d)
+	}
+	if d := ask("earlier", 1); d.Full || d.Status != throttle.Deferred {
+		s.Fatalf("it was accepted before d: %+v", d)
+	}
+	if d := ask("d", 11); !d.Full {
+		s.Fatalf("d was accepted after two others: %+v", d)
 	}
 	s.Advance(2 * time.Minute)
-	for _, id := range []string{"c", "d", "e", "f"} {
-		r.ID = id
-		s.cancel(s, r)
+	for _, id := range []string{"b", "earlier", "d", "e", "f"} {
+		cancel(id)
 	}
 	s.want(s, throttle.Granted, throttle.Request{User: r.User, ID: "g", Scopes: r.Scopes})
-	if d := ask("h", false); d.Full {
+	if d := ask("h", 30); d.Full {
 		s.Fatalf("h: nobody waits: %+v", d)
+	}
+}
+
+// beyondInOrder: the order of acceptance holds among many more than may hold slots,
+// whoever asks first, and while some give up.
+func beyondInOrder(s *stage) {
+	for name, kinds := range map[string][][]throttle.Scope{
+		"one category":   {scopes(policy(300*time.Millisecond, rate(10, 5*time.Second)), "", throttle.Policy{})},
+		"two categories": {scopes(policy(300*time.Millisecond), "a", policy(time.Second)), scopes(policy(300*time.Millisecond), "b", policy(0))},
+	} {
+		b := s.backlog(s.size(900)/len(kinds), kinds...)
+		for i, j := range b.jobs {
+			j.request.MaxBooked = len(b.jobs) / 3
+			j.request.Accepted = b.start.Add(time.Duration(i-len(b.jobs)) * time.Millisecond)
+		}
+		accepted := slices.Clone(b.jobs)
+		rng := rand.New(rand.NewPCG(2, uint64(len(name))))
+		for i := range b.jobs { // as a few lanes of a few processes ask
+			k := min(len(b.jobs)-1, i+rng.IntN(12))
+			b.jobs[i], b.jobs[k] = b.jobs[k], b.jobs[i]
+		}
+		b.wait, b.back, b.wake = 1200*time.Millisecond, earlyBy(time.Second), true
+		b.drain()
+		last, asks := map[string]*job{}, 0
+		for _, j := range accepted {
+			asks += j.asks
+			category := j.request.Scopes[len(j.request.Scopes)-1].Name
+			if before := last[category]; before != nil && j.asks > 1 && before.admitted.After(j.admitted) {
+				s.Errorf("%s: %s was accepted before %s and is admitted %v after it", name, before.request.ID, j.request.ID, before.admitted.Sub(j.admitted))
+			}
+			if j.asks > 1 {
+				last[category] = j
+			}
+		}
+		n := float64(asks) / float64(len(b.jobs))
+		s.Logf("%s: %.2f calls for each delivery", name, n)
+		if n > 4 {
+			s.Errorf("%s: %.2f calls for each delivery", name, n)
+		}
 	}
 }

@@ -109,6 +109,7 @@ var properties = []property{
 
 	{"no more hold slots than may", []Ability{SetClock}, fullLine},
 	{"a line that was full has room again", []Ability{SetClock}, roomAgain},
+	{"the order holds beyond a full line", []Ability{SetClock}, beyondInOrder},
 	{"one backlog drains on schedule", []Ability{SetClock}, oneBacklog},
 	{"one backlog drains on schedule when woken early", []Ability{SetClock}, oneBacklogEarly},
 	{"a backlog under two scopes drains on schedule", []Ability{SetClock}, twoScopesBacklog},
