@@ -251,15 +251,34 @@ func FreeAddress(t testing.TB) string {
 
 // freePort finds a port that nobody listens on; with bus, port+10000 is free as
 // well. They are below those that the system gives to whoever asks for any, so
-// that none takes one between a Kill and a Restart.
+// that none takes one between a Kill and a Restart, and no test binary gets one that
+// another has got.
 func freePort(bus bool) (int, error) {
 	for range 100 {
 		port := 12000 + rand.IntN(10000)
-		if isFree(port) && (!bus || isFree(port+10000)) {
+		if isFree(port) && (!bus || isFree(port+10000)) && reserve(port) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("redistest: found no free port")
+}
+
+// reserve locks the port's file until the test binary ends, and reports whether nobody
+// else had.
+func reserve(port int) bool {
+	dir := filepath.Join(os.TempDir(), "pushpace-redistest-ports")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return false
+	}
+	file, err := syscall.Open(filepath.Join(dir, strconv.Itoa(port)), syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
+	if err != nil {
+		return false
+	}
+	if err := syscall.Flock(file, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(file)
+		return false
+	}
+	return true
 }
 
 func isFree(port int) bool {
