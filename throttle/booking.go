@@ -96,7 +96,7 @@ func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *us
 		if err != nil {
 			return nil, fmt.Errorf("throttle: %w", err)
 		}
-		reply, err := l.script(ctx, bookingScript, k.all(others), arg).Slice()
+		reply, err := l.script(ctx, bookingScript, k.all(others), string(arg)).Slice()
 		if err != nil {
 			return nil, StoreError(op, err)
 		}

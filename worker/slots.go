@@ -72,7 +72,7 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) []throttle.Boo
 
 // Of the bookings that a call has moved, the first wakeMost are woken for, and
 // so many calls wait for it. What is beyond comes at its old slot. A call moves a
-// page of a line at most for each it decides of, and nobody else tells of them.
+// whole line at most, and nobody else tells of them.
 const (
 	movedKept = 1024
 	wakeMost  = 500

@@ -175,43 +175,38 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// A user with 1,000 bookings has a page of at most 60 kB, and one with 100,000 the same
-// work is done for: few round trips, and commands of a bounded number.
+// A user with 1,000 bookings has a page of at most 60 kB, for few round trips, and
+// commands of a bounded number.
 func TestUserWithManyBookings(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{1000, 100_000} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			r.limited(rates(time.Second, throttle.Rate{Count: 50_000, Period: 24 * time.Hour}), map[string]throttle.Policy{
-				"marketing": rates(0, throttle.Rate{Count: 20_000, Period: 24 * time.Hour}), "digest": rates(0, throttle.Rate{Count: 10_000, Period: 24 * time.Hour}), "security": {Exempt: true}})
-			for i := range 3 {
-				r.acquire("shop", "busy", fmt.Sprint("first-", i), "marketing")
-			}
-			r.stretch("shop", "busy", "marketing", n)
-			// the states of all that are looked up
-			for i := range 3 {
-				r.enqueue(toUser(fmt.Sprint("first-", i), "busy", "marketing"))
-			}
-			var count counter
-			r.client.AddHook(&count)
-			r.get(http.StatusOK, "/console/users/busy")
-			if trips, commands := count.trips.Load(), count.commands.Load(); trips > 12 || commands > 1000 {
-				t.Errorf("%d round trips of %d commands", trips, commands)
-			}
-			for _, span := range []string{"auto", "1m", "10m", "1h", "24h"} {
-				at := "/console/users/busy?span=" + span
-				page := r.get(http.StatusOK, at)
-				if len(page) > 60_000 {
-					t.Errorf("%s: %d bytes", span, len(page))
-				}
-				r.has(page, "is next", "1000 or more have slots", "25 of 1,000", "<h2>What was sent", "1 to 25 of ")
-			}
-			last := r.get(http.StatusOK, "/console/users/busy?from=1000000")
-			if r.has(last, "976 to 1,000 of 1,000", "from=950"); len(last) > 60_000 || strings.Contains(last, "from=1000") {
-				t.Errorf("the last page has %d bytes", len(last))
-			}
-		})
+	r := newRig(t)
+	r.limited(rates(time.Second, throttle.Rate{Count: 1000, Period: 24 * time.Hour}), map[string]throttle.Policy{
+		"marketing": rates(0, throttle.Rate{Count: 900, Period: 24 * time.Hour}), "digest": rates(0, throttle.Rate{Count: 800, Period: 24 * time.Hour}), "security": {Exempt: true}})
+	for i := range 3 {
+		r.acquire("shop", "busy", fmt.Sprint("first-", i), "marketing")
+	}
+	r.stretch("shop", "busy", "marketing", 1000)
+	// the states of all that are looked up
+	for i := range 3 {
+		r.enqueue(toUser(fmt.Sprint("first-", i), "busy", "marketing"))
+	}
+	var count counter
+	r.client.AddHook(&count)
+	r.get(http.StatusOK, "/console/users/busy")
+	if trips, commands := count.trips.Load(), count.commands.Load(); trips > 12 || commands > 1000 {
+		t.Errorf("%d round trips of %d commands", trips, commands)
+	}
+	for _, span := range []string{"auto", "1m", "10m", "1h", "24h"} {
+		at := "/console/users/busy?span=" + span
+		page := r.get(http.StatusOK, at)
+		if len(page) > 60_000 {
+			t.Errorf("%s: %d bytes", span, len(page))
+		}
+		r.has(page, "is next", "1000 or more have slots", "25 of 1,000", "<h2>What was sent", "1 to 25 of ")
+	}
+	last := r.get(http.StatusOK, "/console/users/busy?from=1000000")
+	if r.has(last, "976 to 1,000 of 1,000", "from=950"); len(last) > 60_000 || strings.Contains(last, "from=1000") {
+		t.Errorf("the last page has %d bytes", len(last))
 	}
 }
 
@@ -232,14 +227,13 @@ func (r *rig) stretch(app, user, category string, n int) {
 		var slots, queue, sent []redis.Z
 		for i := from; i < min(n, from+10_000); i++ {
 			at := last[0].Score + float64(i+1)*1.003e6
-			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s %d", category, 1000+i)})
+			slots = append(slots, redis.Z{Score: at, Member: fmt.Sprintf("%s %.0f", category, at)})
 			queue = append(queue, redis.Z{Score: at, Member: fmt.Sprintf("019f4b1c-7d2e-7a31-9c55-%012d", i)})
 			sent = append(sent, redis.Z{Score: float64(now.UnixMicro()) - float64(i+5)*1.003e6, Member: fmt.Sprintf("a-long-id-of-%012d", i)})
 		}
 		pipe.ZAdd(r.t.Context(), base+"sent", sent...)
 		pipe.ZAdd(r.t.Context(), base+"sent:"+category, sent...)
 		pipe.ZAdd(r.t.Context(), base+"booked", slots...)
-		pipe.ZAdd(r.t.Context(), base+"booked:"+category, slots...)
 		pipe.ZAdd(r.t.Context(), base+"queue:"+category, queue...)
 		_, err = pipe.Exec(r.t.Context())
 		must(r.t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,11 +128,12 @@ func (h *tellingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		err := next(ctx, cmd)
 		args := cmd.Args()
 		const keys = 3 // before which are the script, and how many keys
-		if reply, ok := cmd.(*redis.Cmd); ok && err == nil && strings.HasPrefix(cmd.Name(), "eval") && slices.Contains(args, any("reschedule")) {
-			list, _ := reply.Slice()
-			h.mu.Lock()
-			h.at[args[keys+2].(string)] = time.UnixMicro(list[0].(int64))
-			h.mu.Unlock()
+		if reply, ok := cmd.(*redis.Cmd); ok && err == nil && strings.HasPrefix(cmd.Name(), "eval") && strings.Contains(fmt.Sprint(args[len(args)-1]), `"op":"reschedule"`) {
+			if list, _ := reply.Slice(); len(list[3].([]any)) > 0 { // it did not lack keys
+				h.mu.Lock()
+				h.at[args[keys+2].(string)] = time.UnixMicro(list[0].(int64))
+				h.mu.Unlock()
+			}
 		}
 		return err
 	}
