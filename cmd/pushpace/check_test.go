@@ -36,7 +36,7 @@ func TestCheckFindsMissingRights(t *testing.T) {
 	server := redistest.Start(t)
 	dir := write(t, "config.yaml", string(pushpace.ConfigYAML))
 	env := []string{"PUSHPACE_REDIS__ADDRESS=" + server.Addr(), "PUSHPACE_REDIS__USERNAME=lim", "PUSHPACE_REDIS__PASSWORD=secret"}
-	for _, lacks := range []string{"", "-zadd", "-evalsha", "-multi", "-set", "-scan"} {
+	for _, lacks := range []string{"", "-zadd", "-evalsha", "-multi", "-hset", "-scan"} {
 		acl := []any{"ACL", "SETUSER", "lim", "reset", "on", ">secret", "~pushpace:*", "+@all"}
 		want := exitDone
 		if lacks != "" {

@@ -194,7 +194,7 @@ func (r *rig) plant(text string) {
 		r.visitLimits(toUser(text, "ada", "news"), toUser(text[1:], "ada", "news"))
 	}
 	for i := range 4 { // a timeline, whatever its names
-		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: fmt.Sprintf("%d%.100s", i, text), Category: text, Scopes: o.Work.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
+		_, err := r.limiter.Acquire(ctx, throttle.Request{App: "shop", User: text, ID: strings.ToValidUTF8(fmt.Sprintf("%d%.100s", i, text), "?"), Category: text, Scopes: o.Work.Limits.Scopes("shop", text, text), Horizon: 100 * time.Hour})
 		must(r.t, err)
 	}
 	word := strings.Map(func(r rune) rune { // as of a token, or of a provider
