@@ -35,7 +35,8 @@ type Options struct {
 }
 
 // Middleware throttles HTTP requests. The key function says whose timeline a
-// request belongs to and which scopes limit it; ID, Horizon, Wait and Report of
+// request belongs to and which scopes limit it, by rates that count throttle.MaxUserCount
+// at most; ID, Horizon, Wait and Report of
 // what it returns are not used. A key without a user or scopes passes the
 // request.
 //
