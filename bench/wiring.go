@@ -41,7 +41,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	redisconn.LogTo(log)
-	pool := min(1024, cfg.Worker.Concurrency+8*cfg.Worker.Lanes)
+	pool := min(1024, cfg.Worker.Concurrency+32)
 
 	sys := new(system)
 	connect := func(redis config.Redis, pool int) (*redisconn.Conn, error) {
@@ -74,7 +74,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
 		Records: ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,
-		Lanes:       cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
+		Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
 		Prefix: cfg.Redis.Prefix,
 	}

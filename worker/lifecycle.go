@@ -23,7 +23,7 @@ const (
 	stopped
 )
 
-// Start begins to pull, and returns once every lane runs. ctx bounds the start alone. A
+// Start begins to pull, and returns once asynq's server runs. ctx bounds the start alone. A
 // worker starts once: after an error or Stop it takes another one.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()

@@ -118,7 +118,6 @@ func TestANewKeyLiftsItsPause(t *testing.T) {
 			var sender providers.Sender
 			sender, mend[i] = r.wrongly()
 			r.with(sender)
-			r.options.Lanes = 1
 			r.run()
 		}
 		// each has a key of its own, so nobody bears the other out
@@ -141,7 +140,6 @@ func TestARestartWithANewKey(t *testing.T) {
 		right := r.options.Senders["shop"][push.APNs]
 		sender, _ := r.wrongly()
 		r.with(sender)
-		r.options.Lanes = 1
 		one := r.start()
 		r.options.On("elsewhere")
 		two := r.start()

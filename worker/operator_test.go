@@ -192,7 +192,7 @@ func TestAPauseOfMuch(t *testing.T) {
 	const n, user = 3000, "u%d"
 	r := newRig(t, embedded(t), unlimited)
 	log := r.logs()
-	r.options.Concurrency, r.options.Lanes = 64, 2
+	r.options.Concurrency = 64
 	r.start()
 	hold := pause.Pause{App: "shop", Category: "bulk"}
 	r.pause(hold, log)

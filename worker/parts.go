@@ -46,7 +46,7 @@ func newHandler(o *Options) *handler {
 		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
 	}
 	h.queue = queue.NewServer(queue.Config{
-		Client: o.Queue, Records: o.Records, Lanes: o.Lanes, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
+		Client: o.Queue, Records: o.Records, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
 		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
 	})
 	feed := watch.NewFeed()

@@ -140,7 +140,7 @@ func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 func TestWhatWasPulledAheadIsPutBack(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		r.options.Lanes, r.options.Concurrency, r.options.MaxWaiting = 1, 1, 1 // three in hand
+		r.options.Concurrency, r.options.MaxWaiting = 1, 1 // three in hand
 		r.options.ShutdownTimeout = time.Second
 		r.apns.RespondAlways(standin.Answer{Delay: 300 * time.Millisecond})
 		const n = 12

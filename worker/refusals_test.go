@@ -37,7 +37,7 @@ func TestNothingIsSentThatCannotBeRecorded(t *testing.T) {
 			r := newRig(t, client, unlimited)
 			log := new(logged)
 			r.options.Log = slog.New(slog.NewTextHandler(log, nil))
-			r.options.Concurrency, r.options.MaxWaiting, r.options.Lanes = 4, 1, 1
+			r.options.Concurrency, r.options.MaxWaiting = 4, 1
 			r.apns.RespondAlways(standin.Answer{Delay: 5 * time.Millisecond})
 			const n = 3000
 			for i := range n {
@@ -82,7 +82,7 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	options := *client.(*redis.Client).Options()
 	own := redistest.Connect(t, &options)
 	own.AddHook(held)
-	r.options.Queue, r.options.Records, r.options.Concurrency, r.options.Lanes = own, ledger.NewRecords(own, "", 0), 1, 1
+	r.options.Queue, r.options.Records, r.options.Concurrency = own, ledger.NewRecords(own, "", 0), 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
 	<-held.begun

@@ -108,7 +108,7 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 	r.options = worker.Options{
 		Queue: client, Limiter: limiter, Limits: limits, Records: r.records, Observer: r.seen,
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: apnsSender, push.FCM: fcmSender}, "apple": {push.APNs: apnsSender}},
-		Log:     slog.New(slog.DiscardHandler), Lanes: 2, ShutdownTimeout: 5 * time.Second,
+		Log:     slog.New(slog.DiscardHandler), ShutdownTimeout: 5 * time.Second,
 	}
 	return r
 }

@@ -26,7 +26,7 @@ func identify(o *Options) control.Snapshot {
 	pid := os.Getpid()
 	return control.Snapshot{
 		ID:   fmt.Sprintf("%s-%d-%s", o.host, pid, rand.Text()[:8]),
-		Host: o.host, PID: pid, Version: o.Version, Started: time.Now().UTC(), Lanes: o.Lanes, Concurrency: o.Concurrency,
+		Host: o.host, PID: pid, Version: o.Version, Started: time.Now().UTC(), Concurrency: o.Concurrency,
 	}
 }
 

@@ -47,7 +47,7 @@ func TestSnapshots(t *testing.T) {
 			for _, s := range r.snapshots() {
 				if got := s.Routes[0]; got.Breaker != route.BreakerClosed {
 					troubled = got
-					if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Lanes != 2 || s.Concurrency != 256 ||
+					if s.ID == "" || s.PID == 0 || s.Host == "" || s.Version != "v1.2.3" || s.Concurrency != 256 ||
 						!s.Pulls || len(s.Routes) != 3 || s.RedisAheadBy != 3*time.Second || s.Started.Before(before) || s.At.Before(before) {
 						t.Errorf("%+v", s)
 					}

@@ -19,7 +19,7 @@ func untraced(ctx context.Context, t tracing, d *delivery) {
 	traceEnd(ctx, push.Delivered)
 }
 
-// Off, tracing allocates nothing, and the lanes call the handler itself.
+// Off, tracing allocates nothing, and asynq's server calls the handler itself.
 func TestUntraced(t *testing.T) {
 	h, d := &handler{Options: &Options{}}, &delivery{}
 	if n := testing.AllocsPerRun(100, func() { untraced(t.Context(), h.tracing, d) }); n != 0 {

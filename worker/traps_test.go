@@ -168,7 +168,6 @@ func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
 	client, counter := embedded(t), new(commands)
 	client.(*redis.Client).AddHook(counter)
 	r := newRig(t, client, unlimited)
-	r.options.Lanes = 4
 	r.start()
 	r.enqueue(to("first")) // everything is loaded
 	r.settled(1)

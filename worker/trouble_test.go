@@ -58,7 +58,7 @@ func TestAProviderThatIsDown(t *testing.T) {
 	const n = 30
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, hourly)
-		r.options.Concurrency, r.options.Lanes = 2, 1
+		r.options.Concurrency = 2
 		r.hasten(time.Second, 0)
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable})
 		r.start()
@@ -155,7 +155,7 @@ func TestAMisconfiguredApp(t *testing.T) {
 		r := newRig(t, client, hourly)
 		log := new(logged)
 		r.options.Log = slog.New(slog.NewTextHandler(log, nil))
-		r.options.Concurrency, r.options.Lanes, r.options.Attempts = 2, 1, 1
+		r.options.Concurrency, r.options.Attempts = 2, 1
 		r.hasten(100*time.Millisecond, 300*time.Millisecond)
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusForbidden, Reason: "InvalidProviderToken"})
 		r.start()
@@ -235,7 +235,7 @@ func TestASpikeOfDeadTokens(t *testing.T) {
 	const n = 140
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		r.options.Concurrency, r.options.Lanes = 2, 1
+		r.options.Concurrency = 2
 		r.hasten(100*time.Millisecond, time.Second)
 		r.apns.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "BadDeviceToken"})
 		r.start()

@@ -67,8 +67,6 @@ type Options struct {
 	// when nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
-	// Lanes is how many asynq servers pull side by side. 0 means 4.
-	Lanes int
 	// Concurrency is how many notifications are in flight at once to each
 	// provider of each app, and at most 32, but for critical ones, until the first is
 	// through. 0 means 256.
@@ -109,7 +107,6 @@ type Options struct {
 type Quota = route.Quota
 
 func (o *Options) setDefaults() {
-	o.Lanes = cmp.Or(o.Lanes, 4)
 	o.Concurrency = cmp.Or(o.Concurrency, 256)
 	o.Attempts = cmp.Or(o.Attempts, 10)
 	o.RetryTime = cmp.Or(o.RetryTime, 6*time.Hour)
@@ -167,7 +164,7 @@ func (w *Worker) Waiting() int { return int(w.h.admission.waiting.Load()) }
 // Pauses is how many operators' pauses are in force, as this worker knows it.
 func (w *Worker) Pauses() int { return w.h.holds.inForce.Load().Count(time.Now()) }
 
-// Pulls reports whether the lanes get an answer when they ask Redis for jobs,
+// Pulls reports whether the worker gets an answer when it asks Redis for jobs,
 // which takes more than that it answers: rights, a primary, its scripts.
 func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }
 

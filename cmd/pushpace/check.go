@@ -157,7 +157,6 @@ type effectiveRedis struct {
 }
 
 type effectiveWorker struct {
-	Lanes           int    `json:"lanes"`
 	Concurrency     int    `json:"concurrency"`
 	Attempts        int    `json:"attempts"`
 	RetryTime       string `json:"retry_time"`
@@ -253,7 +252,7 @@ func effectiveOf(cfg *config.Config) *effective {
 	e := &effective{
 		Redis: redisOf(cfg.Redis),
 		Worker: effectiveWorker{
-			Lanes: cfg.Worker.Lanes, Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
+			Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts,
 			RetryTime: cfg.Worker.RetryTime.String(), MaxWait: cfg.Worker.MaxWait.String(), MaxWaiting: cfg.Worker.MaxWaiting,
 			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},

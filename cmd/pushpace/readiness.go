@@ -21,7 +21,7 @@ func (s *system) checks() []health.Check {
 	if s.limitsWatch != nil {
 		checks = append(checks, health.Check{Name: "limits_redis", Probe: well(s.limitsWatch), Warning: nodes(s.limitsWatch)})
 	}
-	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "lanes", Probe: s.idle, Warning: s.pulls},
+	return append(checks, health.Check{Name: "credentials", Probe: s.senders.ended}, health.Check{Name: "queue", Probe: s.idle, Warning: s.pulls},
 		health.Check{Name: "limits", Warning: s.unchecked}, health.Check{Name: "providers", Warning: s.inTrouble})
 }
 
@@ -81,7 +81,7 @@ func nodes(watch *redisconn.Watch) func(context.Context) string {
 	}
 }
 
-// idle probes the worker's lanes. While a node of a Cluster is in trouble no other
+// idle probes the worker's pulls. While a node of a Cluster is in trouble no other
 // process would get the jobs that it holds.
 func (s *system) idle(ctx context.Context) string {
 	if s.worker.Load() != nil && len(s.watch.Status().Nodes) > 0 {
@@ -90,13 +90,13 @@ func (s *system) idle(ctx context.Context) string {
 	return s.pulls(ctx)
 }
 
-// pulls says whether the lanes get jobs. Why they do not is in the log.
+// pulls says whether the worker gets jobs. Why it does not is in the log.
 func (s *system) pulls(context.Context) string {
 	switch w := s.worker.Load(); {
 	case w == nil:
-		return "have not started"
+		return "the worker has not started"
 	case !w.Pulls():
-		return "get no jobs from Redis"
+		return "the worker gets no jobs from Redis"
 	}
 	return ""
 }

@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 		workers.until(t, what, func() bool { status, report = ready(); return f() })
 	}
 	until("ready", func() bool { return status == http.StatusOK })
-	if report.Status != "ready" || len(report.Checks) != 5 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "lanes" {
+	if report.Status != "ready" || len(report.Checks) != 5 || report.Checks[0].Name != "redis" || report.Checks[1].Name != "credentials" || report.Checks[2].Name != "queue" {
 		t.Errorf("%d %+v", status, report)
 	}
 	rights := func(change string) {
@@ -61,10 +61,10 @@ func TestReadiness(t *testing.T) {
 		}
 	}
 	rights("-@scripting")
-	until("the lanes alone are not ready", func() bool {
+	until("the queue alone is not ready", func() bool {
 		return status == http.StatusServiceUnavailable && report.Checks[0].State == "ok" && report.Checks[2].State == "failed"
 	})
-	if report.Checks[2].Detail != "get no jobs from Redis" {
+	if report.Checks[2].Detail != "the worker gets no jobs from Redis" {
 		t.Errorf("%+v", report)
 	}
 	rights("+@all")

@@ -88,9 +88,9 @@ func TestReload(t *testing.T) {
 	one("first")
 	workers.until(t, "the first", delivered(1))
 
-	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "    security: {exempt: true}\n", "    security: {exempt: true}\n    chat: {rates: [9/1h]}\n", "lanes: 4  ", "lanes: 2  ", "level: info ", "level: debug ")
+	s.configure(t, shippedLimits, "default: {rates: [2/1h]}", "    security: {exempt: true}\n", "    security: {exempt: true}\n    chat: {rates: [9/1h]}\n", "attempts: 10  ", "attempts: 12  ", "level: info ", "level: debug ")
 	workers.says(t, 1, "level=INFO", "the configuration is reloaded", `changed="limits.default.min_gap: 1s → 0s, limits.default.rates: [10/1m, 100/24h] → [2/1h], limits.categories.chat: none → {rates: [9/1h]}, log.level: info → debug"`)
-	workers.says(t, 1, "level=WARN", "take effect at the next start", `keys="worker.lanes: 4 → 2"`)
+	workers.says(t, 1, "level=WARN", "take effect at the next start", `keys="worker.attempts: 10 → 12"`)
 	one("second")
 	workers.until(t, "the second", delivered(2))
 	one("third")

@@ -180,8 +180,8 @@ func (s *system) openTimelines(ctx context.Context, cfg *config.Config, log *slo
 // maxPool bounds the connections to one Redis.
 const maxPool = 1024
 
-// poolSize is enough for every handler and for what each lane does besides.
-func poolSize(w config.Worker) int { return min(maxPool, w.Concurrency+8*w.Lanes) }
+// poolSize is enough for every push in flight and for what the process does besides.
+func poolSize(w config.Worker) int { return min(maxPool, w.Concurrency+32) }
 
 func warn(log *slog.Logger, warnings []string) {
 	for _, w := range warnings {
@@ -196,7 +196,7 @@ func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker
 		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
 		Overrides: s.overrides, Waiting: s.lines.Waiting,
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
-		Lanes: w.Lanes, Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
+		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
 		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	}

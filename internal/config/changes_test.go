@@ -28,7 +28,7 @@ func TestChanges(t *testing.T) {
 		want   []string
 	}{
 		"nothing":  {func(*Config) {}, nil},
-		"a scalar": {func(c *Config) { c.Worker.Lanes = 9 }, []string{"worker.lanes: 4 → 9"}},
+		"a scalar": {func(c *Config) { c.Worker.Attempts = 9 }, []string{"worker.attempts: 10 → 9"}},
 		"a secret": {func(c *Config) { c.Redis.Password = "hunter2" }, []string{"redis.password"}},
 		"tokens": {func(c *Config) {
 			c.HTTP.Tokens = []Token{{Name: "shop", Role: Producer, SHA256: Hash{1}}, {Name: "ada", Role: Operator}}

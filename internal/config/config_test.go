@@ -48,7 +48,7 @@ func TestParseEverything(t *testing.T) {
 				CertFile: "testdata/secret", KeyFile: "testdata/secret"},
 			Prefix: "acme", Strict: true, DialTimeout: time.Second, Timeout: 1500 * time.Millisecond,
 		},
-		Worker: Worker{Lanes: 8, Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
+		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
 			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
 			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, MaxBooked: 500,

@@ -10,10 +10,8 @@ import (
 
 // Worker says how one process works.
 type Worker struct {
-	// Lanes is how many asynq servers pull jobs side by side. 4 by default, 1 to 64.
-	Lanes int `yaml:"lanes"`
 	// Concurrency is how many notifications are in flight at once to each
-	// provider of each app. 256 by default, Lanes to 100,000.
+	// provider of each app. 256 by default, 1 to 100,000.
 	Concurrency int `yaml:"concurrency"`
 	// ShutdownTimeout is how long jobs under way may take to end when the
 	// process is asked to stop. 20 s by default, 1 s to 10 min.
@@ -46,7 +44,6 @@ const month = 30 * 24 * time.Hour
 // SetDefaults sets every field to its default.
 func (w *Worker) SetDefaults() {
 	*w = Worker{
-		Lanes:           4,
 		Concurrency:     256,
 		ShutdownTimeout: 20 * time.Second,
 		Attempts:        10,
@@ -59,7 +56,6 @@ func (w *Worker) SetDefaults() {
 }
 
 func (w Worker) check(k *check, key string) {
-	k.integer(join(key, "lanes"), w.Lanes, 1, 64)
 	k.integer(join(key, "concurrency"), w.Concurrency, 1, 100_000)
 	k.integer(join(key, "attempts"), w.Attempts, 1, 1000)
 	k.duration(join(key, "shutdown_timeout"), w.ShutdownTimeout, time.Second, 10*time.Minute)
@@ -71,15 +67,11 @@ func (w Worker) check(k *check, key string) {
 	if w.Outcomes != 0 {
 		k.integer(join(key, "outcomes"), w.Outcomes, 1000, 10_000_000)
 	}
-	if w.Concurrency >= 1 && w.Concurrency < w.Lanes {
-		k.fault(join(key, "concurrency"), fmt.Sprintf("is below lanes, %d: each lane needs one", w.Lanes))
-	}
 }
 
 // LogValue describes w for a log.
 func (w Worker) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.Int("lanes", w.Lanes),
 		slog.Int("concurrency", w.Concurrency),
 		slog.Int("attempts", w.Attempts),
 		slog.Duration("retry_time", w.RetryTime),

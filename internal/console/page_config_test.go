@@ -13,9 +13,9 @@ import (
 
 var testConfiguration = operate.Configuration{
 	File: "/etc/pushpace/config.yaml", Loaded: noon, Refused: errors.New("apps.mail.apns.key_file: is missing").Error(), Warnings: []string{"mail is odd"},
-	Waiting: []config.Change{{Key: "worker.lanes", From: "4", To: "2"}, {Key: "apps.mail.apns.topic", From: "a", To: "b"}, {Key: "limits.quotas.eu", From: "none", To: "set"}},
+	Waiting: []config.Change{{Key: "worker.attempts", From: "10", To: "2"}, {Key: "apps.mail.apns.topic", From: "a", To: "b"}, {Key: "limits.quotas.eu", From: "none", To: "set"}},
 	Settings: []operate.Configured{
-		{Key: "redis.address", Value: "redis.example:6379"}, {Key: "worker.lanes", Value: "2"}, {Key: "limits.default.min_gap", Value: "1s"}, {Key: "limits.quotas.eu.apps", Value: "mail, shop"},
+		{Key: "redis.address", Value: "redis.example:6379"}, {Key: "worker.attempts", Value: "2"}, {Key: "limits.default.min_gap", Value: "1s"}, {Key: "limits.quotas.eu.apps", Value: "mail, shop"},
 		{Key: "apps.mail.apns.topic", Value: "b", App: "mail"}, {Key: "apps.shop.simulated", Value: "true", App: "shop"}, {Key: "apps.shop.fcm.project_id", Value: "p", App: "shop"}, {Key: "http.listen", Value: ":1"},
 	},
 }
@@ -41,7 +41,7 @@ func TestConfigurationOfSomeApps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *setting) { o.Configuration = func() operate.Configuration { return testConfiguration } })
 	_, text := r.ofApps([]string{"shop"}, http.MethodGet, "/console/config", nil)
-	contains(t, text, "1 key waits for a restart", "a newer version of the file is refused", "The log says why.", "worker.lanes", "app shop")
+	contains(t, text, "1 key waits for a restart", "a newer version of the file is refused", "The log says why.", "worker.attempts", "app shop")
 	lacks(t, text, "mail", "redis.example", "limits.quotas")
 }
 
@@ -54,7 +54,7 @@ func TestConfigPage(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
-	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); strings.Contains(failures, "worker.lanes") || !strings.Contains(failures, "key_file") {
+	if failures := strings.Join(ofClass(t, text, "fault"), "\n"); strings.Contains(failures, "worker.attempts") || !strings.Contains(failures, "key_file") {
 		t.Errorf("failures:\n%s", failures)
 	}
 }

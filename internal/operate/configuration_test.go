@@ -13,9 +13,9 @@ func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	all := Configuration{
 		File: "config.yaml", Refused: "apps.mail.apns.key_file: is missing", Warnings: []string{"mail is odd"},
-		Waiting: []config.Change{{Key: "worker.lanes", From: "4", To: "2"}, {Key: "apps.mail.apns.topic", From: "a", To: "b"}, {Key: "limits.quotas.eu", From: "none", To: "set"}},
+		Waiting: []config.Change{{Key: "worker.attempts", From: "10", To: "2"}, {Key: "apps.mail.apns.topic", From: "a", To: "b"}, {Key: "limits.quotas.eu", From: "none", To: "set"}},
 		Settings: []Configured{
-			{"redis.address", "redis.example:6379", ""}, {"worker.lanes", "2", ""}, {"limits.default.min_gap", "1s", ""}, {"limits.quotas.eu.apps", "mail, shop", ""},
+			{"redis.address", "redis.example:6379", ""}, {"worker.attempts", "2", ""}, {"limits.default.min_gap", "1s", ""}, {"limits.quotas.eu.apps", "mail, shop", ""},
 			{"apps.mail.apns.topic", "b", "mail"}, {"apps.shop.simulated", "true", "shop"}, {"apps.shop.fcm.project_id", "p", "shop"}, {"http.listen", ":1", ""},
 		},
 	}
@@ -33,7 +33,7 @@ func TestConfiguration(t *testing.T) {
 	for _, s := range its.Settings {
 		keys = append(keys, s.Key)
 	}
-	if got := strings.Join(keys, " "); got != "worker.lanes worker.lanes limits.default.min_gap apps.shop.simulated apps.shop.fcm.project_id" {
+	if got := strings.Join(keys, " "); got != "worker.attempts worker.attempts limits.default.min_gap apps.shop.simulated apps.shop.fcm.project_id" {
 		t.Error(got)
 	}
 	if its.Refused != "The log says why." || len(its.Warnings) > 0 || its.File != all.File {

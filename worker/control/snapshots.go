@@ -28,9 +28,8 @@ type Snapshot struct {
 	At time.Time `json:"at"`
 	// Draining says that it takes on nothing more and is about to end.
 	Draining bool `json:"draining,omitempty"`
-	// Pulls says that its lanes get an answer when they ask Redis for jobs.
+	// Pulls says that it gets an answer when it asks Redis for jobs.
 	Pulls       bool `json:"pulls"`
-	Lanes       int  `json:"lanes"`
 	Concurrency int  `json:"concurrency"`
 	// Waiting is how many notifications wait in the process for their instant.
 	Waiting int `json:"waiting"`
@@ -58,7 +57,7 @@ type Snapshot struct {
 func (s *Snapshot) Of(sees func(app string) bool) Snapshot {
 	its := Snapshot{
 		ID: s.ID, Host: s.Host, PID: s.PID, Version: s.Version, Started: s.Started, At: s.At, Draining: s.Draining, Pulls: s.Pulls,
-		Lanes: s.Lanes, Concurrency: s.Concurrency, Limits: s.Limits, RedisAheadBy: s.RedisAheadBy, Routes: []route.Status{},
+		Concurrency: s.Concurrency, Limits: s.Limits, RedisAheadBy: s.RedisAheadBy, Routes: []route.Status{},
 	}
 	for _, r := range s.Routes {
 		if sees(r.App) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/repeats"
 )
 
-// A client is the Redis client of asynq's servers. It takes the place of some of
+// A client is the Redis client of asynq's server. It takes the place of some of
 // asynq's scripts, see scripts, and saves two kinds of round trips.
 //
 // asynq asks for each job by itself, queue by queue, the most urgent ones mostly
@@ -43,16 +43,11 @@ type client struct {
 	repeats  repeats.Log  // what jobs and asynq can have it say again and again
 	// delivered are handled, and settled when asynq is done with them.
 	delivered recent[[]ledger.TargetOutcome]
-	looking   sync.Map        // by the key of leases: a lane looks what crashed workers have left
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
 
 	idle  *idle
 	lives map[string]*life // by queue
-
-	// handing, by queue, is held by the lane that takes the next job of the queue in
-	// hand, and pulls where there is none: so their order is kept.
-	handing map[string]*sync.Mutex
 
 	mu    sync.Mutex
 	ready map[string][]pulled // by queue: jobs that were pulled ahead
@@ -61,12 +56,12 @@ type client struct {
 
 func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
-	handing, lives := make(map[string]*sync.Mutex), make(map[string]*life)
+	lives := make(map[string]*life)
 	for queue := range asynqwire.Queues() {
-		handing[queue], lives[queue] = new(sync.Mutex), newLife(queue)
+		lives[queue] = newLife(queue)
 	}
 	return &client{
-		ending: ending, end: end, handing: handing,
+		ending: ending, end: end,
 		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: ledger.OneRedis(c.Client),
 		idle: newIdle(), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}

@@ -70,7 +70,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 	enqueue("cut-off", asynq.ProcessIn(time.Second))
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 2, Queues: map[string]int{queue: 1}, TaskCheckInterval: 10 * time.Millisecond, DelayedTaskCheckInterval: 10 * time.Millisecond,
-		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), 0, new(repeats.Log)},
+		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), new(repeats.Log)},
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
 	})
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
@@ -144,7 +144,7 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
-	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler), Lanes: 1, Handlers: 1})
+	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler), Handlers: 1})
 	refusal := errors.New("another asynq")
 	s.check = func() error { return refusal }
 	if err := s.Start(t.Context(), nil); !errors.Is(err, refusal) {

@@ -20,8 +20,7 @@ import (
 //   - Whatever of ours puts a job on a queue takes one of that set, and publishes the
 //     queue to its channel, in the same step (asynqwire.WakeIdle). While nobody is idle that
 //     costs one command inside a script, and one job wakes one process.
-//   - A word wakes one lane. It asks that queue, and whoever hands out a job while
-//     there may be more wakes the next lane.
+//   - A word has that queue asked at once.
 //   - A word is a hint. One that is lost, or that nobody gives since another client of
 //     asynq's has put the job there, costs a poll at most; one too many costs a pull.
 //   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
@@ -46,14 +45,14 @@ type idle struct {
 	poll    time.Duration
 	echo    time.Duration // between two words to itself
 	limit   time.Duration // for what is said to Redis that may get lost
-	woken   chan struct{} // holds the word that one lane is to look
+	woken   chan struct{} // holds that a word has come
 
 	inHand atomic.Int64 // jobs that the handlers have
 	most   int64        // that they may have
 
 	mu     sync.Mutex
 	queues []string
-	until  map[string]time.Time // by queue that was found empty: when it is asked again
+	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
 func newIdle() *idle {
@@ -64,33 +63,18 @@ func newIdle() *idle {
 	return i
 }
 
-// claim reports whether the caller is to ask the queue: all may that was not found
-// empty, and one when a word has come, or the poll is due.
+// claim reports whether the queue is to be asked: it was not found empty, a word has
+// come, or the poll is due. It is taken for empty until ask says otherwise, so that a
+// word that comes meanwhile is not lost.
 func (i *idle) claim(queue string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
-	until, empty := i.until[queue]
-	if !empty {
-		return true
-	}
-	if now.Before(until) {
+	if now.Before(i.until[queue]) {
 		return false
 	}
 	i.until[queue] = now.Add(i.poll)
 	return true
-}
-
-// asked notes how a pull has gone that claim has allowed. A queue that is found empty
-// the first time is asked once more, by one: a word may have come while several did.
-func (i *idle) asked(queue string, empty bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if !empty {
-		delete(i.until, queue)
-	} else if _, before := i.until[queue]; !before {
-		i.until[queue] = time.Time{}
-	}
 }
 
 // ask has the queue be asked after so long.
@@ -112,7 +96,7 @@ func (i *idle) next() (next time.Time) {
 	return next
 }
 
-// wake wakes a lane that waits, or the next one that would.
+// wake ends the wait that is under way, or else the next one.
 func (i *idle) wake() {
 	select {
 	case i.woken <- struct{}{}:

@@ -41,13 +41,8 @@ func (s *idler) Take(job Job) Work {
 // idling runs a server that asks for jobs so often without a word.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
-	return idlingLanes(t, client, poll, 3)
-}
-
-func idlingLanes(t *testing.T, client redis.UniversalClient, poll time.Duration, lanes int) *idler {
-	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
-		Client: client, Records: ledger.NewRecords(client, "", 0), Lanes: lanes, Handlers: 6, ShutdownTimeout: time.Second,
+		Client: client, Records: ledger.NewRecords(client, "", 0), Handlers: 6, ShutdownTimeout: time.Second,
 		Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
@@ -138,7 +133,9 @@ func (s *idler) areHanded(n int) {
 	}
 }
 
-// No poll would find them.
+// never is for a server that finds nothing by a poll.
+const never = 24 * time.Hour
+
 func TestAWordWakesAnIdleServer(t *testing.T) {
 	test := func(t *testing.T, client redis.UniversalClient, prefix string) {
 		s := idling(t, client, never)
@@ -193,7 +190,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 func TestCriticalPassesWhatWasPulledAhead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		s := idlingLanes(t, client, never, 1)
+		s := idling(t, client, never)
 		s.rest()
 		s.held.Lock()
 		for i := range 2 * prefetched {
@@ -319,8 +316,8 @@ func TestAServerThatEndsPassesTheWordOn(t *testing.T) {
 	})
 }
 
-// One word has as many lanes look as it takes, and what a server that ends has in hand
-// or has pulled ahead is told to another.
+// One word has a server take all that is there, and what it has in hand or has pulled
+// ahead when it ends is told to another.
 func TestOneWordForMany(t *testing.T) {
 	t.Parallel()
 	for name, n := range map[string]int{"in hand": 6, "and pulled ahead": 8} {
@@ -410,28 +407,22 @@ func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 	return client
 }
 
-// A pull that found nothing tells nothing of a queue for which a word has come since,
-// whoever has followed that word.
+// A pull that found nothing tells nothing of a queue for which a word has come since.
 func TestAnEmptyPullThatIsOvertaken(t *testing.T) {
 	t.Parallel()
 	i, queue := newIdle(), push.Default.Queue()
 	for _, others := range i.queues {
 		i.ask(others, time.Hour)
 	}
-	i.asked(queue, false)
+	i.ask(queue, 0) // there were jobs on it
 	if !i.claim(queue) {
 		t.Fatal("a queue that is not empty is not to be asked")
 	}
-	i.ask(queue, 0) // a word
-	if !i.claim(queue) || i.claim(queue) {
-		t.Fatal("a word is not for one")
-	}
-	i.asked(queue, false) // by whom the word was for
-	i.asked(queue, true)  // by the first
+	i.ask(queue, 0) // a word, before the pull's answer
 	if !i.claim(queue) {
 		t.Error("the queue is not asked once more")
 	}
-	if i.asked(queue, true); i.claim(queue) || time.Until(i.next()) <= 0 {
+	if i.claim(queue) || time.Until(i.next()) <= 0 {
 		t.Error("an empty queue is asked time and again")
 	}
 }

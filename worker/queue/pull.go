@@ -167,23 +167,19 @@ func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.
 		_ = clock.Sleep(c.ending, failedPause) // asynq asks again at once
 		cmd.SetErr(err)
 	case job == nil:
-		if !c.more() { // on another queue
+		if !c.more() {
 			c.idle.wait(c.ending)
 		}
 		cmd.SetErr(redis.Nil)
 	default:
-		if c.more() {
-			c.idle.wake()
-		}
 		cmd.SetVal(job.message)
 	}
 	return cmd
 }
 
-// handOut takes the next job of the queue in hand, nil for none.
+// handOut takes the next job of the queue in hand, nil for none. asynq asks for one job
+// after another, so that they are taken in hand in their order.
 func (c *client) handOut(ctx context.Context, queue string, keys []string, args []any) (job *pulled, err error) {
-	c.handing[queue].Lock()
-	defer c.handing[queue].Unlock()
 	if job = c.next(ctx, queue); job == nil && c.idle.claim(queue) {
 		job, err = c.pull(ctx, queue, keys, args)
 		c.failed.Store(err != nil)
@@ -221,7 +217,7 @@ func (c *client) workOf(job Job) (work Work) {
 	return c.handler.Take(job)
 }
 
-// more reports whether there may be a job for another lane.
+// more reports whether there may be a job on one of the queues.
 func (c *client) more() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +229,7 @@ func (c *client) more() bool {
 	return !c.idle.next().After(time.Now())
 }
 
-// failedPause is how long a lane waits after a pull that failed.
+// failedPause is how long nothing is pulled after a pull that failed.
 const failedPause = 100 * time.Millisecond
 
 // skipPause is for how long a queue is not asked of which much was left that stays.
@@ -247,10 +243,8 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 		if err != nil {
 			return nil, err
 		}
-		if len(jobs) > 0 || empty {
-			c.idle.asked(queue, empty)
-		}
 		if len(jobs) > 0 {
+			c.idle.ask(queue, 0)
 			c.mu.Lock()
 			c.ready[queue] = append(c.ready[queue], jobs[1:]...)
 			c.mu.Unlock()

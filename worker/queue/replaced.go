@@ -157,13 +157,8 @@ return moved
 
 // crashed takes the place of listLeaseExpiredCmd, which fails for all the jobs
 // whose lease is over when one cannot be read. What is not to be recovered is set
-// aside, by one lane: all of them look at the same moment. What cannot be now is
-// found again a minute later.
+// aside. What cannot be now is found again a minute later.
 func (c *client) crashed(lease string, args []any) *redis.Cmd {
-	if _, looking := c.looking.LoadOrStore(lease, true); looking {
-		return redis.NewCmdResult([]any{}, nil)
-	}
-	defer c.looking.Delete(lease)
 	ctx, cancel := context.WithTimeout(c.ending, crashedTimeout) // asynq has none
 	defer cancel()
 	queue, messages := queueOf(lease), []any{}

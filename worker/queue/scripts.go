@@ -1,9 +1,9 @@
 // Package queue is all that the worker knows of asynq: nothing else of the worker's
 // imports it. push does, for the side of producers.
 //
-// A Server pulls jobs by several of asynq's servers and hands them to a Handler,
+// A Server pulls jobs by one of asynq's servers and hands them to a Handler,
 // which ends a job by returning nil, and brings it back by returning a Return.
-// asynq is used by its public interface but for one seam: its servers are given a
+// asynq is used by its public interface but for one seam: its server is given a
 // Redis client of our own, which takes the place of some of its Lua scripts (see
 // scripts.go). The invariants:
 //
@@ -46,7 +46,7 @@ const (
 	leasesHash  = "16988a462595f6ee317be300951533b004f27f5c" // overScript, there too
 )
 
-// scripts are the names of the scripts that asynq's servers may run, by their
+// scripts are the names of the scripts that asynq's server may run, by their
 // hashes. No job of ours is unique, is kept when it is done, or is archived: the
 // scripts for these are not among them, and the lease brings such a job back.
 var scripts = map[string]string{
@@ -91,7 +91,7 @@ func check(known map[string]string) error {
 	}
 	server := asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency: 1, Queues: map[string]int{queue: 1}, TaskCheckInterval: time.Millisecond, DelayedTaskCheckInterval: time.Millisecond,
-		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), 0, new(repeats.Log)},
+		ShutdownTimeout: time.Millisecond, Logger: asynqLog{slog.New(slog.DiscardHandler), new(repeats.Log)},
 	})
 	runs := 0
 	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {

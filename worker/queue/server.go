@@ -50,9 +50,8 @@ type Work func(ctx context.Context) error
 type Config struct {
 	Client  redis.UniversalClient
 	Records *ledger.Records
-	// Lanes is how many of asynq's servers hand out jobs side by side, and Handlers how
-	// many jobs they have in hand at most.
-	Lanes, Handlers int
+	// Handlers is how many jobs are in hand at most.
+	Handlers int
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
 	// Stalled returns what nothing is to be pulled for from a queue.
@@ -69,7 +68,7 @@ type Server struct {
 	config Config
 	client *client
 	check  func() error
-	lanes  []*asynq.Server
+	asynq  *asynq.Server // nil before it has started
 
 	listening sync.WaitGroup
 	signing   sync.WaitGroup
@@ -82,49 +81,40 @@ func NewServer(c Config) *Server {
 }
 
 const (
-	// askAgain is about after how long a lane asks that has waited: see idle.go.
+	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
 	askAgain = time.Millisecond
-	// pollDelayed is how often the first lane looks for delayed jobs that are
-	// due: see earliness. The others' pollers and janitors are quiet.
+	// pollDelayed is how often asynq looks for delayed jobs that are due: see earliness.
 	pollDelayed = 950 * time.Millisecond
-	never       = 24 * time.Hour
 )
 
-// Start begins to pull, and returns once every lane runs. What the handler has in
+// Start begins to pull, and returns once asynq's server runs. What the handler has in
 // hand when ctx ends is cut off, and must not go on: it is put back on the queue.
 func (s *Server) Start(ctx context.Context, h Handler) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	s.client.handler = h
-	each := (s.config.Handlers + s.config.Lanes - 1) / s.config.Lanes
-	s.client.idle.most = int64(each * s.config.Lanes)
+	s.client.idle.most = int64(s.config.Handlers)
 	s.sign()
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
-	for i := range s.config.Lanes {
-		delayed, janitor := time.Duration(never), time.Duration(never)
-		if i == 0 {
-			delayed, janitor = pollDelayed, time.Minute
-		}
-		lane := asynq.NewServerFromRedisClient(s.client, asynq.Config{
-			Concurrency:              each,
-			Queues:                   asynqwire.Queues(),
-			BaseContext:              func() context.Context { growStack(); return ctx },
-			TaskCheckInterval:        askAgain,
-			DelayedTaskCheckInterval: delayed,
-			JanitorInterval:          janitor,
-			ShutdownTimeout:          s.config.ShutdownTimeout,
-			RetryDelayFunc:           retryDelay,
-			IsFailure:                isFailure,
-			Logger:                   asynqLog{s.config.RedisLog, i, &s.client.repeats},
-			LogLevel:                 asynq.WarnLevel,
-		})
-		if err := lane.Start(processor{s.client}); err != nil {
-			s.Shutdown()
-			return err
-		}
-		s.lanes = append(s.lanes, lane)
+	server := asynq.NewServerFromRedisClient(s.client, asynq.Config{
+		Concurrency:              s.config.Handlers,
+		Queues:                   asynqwire.Queues(),
+		BaseContext:              func() context.Context { growStack(); return ctx },
+		TaskCheckInterval:        askAgain,
+		DelayedTaskCheckInterval: pollDelayed,
+		JanitorInterval:          time.Minute,
+		ShutdownTimeout:          s.config.ShutdownTimeout,
+		RetryDelayFunc:           retryDelay,
+		IsFailure:                isFailure,
+		Logger:                   asynqLog{s.config.RedisLog, &s.client.repeats},
+		LogLevel:                 asynq.WarnLevel,
+	})
+	if err := server.Start(processor{s.client}); err != nil {
+		s.Shutdown()
+		return err
 	}
+	s.asynq = server
 	return nil
 }
 
@@ -133,14 +123,14 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 func (s *Server) Shutdown() {
 	defer s.client.repeats.Close()
 	s.client.end()
-	for _, lane := range s.lanes {
-		lane.Stop()
+	if s.asynq != nil {
+		s.asynq.Stop()
 	}
 	var all sync.WaitGroup
 	all.Go(s.listening.Wait)
 	all.Go(func() { s.client.idle.leave(context.Background(), s.client.UniversalClient, s.client.idle.queues) })
-	for _, lane := range s.lanes {
-		all.Go(lane.Shutdown)
+	if s.asynq != nil {
+		all.Go(s.asynq.Shutdown)
 	}
 	all.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), putBackTimeout)
@@ -256,11 +246,10 @@ func growStack() {
 }
 
 // asynqLog hands asynq's words to slog. What it has to say of a job is ours to
-// say, so it is heard only when something is wrong with the lane itself.
+// say, so it is heard only when something is wrong with asynq's server itself.
 type asynqLog struct {
 	log     *slog.Logger
-	lane    int
-	repeats *repeats.Log // of all lanes: they have the same trouble several times a second
+	repeats *repeats.Log // it has the same trouble several times a second
 }
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
@@ -275,14 +264,14 @@ const longest = 400
 
 func (l asynqLog) write(level slog.Level, args []any) {
 	text := fmt.Sprint(args...)
-	if strings.Contains(text, "NOT FOUND") { // another lane was faster
+	if strings.Contains(text, "NOT FOUND") { // another worker was faster
 		level = slog.LevelDebug
 	}
 	message := "queue: " + subject(text)
 	if len(text) > longest { // it may list thousands of tasks
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
-	more := []slog.Attr{slog.Int("lane", l.lane), slog.String("said", text)}
+	more := []slog.Attr{slog.String("said", text)}
 	if level == slog.LevelDebug {
 		l.log.LogAttrs(context.Background(), level, message, more...)
 		return

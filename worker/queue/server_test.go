@@ -8,28 +8,27 @@ import (
 	"github.com/pushpace/pushpace/internal/base/repeats"
 )
 
-// Trouble that all lanes have is told once and then counted, whichever jobs and queues
-// it names.
-func TestLanesSayOnce(t *testing.T) {
+// asynq's trouble is told once and then counted, whichever jobs and queues it names.
+func TestTroubleIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	told := new(repeats.Log)
-	for lane := range 3 {
-		l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), lane, told}
+	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), told}
+	for task := range 3 {
 		l.Error("Dequeue error: UNKNOWN: connection refused")
 		l.Error("Dequeue error: UNKNOWN: i/o timeout")
-		l.Error("Failed to extend lease for tasks [", lane, "]: context deadline exceeded")
-		l.Warn("Lease reset failed for ", lane, "; lease deadline: yesterday")
-		l.Warn("Retry failed: NOT FOUND: another lane was faster")
+		l.Error("Failed to extend lease for tasks [", task, "]: context deadline exceeded")
+		l.Warn("Lease reset failed for ", task, "; lease deadline: yesterday")
+		l.Warn("Retry failed: NOT FOUND: another worker was faster")
 	}
 	told.Close()
 	if got := strings.Count(out.String(), "\n"); got != 6 {
 		t.Errorf("%s", &out)
 	}
 	for _, want := range []string{
-		`level=ERROR msg="queue: Dequeue error" lane=0 said="Dequeue error: UNKNOWN: connection refused"`, `msg="queue: Dequeue error" again=5 `,
-		`level=ERROR msg="queue: Failed to extend" lane=0 said="Failed to extend lease`, `msg="queue: Failed to extend" again=2 `,
-		`level=WARN msg="queue: Lease reset failed" lane=0 `, `msg="queue: Lease reset failed" again=2 `,
+		`level=ERROR msg="queue: Dequeue error" said="Dequeue error: UNKNOWN: connection refused"`, `msg="queue: Dequeue error" again=5 `,
+		`level=ERROR msg="queue: Failed to extend" said="Failed to extend lease`, `msg="queue: Failed to extend" again=2 `,
+		`level=WARN msg="queue: Lease reset failed" `, `msg="queue: Lease reset failed" again=2 `,
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, &out)
@@ -40,7 +39,7 @@ func TestLanesSayOnce(t *testing.T) {
 func TestALongTextIsShortened(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), 0, new(repeats.Log)}
+	l := asynqLog{slog.New(slog.NewTextHandler(&out, nil)), new(repeats.Log)}
 	l.Error("Failed to extend lease for tasks [", strings.Repeat("a ", 10000), "]: i/o timeout")
 	if got := out.String(); len(got) > 2*longest || !strings.Contains(got, "tasks [a a") || !strings.Contains(got, "]: i/o timeout") {
 		t.Error(got)

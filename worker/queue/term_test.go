@@ -335,7 +335,7 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
 		s.Server = NewServer(Config{
-			Client: client, Records: ledger.NewRecords(client, "", 0), Lanes: 2, Handlers: 4, ShutdownTimeout: time.Second,
+			Client: client, Records: ledger.NewRecords(client, "", 0), Handlers: 4, ShutdownTimeout: time.Second,
 			Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
