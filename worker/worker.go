@@ -68,8 +68,7 @@ type Options struct {
 	ClockOffset func() time.Duration
 
 	// Concurrency is how many notifications are in flight at once to each
-	// provider of each app, and at most 32, but for critical ones, until the first is
-	// through. 0 means 256.
+	// provider of each app. 0 means 256.
 	Concurrency int
 	// Attempts is how often a notification is sent before it is exhausted, and
 	// RetryTime how long after the first attempt the last may be. 0 means 10 and 6 h.

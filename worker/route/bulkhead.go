@@ -19,8 +19,7 @@ type Bulkhead struct {
 	skipped atomic.Int64 // until when the last of the jobs for it stays on the queue, in ns
 
 	mu       sync.Mutex
-	places   int                   // as many as there are now, see also open
-	untried  bool                  // nobody has left a place yet
+	places   int                   // as many as there are now
 	wanted   int                   // as many as were lately
 	taken    []int64               // since when places were wanted that are taken, in ns, the first first
 	waiting  [len(ranked)][]*place // by rank, the first first
@@ -52,16 +51,13 @@ const (
 	// fairShare is of how many places that are waited for at least one goes to who
 	// has waited longest, so that bulk ones move, however many critical ones come.
 	fairShare = 8
-	// untriedPlaces is how many there are but for critical ones before the first is left:
-	// what is in hand for a provider that answers nothing costs those for others.
-	untriedPlaces = 32
 	// leastWanted is what share of the places a share of all workers' is for at least, so
 	// that what comes at once finds some.
 	leastWanted = 8
 )
 
 func newBulkhead(places int) *Bulkhead {
-	return &Bulkhead{most: places, places: places, untried: true, changed: time.Now().UnixNano()}
+	return &Bulkhead{most: places, places: places, changed: time.Now().UnixNano()}
 }
 
 // resize has there be so many places. Where more are taken, nobody comes in until fewer
@@ -91,19 +87,11 @@ func (b *Bulkhead) wants() (holds, wants int) {
 
 // room reports whether one of the rank may come in.
 func (b *Bulkhead) room(rank int) bool {
-	places := b.open(rank)
+	places := b.places
 	if rank > 0 {
 		places -= places / keptShare
 	}
 	return len(b.taken) < places
-}
-
-// open is how many places there are for the rank, with those that are kept.
-func (b *Bulkhead) open(rank int) int {
-	if b.untried && rank > 0 {
-		return min(b.places, untriedPlaces)
-	}
-	return b.places
 }
 
 // stalledFor is for how long there is no room for the rank and nothing has changed; 0
@@ -280,7 +268,7 @@ func (b *Bulkhead) release(now int64) {
 	defer b.mu.Unlock()
 	const weight = 8
 	b.meanHold += (now - b.taken[0] - b.meanHold) / weight
-	b.taken, b.changed, b.untried = b.taken[1:], now, false
+	b.taken, b.changed = b.taken[1:], now
 	b.give()
 }
 

@@ -17,10 +17,7 @@ func TestSkipUntil(t *testing.T) {
 		want           time.Duration
 	}{
 		"a place is free":           {3, 0, time.Minute, 0, 0},
-		"it moves":                  {4, 9, newIdle - 1, 0, 0},
-		"it may be slow":            {4, 2, newIdle, 0, BusyDelay},
-		"and few stand before it":   {4, 1, newIdle, 0, 0},
-		"slow, and was not":         {4, 9, newIdle, time.Millisecond, 0},
+		"it moves":                  {4, 9, leastIdle - 1, 0, 0},
 		"none was ever left":        {4, 2, 100 * time.Millisecond, 0, leastSkip},
 		"few stand before it":       {4, 1, 400 * time.Millisecond, 0, 0},
 		"slow, and as usual":        {4, 9, 200 * time.Millisecond, 100 * time.Millisecond, 0},
@@ -34,7 +31,7 @@ func TestSkipUntil(t *testing.T) {
 			b.enter(1)
 		}
 		b.waiting[2] = make([]*place, tt.waiting)
-		b.changed, b.meanHold, b.untried = now.Add(-tt.still).UnixNano(), int64(tt.usual), tt.usual == 0
+		b.changed, b.meanHold = now.Add(-tt.still).UnixNano(), int64(tt.usual)
 		want := time.Time{}
 		if tt.want > 0 {
 			want = now.Add(tt.want)
@@ -48,7 +45,7 @@ func TestSkipUntil(t *testing.T) {
 // What is critical is pulled as long as a place that is kept for it is free.
 func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	t.Parallel()
-	b, now := triedBulkhead(2*keptShare), time.Now()
+	b, now := newBulkhead(2*keptShare), time.Now()
 	for range 2 * keptShare {
 		b.enter(1)
 	}
@@ -59,10 +56,6 @@ func TestCriticalOnesAreNotSkipped(t *testing.T) {
 	b.enter(0)
 	b.enter(0)
 	b.waiting[0] = make([]*place, keptShare)
-	b.changed = now.Add(-newIdle).UnixNano()
-	if b.stalled, b.untried = (time.Time{}), true; b.skipUntil(1, now).IsZero() || !b.skipUntil(0, now).IsZero() {
-		t.Error("what may only be slow keeps a critical one on the queue, or none")
-	}
 	b.changed = now.Add(-time.Second).UnixNano()
 	b.skippedUntil(now, 100_000)
 	if got := b.skipUntil(0, now).Sub(now); got != leastSkip {
@@ -129,47 +122,11 @@ func TestABulkheadLearnsHowLongItsPlacesAreTaken(t *testing.T) {
 	}
 }
 
-// triedBulkhead is one whose places somebody has left.
-func triedBulkhead(places int) *Bulkhead {
-	b := newBulkhead(places)
-	b.untried = false
-	return b
-}
-
-// Before the first place is left there are few, but for critical ones, and all from then on.
-func TestAnUntriedBulkheadHasFewPlaces(t *testing.T) {
-	t.Parallel()
-	for _, places := range []int{256, 1023, 1024, 100_000} {
-		b := newBulkhead(places)
-		for range places {
-			b.enter(rankOf(push.Bulk))
-		}
-		few := untriedPlaces - untriedPlaces/keptShare
-		if taken, _ := b.load(); taken != few {
-			t.Errorf("of %d places %d are taken", places, taken)
-		}
-		for range places {
-			b.enter(rankOf(push.Critical))
-		}
-		if taken, waiting := b.load(); taken != places || waiting != places {
-			t.Errorf("of %d places %d are taken with critical ones, and %d wait", places, taken, waiting)
-		}
-	}
-	b := newBulkhead(256)
-	for range 300 {
-		b.enter(rankOf(push.Default))
-	}
-	b.release(time.Now().UnixNano())
-	if taken, waiting := b.load(); taken != 256-256/keptShare || waiting != 299-taken {
-		t.Errorf("when one has left, %d have a place and %d wait", taken, waiting)
-	}
-}
-
 // Who waits for one that moves again waits on.
 func TestWhoWaitsSeesItMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := triedBulkhead(1)
+		b := newBulkhead(1)
 		b.enter(0)
 		b.waiting[0] = append(b.waiting[0], &place{since: time.Now().UnixNano(), given: make(chan struct{})})
 		time.AfterFunc(300*time.Millisecond, func() { b.release(time.Now().UnixNano()) })
@@ -215,7 +172,7 @@ func TestNobodyWaitsForAStuckOne(t *testing.T) {
 func TestPlacesAreGivenByPriority(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := triedBulkhead(64)
+		b := newBulkhead(64)
 		var mu sync.Mutex
 		var came []push.Priority
 		var all sync.WaitGroup
@@ -291,7 +248,7 @@ func TestWhoGivesUpTakesNoPlace(t *testing.T) {
 // grows lets in those who wait, but for the places that are kept.
 func TestABulkheadIsResized(t *testing.T) {
 	t.Parallel()
-	b := triedBulkhead(64)
+	b := newBulkhead(64)
 	inside := func(want, waiting int) {
 		t.Helper()
 		if got, wait := b.load(); got != want || wait != waiting {

@@ -16,10 +16,6 @@ const (
 	idleFactor = 3
 	leastSkip  = 3 * time.Second // which the queue takes for 2 to 3: its times are whole seconds
 	stallKept  = 2 * time.Second // since nothing moved at last
-	// One whose places nobody has left yet may only be slow. When nothing has changed for
-	// newIdle, what is not critical stays for BusyDelay: pulled, it would soon find as
-	// many waiting as may.
-	newIdle = leastIdle / 3
 	// skipGap lies between two jobs that were left on the queue, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
 	skipGap = 100 * time.Microsecond
@@ -30,18 +26,15 @@ const (
 func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	idle, many := b.stalledFor(rank, now, newIdle), 2*b.queued() >= b.open(rank)
-	skip := leastSkip
+	idle, many := b.stalledFor(rank, now, leastIdle), 2*b.queued() >= b.places
 	switch {
 	case idle >= maxIdle || many && idle >= max(leastIdle, idleFactor*time.Duration(b.meanHold)):
 		b.stalled = now
 	case now.Sub(b.stalled) <= stallKept && b.full(rank):
-	case many && idle > 0 && b.untried && rank > 0:
-		skip = BusyDelay
 	default:
 		return time.Time{}
 	}
-	until := now.Add(max(skip, min(idle, longestBusy)))
+	until := now.Add(max(leastSkip, min(idle, longestBusy)))
 	if last := time.Unix(0, b.skipped.Load()); rank > 0 && last.After(until) {
 		return last
 	}
