@@ -1,29 +1,25 @@
 package worker
 
 import (
-	"time"
-
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
 // busy reports whether the delivery is not to be sent now, since what is sent could not be
-// recorded or its providers have no room, and brings it back.
-func (a *admission) busy(d *delivery, now time.Time) (to disposition, over bool) {
+// recorded or as many wait for its providers as may, and how it comes back.
+func (a *admission) busy(d *delivery) (to disposition, over bool) {
+	back := queue.Return{Why: queue.ProviderBusy, After: route.BusyDelay}
 	if a.queue.Refused(d.queue) {
-		return snooze(queue.Return{Why: queue.RedisRefuses, After: route.BusyDelay}), true
+		back.Why = queue.RedisRefuses
+		return snooze(back), true
 	}
-	delay := route.Busy(d.needs, d.Priority, now)
-	return snooze(queue.Return{Why: queue.ProviderBusy, After: delay}), delay > 0
+	return snooze(back), route.Busy(d.needs, d.Priority)
 }
 
 // foundBusy brings a job back that found no place in a bulkhead.
-func (a *admission) foundBusy(d *delivery, now time.Time) disposition {
-	to, busy := a.busy(d, now)
-	if !busy {
-		to.back.After = route.BusyDelay
-	}
+func (a *admission) foundBusy(d *delivery) disposition {
+	to, _ := a.busy(d)
 	to.release = slot
 	return to
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,12 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: nil}}, Concurrency: 1}).Of("shop")[push.APNs].Bulkhead
 		route.Acquire(t.Context(), []*route.Bulkhead{full}, push.Default)
-		time.Sleep(time.Second) // nothing moves
+		waiting, leave := context.WithCancel(t.Context())
+		defer leave()
+		for range route.InHand(1) {
+			go route.Acquire(waiting, []*route.Bulkhead{full}, push.Default)
+		}
+		synctest.Wait() // as many wait as may
 		for name, c := range map[string]struct {
 			refused bool
 			needs   []*route.Bulkhead
@@ -42,7 +48,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 				_ = a.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
 			var got queue.Why
-			if to, away := a.busy(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}, time.Now()); away {
+			if to, away := a.busy(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}); away {
 				got = to.back.Why
 			}
 			if got != c.want {

@@ -64,7 +64,7 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 		return d.unsent()
 	}
 	d.needs = d.bulkheads()
-	if to, busy := h.admission.busy(d, time.Now()); busy {
+	if to, busy := h.admission.busy(d); busy {
 		return to
 	}
 	for {
@@ -80,7 +80,7 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	decision, err := h.admission.admit(ctx, d)
 	switch {
 	case errors.Is(err, errBusy):
-		return h.admission.foundBusy(d, time.Now()), true
+		return h.admission.foundBusy(d), true
 	case errors.Is(err, errOverQuota):
 		return d.unsent(), true
 	case err != nil:

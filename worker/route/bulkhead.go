@@ -136,35 +136,25 @@ const (
 	maxCritical = 256
 	maxWait     = 2 * time.Second
 	BusyDelay   = time.Second
-	// For one where nothing has changed for maxIdle nothing else waits, and what goes
-	// back stays away for as long again, at most longestBusy. Nor do those that wait
-	// already, critical ones excepted, where its places are not usually taken so long.
-	maxIdle     = 500 * time.Millisecond
-	longestBusy = 8 * time.Second
+	// Those that wait where nothing has changed for maxIdle go back too, critical ones
+	// excepted, where its places are not usually taken so long.
+	maxIdle = 500 * time.Millisecond
 )
 
 // InHand is how many notifications a process has in hand at most for a bulkhead with
 // so many places.
 func InHand(places int) int { return places + maxWaiting + maxCritical }
 
-// Busy is after how long there may be a place in each of the bulkheads; 0 when it may
-// be waited for now.
-func Busy(bulkheads []*Bulkhead, p push.Priority, now time.Time) time.Duration {
-	delay := time.Duration(0)
-	for _, b := range bulkheads {
-		if idle, full := b.busy(rankOf(p), now); idle > 0 || full {
-			delay = max(delay, BusyDelay, min(idle, longestBusy))
-		}
-	}
-	return delay
+// Busy reports whether a place in one of the bulkheads is not to be waited for now, since
+// as many wait as may.
+func Busy(bulkheads []*Bulkhead, p push.Priority) bool {
+	return slices.ContainsFunc(bulkheads, func(b *Bulkhead) bool { return b.busy(rankOf(p)) })
 }
 
-// busy is for how long nothing has moved for the rank, and whether there are enough
-// who wait.
-func (b *Bulkhead) busy(rank int, now time.Time) (idle time.Duration, full bool) {
+func (b *Bulkhead) busy(rank int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stalledFor(rank, now, maxIdle), b.full(rank)
+	return b.full(rank)
 }
 
 // full reports whether nobody else of the rank may wait.

@@ -24,7 +24,7 @@ func TestSkipUntil(t *testing.T) {
 		"slow, and longer":          {4, 9, 300 * time.Millisecond, 100 * time.Millisecond, leastSkip},
 		"slower than any should be": {4, 0, 500 * time.Millisecond, time.Minute, leastSkip},
 		"for long":                  {4, 0, 5 * time.Second, 0, 5 * time.Second},
-		"for ever":                  {4, 0, time.Hour, 0, longestBusy},
+		"for ever":                  {4, 0, time.Hour, 0, longestSkip},
 	} {
 		b, now := newBulkhead(4), time.Now()
 		for range tt.taken {
@@ -78,7 +78,7 @@ func TestSkippingSpreads(t *testing.T) {
 	if got := b.skipUntil(1, now).Sub(first); got != 10*time.Second {
 		t.Errorf("after 100,000 the next stays for %s longer", got)
 	}
-	if got := b.skipUntil(1, now.Add(time.Minute)).Sub(now); got != time.Minute+longestBusy {
+	if got := b.skipUntil(1, now.Add(time.Minute)).Sub(now); got != time.Minute+longestSkip {
 		t.Errorf("a minute later it is %s", got)
 	}
 }

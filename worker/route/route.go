@@ -9,7 +9,19 @@
 // The pipeline asks a Route whether it is closed, takes a place in its bulkhead, asks
 // to be allowed one push, and hands the outcome to Learn. All methods are safe for
 // concurrent use, but for Routes.Apply and Routes.LogTroubles, of which each is one
-// goroutine's. The invariants:
+// goroutine's.
+//
+// Back-pressure leads from a provider to the queue. Each part is for one thing:
+//
+//   - A bulkhead's places bound what is in flight to a provider.
+//   - Its line has a bound (Busy), so that what waits for one provider leaves handlers
+//     free for the others.
+//   - From a line where nothing moves all but critical ones go back (Bulkhead.stuck), so
+//     that a provider that answers nothing has no handlers for long.
+//   - What is for such a provider, or a quota that is used up, stays on the queue
+//     (Stalled), so that it does not go through the process and back for nothing.
+//
+// The invariants:
 //
 //   - A route's trouble delays the notifications for that route only.
 //   - A pause that this worker has begun is kept at once, and by the others when it is

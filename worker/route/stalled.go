@@ -16,6 +16,8 @@ const (
 	idleFactor = 3
 	leastSkip  = 3 * time.Second // which the queue takes for 2 to 3: its times are whole seconds
 	stallKept  = 2 * time.Second // since nothing moved at last
+	// Jobs stay as long again as nothing has changed, at most longestSkip.
+	longestSkip = 8 * time.Second
 	// skipGap lies between two jobs that were left on the queue, on the whole, so that
 	// many of them do not keep the queue busy with coming and going.
 	skipGap = 100 * time.Microsecond
@@ -34,7 +36,7 @@ func (b *Bulkhead) skipUntil(rank int, now time.Time) time.Time {
 	default:
 		return time.Time{}
 	}
-	until := now.Add(max(leastSkip, min(idle, longestBusy)))
+	until := now.Add(max(leastSkip, min(idle, longestSkip)))
 	if last := time.Unix(0, b.skipped.Load()); rank > 0 && last.After(until) {
 		return last
 	}
