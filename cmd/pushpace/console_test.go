@@ -103,7 +103,7 @@ func TestConsoleOfAnAPIAlone(t *testing.T) {
 	shows("/console/providers", "APNs of <bdi>demo</bdi>", "FCM of <bdi>demo</bdi>")
 	shows("/console/config", "config.yaml", "this process sends nothing, and has no credentials", "worker.attempts")
 	s.configure(t, "attempts: 10  ", "attempts: 12  ")
-	shows("/console/config", "1 key waits for a restart", "<td><bdi>4</bdi></td><td><bdi>2</bdi></td>")
+	shows("/console/config", "1 key waits for a restart", "<td><bdi>10</bdi></td><td><bdi>12</bdi></td>")
 	s.configure(t, "attempts: 10  ", "attempts: x  ")
 	shows("/console/config", "The file has changed, and is not taken over", "worker.attempts", "1 key waits for a restart")
 	shows("/console/", "Throughput: 1 sent, 0 put off, 0 failed")
