@@ -1,9 +1,9 @@
 -- The waiting of one user's notifications: everything that has to branch. The grant of
 -- a first visit does not come here while nobody waits; claim.go has it.
 --
--- This is model.go again, on what Redis keeps: the functions have its names and its
--- order, so that the two can be read side by side. It reads what waits of the user once,
--- decides on arrays, and writes what has changed.
+-- These are model.go, place.go and replan.go again, on what Redis keeps: the functions
+-- have their names and their order, so that both can be read side by side. The script
+-- reads what waits of the user once, decides on arrays, and writes what has changed.
 --
 -- What waits is kept in sorted sets:
 --   booked     the slots of all that wait, named CATEGORY INSTANT

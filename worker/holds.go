@@ -80,7 +80,7 @@ func (h *holds) remember(ctx context.Context, d *delivery, moved []throttle.Book
 		noted[by] = true
 		jobs := []pause.Job{{Queue: d.queue, ID: d.ID}}
 		if s.reason == pausedByOperator && len(moved) > 0 {
-			gained, err := h.control.Gained(ctx, moved[:min(len(moved), wakeMost)])
+			gained, err := h.control.Gained(ctx, moved)
 			if err != nil {
 				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
 			}

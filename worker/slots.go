@@ -70,13 +70,9 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) []throttle.Boo
 	return moved
 }
 
-// Of the bookings that a call has moved, the first wakeMost are woken for, and
-// so many calls wait for it. What is beyond comes at its old slot. A call moves a
-// whole line at most, and nobody else tells of them.
-const (
-	movedKept = 1024
-	wakeMost  = 500
-)
+// movedKept is how many calls that have moved bookings wait for the wake-ups of those before
+// them. What is moved beyond comes at its old slot, and nobody else tells of it.
+const movedKept = 1024
 
 // wake wakes the jobs whose slots have moved forward, beside the pipeline.
 func (s *slots) wake(moved []throttle.Booking) {
@@ -84,7 +80,7 @@ func (s *slots) wake(moved []throttle.Booking) {
 		return
 	}
 	select {
-	case s.moved <- slices.Clone(moved[:min(len(moved), wakeMost)]):
+	case s.moved <- slices.Clone(moved):
 	default:
 	}
 }
