@@ -153,6 +153,21 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 	}
 }
 
+// A worker that crashes between an end and the return of its slot leaves that to the next
+// visit.
+func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
+		n := to("ended", apple)
+		r.enqueue(n)
+		r.crashed(n, 1)
+		_, err := r.records.Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
+		must(t, err)
+		r.start()
+		wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })
+	})
+}
+
 // What may have been sent is that too when it is put back from the dead letters.
 func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {

@@ -47,7 +47,13 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 // already, or may have: another worker had its job as well.
 func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
 	record, err := s.Records.Lookup(ctx, d.ID)
-	return err != nil || slices.ContainsFunc(record.Outcomes, func(o ledger.TargetOutcome) bool { return o.Taken() })
+	return err != nil || wasTaken(record.Outcomes)
+}
+
+// wasTaken reports whether a provider has taken the notification for one of its targets,
+// or may have.
+func wasTaken(outcomes []ledger.TargetOutcome) bool {
+	return slices.ContainsFunc(outcomes, func(o ledger.TargetOutcome) bool { return o.Taken() })
 }
 
 // persist repeats a write that failed for a while.
