@@ -39,7 +39,7 @@ func compareLines(ctx context.Context, r *run) (map[string]any, error) {
 }
 
 // line answers the µs of an arrival and the ms of placing all anew.
-func line(ctx context.Context, client *redis.Client, limiter throttle.Limiter, n int) (arrival, replace float64, err error) {
+func line(ctx context.Context, client *redis.Client, limiter throttle.Planner, n int) (arrival, replace float64, err error) {
 	paced := func(gap time.Duration, period time.Duration) []throttle.Scope {
 		return []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: gap, Rates: []throttle.Rate{{Count: 10, Period: period}}}}}
 	}

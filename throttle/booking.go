@@ -217,7 +217,7 @@ func decision(r *Request, now int64, answer []any) (d Decision, err error) {
 		}
 	}
 	status, instant, scope, rule, slot := fields[0], fields[1], fields[2], fields[3], fields[4]
-	d = Decision{Status: Status(status), At: time.UnixMicro(instant)}
+	d = Decision{Status: Status(status), At: time.UnixMicro(instant), Now: time.UnixMicro(now)}
 	if status == slotless {
 		d.Status, d.Full = Deferred, true
 	}

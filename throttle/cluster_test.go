@@ -34,7 +34,7 @@ func clusterRequest(user, id string, category bool) throttle.Request {
 
 // acquireUntil acquires, and comes back at each slot, until it is granted. A
 // cluster that cannot serve now is asked again.
-func acquireUntil(ctx context.Context, l throttle.Limiter, r throttle.Request) (d throttle.Decision, failures int, err error) {
+func acquireUntil(ctx context.Context, l throttle.Planner, r throttle.Request) (d throttle.Decision, failures int, err error) {
 	for {
 		d, err = l.Acquire(ctx, r)
 		again := d.Left

@@ -243,7 +243,7 @@ func together(rt *rapid.T, r Request, kind int, scale time.Duration) []Request {
 }
 
 // askAll asks until all are decided of, and has what moved in the first decision.
-func askAll(ctx context.Context, l Limiter, all []Request) (decisions []Decision, err error) {
+func askAll(ctx context.Context, l Planner, all []Request) (decisions []Decision, err error) {
 	for len(decisions) < len(all) {
 		some, err := l.AcquireAll(ctx, all[len(decisions):])
 		if err != nil {
@@ -263,7 +263,7 @@ func decided(all []Decision) string {
 	text := &strings.Builder{}
 	for _, d := range all {
 		sortBookings(d.Moved)
-		d.Passed = 0
+		d.Left = max(0, d.At.Sub(d.Now)) // what has passed since hangs on the machine
 		fmt.Fprintf(text, "%+v\n", d)
 	}
 	return text.String()

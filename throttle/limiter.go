@@ -32,10 +32,10 @@ import (
 // General is the name of the scope that carries a user's general limits.
 const General = "all"
 
-// A Limiter keeps the timelines of users. It is safe for concurrent use, and
-// its answers are the same whichever process asks. Its store has a time-out of the
-// limiter's own for each answer, so that no call hangs on one that accepts and never
-// answers; how often a call asks depends on what it has to do.
+// A Limiter keeps the timelines of users, for those who ask whether to send. It is safe
+// for concurrent use, and its answers are the same whichever process asks. Its store has a
+// time-out of the limiter's own for each answer, so that no call hangs on one that accepts
+// and never answers; how often a call asks depends on what it has to do.
 //
 // In any order of calls, any N+1 admissions of a user and scope span at least
 // the rate's period, and any two at least the gap, to within a millisecond.
@@ -46,6 +46,17 @@ type Limiter interface {
 	// before those who wait if what was sent allows it now, and behind them if not.
 	// An error means that nothing is known; it is safe to ask again.
 	Acquire(context.Context, Request) (Decision, error)
+	// Cancel gives back what the notification holds, admission or slot, and
+	// moves those who wait behind it forward; of one that is Used, the slot that it
+	// waits for only. Cancelling twice, or what holds nothing, does nothing. It
+	// answers the bookings that now have an earlier slot.
+	Cancel(context.Context, Request) ([]Booking, error)
+}
+
+// A Planner is a Limiter for those who also look at, or change, how a user's notifications
+// wait: workers, and what operators use. Its calls fail as those of a Limiter do.
+type Planner interface {
+	Limiter
 	// AcquireAll is Acquire for several notifications with the user, the category and
 	// the scopes of the first one, in their order, at one instant. It decides of the
 	// first or of more, and answers as many decisions: the others ask again. Moved is in
@@ -53,11 +64,6 @@ type Limiter interface {
 	AcquireAll(context.Context, []Request) ([]Decision, error)
 	// Peek answers what Acquire would, and changes nothing.
 	Peek(context.Context, Request) (Decision, error)
-	// Cancel gives back what the notification holds, admission or slot, and
-	// moves those who wait behind it forward; of one that is Used, the slot that it
-	// waits for only. Cancelling twice, or what holds nothing, does nothing. It
-	// answers the bookings that now have an earlier slot.
-	Cancel(context.Context, Request) ([]Booking, error)
 	// Inherit gives the notification the slot of another one of the same user and
 	// scopes, which no longer holds it. The next Acquire comes for it. When the
 	// other holds none, nothing changes. Of two slots the later one goes, and those
@@ -269,14 +275,14 @@ type Decision struct {
 	// that was too late (Refused), on the limiter's clock, which for Redis is
 	// the server's.
 	At time.Time
-	// Left is how far At lay ahead at the decision, at least 0, in whole microseconds.
-	// It needs no clock that agrees with the limiter's.
+	// Now is the instant of the decision, on the same clock.
+	Now time.Time
+	// Left is how long there is to wait for At when Acquire returns, at least 0, in whole
+	// microseconds; it needs no clock that agrees with the limiter's. An answer may come late,
+	// behind others: what has passed since Now is not part of it. A limiter's clock that is
+	// set back, or is another one's after a failover or the move of a slot, is believed for
+	// a second and a half to have gone on, by no more than the time that the answer took.
 	Left time.Duration
-	// Passed is how much of Left has passed when Acquire returns: an answer may come late,
-	// behind others. A limiter's clock that is set back, or is another one's after a
-	// failover or the move of a slot, is believed for a second and a half to have gone on,
-	// by no more than the time that the answer took.
-	Passed time.Duration
 	// Slot is the slot that the notification held before this call; zero for
 	// none. At may be later: the job was late, or a limit was lowered.
 	Slot time.Time
@@ -299,6 +305,9 @@ type Decision struct {
 	// Granted is the operator's choice (see Open), and At the local clock's.
 	Unchecked bool
 }
+
+// grantedAt is the decision to send at once.
+func grantedAt(now time.Time) Decision { return Decision{Status: Granted, At: now, Now: now} }
 
 // Remaining is what one rate still admits.
 type Remaining struct {

@@ -19,7 +19,7 @@ type MemoryOptions struct {
 	Now func() time.Time
 }
 
-// Memory is the Limiter of one process, for tests and small tools. It gives
+// Memory is the Planner of one process, for tests and small tools. It gives
 // the decisions that Redis gives, and forgets them when the process ends. A user
 // without an admission within the horizon, or a slot ahead, is forgotten.
 type Memory struct {
@@ -55,7 +55,7 @@ func (m *Memory) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return m.ask(ctx, &r, (*visit).acquire, (*visit).settle)
 }
 
-// AcquireAll implements Limiter.
+// AcquireAll implements Planner.
 func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	if err := validateAll(all); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 	return decisions, err
 }
 
-// Peek implements Limiter.
+// Peek implements Planner.
 func (m *Memory) Peek(ctx context.Context, r Request) (Decision, error) {
 	return m.ask(ctx, &r, (*visit).peek, (*visit).end)
 }
@@ -105,7 +105,7 @@ func (m *Memory) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return m.move(ctx, &r, (*visit).cancel)
 }
 
-// Inherit implements Limiter.
+// Inherit implements Planner.
 func (m *Memory) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
 	if err := r.validateHeir(from); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (m *Memory) Inherit(ctx context.Context, r Request, from string) ([]Booking
 	return m.move(ctx, &r, func(v *visit) { v.inherit(from) })
 }
 
-// Reschedule implements Limiter.
+// Reschedule implements Planner.
 func (m *Memory) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil {
@@ -130,7 +130,7 @@ func (m *Memory) move(ctx context.Context, r *Request, what func(*visit)) (moved
 	return moved, err
 }
 
-// Timeline implements Limiter.
+// Timeline implements Planner.
 func (m *Memory) Timeline(ctx context.Context, r Request) (t Timeline, err error) {
 	r.ID = ""
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {
@@ -203,7 +203,7 @@ func (u *model) last() int64 {
 
 // decision makes a Decision of a verdict.
 func (v *visit) decision(w verdict) Decision {
-	d := Decision{Status: w.status, At: micros(w.at), Full: w.full && w.status == Deferred, Moved: v.moved}
+	d := Decision{Status: w.status, At: micros(w.at), Now: micros(v.now), Full: w.full && w.status == Deferred, Moved: v.moved}
 	if v.held != none {
 		d.Slot = micros(v.held)
 	}

@@ -28,7 +28,7 @@ type OutageOptions struct {
 	Log *slog.Logger
 }
 
-// Outage is a Limiter that stands before another and decides what becomes of
+// Outage is a Planner that stands before another and decides what becomes of
 // calls while that one's store is away.
 //
 // An outage begins with a call that the store does not serve (an error that
@@ -46,7 +46,7 @@ type OutageOptions struct {
 //
 // A call whose own context ends says nothing of the store, and gets its error.
 type Outage struct {
-	limiter Limiter
+	limiter Planner
 	locate  func(context.Context, Request) string // nil for a store in one place
 	mode    OnOutage
 	log     *slog.Logger
@@ -69,9 +69,9 @@ type OutageStats struct {
 	Node  string
 }
 
-// WithOutage returns the limiter with a stated behaviour when its store is
+// WithOutage returns the planner with a stated behaviour when its store is
 // away. A mode other than Open is Closed.
-func WithOutage(l Limiter, mode OnOutage, o OutageOptions) *Outage {
+func WithOutage(l Planner, mode OnOutage, o OutageOptions) *Outage {
 	if mode != Open {
 		mode = Closed
 	}
@@ -106,7 +106,7 @@ func (o *Outage) Acquire(ctx context.Context, r Request) (Decision, error) {
 	return o.decide(ctx, r, o.limiter.Acquire)
 }
 
-// AcquireAll implements Limiter.
+// AcquireAll implements Planner.
 func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	if err := validateAll(all); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 	return decisions, err
 }
 
-// Peek implements Limiter.
+// Peek implements Planner.
 func (o *Outage) Peek(ctx context.Context, r Request) (Decision, error) {
 	return o.decide(ctx, r, o.limiter.Peek)
 }
@@ -130,14 +130,14 @@ func (o *Outage) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return withStore(ctx, o, Closed, r, r.validateID(), o.limiter.Cancel)
 }
 
-// Inherit implements Limiter.
+// Inherit implements Planner.
 func (o *Outage) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
 	return withStore(ctx, o, Closed, r, r.validateHeir(from), func(ctx context.Context, r Request) ([]Booking, error) {
 		return o.limiter.Inherit(ctx, r, from)
 	})
 }
 
-// Reschedule implements Limiter.
+// Reschedule implements Planner.
 func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	var all []Booking
 	_, err := withStore(ctx, o, Closed, r, r.validate(), func(ctx context.Context, r Request) (struct{}, error) {
@@ -148,7 +148,7 @@ func (o *Outage) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	return all, err
 }
 
-// Timeline implements Limiter.
+// Timeline implements Planner.
 func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	return withStore(ctx, o, Closed, r, r.validate(), o.limiter.Timeline)
 }
@@ -163,7 +163,9 @@ func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, 
 
 // unchecked is the answer to one that is let through while the store is away.
 func unchecked() Decision {
-	return Decision{Status: Granted, At: time.Now(), Unchecked: true}
+	d := grantedAt(time.Now())
+	d.Unchecked = true
+	return d
 }
 
 // withStore makes the call unless it is invalid, or an outage lasts and it is not its

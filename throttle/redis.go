@@ -32,7 +32,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Redis is the Limiter whose timelines are sorted sets on Redis. Its instants
+// Redis is the Planner whose timelines are sorted sets on Redis. Its instants
 // are those of Redis's clock. See keys.go for the keys, claim.go for the first
 // visit of a notification and booking.go for what follows when it is denied.
 type Redis struct {
@@ -141,7 +141,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return Decision{}, err
 	}
 	if len(r.Scopes) == 0 {
-		return Decision{Status: Granted, At: l.now()}, nil
+		return grantedAt(l.now()), nil
 	}
 	user := l.user(&r)
 	if l.elapsed() < user.waits.Load() {
@@ -170,7 +170,7 @@ func (l *Redis) besideNoClaim(ctx context.Context, user *userState) error {
 	return nil
 }
 
-// AcquireAll implements Limiter.
+// AcquireAll implements Planner.
 func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, error) {
 	if err := validateAll(all); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 	granted := decide(c.views, from) == from && got.entered && !got.waiting && stampHolds(stamp, got.now)
 	granted = granted && (c.beside || !got.beside) // it may be of the category
 	user.beside.Store(got.beside)
-	d := Decision{Status: Granted, At: time.UnixMicro(stamp)}
+	d := grantedAt(time.UnixMicro(stamp))
 	if r.Report {
 		d.Remaining = r.remaining(got.counts)
 	}
@@ -248,8 +248,8 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 	for i := range decisions {
 		d := &decisions[i]
 		if d.Left > 0 && answered {
-			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.At.Add(-d.Left).UnixMicro())
-			d.Passed = min(d.Left, time.Duration(passed)*time.Microsecond)
+			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.Now.UnixMicro())
+			d.Left -= min(d.Left, time.Duration(passed)*time.Microsecond)
 		}
 		if d.Left > 0 {
 			user.waitsUntil(l.elapsed() + min(longestHint, d.Left.Microseconds()))
@@ -258,13 +258,13 @@ func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, cla
 	return decisions, err
 }
 
-// Peek implements Limiter.
+// Peek implements Planner.
 func (l *Redis) Peek(ctx context.Context, r Request) (Decision, error) {
 	if err := r.validateID(); err != nil {
 		return Decision{}, err
 	}
 	if len(r.Scopes) == 0 {
-		return Decision{Status: Granted, At: l.now()}, nil
+		return grantedAt(l.now()), nil
 	}
 	d, err := l.visit(ctx, opPeek, &r, l.user(&r), denial{}, "")
 	return d, err
@@ -282,7 +282,7 @@ func (l *Redis) Cancel(ctx context.Context, r Request) ([]Booking, error) {
 	return l.move(ctx, op, r, "")
 }
 
-// Inherit implements Limiter.
+// Inherit implements Planner.
 func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking, error) {
 	if err := r.validateHeir(from); err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (l *Redis) Inherit(ctx context.Context, r Request, from string) ([]Booking,
 	return l.move(ctx, opInherit, r, from)
 }
 
-// Reschedule implements Limiter.
+// Reschedule implements Planner.
 func (l *Redis) Reschedule(ctx context.Context, r Request) ([]Booking, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil {

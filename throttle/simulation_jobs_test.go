@@ -206,14 +206,18 @@ func (w *world) granted(d *delivery, c *call) {
 		return
 	}
 	w.figures.granted++
-	left := c.decision.Left.Microseconds()
-	if left > 0 {
+	ahead := c.decision.At.Sub(c.decision.Now).Microseconds()
+	if ahead > 0 {
 		w.figures.ahead++
 	}
 	a := &admission{job: j, scopes: c.request.Scopes, order: c.order,
-		at: c.decision.At.UnixMicro(), instant: c.decided + left}
+		at: c.decision.At.UnixMicro(), instant: c.decided + ahead}
 	w.log = append(w.log, a)
-	w.after(max(0, left-(w.serverNow()-c.decided)), func() {
+	left := c.decision.Left.Microseconds()
+	if early := a.instant - w.serverNow() - left; early > tolerance && w.p.jolts == 0 {
+		w.fault("%s is sent %d µs before its instant", j.id, early)
+	}
+	w.after(left, func() {
 		switch {
 		case j.cancelled: // while it waited to be sent
 			a.void = true

@@ -14,7 +14,7 @@ type admission struct {
 	scopes  []Scope // with the policies in force at the worker that asked
 	order   int     // its place among all decisions
 	at      int64   // Decision.At in µs
-	instant int64   // the server's instant of the decision and the time left, in µs
+	instant int64   // the server's instant of the decision, and as much as At was ahead, in µs
 	void    bool    // given back before anything was sent
 }
 

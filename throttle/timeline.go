@@ -76,7 +76,7 @@ func (t *Timeline) Rule(scope string, at time.Time) (rule string, after Entry) {
 	return rule, after
 }
 
-// Timeline implements Limiter.
+// Timeline implements Planner.
 func (l *Redis) Timeline(ctx context.Context, r Request) (Timeline, error) {
 	r.ID = ""
 	if err := r.validate(); err != nil || len(r.Scopes) == 0 {

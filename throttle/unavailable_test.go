@@ -61,7 +61,7 @@ func limiterOn(t *testing.T, o *redis.Options) *throttle.Redis {
 }
 
 // calls are all calls of a limiter, on a user each.
-func calls(l throttle.Limiter, user string) map[string]func(context.Context) error {
+func calls(l throttle.Planner, user string) map[string]func(context.Context) error {
 	r := throttle.Request{User: user, ID: "n", Scopes: []throttle.Scope{
 		{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}, {Name: "c", Policy: throttle.Policy{MinGap: time.Hour}}}}
 	report := r
@@ -77,7 +77,7 @@ func calls(l throttle.Limiter, user string) map[string]func(context.Context) err
 }
 
 // unavailable expects every call to fail within the time-out.
-func unavailable(t *testing.T, l throttle.Limiter) {
+func unavailable(t *testing.T, l throttle.Planner) {
 	t.Helper()
 	for name, call := range calls(l, "unavailable") {
 		inTime(t, name, func() {

@@ -115,7 +115,6 @@ func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.De
 	a.Observer.Checked(max(0, time.Since(asked)))
 	traceDecision(span, decision, err)
 	d.held = d.held && !decision.Slot.IsZero() // else it gets its slot now
-	decision.Left -= decision.Passed
 	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
 		a.units.giveBack(d) // until it goes
 	}

@@ -18,7 +18,7 @@ import (
 
 // answers is a limiter that says the same again and again.
 type answers struct {
-	throttle.Limiter
+	throttle.Planner
 	asked, cancelled int
 	answer           func(n int) throttle.Decision
 }

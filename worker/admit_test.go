@@ -87,7 +87,7 @@ type asking struct {
 }
 
 // ask asks until it is admitted, when nextAsk says.
-func (a *asking) ask(t *testing.T, limiter throttle.Limiter) {
+func (a *asking) ask(t *testing.T, limiter throttle.Planner) {
 	const most = 2 * time.Second
 	for ahead := most; ; a.waited = true {
 		a.Wait = ahead

@@ -82,13 +82,13 @@ func TestCollapseKeepsTheNewest(t *testing.T) {
 
 // A slowLimiter keeps one notification's answer until it is let go.
 type slowLimiter struct {
-	throttle.Limiter
+	throttle.Planner
 	id            string
 	answered, let chan struct{}
 }
 
 func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
-	decision, err := l.Limiter.Acquire(ctx, r)
+	decision, err := l.Planner.Acquire(ctx, r)
 	if r.ID == l.id {
 		close(l.answered)
 		<-l.let
@@ -101,7 +101,7 @@ func (l *slowLimiter) Acquire(ctx context.Context, r throttle.Request) (throttle
 func TestASlotOfWhatHasEnded(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(throttle.Policy{MinGap: time.Hour}, nil))
-		limiter := &slowLimiter{Limiter: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
+		limiter := &slowLimiter{Planner: r.limiter, id: "late", answered: make(chan struct{}), let: make(chan struct{})}
 		r.options.Limiter = limiter
 		r.start()
 		r.enqueue(to("first"))
@@ -125,7 +125,7 @@ func TestCollapseOfWhatIsInHand(t *testing.T) {
 	const gap = time.Hour
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(throttle.Policy{MinGap: gap}, nil))
-		limiter := &slowLimiter{Limiter: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
+		limiter := &slowLimiter{Planner: r.limiter, id: "older", answered: make(chan struct{}), let: make(chan struct{})}
 		r.options.Limiter = limiter
 		r.start()
 		r.enqueue(to("first"))

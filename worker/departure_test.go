@@ -1,7 +1,6 @@
 package worker_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -56,22 +55,6 @@ func TestWhatHadNoConnectionKeepsItsPlace(t *testing.T) {
 			t.Errorf("%s goes first", all[0].Notification)
 		}
 	})
-}
-
-// lateAnswers are of a limiter whose answers come when the time left has passed.
-type lateAnswers struct{ throttle.Limiter }
-
-func (lateAnswers) Acquire(context.Context, throttle.Request) (throttle.Decision, error) {
-	return throttle.Decision{Status: throttle.Granted, At: time.Now(), Left: time.Hour, Passed: time.Hour}, nil
-}
-
-// What has passed of the time left is not waited for.
-func TestALateAnswerIsNotWaitedFor(t *testing.T) {
-	r := newRig(t, embedded(t), limits.New(throttle.Policy{MinGap: time.Minute}, nil))
-	r.options.Limiter = lateAnswers{r.limiter}
-	r.start()
-	r.enqueue(to("n"))
-	r.settled(1)
 }
 
 // What is admitted while there is no connection yet keeps its distance at the

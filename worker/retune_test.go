@@ -446,12 +446,12 @@ func TestStartWithoutOverrides(t *testing.T) {
 
 // told is a limiter that says when it has answered a request.
 type told struct {
-	throttle.Limiter
+	throttle.Planner
 	after func(throttle.Decision)
 }
 
 func (l *told) Acquire(ctx context.Context, r throttle.Request) (throttle.Decision, error) {
-	decision, err := l.Limiter.Acquire(ctx, r)
+	decision, err := l.Planner.Acquire(ctx, r)
 	l.after(decision)
 	return decision, err
 }

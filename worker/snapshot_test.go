@@ -79,7 +79,7 @@ func TestSnapshots(t *testing.T) {
 }
 
 // awayLimiter stands for a limiter whose store is away.
-type awayLimiter struct{ throttle.Limiter }
+type awayLimiter struct{ throttle.Planner }
 
 func (awayLimiter) Stats() throttle.OutageStats {
 	return throttle.OutageStats{Since: time.Unix(1_795_219_200, 0), Cause: errors.New("NOPERM")}

@@ -20,7 +20,7 @@ import (
 // A line is a limiter that has all wait for an hour, until they come for the second
 // time. Who comes as "mover" has moved them.
 type line struct {
-	throttle.Limiter
+	throttle.Planner
 	mu    sync.Mutex
 	moved []throttle.Booking
 	came  map[string]bool
@@ -47,7 +47,7 @@ func (l *line) Acquire(_ context.Context, r throttle.Request) (throttle.Decision
 func asleep(t *testing.T, client redis.UniversalClient, many int) (r *rig, l *line, stop func()) {
 	t.Helper()
 	r = newRig(t, client, limits.New(every(time.Hour), nil))
-	l = &line{Limiter: r.limiter, came: map[string]bool{}}
+	l = &line{Planner: r.limiter, came: map[string]bool{}}
 	r.options.Limiter = l
 	stop = r.start()
 	r.enqueueAll(many, "n", func(*push.Notification) {})

@@ -31,7 +31,7 @@ import (
 type Options struct {
 	// Queue is the Redis that asynq's queues are on.
 	Queue   redis.UniversalClient
-	Limiter throttle.Limiter
+	Limiter throttle.Planner
 	Limits  *limits.Policies
 	// Overrides, if not nil, are above Limits: the worker keeps Limits in step with
 	// them, and moves those who wait forward when a limit is raised.

@@ -35,7 +35,7 @@ type rig struct {
 	setting  setting
 	service  *operate.Service
 	producer *push.Producer
-	limiter  throttle.Limiter
+	limiter  throttle.Planner
 	console  *Console
 	cookie   *http.Cookie // as a browser keeps it; nil for none
 }

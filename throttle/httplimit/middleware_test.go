@@ -158,7 +158,7 @@ func TestMiddlewareUnderConcurrency(t *testing.T) {
 }
 
 // away is a limiter whose store refuses connections.
-type away struct{ throttle.Limiter }
+type away struct{ throttle.Planner }
 
 func (away) Acquire(context.Context, throttle.Request) (throttle.Decision, error) {
 	return throttle.Decision{}, fmt.Errorf("%w: connection refused", throttle.ErrUnavailable)

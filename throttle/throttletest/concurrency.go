@@ -14,10 +14,10 @@ import (
 
 // linearizable: what concurrent calls of a user answer is what they would in
 // some order, one after another.
-func linearizable(s *stage) { s.linearizable([]throttle.Limiter{s.Limiter}) }
+func linearizable(s *stage) { s.linearizable([]throttle.Planner{s.Limiter}) }
 
 // linearizablePeers: so it is when they go through the limiters of two processes.
-func linearizablePeers(s *stage) { s.linearizable([]throttle.Limiter{s.Limiter, s.Peer}) }
+func linearizablePeers(s *stage) { s.linearizable([]throttle.Planner{s.Limiter, s.Peer}) }
 
 // callKind is what a concurrent call asks.
 type callKind int
@@ -36,7 +36,7 @@ type asked struct {
 	beside int
 }
 
-func (s *stage) linearizable(limiters []throttle.Limiter) {
+func (s *stage) linearizable(limiters []throttle.Planner) {
 	for range 12 {
 		history := s.concurrentHistory(limiters)
 		for i := range history {
@@ -57,7 +57,7 @@ func (s *stage) linearizable(limiters []throttle.Limiter) {
 
 // concurrentHistory has several goroutines call at random, in rounds between
 // which time passes.
-func (s *stage) concurrentHistory(limiters []throttle.Limiter) []porcupine.Operation {
+func (s *stage) concurrentHistory(limiters []throttle.Planner) []porcupine.Operation {
 	unit := s.unit()
 	general, own := policy(unit, rate(4, 10*unit)), policy(0, rate(2, 8*unit))
 	user := s.user()
@@ -101,7 +101,7 @@ func (s *stage) concurrentHistory(limiters []throttle.Limiter) []porcupine.Opera
 	return history
 }
 
-func call(l throttle.Limiter, in asked) (d throttle.Decision, err error) {
+func call(l throttle.Planner, in asked) (d throttle.Decision, err error) {
 	ctx := context.Background()
 	switch in.kind {
 	case callPeek:
@@ -144,7 +144,7 @@ var model = porcupine.Model{
 			}
 			return true, list.with(in.request, d.At)
 		case throttle.Refused:
-			now := d.At.Add(-d.Left)
+			now := d.Now
 			for i := range in.beside {
 				list = append(list.without(fmt.Sprint("claim", i)), held{fmt.Sprint("claim", i), now, names(in.request)})
 			}

@@ -113,11 +113,11 @@ func limitsHold(s *stage) {
 					}
 					h.list = h.list.with(r, d.At)
 				case throttle.Deferred:
-					if d.Left <= 0 || d.Left > r.Horizon {
+					if ahead := d.At.Sub(d.Now); ahead <= 0 || ahead > r.Horizon || d.Left > ahead {
 						rt.Fatalf("%s is deferred by %v with a horizon of %v", r.ID, d.Left, r.Horizon)
 					}
 				case throttle.Refused:
-					if d.Left <= r.Horizon {
+					if d.At.Sub(d.Now) <= r.Horizon {
 						rt.Fatalf("%s is refused for %v with a horizon of %v", r.ID, d.Left, r.Horizon)
 					}
 				}
@@ -147,7 +147,7 @@ func limitsHoldUnderContention(s *stage) {
 	user := s.user()
 	var mu sync.Mutex
 	admitted := map[string][]time.Time{}
-	limiters := []throttle.Limiter{s.Limiter}
+	limiters := []throttle.Planner{s.Limiter}
 	if s.Peer != nil {
 		limiters = append(limiters, s.Peer)
 	}
@@ -251,7 +251,7 @@ func (h *history) compare(rt *rapid.T, r throttle.Request, d throttle.Decision) 
 			rt.Fatalf("%s", fault)
 		}
 	case throttle.Refused:
-		now := d.At.Add(-d.Left)
+		now := d.Now
 		from := now
 		if own := instantOf(h.list, r.ID); own.After(from) {
 			from = own // what is admitted ahead does not come forward
@@ -379,7 +379,7 @@ func remainingIsCounted(s *stage) {
 			r := h.request(rt)
 			r.ID, r.Report = fmt.Sprint("new", i), true
 			d := s.acquire(rt, r)
-			at := d.At.Add(-d.Left)
+			at := d.Now
 			if d.Status == throttle.Granted {
 				h.list = h.list.with(r, d.At)
 			}
@@ -390,7 +390,7 @@ func remainingIsCounted(s *stage) {
 		r := h.request(rt)
 		r.ID, r.Report = "peeked", true
 		d := s.peek(rt, r)
-		if want := h.list.remaining(r, d.At.Add(-d.Left)); !slices.Equal(d.Remaining, want) {
+		if want := h.list.remaining(r, d.Now); !slices.Equal(d.Remaining, want) {
 			rt.Fatalf("a peek reports %v, by the list %v", d.Remaining, want)
 		}
 	})

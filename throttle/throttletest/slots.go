@@ -52,7 +52,7 @@ func slotsAskedAtOnce(s *stage) {
 	r := throttle.Request{User: s.user(), Horizon: 48 * time.Hour,
 		Scopes: scopes(policy(10*time.Second, rate(3, time.Minute)), "", throttle.Policy{})}
 	const many = 120
-	limiters := []throttle.Limiter{s.Limiter}
+	limiters := []throttle.Planner{s.Limiter}
 	if s.Peer != nil {
 		limiters = append(limiters, s.Peer)
 	}
@@ -89,7 +89,7 @@ func slotsAskedAtOnce(s *stage) {
 // sameHoldsOneSlot: however often, and from however many at once, a
 // notification asks, it holds one admission or one slot.
 func sameHoldsOneSlot(s *stage) {
-	limiters := []throttle.Limiter{s.Limiter}
+	limiters := []throttle.Planner{s.Limiter}
 	if s.Peer != nil {
 		limiters = append(limiters, s.Peer)
 	}

@@ -1,4 +1,4 @@
-// Package throttletest is the suite that every throttle.Limiter passes: Run
+// Package throttletest is the suite that every throttle.Planner passes: Run
 // shows each promise of the interface on an implementation. What an
 // implementation cannot be asked, its Harness declares, and the suite says in
 // the log what it could not show for it.
@@ -16,7 +16,7 @@ import (
 // Horizon is how far back the limiters under test reach.
 const Horizon = 24 * time.Hour
 
-// An Ability is what a property needs beyond throttle.Limiter.
+// An Ability is what a property needs beyond throttle.Planner.
 type Ability string
 
 // The abilities.
@@ -47,9 +47,9 @@ type Harness struct {
 
 // An Instance is a limiter under test. A func that the Harness cannot offer is nil.
 type Instance struct {
-	Limiter throttle.Limiter
+	Limiter throttle.Planner
 	// Peer is another limiter on the same timelines, as another process has it.
-	Peer throttle.Limiter
+	Peer throttle.Planner
 	// Advance lets time pass; without it time is the real one.
 	Advance func(time.Duration)
 	// Lasting names whatever is held without an expiry.

@@ -34,7 +34,7 @@ import (
 type Control struct {
 	client    redis.UniversalClient
 	records   *ledger.Records
-	limiter   throttle.Limiter
+	limiter   throttle.Planner
 	limits    *limits.Policies
 	inspector *queue.Inspector
 	pauses    *pause.Store
@@ -50,7 +50,7 @@ const (
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
-func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Limiter, limits *limits.Policies) *Control {
+func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
 	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix), exactBelow, sampleSize}
 }

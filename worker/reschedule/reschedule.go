@@ -55,7 +55,7 @@ const (
 type Config struct {
 	Limits    *limits.Policies
 	Overrides *limits.Overrides
-	Limiter   throttle.Limiter
+	Limiter   throttle.Planner
 	Control   *control.Control
 	// Waiting tells of the users who wait for a scope's limits: see throttle.Redis.
 	// nil for nobody.

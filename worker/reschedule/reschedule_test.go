@@ -10,7 +10,7 @@ import (
 )
 
 // A failing limiter has moved one when its store goes away.
-type failing struct{ throttle.Limiter }
+type failing struct{ throttle.Planner }
 
 func (failing) Reschedule(context.Context, throttle.Request) ([]throttle.Booking, error) {
 	return []throttle.Booking{{ID: "moved"}}, throttle.ErrUnavailable
