@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -35,6 +36,7 @@ func TestWorkersShareWhatMayBeInFlight(t *testing.T) {
 	const places, n = 6, 400
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
+		r.options.ShutdownTimeout = redistest.Patience // what a worker has in hand as it stops is not cut off
 		r.apns.RespondAlways(standin.Answer{Delay: 50 * time.Millisecond})
 		unbound := r.start()
 		r.enqueue(to("unbound"))
