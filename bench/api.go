@@ -183,7 +183,10 @@ func (s stage) openAPI(ctx context.Context, name string) (enqueue func(ctx conte
 		}, apiBatch, disconnect, nil
 	}
 	records := ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
-	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
+	limiter, err := throttle.New(shared, throttle.Options{Prefix: cfg.Redis.Prefix})
+	if err != nil {
+		return nil, 0, nil, errors.Join(err, disconnect())
+	}
 	policies := limits.New(cfg.Limits.Default, nil)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	service := operate.New(operate.Options{Producer: producer, Records: records, Control: control.New(shared, records, limiter, policies),

@@ -98,7 +98,10 @@ func besideRound(ctx context.Context, client redis.UniversalClient, prefix strin
 	if err := sending(f, push.FCM)(ctx, "warm", next.Add(1)); err != nil {
 		return 0, err
 	}
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
+	if err != nil {
+		return 0, err
+	}
 	defer limiter.Close()
 	w, err := worker.New(worker.Options{
 		Queue: client, Limiter: limiter, Records: ledger.NewRecords(client, prefix, 0), Prefix: prefix,

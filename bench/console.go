@@ -202,7 +202,10 @@ func (b *pageBench) wait(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: b.Prefix})
+	limiter, err := throttle.New(shared, throttle.Options{Prefix: b.Prefix})
+	if err != nil {
+		return err
+	}
 	defer limiter.Close()
 	for deadline := time.Now().Add(turnLimit); ; {
 		timeline, err := limiter.Timeline(ctx, throttle.Request{App: app, User: consoleUser, ID: "none", Scopes: []throttle.Scope{{Name: "paced"}}})

@@ -94,7 +94,10 @@ func (r *run) compareChecks(ctx context.Context, goroutines int) (map[string]flo
 		return nil, err
 	}
 	defer piped.Close()
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: r.prefix + ":ours"})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: r.prefix + ":ours"})
+	if err != nil {
+		return nil, err
+	}
 	defer limiter.Close()
 	var checks, refused, rates atomic.Int64
 	before, err := evals(ctx, r.admin)

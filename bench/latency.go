@@ -268,7 +268,10 @@ func (b *delayBench) deferred(ctx context.Context) ([]float64, error) {
 	}
 	client := b.client(1)
 	defer client.Close()
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: b.Prefix})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: b.Prefix})
+	if err != nil {
+		return nil, err
+	}
 	defer limiter.Close()
 	const category = "paced"
 	for _, user := range firsts {

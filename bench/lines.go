@@ -22,7 +22,10 @@ func compareLines(ctx context.Context, r *run) (map[string]any, error) {
 	for _, n := range []int{100, 1000} {
 		var arrivals, replaces []float64
 		for round := range r.rounds {
-			limiter := throttle.NewRedis(client, throttle.Options{Prefix: fmt.Sprintf("%s:lines-%d-%d", r.prefix, n, round)})
+			limiter, err := throttle.New(client, throttle.Options{Prefix: fmt.Sprintf("%s:lines-%d-%d", r.prefix, n, round)})
+			if err != nil {
+				return nil, err
+			}
 			a, p, err := line(ctx, client, limiter, n)
 			limiter.Close()
 			if err != nil {

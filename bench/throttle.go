@@ -121,7 +121,10 @@ func compareEntries(ctx context.Context, r *run) (map[string]any, error) {
 		if err := preload(ctx, client, users, n, func(user string) string { return prefix + ":{bench/" + user + "}:sent" }); err != nil {
 			return nil, err
 		}
-		limiter := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+		limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
+		if err != nil {
+			return nil, err
+		}
 		defer limiter.Close()
 		contestants[strconv.Itoa(n)] = windowed(limiter, scopes)
 	}
@@ -173,7 +176,10 @@ func bytesPerUser(ctx context.Context, r *run) (map[string]any, error) {
 	client := r.client(4)
 	defer client.Close()
 	prefix := r.prefix + ":bytes"
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
+	if err != nil {
+		return nil, err
+	}
 	defer limiter.Close()
 	figures := map[string]any{}
 	wide := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Hour}}}}}
@@ -210,7 +216,10 @@ func bytesPerUser(ctx context.Context, r *run) (map[string]any, error) {
 func roundTrips(ctx context.Context, r *run) (map[string]any, error) {
 	client := r.client(64)
 	defer client.Close()
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: r.prefix + ":trips"})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: r.prefix + ":trips"})
+	if err != nil {
+		return nil, err
+	}
 	defer limiter.Close()
 	strict := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{
 		MinGap: 300 * time.Millisecond, Rates: []throttle.Rate{{Count: 10, Period: 5 * time.Second}},

@@ -61,7 +61,10 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	}
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
-	limiter := throttle.NewRedis(shared, throttle.Options{Prefix: cfg.Redis.Prefix, Horizon: cfg.Limits.Horizon})
+	limiter, err := throttle.New(shared, throttle.Options{Prefix: cfg.Redis.Prefix, Horizon: cfg.Limits.Horizon})
+	if err != nil {
+		return nil, err
+	}
 	sys.closers = append(sys.closers, limiter.Close)
 	producer, stop := pipeline.Share(producing.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })

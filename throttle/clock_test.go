@@ -180,7 +180,7 @@ func TestALateAnswer(t *testing.T) {
 	const late = 400 * time.Millisecond
 	server, clock := redistest.Miniredis(t), newFakeClock()
 	server.SetTime(clock.now())
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	client.AddHook(lateAnswers{late, clock})
 	l := NewRedis(client, Options{Timeout: time.Minute, Now: clock.now})
 	t.Cleanup(func() {

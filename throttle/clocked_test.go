@@ -18,7 +18,7 @@ type clockedLine struct {
 
 func newClockedLine(t *testing.T) *clockedLine {
 	l := &clockedLine{t: t, server: miniredis.RunT(t), clock: newFakeClock()}
-	client := redis.NewClient(&redis.Options{Addr: l.server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: l.server.Addr(), ContextTimeoutEnabled: true})
 	l.limiter = NewRedis(client, Options{Timeout: time.Minute, Now: l.clock.now})
 	t.Cleanup(func() {
 		_ = l.limiter.Close()

@@ -16,7 +16,7 @@ import (
 func TestADeniedClaimLeavesNoHole(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	clock := newFakeClock()
 	server.SetTime(clock.now())

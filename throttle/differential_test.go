@@ -63,7 +63,7 @@ func TestTheScriptDecidesAsTheModelAnywhere(t *testing.T) {
 
 func scriptAndModel(t *testing.T, anywhere bool) {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	ctx := context.Background()
 	var run atomic.Int64

@@ -1,6 +1,19 @@
 package throttle
 
-import "time"
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// NewRedis is New on a client that can hold timelines.
+func NewRedis(client redis.UniversalClient, o Options) *Redis {
+	l, err := New(client, o)
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
 
 // Nodes answers how many nodes the limiter knows.
 func (l *Redis) Nodes() int {

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -49,12 +48,11 @@ func (l *Redis) server(ctx context.Context, key string) (*redis.Client, error) {
 	switch c := l.client.(type) {
 	case *pipeline.Client:
 		return c.Client, nil
-	case *redis.Client:
-		return c, nil
 	case *redis.ClusterClient:
 		return c.MasterForKey(ctx, key)
+	default:
+		return c.(*redis.Client), nil
 	}
-	return nil, fmt.Errorf("throttle: a %T cannot hold timelines; use redis.NewUniversalClient", l.client)
 }
 
 // met answers the node that was met before, or nil.

@@ -88,26 +88,51 @@ const (
 
 var errClosed = errors.New("throttle: the limiter is closed")
 
-// NewRedis returns a limiter on the client, which stays the caller's to close
-// after the limiter. The client needs ContextTimeoutEnabled for Options.Timeout
-// to hold.
-func NewRedis(client redis.UniversalClient, o Options) *Redis {
+// New returns a limiter on the client, a redis.Client or a redis.ClusterClient, which stays
+// the caller's to close after the limiter. It refuses other clients, and one without
+// ContextTimeoutEnabled: Options.Timeout would not hold.
+func New(client redis.UniversalClient, o Options) (*Redis, error) {
+	if o.Horizon < 0 || o.Timeout < 0 {
+		return nil, errors.New("throttle: Options.Horizon or Timeout is negative")
+	}
 	o.Prefix = cmp.Or(o.Prefix, "pushpace")
 	o.Horizon = cmp.Or(o.Horizon, 24*time.Hour)
 	o.Timeout = cmp.Or(o.Timeout, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if err := serves(client); err != nil {
+		return nil, err
+	}
 	users, err := lru.New[userKey, *userState](usersRemembered)
 	if err != nil {
-		panic(err) // the size is a constant above 0
+		return nil, fmt.Errorf("throttle: %w", err)
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
 		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*redis.Client]*node{},
 	}
 	l.spare.New = func() any { return newClaim() }
-	return l
+	return l, nil
+}
+
+// serves returns why a limiter does not work on the client, or nil.
+func serves(client redis.UniversalClient) error {
+	bounded := false
+	switch c := client.(type) {
+	case *pipeline.Client:
+		bounded = true // by the pipelines' time-out
+	case *redis.Client:
+		bounded = c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		bounded = c.Options().ContextTimeoutEnabled
+	default:
+		return fmt.Errorf("throttle: a %T cannot hold timelines: use redis.NewClient, redis.NewClusterClient or redis.NewUniversalClient", client)
+	}
+	if !bounded {
+		return errors.New("throttle: set ContextTimeoutEnabled in the Redis client's options: without it a server that accepts and never answers holds a call for longer than Options.Timeout")
+	}
+	return nil
 }
 
 // Close waits for the calls under way and ends the limiter's goroutines.

@@ -75,7 +75,7 @@ func (w *world) must(err error) {
 
 func (w *world) client() *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true,
+		Addr: "127.0.0.1:6379", MaxRetries: -1, DisableIdentity: true, ContextTimeoutEnabled: true,
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return w.redis.Dial() },
 	})
 }

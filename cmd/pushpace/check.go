@@ -124,7 +124,10 @@ func (e *effectiveRedis) connect(ctx context.Context, cfg config.Redis, timeline
 	if !timelines {
 		return nil
 	}
-	limiter := throttle.NewRedis(conn.Client, throttle.Options{Prefix: cfg.Prefix})
+	limiter, err := throttle.New(conn.Client, throttle.Options{Prefix: cfg.Prefix})
+	if err != nil {
+		return err
+	}
 	defer func() { _ = limiter.Close() }()
 	if err := limiter.Try(ctx); err != nil {
 		return fmt.Errorf("redis %s: does not do what the limits need: give its user the rights: %w", cfg.Address, err)

@@ -27,7 +27,10 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	policy := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	c := newCrashSite(t, policy, 2*time.Second)
 	producer, records := push.NewProducer(c.client, "", 0), ledger.NewRecords(c.client, "", 0)
-	limiter := throttle.NewRedis(c.client, throttle.Options{})
+	limiter, err := throttle.New(c.client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.client, records, limiter, limits.New(policy, nil))
 	fates := map[string]push.State{"expires": push.Expired, "collapses": push.Superseded, "cancels": push.Cancelled}

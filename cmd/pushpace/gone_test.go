@@ -44,7 +44,10 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	stop, longest := make(chan struct{}), make(chan time.Duration)
 	go watchStalls(stop, longest)
 	producer, records := push.NewProducer(c.client, "", 0), ledger.NewRecords(c.client, "", 0)
-	limiter := throttle.NewRedis(c.client, throttle.Options{})
+	limiter, err := throttle.New(c.client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { limiter.Close() })
 	control := control.New(c.client, records, limiter, limits.New(policy, nil))
 	killed := c.serve(t)

@@ -84,7 +84,10 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 		opened.add(conn.Close)
 		timelines, o.LimitsRedis, prefix = conn.Client, conn.Client, own.Prefix
 	}
-	limiter := throttle.NewRedis(timelines, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
+	limiter, err := throttle.New(timelines, throttle.Options{Prefix: prefix, Horizon: cfg.Limits.Horizon})
+	if err != nil {
+		return nil, err
+	}
 	opened.add(limiter.Close)
 	o.Control = control.New(queue.Client, o.Records, limiter, o.Limits)
 	o.Preview = &operate.Previewer{Limits: o.Limits, Lines: limiter, Apps: o.Apps.Names(), MaxWait: cfg.Worker.MaxWait}

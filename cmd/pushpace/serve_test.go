@@ -126,7 +126,10 @@ func TestThreeProcesses(t *testing.T) {
 		}
 	}
 	workers.until(t, "six pushes", func() bool { return len(s.ledger(t)) >= 6 })
-	limiter := throttle.NewRedis(s.client, throttle.Options{})
+	limiter, err := throttle.New(s.client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer limiter.Close()
 	timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: "demo", User: "ada", Scopes: []throttle.Scope{{Name: throttle.General}}})
 	if err != nil {

@@ -195,7 +195,10 @@ func (s *site) enqueueAll(t *testing.T, all map[string]*push.Notification) {
 // denied leaves one that counts and is not used.
 func admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
-	limiter := throttle.NewRedis(client, throttle.Options{})
+	limiter, err := throttle.New(client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer limiter.Close()
 	var all []violations.Push
 	for i := range users {

@@ -136,7 +136,10 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 		s.redisLog = redisconn.Quiet(log, s.watch, s.limitsWatch)
 	}
 	s.health = health.New(s.checks()...)
-	limiter := throttle.NewRedis(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
+	limiter, err := throttle.New(timelines.client, throttle.Options{Prefix: timelines.prefix, Horizon: cfg.Limits.Horizon})
+	if err != nil {
+		return err
+	}
 	s.add(limiter.Close)
 	s.clockOffset, s.lines = limiter.ClockOffset, limiter
 	s.limiter = throttle.WithOutage(limiter, cfg.Limits.OnOutage, throttle.OutageOptions{Log: s.redisLog})

@@ -84,7 +84,8 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	r := &rig{t: t, client: client, log: new(logged)}
 	records := ledger.NewRecords(shared, "", 0)
 	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
-	limiter := throttle.NewRedis(shared, throttle.Options{})
+	limiter, err := throttle.New(shared, throttle.Options{})
+	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	var h config.HTTP
 	h.SetDefaults()

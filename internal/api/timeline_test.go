@@ -15,7 +15,8 @@ import (
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both, "shop": both} })
-	limiter := throttle.NewRedis(r.client, throttle.Options{})
+	limiter, err := throttle.New(r.client, throttle.Options{})
+	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })
 	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Second}}}
 	for _, id := range []string{"one", "two", "three"} {

@@ -31,7 +31,10 @@ func TestBytes(t *testing.T) {
 		{spec{Algorithm: Rolling, Rates: minute(600)}, 600},
 	} {
 		prefix := fmt.Sprint("bytes", i)
-		limiter := throttle.NewRedis(client, throttle.Options{Prefix: prefix})
+		limiter, err := throttle.New(client, throttle.Options{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
 		a := &Arrivals{keys: 1, at: make([]int64, c.admitted), key: make([]int32, c.admitted)}
 		for n := range c.admitted {
 			var err error

@@ -46,7 +46,9 @@ type stage struct {
 func newStage(t *testing.T, general throttle.Policy, categories map[string]throttle.Policy) *stage {
 	t.Helper()
 	s := &stage{t: t, client: redistest.Shared(t).Client(t), prefix: redistest.Prefix(), general: general, categories: categories, policies: limits.New(general, categories)}
-	s.limiter = throttle.NewRedis(s.client, throttle.Options{Prefix: s.prefix})
+	limiter, err := throttle.New(s.client, throttle.Options{Prefix: s.prefix})
+	must(t, err)
+	s.limiter = limiter
 	t.Cleanup(func() { _ = s.limiter.Close() })
 	s.overrides = limits.NewOverrides(s.client, s.prefix, 0)
 	return s
@@ -74,9 +76,10 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	told := &tellingHook{at: map[string]time.Time{}}
 	client := redis.NewClient(s.client.Options())
 	client.AddHook(told)
-	limiter := throttle.NewRedis(client, throttle.Options{Prefix: s.prefix})
+	limiter, err := throttle.New(client, throttle.Options{Prefix: s.prefix})
+	must(s.t, err)
 	policies := limits.New(s.general, s.categories)
-	_, err := s.overrides.Refresh(s.t.Context(), policies)
+	_, err = s.overrides.Refresh(s.t.Context(), policies)
 	must(s.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup

@@ -32,7 +32,10 @@ func newService(t *testing.T, client redis.UniversalClient) *Service {
 	t.Helper()
 	records := ledger.NewRecords(client, "", 0)
 	policies := limits.New(throttle.Policy{}, nil)
-	limiter := throttle.NewRedis(client, throttle.Options{})
+	limiter, err := throttle.New(client, throttle.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = limiter.Close() })
 	watcher := watch.NewWatcher(client, "")
 	t.Cleanup(watcher.Close)

@@ -100,7 +100,7 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 // Options are a client's options for the server.
 func (s *Server) Options() *redis.Options {
-	return &redis.Options{Addr: s.Addr(), Password: s.password}
+	return &redis.Options{Addr: s.Addr(), Password: s.password, ContextTimeoutEnabled: true}
 }
 
 // Client connects to the server until the test ends.

@@ -154,7 +154,8 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	googleSender, err := fcm.New(t.Context(), googleConfig)
 	must(t, err)
 	defer googleSender.Close()
-	limiter := throttle.NewRedis(client, throttle.Options{})
+	limiter, err := throttle.New(client, throttle.Options{})
+	must(t, err)
 	defer limiter.Close()
 	records := ledger.NewRecords(client, "", 0)
 	w, err := worker.New(worker.Options{

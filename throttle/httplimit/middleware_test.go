@@ -119,7 +119,10 @@ func TestMiddlewareUnderConcurrency(t *testing.T) {
 	for backend, open := range map[string]func(*testing.T) throttle.Limiter{
 		"memory": func(*testing.T) throttle.Limiter { return throttle.NewMemory(throttle.MemoryOptions{}) },
 		"redis": func(t *testing.T) throttle.Limiter {
-			l := throttle.NewRedis(redistest.Shared(t).Client(t), throttle.Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
+			l, err := throttle.New(redistest.Shared(t).Client(t), throttle.Options{Prefix: redistest.Prefix(), Timeout: 10 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
 			t.Cleanup(func() { _ = l.Close() })
 			return l
 		},
