@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -104,7 +103,7 @@ func besideRound(ctx context.Context, client redis.UniversalClient, prefix strin
 	}
 	defer limiter.Close()
 	w, err := worker.New(worker.Options{
-		Queue: client, Limiter: limiter, Records: ledger.NewRecords(client, prefix, 0), Prefix: prefix,
+		Queue: client, Limiter: limiter, Prefix: prefix,
 		Limits:  limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 100, Period: time.Minute}}}, nil),
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: a, push.FCM: f}},
 		Log:     slog.New(slog.DiscardHandler), ShutdownTimeout: time.Second,

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -71,15 +70,15 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 
 	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	options := worker.Options{
-		Queue:   shared,
-		Limiter: throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
-		Limits:  limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
-		Senders: map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
-		Records: ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention), Observer: observer, Log: log,
+		Queue:    shared,
+		Limiter:  throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
+		Limits:   limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
+		Senders:  map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
+		Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,
 		Concurrency: cfg.Worker.Concurrency, Attempts: cfg.Worker.Attempts, RetryTime: cfg.Worker.RetryTime,
 		MaxWait: cfg.Worker.MaxWait, MaxWaiting: cfg.Worker.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: cfg.Worker.ShutdownTimeout,
-		Prefix: cfg.Redis.Prefix,
+		Prefix: cfg.Redis.Prefix, IDRetention: cfg.Worker.IDRetention,
 	}
 	for _, set := range set {
 		set(&options)

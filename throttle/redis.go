@@ -121,7 +121,7 @@ func serves(client redis.UniversalClient) error {
 	bounded := false
 	switch c := client.(type) {
 	case *pipeline.Client:
-		bounded = true // by the pipelines' time-out
+		bounded = c.Options().ContextTimeoutEnabled
 	case *redis.Client:
 		bounded = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:

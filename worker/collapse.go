@@ -42,7 +42,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool
 	}
 	var done []string
 	for {
-		newest, older, err := c.Records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
+		newest, older, err := c.records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
@@ -56,7 +56,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool
 }
 
 func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) error {
-	taken, err := c.Records.Take(ctx, older, push.Superseded, push.Contents)
+	taken, err := c.records.Take(ctx, older, push.Superseded, push.Contents)
 	switch {
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
@@ -104,7 +104,7 @@ func (c *collapsing) follow(ctx context.Context) {
 // supersedeBack returns false for what is in a worker's hands still, or cannot be
 // looked at. Its slot goes to who is next: the newer one may have ended by now.
 func (c *collapsing) supersedeBack(ctx context.Context, id string) bool {
-	taken, err := c.Records.Take(ctx, id, push.Superseded, push.Contents)
+	taken, err := c.records.Take(ctx, id, push.Superseded, push.Contents)
 	if err != nil {
 		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}

@@ -67,7 +67,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 	}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
-		ended, err := s.Records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
+		ended, err := s.records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
 		if ended { // by another worker, that has taken over the job: nobody would come for the slot
 			s.slots.giveBack(ctx, d, true)
 			return nil
@@ -125,7 +125,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	}
 	first := false
 	err := s.persist(ctx, func() (err error) {
-		first, err = s.Records.Settle(ctx, d.ID, &end)
+		first, err = s.records.Settle(ctx, d.ID, &end)
 		return err
 	})
 	switch {
@@ -158,7 +158,7 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 		ID: job.ID, State: ledger.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
-	if err := s.Records.SetAside(ctx, letter); err != nil {
+	if err := s.records.SetAside(ctx, letter); err != nil {
 		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	}
 	s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))

@@ -25,10 +25,10 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		to.attempt, to.counted = true, true
 		return to, true
 	}
-	record, err := h.Records.Lookup(ctx, d.ID)
+	record, err := h.records.Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := h.Records.Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+		if err := h.records.Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
 			return later(err), true
 		}
 	case err != nil:

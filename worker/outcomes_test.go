@@ -26,7 +26,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		}))
 		r.options.Hasten(0, 0, 20*time.Millisecond)
 		r.records = r.records.WithOutcomes(1000)
-		r.options.Records = r.records
+		r.options.Outcomes = 1000
 		var mu sync.Mutex
 		told := map[string]ledger.OutcomeEvent{}
 		hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {

@@ -110,7 +110,7 @@ func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	own := redistest.Connect(t, &options)
 	own.AddHook(attempts)
 	own.AddHook(pulls)
-	unrecorded.options.Queue, unrecorded.options.Records = own, ledger.NewRecords(own, "", 0)
+	unrecorded.options.Queue = own
 
 	unrecorded.start()
 	unrecorded.enqueue(to("twice", apple, google))

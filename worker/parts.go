@@ -43,10 +43,10 @@ func newHandler(o *Options) *handler {
 	h := &handler{
 		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
 		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
-		control:    control.New(o.Queue, o.Records, o.Limiter, o.Limits),
+		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
 	h.queue = queue.NewServer(queue.Config{
-		Client: o.Queue, Records: o.Records, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
+		Client: o.Queue, Records: o.records, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
 		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
 	})
 	feed := watch.NewFeed()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -55,7 +54,7 @@ func TestAFailedEndIsRepeated(t *testing.T) {
 		own := redis.NewClient(client.(*redis.Client).Options())
 		t.Cleanup(func() { own.Close() })
 		own.AddHook(done)
-		r.options.Queue, r.options.Records = own, ledger.NewRecords(own, "", 0)
+		r.options.Queue = own
 		r.start()
 		r.enqueue(to("stubborn"))
 		counts := r.settled(1)
@@ -118,7 +117,7 @@ func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 	own := redis.NewClient(client.(*redis.Client).Options())
 	t.Cleanup(func() { own.Close() })
 	own.AddHook(lost)
-	r.options.Queue, r.options.Records = own, ledger.NewRecords(own, "", 0)
+	r.options.Queue = own
 	r.start()
 	r.enqueue(to("first"))
 	r.settled(1)

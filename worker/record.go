@@ -18,7 +18,7 @@ import (
 // used.
 func (s *settling) note(ctx context.Context, d *delivery, outcomes []ledger.TargetOutcome, problem string) (alone bool, err error) {
 	err = s.persist(ctx, func() (err error) {
-		alone, err = s.Records.Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
+		alone, err = s.records.Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
 		return err
 	})
 	return alone, err
@@ -46,7 +46,7 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 // endedTaken reports whether a provider has taken a notification that has ended
 // already, or may have: another worker had its job as well.
 func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
-	record, err := s.Records.Lookup(ctx, d.ID)
+	record, err := s.records.Lookup(ctx, d.ID)
 	return err != nil || wasTaken(record.Outcomes)
 }
 

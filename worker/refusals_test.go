@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -82,7 +81,7 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	options := *client.(*redis.Client).Options()
 	own := redistest.Connect(t, &options)
 	own.AddHook(held)
-	r.options.Queue, r.options.Records, r.options.Concurrency = own, ledger.NewRecords(own, "", 0), 1
+	r.options.Queue, r.options.Concurrency = own, 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
 	<-held.begun

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -35,7 +34,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 	own := redistest.Connect(t, &options)
 	own.AddHook(redisGone)
 	shared := r.options.Queue
-	r.options.Queue, r.options.Records = own, ledger.NewRecords(own, "", 0)
+	r.options.Queue = own
 	log := r.logs()
 	stop := r.start()
 	hold := pause.Pause{App: "shop"}
@@ -52,7 +51,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 	crashes.Store(true)
 	r.resume(hold)
 	wait(t, crashed.Load)
-	r.options.Queue, r.options.Records = shared, r.records
+	r.options.Queue = shared
 	r.start()
 	resumed := time.Now()
 	r.settled(n)

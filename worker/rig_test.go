@@ -107,7 +107,7 @@ func newRig(t *testing.T, client redis.UniversalClient, limits *limits.Policies)
 		producer: push.NewProducer(client, "", 0), records: ledger.NewRecords(client, "", 0),
 	}
 	r.options = worker.Options{
-		Queue: client, Limiter: limiter, Limits: limits, Records: r.records, Observer: r.seen,
+		Queue: client, Limiter: limiter, Limits: limits, Observer: r.seen,
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: apnsSender, push.FCM: fcmSender}, "apple": {push.APNs: apnsSender}},
 		Log:     slog.New(slog.DiscardHandler), ShutdownTimeout: 5 * time.Second,
 	}

@@ -134,7 +134,7 @@ func (t *taken) follow(ctx context.Context) {
 // one node, is no reason for the others to wait.
 func (t *taken) freeAll(ctx context.Context) error {
 	for {
-		all, more, failed := t.Records.Abandoned(ctx, freeMost)
+		all, more, failed := t.records.Abandoned(ctx, freeMost)
 		for _, one := range all {
 			if err := t.free(ctx, one); failed == nil {
 				failed = err
@@ -159,7 +159,7 @@ func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
 // freed tells that nothing of the notification is left to give back. That is when its end
 // is counted: once, by one of the workers, whoever has taken it.
 func (t *taken) freed(ctx context.Context, one *ledger.Taken) error {
-	first, err := t.Records.Freed(ctx, one)
+	first, err := t.records.Freed(ctx, one)
 	if first {
 		t.events.endedElsewhere(ctx, one)
 	}

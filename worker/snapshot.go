@@ -57,7 +57,7 @@ func (w *Worker) addMinutes(ctx context.Context, minutes []control.Minute) error
 		return nil
 	}
 	last := &minutes[len(minutes)-1]
-	if counts, err := w.h.Records.Counts(ctx); err == nil {
+	if counts, err := w.h.records.Counts(ctx); err == nil {
 		last.Waiting = new(max(0, counts.Waiting()))
 	}
 	err := control.AddMinutes(ctx, w.h.Queue, w.h.Prefix, minutes)

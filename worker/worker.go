@@ -26,13 +26,17 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// Options say what a Worker works with. Queue, Limiter, Limits, Senders and
-// Records are required.
+// Options say what a Worker works with. Queue, Limits and Senders are required.
 type Options struct {
-	// Queue is the Redis that asynq's queues are on.
-	Queue   redis.UniversalClient
+	// Queue is the Redis that asynq's queues are on, a redis.Client or a
+	// redis.ClusterClient with ContextTimeoutEnabled.
+	Queue  redis.UniversalClient
+	Limits *limits.Policies
+	// Senders by app and platform.
+	Senders map[string]map[push.Platform]providers.Sender
+	// Limiter keeps the users' timelines. When it is nil the worker makes one on Queue,
+	// and what belongs to it: Overrides, Waiting and ClockOffset.
 	Limiter throttle.Planner
-	Limits  *limits.Policies
 	// Overrides, if not nil, are above Limits: the worker keeps Limits in step with
 	// them, and moves those who wait forward when a limit is raised.
 	Overrides *limits.Overrides
@@ -40,10 +44,10 @@ type Options struct {
 	// throttle.Redis.Waiting). When it is nil, a raised limit of a category, or of
 	// the default, moves only those forward who come.
 	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
-	// Senders by app and platform.
-	Senders map[string]map[push.Platform]providers.Sender
-	Records *ledger.Records
-	// Meter counts what all workers do together; nil when nothing of it is limited.
+	// Horizon is the longest gap or period of the limits that a made Limiter keeps. 0
+	// means 24 h.
+	Horizon time.Duration
+	// Meter counts what all workers do together; nil for one on Queue.
 	Meter meter.Meter
 	// Quotas are those of the providers, by app and platform.
 	Quotas map[string]map[push.Platform]Quota
@@ -63,8 +67,8 @@ type Options struct {
 	// Tracer makes spans of what happens to each notification, as parts of the
 	// trace that its task's headers name; nil for none.
 	Tracer trace.Tracer
-	// ClockOffset returns how far Redis's clock is ahead of this machine's; nil
-	// when nobody knows. Being out of step is warned of.
+	// ClockOffset returns how far Redis's clock is ahead of this machine's; nil, with a
+	// Limiter, when nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
 	// Concurrency is how many notifications are in flight at once to each
@@ -86,20 +90,27 @@ type Options struct {
 	MaxBooked int
 	// ShutdownTimeout bounds the end of what is under way. 0 means 20 s.
 	ShutdownTimeout time.Duration
-	// Prefix begins the keys of what workers share besides the records: the pauses
-	// and the dead tokens. "" means "pushpace".
+	// Prefix begins all keys but those of asynq, and is the producers' too. "" means
+	// "pushpace".
 	Prefix string
+	// IDRetention is for how long an ID is known after its acceptance, as for the
+	// producers. 0 means push.DefaultRetention.
+	IDRetention time.Duration
+	// Outcomes is about how many ends of notifications are kept in a stream, for
+	// OutcomeWebhooks and other readers; 0 for none.
+	Outcomes int
 	// DeadTokensKept is about how many reports of dead tokens are kept. 0 means
 	// ledger.DefaultDeadTokens.
 	DeadTokensKept int
 	// Webhooks are told of an app's dead tokens, by app, and OutcomeWebhooks of how
-	// its notifications end, which the Records must tell of: see ledger.Records.WithOutcomes.
+	// its notifications end, which takes Outcomes.
 	Webhooks, OutcomeWebhooks map[string]webhook.Hook
 	// Version is what the worker's snapshots say that it is of.
 	Version string
 
-	host  string // whose name the worker tells; "" for the machine's own
-	times times
+	host    string // whose name the worker tells; "" for the machine's own
+	times   times
+	records *ledger.Records
 }
 
 // A Quota is what all workers together may send of something.
@@ -133,6 +144,7 @@ type Worker struct {
 	self     control.Snapshot
 	tally    *tally
 	draining atomic.Bool
+	own      own
 
 	mu      sync.Mutex
 	state   state
@@ -142,13 +154,22 @@ type Worker struct {
 
 // New returns a worker that has not started yet.
 func New(o Options) (*Worker, error) {
-	if o.Queue == nil || o.Limiter == nil || o.Limits == nil || o.Records == nil {
-		return nil, errors.New("worker: Queue, Limiter, Limits and Records are required")
+	if o.Queue == nil || o.Limits == nil || len(o.Senders) == 0 {
+		return nil, errors.New("worker: Queue, Limits and Senders are required")
 	}
 	o.setDefaults()
+	made, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
 	counted := &tally{Observer: o.Observer}
 	o.Observer = counted
-	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, down: make(chan struct{})}, nil
+	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, own: made, down: make(chan struct{})}, nil
+}
+
+// Producer returns a producer for the worker's queues, until the worker has stopped.
+func (w *Worker) Producer() *push.Producer {
+	return push.NewProducer(w.h.Queue, w.h.Prefix, w.h.IDRetention)
 }
 
 // Routes returns how each route is, sorted by app and platform.

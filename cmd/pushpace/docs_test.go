@@ -95,6 +95,7 @@ var runners = map[string]func(t *testing.T, page []block){
 	"shown":      func(*testing.T, []block) {}, // beside the scripts that show them
 	"config":     runConfig,
 	"go":         runGo,
+	"lines":      runLines,
 	"python":     runPython,
 	"typescript": runTypeScript,
 	"signature":  runSignature,
@@ -299,6 +300,25 @@ func runGo(t *testing.T, page []block) {
 			t.Errorf("%s:%d: %v\n%s", b.page, b.line, err, out)
 		}
 	}
+}
+
+// runLines has go vet look at lines of Go, inside a function that has what they use.
+func runLines(t *testing.T, page []block) {
+	const around = `package main
+import (
+	"context"
+	"time"
+	"github.com/redis/go-redis/v9"
+	"github.com/pushpace/pushpace/throttle"
+)
+func main() { _ = use }
+func use(ctx context.Context, client *redis.Client, scopes []throttle.Scope) error {
+%s	return err
+}`
+	for i := range page {
+		page[i].text = fmt.Sprintf(around, page[i].text)
+	}
+	runGo(t, page)
 }
 
 // forProducers runs a worker with the API, and returns the block with its address in

@@ -196,12 +196,12 @@ func warn(log *slog.Logger, warnings []string) {
 func (s *system) newWorker(cfg *config.Config, log *slog.Logger) (*worker.Worker, error) {
 	w := cfg.Worker
 	o := worker.Options{
-		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders, Records: s.records,
+		Queue: s.queue, Limiter: s.limiter, Limits: s.limits, Senders: s.senders,
 		Overrides: s.overrides, Waiting: s.lines.Waiting,
 		Observer: s.observer, Tracer: s.traces.Tracer(), Log: log, RedisLog: s.redisLog, ClockOffset: s.clockOffset,
 		Concurrency: w.Concurrency, Attempts: w.Attempts, RetryTime: w.RetryTime,
 		MaxWait: w.MaxWait, MaxWaiting: w.MaxWaiting, MaxBooked: cfg.Limits.MaxBooked, ShutdownTimeout: sendTime(w.ShutdownTimeout),
-		Prefix: cfg.Redis.Prefix, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
+		Prefix: cfg.Redis.Prefix, IDRetention: w.IDRetention, Outcomes: w.Outcomes, DeadTokensKept: w.DeadTokens, Webhooks: webhooks(cfg.Apps, deadTokenHook), OutcomeWebhooks: webhooks(cfg.Apps, outcomeHook), Version: buildVersion().Version,
 	}
 	if err := s.limitTogether(&o, cfg); err != nil {
 		return nil, err

@@ -159,7 +159,7 @@ func send(t *testing.T, producers, workers *tracing.Tracing, n *push.Notificatio
 	defer limiter.Close()
 	records := ledger.NewRecords(client, "", 0)
 	w, err := worker.New(worker.Options{
-		Queue: client, Limiter: limiter, Records: records, Tracer: workers.Tracer(), Log: slog.New(slog.DiscardHandler),
+		Queue: client, Limiter: limiter, Tracer: workers.Tracer(), Log: slog.New(slog.DiscardHandler),
 		Limits:  limits.New(throttle.Policy{MinGap: time.Second}, nil),
 		Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.APNs: appleSender, push.FCM: googleSender}},
 	})

@@ -1,0 +1,91 @@
+package throttle_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A user gets one a minute. The second one is told when to come again, and holds its slot.
+func Example() {
+	server, err := miniredis.Run() // in the place of a Redis
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer client.Close()
+	limiter, err := throttle.New(client, throttle.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer limiter.Close()
+
+	scopes := []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: time.Minute}}}
+	for _, id := range []string{"first", "second"} {
+		d, err := limiter.Acquire(context.Background(), throttle.Request{User: "u1", ID: id, Scopes: scopes, Horizon: time.Hour})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(id, d.Status, "left:", d.Left.Round(time.Minute))
+	}
+	// Output:
+	// first granted left: 0s
+	// second deferred left: 1m0s
+}
+
+// Several limits at once: those of all that a user gets, and those of a category besides.
+func ExampleLimiter() {
+	var limiter throttle.Limiter = throttle.NewMemory(throttle.MemoryOptions{})
+	scopes := []throttle.Scope{
+		{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}}},
+		{Name: "marketing", Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 24 * time.Hour}}}},
+	}
+	offer := func(id string) throttle.Request {
+		return throttle.Request{App: "shop", User: "u1", ID: id, Scopes: scopes, Horizon: 48 * time.Hour}
+	}
+	ctx := context.Background()
+	for _, id := range []string{"offer-1", "offer-2"} {
+		d, err := limiter.Acquire(ctx, offer(id))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s %s by %q %q\n", id, d.Status, d.Scope, d.Rule)
+	}
+	// offer-1 is not sent after all: its place goes to the one who waits for it
+	moved, err := limiter.Cancel(ctx, offer("offer-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(moved[0].ID, "comes forward")
+	// Output:
+	// offer-1 granted by "" ""
+	// offer-2 deferred by "marketing" "1/24h"
+	// offer-2 comes forward
+}
+
+// Without a Horizon nobody waits: it is now or never.
+func ExampleRequest_horizon() {
+	limiter := throttle.NewMemory(throttle.MemoryOptions{})
+	r := throttle.Request{
+		User: "u1", Report: true,
+		Scopes: []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 2, Period: time.Hour}}}}},
+	}
+	for _, r.ID = range []string{"a", "b", "c"} {
+		d, err := limiter.Acquire(context.Background(), r)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.ID, d.Status, "remaining:", d.Remaining[0].Count)
+	}
+	// Output:
+	// a granted remaining: 1
+	// b granted remaining: 0
+	// c refused remaining: 0
+}

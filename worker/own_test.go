@@ -1,0 +1,69 @@
+package worker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker"
+)
+
+// ownRig is a rig whose worker makes its parts for itself.
+func ownRig(t *testing.T, client redis.UniversalClient) *rig {
+	r := newRig(t, client, limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}, nil))
+	r.options.Queue, r.options.Limiter = client, nil
+	return r
+}
+
+// A worker that has nothing but Redis, limits and senders paces what its producer hands
+// over, knows its quota, and follows the overrides.
+func TestAWorkerOnItsOwn(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := ownRig(t, client)
+		r.options.Quotas = map[string]map[push.Platform]worker.Quota{"shop": {push.FCM: quota("fcm/demo", throttle.Rate{Count: 1000, Period: time.Minute}, 10)}}
+		w := r.run()
+		for _, id := range []string{"first", "second"} {
+			n := to(id, google)
+			_, err := w.Producer().Enqueue(t.Context(), n)
+			must(t, err)
+		}
+		r.asleep(1)
+		if all := w.Quotas(); len(all) != 1 || all[0].Key != "fcm/demo" {
+			t.Errorf("the quotas are %+v", all)
+		}
+		overrides := limits.NewOverrides(client, "", 0)
+		must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop"}, Policy: throttle.Policy{MinGap: time.Millisecond}, By: "test"}))
+		r.settled(2)
+	})
+}
+
+// What a worker cannot make its parts from is refused, and leaves nothing behind.
+func TestWhatAWorkerCannotMake(t *testing.T) {
+	for want, change := range map[string]func(*worker.Options){
+		"Senders are required":   func(o *worker.Options) { o.Senders = nil },
+		"Limits and Senders are": func(o *worker.Options) { o.Limits = nil },
+		"Limits: rates: 1/48h has": func(o *worker.Options) {
+			o.Limits = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}}, nil)
+		},
+		`category "news": `: func(o *worker.Options) {
+			o.Limits = limits.New(throttle.Policy{}, map[string]throttle.Policy{"news": {MinGap: 48 * time.Hour}})
+		},
+		"Queue: throttle: set ContextTimeoutEnabled": func(o *worker.Options) {
+			client := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr()})
+			t.Cleanup(func() { _ = client.Close() })
+			o.Queue = client
+		},
+	} {
+		r := ownRig(t, redistest.Connect(t, &redis.Options{Addr: redistest.Miniredis(t).Addr()}))
+		change(&r.options)
+		if _, err := worker.New(r.options); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
