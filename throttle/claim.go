@@ -25,16 +25,15 @@ type claim struct {
 	scopes    []Scope
 	views     []glance
 	report    bool
-	housekeep bool // trim, and set the expiry
-	beside    bool // somebody waits further away, of another category perhaps
+	housekeep bool  // trim, and set the expiry
+	beside    bool  // somebody waits further away, of another category perhaps
+	early     int64 // the stamp by which the notification is entered and which is to move; or 0
 	keep      int64
 	life      int64
 
-	// set just before the claim is sent: the process's time, how many commands are sent
-	// before its own, and the instant at which the server is predicted to execute it,
-	// which is its score
+	// set just before the claim is sent: the process's time, and the instant at which the
+	// server is predicted to execute it, which is its score
 	sent, stamp int64
-	before      int
 
 	clock  *clock // of the node that it is sent to
 	group  pipeline.Group
@@ -52,7 +51,7 @@ func newClaim() *claim {
 // A command is one command of a claim, with room for its arguments.
 type command struct {
 	cmd  *redis.RawWriteToCmd
-	args [6]string
+	args [7]string
 	refs []any // the array behind cmd's arguments: pointers to args
 }
 
@@ -77,9 +76,13 @@ func (c *claim) add(args ...string) {
 
 // build lays out the commands, just before they are sent. What is trimmed must
 // not hang on a prediction: it goes by an instant that the server has had.
-func (c *claim) build(before int) {
-	c.sent, c.before = c.clock.elapsed(), before
-	c.stamp, c.used = c.clock.predict(c.sent, before), 0
+func (c *claim) build() {
+	further := int64(0)
+	if c.early != 0 {
+		further = stampLate / 2 // not to be early again
+	}
+	c.sent = c.clock.elapsed()
+	c.stamp, c.used = c.clock.predict(c.sent, further), 0
 	seen := c.clock.seen.Load()
 	c.group.Commands = c.group.Commands[:0]
 	c.reply.Reset()
@@ -88,23 +91,17 @@ func (c *claim) build(before int) {
 	// A claim must not overtake its category, nor take room from who waits nearby.
 	// A booking that is further away than any period shares no window with it. While
 	// nobody waits at all one command tells both.
-	general := c.scopes[0].Name == General
-	if general {
-		c.add("zrange", c.keys.booked, "0", "0", "withscores")
-	}
-	if !general || c.beside {
-		c.add("exists", c.keys.catQueue)
-	}
-	for i := range c.views {
-		set := c.set(i)
-		for _, r := range c.views[i].rules {
-			nth := strconv.Itoa(-r.n)
-			c.add("zrange", set, nth, nth, "withscores")
-		}
+	if c.early == 0 {
+		c.look()
 	}
 	score := strconv.FormatInt(c.stamp, 10)
 	for i := range c.views {
 		set := c.set(i)
+		if c.early != 0 {
+			c.add("zcount", set, strconv.FormatInt(c.early, 10), "+inf")
+			c.add("zadd", set, "xx", "gt", "ch", score, c.member)
+			continue
+		}
 		c.add("zadd", set, "nx", score, c.member)
 		if c.housekeep {
 			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(seen-c.keep, 10))
@@ -121,17 +118,37 @@ func (c *claim) build(before int) {
 	c.add("exec")
 }
 
+// look lays out what reads whether anybody waits, and the admissions.
+func (c *claim) look() {
+	general := c.scopes[0].Name == General
+	if general {
+		c.add("zrange", c.keys.booked, "0", "0", "withscores")
+	}
+	if !general || c.beside {
+		c.add("exists", c.keys.catQueue)
+	}
+	for i := range c.views {
+		set := c.set(i)
+		for _, r := range c.views[i].rules {
+			nth := strconv.Itoa(-r.n)
+			c.add("zrange", set, nth, nth, "withscores")
+		}
+	}
+}
+
 // set is the key of the i-th scope's admissions.
 func (c *claim) set(i int) string { return c.keys.timeline(c.scopes[i].Name) }
 
 // A claimed is what a claim's transaction answered.
 type claimed struct {
-	now     int64
-	waiting bool  // somebody waits nearby, or of the category
-	beside  bool  // somebody waits further away
-	entered bool  // the claim is in every set, and was in none before
-	empty   bool  // a set had no entry before
-	counts  []int // admissions in each rate's window, the claim's own among them, when reported
+	now int64
+	// received is the elapsed time at which it was.
+	received int64
+	waiting  bool  // somebody waits nearby, or of the category; or was admitted meanwhile
+	beside   bool  // somebody waits further away
+	entered  bool  // the claim is in every set, and was in none before
+	empty    bool  // a set had no entry before
+	counts   []int // admissions in each rate's window, the claim's own among them, when reported
 }
 
 // errNotHere means that the transaction was not executed: the slot has moved
@@ -142,14 +159,9 @@ var errNotHere = errors.New("the transaction was not executed")
 func (c *claim) parse() (claimed, error) {
 	var got claimed
 	p := resp{buf: c.reply.Bytes()}
-	if err := p.status(); err != nil { // MULTI
-		return got, err
-	}
 	queued := c.used - 2
-	for range queued {
-		if err := p.status(); err != nil {
-			return got, err
-		}
+	if err := p.queued(queued); err != nil {
+		return got, err
 	}
 	if n := p.array(); n != queued {
 		return got, p.fail()
@@ -159,6 +171,32 @@ func (c *claim) parse() (claimed, error) {
 	}
 	seconds, micros := p.integer(), p.integer()
 	got.now = seconds*1_000_000 + micros
+	if c.early == 0 {
+		c.seen(&p, &got)
+	}
+	got.entered = true
+	for range c.views {
+		if c.early != 0 {
+			got.waiting = p.integer() > 1 || got.waiting // the entry itself is one
+		}
+		got.entered = p.integer() == 1 && got.entered
+		if c.housekeep && c.early == 0 {
+			p.integer()
+			p.integer()
+		}
+	}
+	for i := range c.views {
+		for range c.views[i].rules[1:] {
+			if c.report {
+				got.counts = append(got.counts, int(p.integer()))
+			}
+		}
+	}
+	return got, p.err
+}
+
+// seen reads what look has asked for.
+func (c *claim) seen(p *resp, got *claimed) {
 	general := c.scopes[0].Name == General
 	if general {
 		next := p.score()
@@ -175,23 +213,21 @@ func (c *claim) parse() (claimed, error) {
 		}
 		got.empty = got.empty || v.nth[0] == none
 	}
-	got.entered = true
-	for range c.views {
-		got.entered = p.integer() == 1 && got.entered
-		if c.housekeep {
-			p.integer()
-			p.integer()
-		}
-	}
-	for i := range c.views {
-		for range c.views[i].rules[1:] {
-			if c.report {
-				got.counts = append(got.counts, int(p.integer()))
-			}
-		}
-	}
-	return got, p.err
 }
+
+// agrees reports whether the admissions that the claim has seen allow it, and nobody
+// waits.
+func (c *claim) agrees(got claimed) bool {
+	from := min(c.stamp, got.now)
+	if c.tooEarly(got) {
+		from = got.now // its entry is to be moved there
+	}
+	return decide(c.views, from) == from && !got.waiting &&
+		(c.beside || !got.beside) // it may be of the category
+}
+
+// tooEarly reports whether the claim's stamp lies too far before its execution.
+func (c *claim) tooEarly(got claimed) bool { return c.stamp < got.now-stampEarly }
 
 // resp reads RESP2 and RESP3 replies of known shapes from a buffer. The first
 // fault sticks.
@@ -226,12 +262,20 @@ func (p *resp) line() []byte {
 
 var crlf = []byte("\r\n")
 
-// status takes +OK or +QUEUED.
-func (p *resp) status() error {
-	if line := p.line(); line != nil && line[0] != '+' {
-		p.fail()
+// queued takes what MULTI answers, and each of n commands behind it.
+func (p *resp) queued(n int) error {
+	const ok, queued = "+OK\r\n", "+QUEUED\r\n"
+	want := ok
+	for range n + 1 {
+		if !bytes.HasPrefix(p.buf, []byte(want)) {
+			if p.line(); p.err == nil {
+				p.fail()
+			}
+			return p.err
+		}
+		p.buf, want = p.buf[len(want):], queued
 	}
-	return p.err
+	return nil
 }
 
 // array takes the head of an array, and returns its length.
@@ -339,7 +383,8 @@ func decide(views []glance, from int64) (at int64) {
 // A claim's stamp is made before the server's clock is known. It counts when it
 // is at most stampEarly before the server's instant, which bounds how much
 // closer than allowed two admissions can really be, or at most stampLate after
-// it, which only makes the next one wait.
+// it, which only makes the next one wait. One that was early is moved forward by
+// another round trip: see moveUp.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs

@@ -12,8 +12,8 @@ import (
 // claimOf is a claim whose commands were laid out and sent.
 func claimOf(scopes int, report, housekeep bool) *claim {
 	c := newClaim()
-	c.clock = newClock(newFakeClock().now)
-	c.clock.observe(0, 1_700_000_000_000_000, 0)
+	c.clock = newClock(newFakeClock().process())
+	c.clock.observe(0, 1_700_000_000_000_000)
 	c.keys = &keys{sent: "sent", booked: "booked", catSent: "catsent", catQueue: "catqueue"}
 	c.member, c.report, c.housekeep = "n", report, housekeep
 	p := Policy{MinGap: 1000, Rates: []Rate{{3, 1000}}}
@@ -21,7 +21,7 @@ func claimOf(scopes int, report, housekeep bool) *claim {
 	for range scopes {
 		c.views = append(c.views, glance{p.appendRules(nil), make([]entry, 2)})
 	}
-	c.build(0)
+	c.build()
 	return c
 }
 
@@ -44,9 +44,9 @@ func TestClaimReads(t *testing.T) {
 	const now, at = 1_700_000_000_000_042, 1_700_000_000_000_000
 	claimBeside, claimAlone := claimOf(1, false, false), claimOf(2, false, false)
 	claimBeside.beside = true
-	claimBeside.build(0)
+	claimBeside.build()
 	claimAlone.scopes, claimAlone.views = claimAlone.scopes[1:], claimAlone.views[1:]
-	claimAlone.build(0)
+	claimAlone.build()
 	for _, tt := range []struct {
 		name    string
 		claim   *claim

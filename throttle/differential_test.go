@@ -30,6 +30,7 @@ func newFakeClock() *fakeClock {
 }
 
 func (c *fakeClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
+func (c *fakeClock) process() process        { return process{c.now(), c.now} }
 func (c *fakeClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 
 // genPolicy draws limits of seconds, or of that part of these.

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,13 +26,12 @@ const laneCount = 2
 // left the Cluster.
 const forgetNode = time.Minute
 
-// node answers the node that holds the key.
-func (l *Redis) node(ctx context.Context, key string) (*node, error) {
+// node answers the node that holds the key, which is asked at that elapsed time.
+func (l *Redis) node(ctx context.Context, key string, now int64) (*node, error) {
 	client, err := l.server(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	now := l.elapsed()
 	switch n, closed := l.met(client, now); {
 	case closed:
 		return nil, errClosed
@@ -87,13 +85,13 @@ func (l *Redis) clockOf(ctx context.Context, key string) *clock {
 func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*node, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	fresh := &node{clock: newClock(l.process.now)}
+	fresh := &node{clock: newClock(l.process)}
 	sent := fresh.clock.elapsed()
 	t, err := client.Time(ctx).Result()
 	if err != nil {
 		return nil, err
 	}
-	fresh.clock.observe(sent, t.UnixMicro(), 0)
+	fresh.clock.observe(sent, t.UnixMicro())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -167,18 +165,23 @@ func (l *Redis) ClockOffset() time.Duration {
 type clock struct {
 	process
 
-	mu        sync.Mutex
-	known     bool
-	offset    float64 // µs: the server's instant less elapsed at sending, smoothed
-	slope     float64 // µs: how much later it is behind sharing commands, smoothed
-	deviation float64 // µs
-	wall      atomic.Int64
-	seen      atomic.Int64 // the server's instant that was observed last, µs
+	mu   sync.Mutex
+	late float64      // µs: how much later than at the soonest most commands are executed
+	wall atomic.Int64 // how far the server's clock is ahead of this machine's, in µs
+	seen atomic.Int64 // the server's instant that was observed last, µs
 
-	// how far the server's clock is ahead of elapsed at least, in µs, by the answers
-	// since then, and by those of the time before
-	lead, led, since int64
+	// what the answers since then say, and those of the time before
+	recent, older ahead
+	since         int64
 }
+
+// ahead is how far the server's clock is ahead of elapsed, in µs: by no less than what an
+// answer said when it was received, and by no more than when it was asked for. F. Cristian,
+// Probabilistic clock synchronization, 1989.
+type ahead struct{ least, most int64 }
+
+// and returns what both say.
+func (a ahead) and(b ahead) ahead { return ahead{max(a.least, b.least), min(a.most, b.most)} }
 
 // A process is this process's clock, of which only the progress counts.
 type process struct {
@@ -189,70 +192,66 @@ type process struct {
 // elapsed answers the µs since the start.
 func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 
-func newClock(now func() time.Time) *clock {
-	return &clock{process: process{now(), now}, lead: none, led: none}
+// aheadKept is for how long, in µs, and for as long again, an answer tells how far the
+// server's clock is ahead: the two drift apart.
+const aheadKept = 500_000
+
+func newClock(p process) *clock {
+	return &clock{process: p, since: -3 * aheadKept}
 }
 
-// sharing is how many commands share a pipeline, about, when there are many.
-const sharing = 512
+// mostLate is the most that a stamp is aimed behind the soonest instant of its execution,
+// in µs: it holds then when that is what it gets.
+const mostLate = stampLate * 8 / 10
 
-// predict returns the server's instant at which a command that is sent at that
-// elapsed time, behind so many others, is executed, rather a little late than early.
-func (c *clock) predict(elapsed int64, before int) int64 {
+// predict returns the server's instant at which a command that is sent at that elapsed time
+// is executed, rather a little late than early, and by so much further.
+func (c *clock) predict(elapsed, further int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return elapsed + int64(c.offset+c.slope*float64(before)/sharing+c.deviation)
+	return elapsed + c.recent.and(c.older).most + min(int64(c.late)+further, mostLate)
 }
-
-// leadKept is for how long, in µs, and for as long again, an answer tells how far the
-// server's clock is ahead: the two drift apart.
-const leadKept = 500_000
 
 // passed returns how long ago, in µs, it surely was now on the server's clock, after the
 // answer to a command that was sent at that elapsed time. An answer that came faster
-// lately tells, by the rule that synchronises clocks over a network: F. Cristian,
-// Probabilistic clock synchronization, 1989.
+// lately tells.
 func (c *clock) passed(sent, now int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	received := c.elapsed()
-	return c.answered(sent, received, now) - (now - received)
+	return c.answered(sent, received, now).least - (now - received)
 }
 
-// answered takes in what an answer tells of how far the server's clock is ahead of
-// elapsed: by no less than now was when it was received, and by no more than when it was
-// asked for. It returns how far that is at least.
-func (c *clock) answered(sent, received, now int64) int64 {
-	lead, age := now-received, received-c.since
+// answered takes in an answer, and returns how far the server's clock is ahead.
+func (c *clock) answered(sent, received, now int64) ahead {
+	said, known, age := ahead{now - received, now - sent}, c.recent.and(c.older), received-c.since
 	switch {
-	case max(c.lead, c.led) > now-sent, age > 2*leadKept: // it was set back, or long ago
-		c.lead, c.led, c.since = lead, lead, received
-	case age > leadKept:
-		c.lead, c.led, c.since = lead, c.lead, received
+	case known.least > said.most, known.most < said.least, age > 2*aheadKept: // it was set, or long ago
+		c.recent, c.older, c.since = said, said, received
+	case age > aheadKept:
+		c.recent, c.older, c.since = said, c.recent, received
 	default:
-		c.lead = max(c.lead, lead)
+		c.recent = c.recent.and(said)
 	}
-	return max(c.lead, c.led)
+	return c.recent.and(c.older)
 }
 
-// observe takes in that a command sent at that elapsed time, behind so many others,
-// was executed at the server's instant now. It learns by least mean squares.
-func (c *clock) observe(elapsed, now int64, before int) {
-	const gain = 1.0 / 16
-	c.wall.Store(now - c.now().UnixMicro())
+// observe takes in that a command sent at that elapsed time was executed at the server's
+// instant now, and returns the elapsed time. One that was later than most counts for eight
+// that were not.
+func (c *clock) observe(sent, now int64) (received int64) {
+	const up, down = 1.0 / 8, 1.0 / 64
+	at := c.now()
+	received = at.Sub(c.start).Microseconds()
+	c.wall.Store(now - at.UnixMicro())
 	c.seen.Store(now)
-	position := float64(before) / sharing
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered(elapsed, c.elapsed(), now)
-	sample := float64(now-elapsed) - c.slope*position
-	miss := sample - c.offset
-	off := math.Abs(miss)
-	if !c.known || off > 2*stampLate {
-		c.known, c.offset, c.deviation = true, sample, 100 // first seen, or stepped
-		return
+	soonest := c.answered(sent, received, now).most
+	if late := float64(min(now-sent-soonest, mostLate)); late > c.late {
+		c.late += up * (late - c.late)
+	} else {
+		c.late += down * (late - c.late)
 	}
-	c.deviation += gain * (min(off, stampLate) - c.deviation)
-	c.offset += gain * miss
-	c.slope = max(0, c.slope+gain*position*miss)
+	return received
 }

@@ -168,8 +168,8 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 	if len(r.Scopes) == 0 {
 		return grantedAt(l.now()), nil
 	}
-	user := l.user(&r)
-	if l.elapsed() < user.waits.Load() {
+	user, asked := l.user(&r), l.elapsed()
+	if asked < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if !user.claiming.TryAcquire(1) {
@@ -179,10 +179,10 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	defer user.claiming.Release(1) // once it is known what the next one has to wait for
-	if l.elapsed() < user.waits.Load() {
+	if asked < user.waits.Load() {
 		return l.wait(ctx, &r, user, denial{})
 	}
-	return l.arrive(ctx, &r, user)
+	return l.arrive(ctx, &r, user, asked)
 }
 
 // besideNoClaim waits until this process has no claim of the user under way: beside one,
@@ -215,39 +215,40 @@ func (l *Redis) AcquireAll(ctx context.Context, all []Request) ([]Decision, erro
 }
 
 // arrive is a first visit: claim, decide, and when that fails run the script.
-func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decision, error) {
-	c := l.newClaim(r, user)
+func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked int64) (Decision, error) {
+	c := l.newClaim(r, user, asked)
 	defer l.spare.Put(c)
-	got, err := l.run(ctx, c)
+	got, err := l.run(ctx, c, asked)
 	if errors.Is(err, errNotHere) {
 		return l.wait(ctx, r, user, denial{})
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	c.clock.observe(c.sent, got.now, c.before)
-	stamp, housekept := c.stamp, c.housekeep
-	from := min(stamp, got.now)
-	granted := decide(c.views, from) == from && got.entered && !got.waiting && stampHolds(stamp, got.now)
-	granted = granted && (c.beside || !got.beside) // it may be of the category
+	got.received = c.clock.observe(c.sent, got.now)
 	user.beside.Store(got.beside)
+	if !got.entered { // an earlier admission stands there
+		return l.wait(ctx, r, user, denial{})
+	}
+	stamp, granted := c.stamp, c.agrees(got)
+	if granted && c.tooEarly(got) {
+		if stamp, granted, err = l.moveUp(ctx, c, &got); err != nil {
+			return Decision{}, err
+		}
+	}
+	if !granted || !stampHolds(stamp, got.now) {
+		return l.wait(ctx, r, user, denial{stamp, !got.waiting})
+	}
 	d := grantedAt(time.UnixMicro(stamp))
 	if r.Report {
 		d.Remaining = r.remaining(got.counts)
 	}
-	if !granted {
-		claim := denial{stamp, !got.waiting}
-		if !got.entered {
-			claim = denial{} // an earlier admission stands there
-		}
-		return l.wait(ctx, r, user, claim)
-	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(l.elapsed() + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
+		user.waitsUntil(got.received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
 	}
-	if housekept {
-		user.kept.Store(l.elapsed() + 1)
+	if c.housekeep {
+		user.kept.Store(asked + 1)
 	} else if got.empty {
 		// the set is new, and has no expiry yet
 		if err := l.expire(ctx, r, user); err != nil {
@@ -255,6 +256,24 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState) (Decisi
 		}
 	}
 	return d, nil
+}
+
+// moveUp moves the entry of a claim whose stamp was early, and returns its stamp then and
+// whether the claim is granted: what it saw holds as long as nobody has been admitted behind it.
+func (l *Redis) moveUp(ctx context.Context, c *claim, got *claimed) (stamp int64, granted bool, err error) {
+	c.early = c.stamp
+	moved, err := l.run(ctx, c, got.received)
+	switch {
+	case errors.Is(err, errNotHere):
+		return c.early, false, nil
+	case err != nil:
+		return 0, false, err
+	case !moved.entered: // it was given back meanwhile
+		return c.early, false, nil
+	}
+	got.received = c.clock.observe(c.sent, moved.now)
+	got.now, got.counts = moved.now, moved.counts
+	return c.stamp, !moved.waiting, nil
 }
 
 // wait runs the script.
@@ -267,13 +286,13 @@ func (l *Redis) wait(ctx context.Context, r *Request, user *userState, claim den
 }
 
 func (l *Redis) waitAll(ctx context.Context, all []Request, user *userState, claim denial) ([]Decision, error) {
-	clock, asked := l.clockOf(ctx, user.keys.sent), l.process.now()
+	clock, asked := l.clockOf(ctx, user.keys.sent), l.elapsed()
 	decisions, err := l.visitAll(ctx, opAcquire, all, user, claim, "")
 	answered := clock != nil && clock == l.clockOf(ctx, user.keys.sent) // as far as the client knows
 	for i := range decisions {
 		d := &decisions[i]
 		if d.Left > 0 && answered {
-			passed := clock.passed(asked.Sub(clock.start).Microseconds(), d.Now.UnixMicro())
+			passed := clock.passed(asked, d.Now.UnixMicro())
 			d.Left -= min(d.Left, time.Duration(passed)*time.Microsecond)
 		}
 		if d.Left > 0 {
@@ -353,13 +372,13 @@ func (l *Redis) user(r *Request) *userState {
 	return u
 }
 
-func (l *Redis) newClaim(r *Request, user *userState) *claim {
+func (l *Redis) newClaim(r *Request, user *userState, asked int64) *claim {
 	c := l.spare.Get().(*claim)
 	c.keys, c.member = &user.keys, member(r.ID)
 	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
-	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load(), l.keep, l.life()
+	c.report, c.beside, c.early, c.keep, c.life = r.Report, user.beside.Load(), 0, l.keep, l.life()
 	kept := user.kept.Load()
-	c.housekeep = kept == 0 || l.elapsed()-kept > l.keep/4
+	c.housekeep = kept == 0 || asked-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {
 		c.views = append(c.views, glance{})
 	}
@@ -375,12 +394,13 @@ func (l *Redis) newClaim(r *Request, user *userState) *claim {
 	return c
 }
 
-// run sends the claim through the pipeline of its node, and reads the reply.
-func (l *Redis) run(ctx context.Context, c *claim) (claimed, error) {
+// run sends the claim, asked for at that elapsed time, through the pipeline of its node,
+// and reads the reply.
+func (l *Redis) run(ctx context.Context, c *claim, asked int64) (claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return claimed{}, StoreError(opAcquire, err)
 	}
-	n, err := l.node(ctx, c.keys.sent)
+	n, err := l.node(ctx, c.keys.sent, asked)
 	if err != nil {
 		return claimed{}, StoreError(opAcquire, err)
 	}

@@ -65,8 +65,9 @@ func (l *Redis) try(ctx context.Context, r Request) error {
 	}
 	k := l.user(&r).keys
 	defer l.client.Del(ctx, k.all(nil)...) // what a refusal leaves expires too
-	c := l.newClaim(&r, l.user(&r))
-	_, err := l.run(ctx, c) // which a visit of another kind would stand in for
+	now := l.elapsed()
+	c := l.newClaim(&r, l.user(&r), now)
+	_, err := l.run(ctx, c, now) // which a visit of another kind would stand in for
 	l.spare.Put(c)
 	if err != nil {
 		return fmt.Errorf("%w: a claim: %w", ErrUnavailable, err)

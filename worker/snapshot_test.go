@@ -98,7 +98,7 @@ func TestASnapshotTellsThatTheLimitsAreAway(t *testing.T) {
 func TestSnapshotsOnACluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr()}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	r := newRig(t, client, unlimited)
 	r.start()

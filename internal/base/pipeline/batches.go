@@ -83,7 +83,7 @@ func (b *Batches[B]) send(ctx context.Context, kind string, j *joined[B]) {
 	}
 	var cmd *redis.Cmd
 	shared := new(Group)
-	shared.Prepare = func(int) {
+	shared.Prepare = func() {
 		b.close(kind, j)
 		cmd = j.batch.Command(ctx)
 		shared.Commands = []redis.Cmder{cmd}

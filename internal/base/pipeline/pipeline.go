@@ -76,9 +76,9 @@ var ErrClosed = errors.New("pipeline: closed")
 type Group struct {
 	// Commands are sent in this order. Their replies and errors are in them.
 	Commands []redis.Cmder
-	// Prepare, when it is not nil, is called just before the group is sent, behind so
-	// many commands, and may set Commands then. It must return at once.
-	Prepare func(before int)
+	// Prepare, when it is not nil, is called just before the group is sent, and may
+	// set Commands then. It must return at once.
+	Prepare func()
 
 	done chan struct{}
 	err  error
@@ -185,7 +185,7 @@ func (p *Pipeline) send(batch []*Group, cmds *[]redis.Cmder) error {
 	*cmds = (*cmds)[:0]
 	for _, g := range batch {
 		if g.Prepare != nil {
-			g.Prepare(len(*cmds))
+			g.Prepare()
 		}
 		*cmds = append(*cmds, g.Commands...)
 	}

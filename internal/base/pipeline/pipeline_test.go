@@ -68,8 +68,7 @@ func TestConcurrentCommandsSharePipelines(t *testing.T) {
 	}
 }
 
-// One lane does not take all of the prepared groups that wait, and each of them knows
-// how many commands stand before its own.
+// One lane does not take all of the prepared groups that wait.
 func TestPreparedGroupsAreShared(t *testing.T) {
 	base, counter := redis.NewClient(&redis.Options{Addr: redistest.Miniredis(t).Addr(), MaxRetries: -1}), new(count)
 	defer base.Close()
@@ -77,22 +76,18 @@ func TestPreparedGroupsAreShared(t *testing.T) {
 	p := pipeline.New(base, pipeline.Options{})
 	defer p.Close()
 	var wg sync.WaitGroup
-	var last atomic.Int64
 	for range 200 {
 		wg.Go(func() {
 			g := new(pipeline.Group)
-			g.Prepare = func(before int) {
-				g.Commands = []redis.Cmder{redis.NewStatusCmd(t.Context(), "ping")}
-				last.Store(max(last.Load(), int64(before)))
-			}
+			g.Prepare = func() { g.Commands = []redis.Cmder{redis.NewStatusCmd(t.Context(), "ping")} }
 			if err := p.Do(g); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := counter.longest.Load(); n > 100 || n != last.Load()+1 {
-		t.Errorf("%d share a pipeline, the last one behind %d", n, last.Load())
+	if n := counter.longest.Load(); n < 2 || n > 100 {
+		t.Errorf("%d share a pipeline", n)
 	}
 }
 
