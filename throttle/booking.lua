@@ -3,7 +3,8 @@
 --
 -- These are model.go, place.go and replan.go again, on what Redis keeps: the functions
 -- have their names and their order, so that both can be read side by side. The script
--- reads what waits of the user once, decides on arrays, and writes what has changed.
+-- reads what waits of the user once, decides on arrays, and writes what has changed. Most
+-- who come need none of that: passes and behind read a few entries, however many wait.
 --
 -- What waits is kept in sorted sets:
 --   booked     the slots of all that wait, named CATEGORY INSTANT
@@ -104,8 +105,81 @@ if ask.op == 'acquire' and #ask.all == 1 and passes(ask.all[1]) then
   return {now, 0, {}, {answer(granted, now, 0, 0, 0)}, {}}
 end
 
--- What follows has to look at those who wait. See model.go for what the constants mean.
+-- See model.go for what the constants mean.
 local slack, flapping, waking, settling = 20000, 1000000, 1000000, 100000
+
+-- live has a key of what waits live as long as its last entry may count.
+local function live(key, last)
+  local lives = math.ceil((ask.life + max(0, last - now)) / 1000)
+  if lives > redis.call('PTTL', key) then redis.call('PEXPIRE', key, text(lives)) end
+end
+
+-- behind has a newcomer wait behind all others, as acquire would, without reading them:
+-- they are all of its category and wait by its limits, so that nobody moves, and its place
+-- is behind every slot and every admission. Then it is the last of each window that it is
+-- in, and of a rule of n in a period only the n-th newest entry counts: one of the slots
+-- where there are n, one of the admissions otherwise. Where it is not so, or somebody is
+-- owed a slot, or it may be let through, this changes nothing and returns nil.
+local function behind(r)
+  local name, queue = ask.categories[1], KEYS[5]
+  local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. name, '@', 'full'))
+  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
+  if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
+  local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
+  local room = held < ask.most
+  if held == 0 or held > waiting or room and (full or held < waiting) then return end
+  local first, last, newest = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
+  local order = r.accepted > 0 and r.accepted or max(now, newest + 1)
+  if first <= now - ask.keep or last < now + max(settling, r.wait) then return end
+  if order <= newest or redis.call('ZRANK', queue, r.id) then return end
+  -- what place, full and binding would return, and whether a claim of its own is there
+  local fresh, back, latest, scope, binds, denied = last + 1, 0, 0, 0, 0, false
+  for i = #scopes, 1, -1 do
+    local s = scopes[i]
+    local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
+    if i == 1 and own and (own ~= ask.claim or ask.alone) then return end
+    denied = denied or own
+    local function sent(n) -- the n-th newest of the others
+      local at = score(s.set, -n)
+      if at and own and own >= at then return score(s.set, -n - 1) end
+      return at
+    end
+    local lastSent = sent(1) or 0
+    for k, rule in ipairs(s.policy.rules) do
+      local waits = rule.n <= held
+      local at = waits and score(bookedKey, -rule.n) or sent(rule.n - held)
+      if lastSent > (waits and at or first) then return end -- another one may be the n-th
+      if at then
+        fresh = max(fresh, at + rule.period + (waits and s.policy.margin or 0))
+        if rule.period > 0 and at + rule.period >= latest then
+          latest, scope, binds = at + rule.period, s.number, k
+        end
+      end
+      back = max(back, (math.ceil(rule.period / rule.n) + s.policy.margin) * (waiting - held + rule.n))
+    end
+  end
+  local status, at = deferred, fresh
+  if not room then status, at = slotless, last + back end
+  if at > now + r.horizon then status = refused
+  else
+    redis.call('ZADD', queue, text(order), r.id)
+    live(queue, at)
+    if room then
+      redis.call('ZADD', bookedKey, text(at), name .. ' ' .. text(at))
+      live(bookedKey, at)
+      live(limitsKey, at)
+    elseif not full then redis.call('HSET', limitsKey, 'full', '1') end
+  end
+  for _, s in ipairs(denied and scopes or {}) do redis.call('ZREM', s.set, r.member) end
+  return answer(status, at, scope, binds, 0)
+end
+
+if ask.op == 'acquire' and #ask.all == 1 then
+  local a = behind(ask.all[1])
+  if a then return {now, 1, {}, {a}, {}} end
+end
+
+-- What follows has to look at those who wait.
 
 -- upTo returns how many of the instants are not later than that one.
 local function upTo(instants, at)
@@ -443,12 +517,6 @@ end
 local function find(m, v)
   v.rank = redis.call('ZRANK', m.class.queue, v.r.id) or nil
   v.slot = v.rank and m.class.slots[v.rank + 1]
-end
-
--- live has a key of what waits live as long as its last entry may count.
-local function live(key, last)
-  local lives = math.ceil((ask.life + max(0, last - now)) / 1000)
-  if lives > redis.call('PTTL', key) then redis.call('PEXPIRE', key, text(lives)) end
 end
 
 -- book has the notification join the queue, and adds a slot to the class.
