@@ -122,6 +122,7 @@ end
 -- owed a slot, or it may be let through, this changes nothing and returns nil.
 local function behind(r)
   local name, queue = ask.categories[1], KEYS[5]
+  if redis.call('ZRANK', queue, r.id) then return end
   local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. name, '@', 'full'))
   local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
   if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
@@ -130,8 +131,7 @@ local function behind(r)
   if held == 0 or held > waiting or room and (full or held < waiting) then return end
   local first, last, newest = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
   local order = r.accepted > 0 and r.accepted or max(now, newest + 1)
-  if first <= now - ask.keep or last < now + max(settling, r.wait) then return end
-  if order <= newest or redis.call('ZRANK', queue, r.id) then return end
+  if order <= newest or first <= now - ask.keep or last < now + max(settling, r.wait) then return end
   -- what place, full and binding would return, and whether a claim of its own is there
   local fresh, back, latest, scope, binds, denied = last + 1, 0, 0, 0, 0, false
   for i = #scopes, 1, -1 do
@@ -287,10 +287,14 @@ local function read()
     if name then m.classes[name] = {name = name, policy = parse(fields[i + 1]), slots = {}} end
   end
   m.changed, m.full = tonumber(m.fields['@'] or nil) or -flapping, m.fields.full ~= nil
+  local all, classes, sub, number, held = m.all, m.classes, string.sub, tonumber, 0
   for _, member in ipairs(redis.call('ZRANGE', bookedKey, 0, -1)) do
-    local at = tonumber(string.sub(member, -16))
-    local c = at and m.classes[string.sub(member, 1, -18)]
-    if c then m.all[#m.all + 1], c.slots[#c.slots + 1] = at, at else m.changes[member] = false end
+    local at, c = number(sub(member, -16)), classes[sub(member, 1, -18)]
+    if at and c then
+      local slots = c.slots
+      held = held + 1
+      all[held], slots[#slots + 1] = at, at
+    else m.changes[member] = false end
   end
   for i, name in ipairs(ask.categories) do
     local c = m.classes[name] or {name = name, policy = special, slots = {}}
