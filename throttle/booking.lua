@@ -128,7 +128,7 @@ local function behind(r)
   if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
   local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
   local room = held < ask.most
-  if held == 0 or held > waiting or room and (full or held < waiting) then return end
+  if held == 0 or held > waiting or room and held < waiting then return end
   local first, last, newest = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
   local order = r.accepted > 0 and r.accepted or max(now, newest + 1)
   if order <= newest or first <= now - ask.keep or last < now + max(settling, r.wait) then return end
