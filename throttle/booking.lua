@@ -41,6 +41,13 @@ local function score(set, rank)
   return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2])
 end
 
+-- newestBut returns the set's n-th newest entry but for the one at that instant, if any.
+local function newestBut(own, set, n)
+  local at = score(set, -n)
+  if at and own and own >= at then return score(set, -n - 1) end
+  return at
+end
+
 local function parse(words)
   local p, n = {rules = {}, exempt = false, unlimited = true, margin = 0}, nil
   for word in string.gmatch(words, '%d+') do
@@ -92,8 +99,7 @@ local function passes(r)
     local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
     if i == 1 and own and own ~= ask.claim and own >= now then return false end
     for _, rule in ipairs(s.policy.rules) do
-      local at = rule.period > 0 and score(s.set, -rule.n)
-      if at and own and own >= at then at = score(s.set, -rule.n - 1) end
+      local at = rule.period > 0 and newestBut(own, s.set, rule.n)
       if at and at + rule.period > now then return false end
     end
   end
@@ -139,15 +145,10 @@ local function behind(r)
     local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
     if i == 1 and own and (own ~= ask.claim or ask.alone) then return end
     denied = denied or own
-    local function sent(n) -- the n-th newest of the others
-      local at = score(s.set, -n)
-      if at and own and own >= at then return score(s.set, -n - 1) end
-      return at
-    end
-    local lastSent = sent(1) or 0
+    local lastSent = newestBut(own, s.set, 1) or 0
     for k, rule in ipairs(s.policy.rules) do
       local waits = rule.n <= held
-      local at = waits and score(bookedKey, -rule.n) or sent(rule.n - held)
+      local at = waits and score(bookedKey, -rule.n) or newestBut(own, s.set, rule.n - held)
       if lastSent > (waits and at or first) then return end -- another one may be the n-th
       if at then
         fresh = max(fresh, at + rule.period + (waits and s.policy.margin or 0))
@@ -160,7 +161,8 @@ local function behind(r)
   end
   local status, at = deferred, fresh
   if not room then status, at = slotless, last + back end
-  if at > now + r.horizon then status = refused
+  if at > now + r.horizon then
+    status = refused -- which has taken no slot
   else
     redis.call('ZADD', queue, text(order), r.id)
     live(queue, at)
