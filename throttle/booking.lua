@@ -176,10 +176,12 @@ local function behind(r)
   return answer(status, at, scope, binds, 0)
 end
 
-if ask.op == 'acquire' and #ask.all == 1 then
-  local a = behind(ask.all[1])
-  if a then return {now, 1, {}, {a}, {}} end
+local answers = {}
+for i, r in ipairs(ask.op == 'acquire' and ask.all or {}) do
+  answers[i] = behind(r)
+  if not answers[i] then break end
 end
+if #answers == #ask.all then return {now, 1, {}, answers, {}} end
 
 -- What follows has to look at those who wait.
 
@@ -773,12 +775,12 @@ end
 local operations = {
   acquire = acquire, peek = peek, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
 }
-local m, answers = read(), {}
+local m = read()
 m.admitted, m.class.admitted = newest(sentKey, {general, m.general}), newest(m.class.sent, {special, m.class.policy})
 local done, fault = pcall(function()
   trim(m)
-  for i, r in ipairs(ask.all) do
-    answers[i] = operations[ask.op](m, visit(m, r)) or answer(granted, now, 0, 0, 0)
+  for i = #answers + 1, #ask.all do
+    answers[i] = operations[ask.op](m, visit(m, ask.all[i])) or answer(granted, now, 0, 0, 0)
   end
 end)
 local lacks = not done and type(fault) == 'table' and fault.lacks
