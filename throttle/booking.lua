@@ -120,24 +120,30 @@ local function live(key, last)
   if lives > redis.call('PTTL', key) then redis.call('PEXPIRE', key, text(lives)) end
 end
 
+-- lineOf returns what behind goes by: the line's length and ends. It returns nil where
+-- others wait than those of the category by its limits, or somebody is owed a slot.
+local function lineOf()
+  local queue = KEYS[5]
+  local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. ask.categories[1], '@', 'full'))
+  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
+  if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
+  local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
+  if held == 0 or held > waiting or held < ask.most and held < waiting then return end
+  local first, last, order = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
+  if first <= now - ask.keep then return end
+  return {held = held, waiting = waiting, first = first, last = last, order = order, full = full, lives = {}}
+end
+
 -- behind has a newcomer wait behind all others, as acquire would, without reading them:
 -- they are all of its category and wait by its limits, so that nobody moves, and its place
 -- is behind every slot and every admission. Then it is the last of each window that it is
 -- in, and of a rule of n in a period only the n-th newest entry counts: one of the slots
--- where there are n, one of the admissions otherwise. Where it is not so, or somebody is
--- owed a slot, or it may be let through, this changes nothing and returns nil.
-local function behind(r)
-  local name, queue = ask.categories[1], KEYS[5]
-  if redis.call('ZRANK', queue, r.id) then return end
-  local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. name, '@', 'full'))
-  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
-  if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
-  local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
-  local room = held < ask.most
-  if held == 0 or held > waiting or room and held < waiting then return end
-  local first, last, newest = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
-  local order = r.accepted > 0 and r.accepted or max(now, newest + 1)
-  if order <= newest or first <= now - ask.keep or last < now + max(settling, r.wait) then return end
+-- where there are n, one of the admissions otherwise. Where it is not so, or it may be let
+-- through, this changes nothing and returns nil.
+local function behind(line, r)
+  local held, last, queue = line.held, line.last, KEYS[5]
+  local order = r.accepted > 0 and r.accepted or max(now, line.order + 1)
+  if order <= line.order or last < now + max(settling, r.wait) then return end
   -- what place, full and binding would return, and whether a claim of its own is there
   local fresh, back, latest, scope, binds, denied = last + 1, 0, 0, 0, 0, false
   for i = #scopes, 1, -1 do
@@ -149,38 +155,43 @@ local function behind(r)
     for k, rule in ipairs(s.policy.rules) do
       local waits = rule.n <= held
       local at = waits and score(bookedKey, -rule.n) or newestBut(own, s.set, rule.n - held)
-      if lastSent > (waits and at or first) then return end -- another one may be the n-th
+      if lastSent > (waits and at or line.first) then return end -- another one may be the n-th
       if at then
         fresh = max(fresh, at + rule.period + (waits and s.policy.margin or 0))
         if rule.period > 0 and at + rule.period >= latest then
           latest, scope, binds = at + rule.period, s.number, k
         end
       end
-      back = max(back, (math.ceil(rule.period / rule.n) + s.policy.margin) * (waiting - held + rule.n))
+      back = max(back, (math.ceil(rule.period / rule.n) + s.policy.margin) * (line.waiting - held + rule.n))
     end
   end
-  local status, at = deferred, fresh
+  local status, at, room = deferred, fresh, held < ask.most
   if not room then status, at = slotless, last + back end
   if at > now + r.horizon then
     status = refused -- which has taken no slot
   else
     redis.call('ZADD', queue, text(order), r.id)
-    live(queue, at)
+    line.order, line.waiting, line.lives[queue] = order, line.waiting + 1, at
     if room then
-      redis.call('ZADD', bookedKey, text(at), name .. ' ' .. text(at))
-      live(bookedKey, at)
-      live(limitsKey, at)
-    elseif not full then redis.call('HSET', limitsKey, 'full', '1') end
+      local member = ask.categories[1] .. ' ' .. text(at)
+      redis.call('ZADD', bookedKey, text(at), member)
+      line.last, line.held, line.lives[bookedKey], line.lives[limitsKey] = at, held + 1, at, at
+    elseif not line.full then
+      line.full = redis.call('HSET', limitsKey, 'full', '1')
+    end
   end
   for _, s in ipairs(denied and scopes or {}) do redis.call('ZREM', s.set, r.member) end
   return answer(status, at, scope, binds, 0)
 end
 
-local answers = {}
+local answers, line = {}, nil
 for i, r in ipairs(ask.op == 'acquire' and ask.all or {}) do
-  answers[i] = behind(r)
+  if redis.call('ZRANK', KEYS[5], r.id) then break end -- it is in the line
+  line = line or lineOf()
+  answers[i] = line and behind(line, r)
   if not answers[i] then break end
 end
+for key, last in pairs(line and line.lives or {}) do live(key, last) end
 if #answers == #ask.all then return {now, 1, {}, answers, {}} end
 
 -- What follows has to look at those who wait.
