@@ -3,7 +3,8 @@
 --
 -- These are model.go, place.go and replan.go again, on what Redis keeps: the functions
 -- have their names and their order, so that both can be read side by side. The script
--- reads what waits of the user once, decides on arrays, and writes what has changed.
+-- reads what waits of the user once, decides on arrays, and writes what has changed. Most
+-- who come need none of that: passes and behind read a few entries, however many wait.
 --
 -- What waits is kept in sorted sets:
 --   booked     the slots of all that wait, named CATEGORY INSTANT
@@ -38,6 +39,13 @@ local function text(instant) return string.format('%.0f', instant) end
 -- score returns the set's entry with that rank from the oldest, or nil.
 local function score(set, rank)
   return tonumber(redis.call('ZRANGE', set, rank, rank, 'WITHSCORES')[2])
+end
+
+-- newestBut returns the set's n-th newest entry but for the one at that instant, if any.
+local function newestBut(own, set, n)
+  local at = score(set, -n)
+  if at and own and own >= at then return score(set, -n - 1) end
+  return at
 end
 
 local function parse(words)
@@ -91,8 +99,7 @@ local function passes(r)
     local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
     if i == 1 and own and own ~= ask.claim and own >= now then return false end
     for _, rule in ipairs(s.policy.rules) do
-      local at = rule.period > 0 and score(s.set, -rule.n)
-      if at and own and own >= at then at = score(s.set, -rule.n - 1) end
+      local at = rule.period > 0 and newestBut(own, s.set, rule.n)
       if at and at + rule.period > now then return false end
     end
   end
@@ -104,8 +111,90 @@ if ask.op == 'acquire' and #ask.all == 1 and passes(ask.all[1]) then
   return {now, 0, {}, {answer(granted, now, 0, 0, 0)}, {}}
 end
 
--- What follows has to look at those who wait. See model.go for what the constants mean.
+-- See model.go for what the constants mean.
 local slack, flapping, waking, settling = 20000, 1000000, 1000000, 100000
+
+-- live has a key of what waits live as long as its last entry may count.
+local function live(key, last)
+  local lives = math.ceil((ask.life + max(0, last - now)) / 1000)
+  if lives > redis.call('PTTL', key) then redis.call('PEXPIRE', key, text(lives)) end
+end
+
+-- lineOf returns what behind goes by: the line's length and ends. It returns nil where
+-- others wait than those of the category by its limits, or somebody is owed a slot.
+local function lineOf()
+  local queue = KEYS[5]
+  local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. ask.categories[1], '@', 'full'))
+  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
+  if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
+  local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
+  if held == 0 or held > waiting or held < ask.most and held < waiting then return end
+  local first, last, order = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
+  if first <= now - ask.keep then return end
+  return {held = held, waiting = waiting, first = first, last = last, order = order, full = full, lives = {}}
+end
+
+-- behind has a newcomer wait behind all others, as acquire would, without reading them:
+-- they are all of its category and wait by its limits, so that nobody moves, and its place
+-- is behind every slot and every admission. Then it is the last of each window that it is
+-- in, and of a rule of n in a period only the n-th newest entry counts: one of the slots
+-- where there are n, one of the admissions otherwise. Where it is not so, or it may be let
+-- through, this changes nothing and returns nil.
+local function behind(line, r)
+  local held, last, queue = line.held, line.last, KEYS[5]
+  local order = r.accepted > 0 and r.accepted or max(now, line.order + 1)
+  if order <= line.order or last < now + max(settling, r.wait) then return end
+  -- what place, full and binding would return, and whether a claim of its own is there
+  local fresh, back, latest, scope, binds, denied = last + 1, 0, 0, 0, 0, false
+  for i = #scopes, 1, -1 do
+    local s = scopes[i]
+    local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
+    if i == 1 and own and (own ~= ask.claim or ask.alone) then return end
+    denied = denied or own
+    local lastSent = newestBut(own, s.set, 1) or 0
+    for k, rule in ipairs(s.policy.rules) do
+      local waits = rule.n <= held
+      local at = waits and score(bookedKey, -rule.n) or newestBut(own, s.set, rule.n - held)
+      if lastSent > (waits and at or line.first) then return end -- another one may be the n-th
+      if at then
+        fresh = max(fresh, at + rule.period + (waits and s.policy.margin or 0))
+        if rule.period > 0 and at + rule.period >= latest then
+          latest, scope, binds = at + rule.period, s.number, k
+        end
+      end
+      back = max(back, (math.ceil(rule.period / rule.n) + s.policy.margin) * (line.waiting - held + rule.n))
+    end
+  end
+  local status, at, room = deferred, fresh, held < ask.most
+  if not room then status, at = slotless, last + back end
+  if at > now + r.horizon then
+    status = refused -- which has taken no slot
+  else
+    redis.call('ZADD', queue, text(order), r.id)
+    line.order, line.waiting, line.lives[queue] = order, line.waiting + 1, at
+    if room then
+      local member = ask.categories[1] .. ' ' .. text(at)
+      redis.call('ZADD', bookedKey, text(at), member)
+      line.last, line.held, line.lives[bookedKey], line.lives[limitsKey] = at, held + 1, at, at
+    elseif not line.full then
+      line.full = redis.call('HSET', limitsKey, 'full', '1')
+    end
+  end
+  for _, s in ipairs(denied and scopes or {}) do redis.call('ZREM', s.set, r.member) end
+  return answer(status, at, scope, binds, 0)
+end
+
+local answers, line = {}, nil
+for i, r in ipairs(ask.op == 'acquire' and ask.all or {}) do
+  if redis.call('ZRANK', KEYS[5], r.id) then break end -- it is in the line
+  line = line or lineOf()
+  answers[i] = line and behind(line, r)
+  if not answers[i] then break end
+end
+for key, last in pairs(line and line.lives or {}) do live(key, last) end
+if #answers == #ask.all then return {now, 1, {}, answers, {}} end
+
+-- What follows has to look at those who wait.
 
 -- upTo returns how many of the instants are not later than that one.
 local function upTo(instants, at)
@@ -213,10 +302,14 @@ local function read()
     if name then m.classes[name] = {name = name, policy = parse(fields[i + 1]), slots = {}} end
   end
   m.changed, m.full = tonumber(m.fields['@'] or nil) or -flapping, m.fields.full ~= nil
+  local all, classes, sub, number, held = m.all, m.classes, string.sub, tonumber, 0
   for _, member in ipairs(redis.call('ZRANGE', bookedKey, 0, -1)) do
-    local at = tonumber(string.sub(member, -16))
-    local c = at and m.classes[string.sub(member, 1, -18)]
-    if c then m.all[#m.all + 1], c.slots[#c.slots + 1] = at, at else m.changes[member] = false end
+    local at, c = number(sub(member, -16)), classes[sub(member, 1, -18)]
+    if at and c then
+      local slots = c.slots
+      held = held + 1
+      all[held], slots[#slots + 1] = at, at
+    else m.changes[member] = false end
   end
   for i, name in ipairs(ask.categories) do
     local c = m.classes[name] or {name = name, policy = special, slots = {}}
@@ -443,12 +536,6 @@ end
 local function find(m, v)
   v.rank = redis.call('ZRANK', m.class.queue, v.r.id) or nil
   v.slot = v.rank and m.class.slots[v.rank + 1]
-end
-
--- live has a key of what waits live as long as its last entry may count.
-local function live(key, last)
-  local lives = math.ceil((ask.life + max(0, last - now)) / 1000)
-  if lives > redis.call('PTTL', key) then redis.call('PEXPIRE', key, text(lives)) end
 end
 
 -- book has the notification join the queue, and adds a slot to the class.
@@ -699,12 +786,12 @@ end
 local operations = {
   acquire = acquire, peek = peek, cancel = cancel, leave = cancel, inherit = inherit, reschedule = reschedule,
 }
-local m, answers = read(), {}
+local m = read()
 m.admitted, m.class.admitted = newest(sentKey, {general, m.general}), newest(m.class.sent, {special, m.class.policy})
 local done, fault = pcall(function()
   trim(m)
-  for i, r in ipairs(ask.all) do
-    answers[i] = operations[ask.op](m, visit(m, r)) or answer(granted, now, 0, 0, 0)
+  for i = #answers + 1, #ask.all do
+    answers[i] = operations[ask.op](m, visit(m, ask.all[i])) or answer(granted, now, 0, 0, 0)
   end
 end)
 local lacks = not done and type(fault) == 'table' and fault.lacks

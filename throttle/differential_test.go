@@ -81,9 +81,10 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 		}
 		calls, passes, changes := 40, 2, 30
 		anonymous := rapid.Bool().Draw(rt, "of no known acceptance")
+		only := rapid.SampledFrom([]int{-1, -1, 0, 1, 2, 5}).Draw(rt, "only one kind") // whose line is of one category
 		if anywhere {
 			calls, passes, changes = 3, 1, 3
-			anyState(rt, script, policies, scale)
+			anyState(rt, script, policies, scale, only)
 			u, fault := stateOf(ctx, script)
 			if fault != "" {
 				rt.Fatal(fault)
@@ -96,6 +97,9 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 			}
 			server.SetTime(clock.now())
 			n := rapid.IntRange(0, 23).Draw(rt, "id")
+			if only >= 0 {
+				n = 6*(n/2) + only
+			}
 			r := Request{User: "u", ID: fmt.Sprint("n", n), Category: kinds[n%6].category}
 			names := kinds[n%6].scopes
 			if accepted := rapid.IntRange(-3, 9).Draw(rt, "accepted"); accepted >= 0 && !anonymous {
@@ -320,8 +324,9 @@ var kinds = []struct {
 	scopes   []string
 }{{"", []string{General}}, {"a", []string{"a"}}, {"a", []string{General, "a"}}, {"a", []string{General, "a"}}, {"b", []string{General, "b"}}, {"c", []string{General}}}
 
-// anyState has the sets say anything that they might.
-func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Duration) {
+// anyState has the sets say anything that they might, where there is only one kind of those
+// who wait.
+func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Duration, only int) {
 	ctx, base := context.Background(), l.prefix+":{u}:"
 	half, drawn, periods := 500_000/int64(scale), []int64{start.UnixMicro()}, []int64{0}
 	for _, name := range []string{General, "a", "b"} {
@@ -352,6 +357,9 @@ func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Dura
 		anybody := false
 		for _, kind := range []int{0, 2, 4, 5} {
 			category, taken := kinds[kind].category, map[float64]bool{}
+			if only >= 0 && category != kinds[only].category {
+				continue
+			}
 			for k := range rapid.IntRange(0, 4).Draw(rt, "waiting") {
 				at := instant(-10, 40)
 				if taken[at] {

@@ -81,7 +81,7 @@ type Planner interface {
 }
 
 // MaxBooked is how many of a user's notifications hold slots, and the most that a
-// Request may say: a call reads them all, and others wait for Redis meanwhile.
+// Request may say: a call may read them all, and others wait for Redis meanwhile.
 const MaxBooked = 1000
 
 // A Scope is a set of limits with a timeline of its own: the user's general

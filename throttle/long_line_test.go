@@ -5,6 +5,7 @@ package throttle_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"sync"
@@ -106,5 +107,71 @@ func TestCancelsOnALongLine(t *testing.T) {
 				last = n
 			}
 		})
+	}
+}
+
+var evalTime = regexp.MustCompile(`cmdstat_evalsha:calls=\d+,usec=\d+,usec_per_call=([\d.]+)`)
+
+// TestArrivalsBehindALongLine has some come behind twenty and behind a thousand: by
+// Redis's own account one costs about as much, and a rate of many as much as one of few.
+func TestArrivalsBehindALongLine(t *testing.T) {
+	t.Parallel()
+	const arrivals, rounds, most = 50, 5, 3
+	minute, day := time.Minute, 24*time.Hour
+	few := throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: minute}}}
+	many := throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: day}}}
+	server := redistest.Start(t)
+	client := server.Client(t)
+	// cost is the least of the rounds, in µs: other tests run meanwhile
+	cost := func(waiting int, scopes ...throttle.Scope) float64 {
+		l := newRedisOn(t, server.Options(), throttle.Options{Prefix: redistest.Prefix()})
+		least, next := math.Inf(1), 0
+		arrive := func() throttle.Decision {
+			next++
+			d, err := l.Acquire(t.Context(), throttle.Request{User: "u", ID: fmt.Sprint("n", next), Scopes: scopes, Horizon: 10_000 * day})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for n := 0; n < waiting; {
+			if arrive().Status == throttle.Deferred {
+				n++
+			}
+		}
+		for range rounds {
+			if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for range arrivals {
+				arrive()
+			}
+			info, err := client.Info(t.Context(), "commandstats").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := evalTime.FindStringSubmatch(info)
+			if m == nil {
+				t.Fatalf("no script was run: %s", info)
+			}
+			each, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least = min(least, each)
+		}
+		return least
+	}
+	behindTwenty := cost(20, throttle.Scope{Name: throttle.General, Policy: few})
+	for name, scopes := range map[string][]throttle.Scope{
+		"few":                   {{Name: throttle.General, Policy: few}},
+		"many":                  {{Name: throttle.General, Policy: many}},
+		"few, and a category's": {{Name: throttle.General, Policy: few}, {Name: "c", Policy: many}},
+	} {
+		if got := cost(1000, scopes...); got > most*behindTwenty {
+			t.Errorf("%s: an arrival takes Redis %.0f µs behind a thousand, and %.0f µs behind twenty", name, got, behindTwenty)
+		} else {
+			t.Logf("%s: %.0f µs, and %.0f µs behind twenty", name, got, behindTwenty)
+		}
 	}
 }

@@ -17,22 +17,26 @@ import (
 // and nobody waits behind them.
 func TestSlotsOfALostQueue(t *testing.T) {
 	t.Parallel()
-	l := newClockedLine(t)
-	policy := Policy{MinGap: time.Second}
-	for i := range 21 {
-		l.acquire(fmt.Sprint("n", i), policy)
-	}
-	l.server.Del("pushpace:{u}:queue:")
-	raised := Policy{MinGap: policy.MinGap / 2}
-	if moved, err := l.limiter.Reschedule(t.Context(), l.in("other", "", raised, nil)); err != nil || len(moved) > 0 {
-		t.Errorf("told: %v, %v", moved, err)
-	}
-	if d := l.acquire("m", policy); d.Status != Deferred || d.Left > policy.MinGap+slack*time.Microsecond {
-		t.Errorf("the first behind a lost queue: %+v", d)
-	}
-	for _, set := range []string{"booked", "queue:"} {
-		if members, err := l.server.ZMembers("pushpace:{u}:" + set); err != nil || len(members) != 1 {
-			t.Errorf("%s has %v, %v", set, members, err)
+	for _, others := range []bool{true, false} { // have a call first
+		l := newClockedLine(t)
+		policy := Policy{MinGap: time.Second}
+		for i := range 21 {
+			l.acquire(fmt.Sprint("n", i), policy)
+		}
+		l.server.Del("pushpace:{u}:queue:")
+		raised := Policy{MinGap: policy.MinGap / 2}
+		if others {
+			if moved, err := l.limiter.Reschedule(t.Context(), l.in("other", "", raised, nil)); err != nil || len(moved) > 0 {
+				t.Errorf("told: %v, %v", moved, err)
+			}
+		}
+		if d := l.acquire("m", policy); d.Status != Deferred || d.Left > policy.MinGap+slack*time.Microsecond {
+			t.Errorf("the first behind a lost queue: %+v", d)
+		}
+		for _, set := range []string{"booked", "queue:"} {
+			if members, err := l.server.ZMembers("pushpace:{u}:" + set); err != nil || len(members) != 1 {
+				t.Errorf("%s has %v, %v", set, members, err)
+			}
 		}
 	}
 }
