@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -26,10 +25,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if !racing.Watched { // where the program does not mostly wait either
-		redistest.Parallel()
-	}
+	redistest.Parallel()
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
