@@ -3,6 +3,8 @@ package redistest
 import (
 	"flag"
 	"strconv"
+
+	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
 // atOnce is how many tests of a package run at once that mostly wait: for Redis, for
@@ -14,6 +16,10 @@ const atOnce = 16
 // Parallel has a test binary run so many tests at once, unless it was told how many. It is
 // for TestMain.
 func Parallel() {
-	_ = flag.Set("test.parallel", strconv.Itoa(atOnce)) // there is such a flag
-	flag.Parse()                                        // may set another number
+	n := atOnce
+	if racing.Watched { // they want more of the processors
+		n = atOnce * 3 / 4
+	}
+	_ = flag.Set("test.parallel", strconv.Itoa(n)) // there is such a flag
+	flag.Parse()                                   // may set another number
 }
