@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
 // Of 3,000 that wait a thousand hold slots. All go in the order in which they were
@@ -19,7 +21,7 @@ func TestTheOrderHoldsAmongThreeThousand(t *testing.T) {
 	})
 	t.Run("script", func(t *testing.T) {
 		t.Parallel()
-		if testing.Short() {
+		if testing.Short() || racing.Watched { // it starts nothing that could race
 			t.Skip("takes half a minute")
 		}
 		l := newClockedLine(t)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
 // TestWhatHoldsWhileNobodyIsLate has notifications come at their slots, or before,
@@ -16,7 +18,7 @@ import (
 // give all slots again changes none.
 func TestWhatHoldsWhileNobodyIsLate(t *testing.T) {
 	t.Parallel()
-	histories := 1000
+	histories := racing.Few(1000)
 	if testing.Short() {
 		histories /= 10
 	}

@@ -1,11 +1,17 @@
 package throttle
 
 import (
+	"flag"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(100))) // which are 100 where nobody says so
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}

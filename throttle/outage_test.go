@@ -360,12 +360,12 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// outageRedis is a Redis limiter with short time-outs.
-func outageRedis(t *testing.T, o *redis.Options) *Redis {
+// outageRedis is a Redis limiter with that time-out.
+func outageRedis(t *testing.T, o *redis.Options, timeout time.Duration) *Redis {
 	o.ContextTimeoutEnabled = true
 	o.MaxRetries = -1
 	client := redis.NewClient(o)
-	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: 100 * time.Millisecond})
+	l := NewRedis(client, Options{Prefix: redistest.Prefix(), Timeout: timeout})
 	t.Cleanup(func() {
 		_ = l.Close()
 		_ = client.Close()
@@ -388,7 +388,7 @@ func TestOutageOfRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.AppendOnly())
-			l := outageRedis(t, server.Options())
+			l := outageRedis(t, server.Options(), 100*time.Millisecond)
 			closed, open := WithOutage(l, Closed, OutageOptions{}), WithOutage(l, Open, OutageOptions{})
 			for i, o := range []*Outage{closed, open} {
 				eventually(t, "the start", func() bool {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/racing"
 )
 
 var (
@@ -44,8 +46,8 @@ func simulateAll(t *testing.T, runs int, jolts bool) (total figures) {
 	t.Helper()
 	if *simulatedRuns > 0 {
 		runs = *simulatedRuns
-	} else if testing.Short() {
-		runs /= 8
+	} else if runs = racing.Few(runs); testing.Short() {
+		runs = max(1, runs/8)
 	}
 	first := uint64(1)
 	if *simulatedSeed > 0 {

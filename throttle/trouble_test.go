@@ -24,7 +24,7 @@ func TestAnOutageNamesNoUser(t *testing.T) {
 	server := redistest.Start(t, redistest.Args("--rename-command", "ZADD", "", "--rename-command", "EVALSHA", ""))
 	for _, user := range []string{"canary-ada", "WRONGTYPE canary-ada"} {
 		log, text := outageLog()
-		o := WithOutage(outageRedis(t, server.Options()), Closed, OutageOptions{Log: log})
+		o := WithOutage(outageRedis(t, server.Options(), redistest.Patience), Closed, OutageOptions{Log: log})
 		r := outageRequest("n")
 		r.User = user
 		_, err := o.Acquire(t.Context(), r)
@@ -223,7 +223,7 @@ func TestTryScansOnePage(t *testing.T) {
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := outageRedis(t, server.Options()).Try(t.Context()); err != nil {
+	if err := outageRedis(t, server.Options(), redistest.Patience).Try(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stats, err := client.Info(t.Context(), "commandstats").Result()

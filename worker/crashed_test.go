@@ -39,6 +39,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 // However a notification ends that a crashed worker may have sent, it says so,
 // and its slot stays used.
 func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		times int
 		with  func(n *push.Notification)

@@ -109,16 +109,23 @@ func TestWhatAClosedRouteKeepsIsTheProviders(t *testing.T) {
 		if w := r.status("both-0", control.ForProvider).Waits; w.Platform != push.FCM {
 			t.Errorf("%+v", w)
 		}
-		for id, q := range r.queued(control.Selection{}) {
-			if q.For != control.ForProvider {
-				t.Errorf("%s waits for %s", id, q.For)
+		wait(t, func() bool { // a slow machine looks when some have come back, as they do once
+			for id, q := range r.queued(control.Selection{}) {
+				if q.For == control.InHand {
+					return false
+				}
+				if q.For != control.ForProvider {
+					t.Errorf("%s waits for %s", id, q.For)
+				}
 			}
-		}
-		if shares := r.shares(100); len(shares) != 1 || shares[control.ForProvider].Count != 2*n {
-			t.Errorf("%+v", shares)
-		}
-		if p := r.standing(pause.Trouble); p.Waiting != 2*n {
-			t.Errorf("%+v", p)
-		}
+			shares := r.shares(100)
+			if _, back := shares[control.InHand]; back {
+				return false
+			}
+			if len(shares) != 1 || shares[control.ForProvider].Count != 2*n {
+				t.Errorf("%+v", shares)
+			}
+			return r.standing(pause.Trouble).Waiting == 2*n
+		})
 	})
 }

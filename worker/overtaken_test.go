@@ -23,6 +23,7 @@ var (
 // A worker whose job another one has had since changes nothing of what that has
 // recorded, and gives nothing back that it has used.
 func TestAWorkerThatIsOvertaken(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		ttl   time.Duration
 		did   func(t *testing.T, r *rig) // what the other one has done

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -95,6 +96,7 @@ func (r *rig) apart(user, scope string, after time.Time, period time.Duration) {
 const soon = time.Minute
 
 func TestRaisedLimits(t *testing.T) {
+	t.Parallel()
 	const n = 4
 	hour, second := every(time.Hour), every(time.Second)
 	for _, c := range []struct {
@@ -263,7 +265,7 @@ func TestOverriddenQuota(t *testing.T) {
 		if overridden, found := policies.Quota(key); found {
 			rate = overridden
 		}
-		return meter.Spec{Rates: []throttle.Rate{rate}}.Promise()
+		return meter.Spec{Rates: []throttle.Rate{rate}, Life: redistest.Patience} // the one of the hour does not lapse
 	}}}}
 	hourly := throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: time.Hour}}}
 	must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Quota: key}, Policy: hourly, By: "ann"}))
@@ -281,12 +283,14 @@ func TestOverriddenQuota(t *testing.T) {
 		}
 		return later == n-1
 	})
+	r.enqueue(to("flows")) // who waits for the hour to end holds up nobody else
+	wait(t, func() bool { return len(r.pushed("flows")) == 1 })
 	if sent := len(r.fcm.Ledger().Entries()); sent != 1 {
 		t.Errorf("%d were sent, and one may be in an hour", sent)
 	}
 	_, err := o.Unset(t.Context(), limits.Level{Quota: key}, "ann")
 	must(t, err)
-	r.settled(n)
+	r.settled(n + 1)
 }
 
 // A quota that is raised has its own come back, and leaves alone what is parked for another.

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"flag"
 	"log/slog"
 	"os"
 	"slices"
@@ -32,8 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "12") // they mostly wait
+	redistest.Parallel()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(redistest.Dialing()); err != nil {

@@ -132,6 +132,7 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 // A snapshot tells what the worker did lately: by the minute, by the provider's answers,
 // how long they took, and what is known of quotas.
 func TestASnapshotTellsWhatWasDoneLately(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, realRedis(t), limits.New(throttle.Policy{MinGap: time.Hour}, nil))
 	r.meterFCM(throttle.Rate{Count: 1000, Period: time.Second}, 100)
 	const took = 20 * time.Millisecond

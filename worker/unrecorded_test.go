@@ -35,6 +35,7 @@ func (r *rig) visited(id string, failures int) {
 // What cannot be settled is not sent again by the process that has sent it, and
 // settled when it can be.
 func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		answer  standin.Answer
 		targets []push.Target

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/internal/violations"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -102,7 +103,7 @@ func aboutProcesses(t *testing.T, takes string) {
 	switch {
 	case testing.Short():
 		t.Skip(takes)
-	case len(buildFlags) > 0:
+	case racing.Watched:
 		t.Skip("shows what processes do; races show elsewhere")
 	}
 }

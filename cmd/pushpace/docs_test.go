@@ -107,6 +107,7 @@ var runners = map[string]func(t *testing.T, page []block){
 
 // Every block of README.md and docs/ has a mark, and does what it is there for.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	used := map[string]bool{}
 	for page, text := range pages(t, false) {
 		named := map[string][]block{}
@@ -119,7 +120,10 @@ func TestDocs(t *testing.T) {
 		for name, blocks := range named {
 			used[name] = true
 			if run := runners[name]; run != nil {
-				t.Run(page+"/"+name, func(t *testing.T) { run(t, blocks) })
+				t.Run(page+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					run(t, blocks)
+				})
 			}
 		}
 	}
@@ -210,7 +214,6 @@ func shows(t *testing.T, output string, texts ...string) {
 // runScript runs a page's script, which leaves nothing behind, and looks for what the
 // page says that it shows. There … and the end of a line stand for anything.
 func runScript(t *testing.T, page []block) {
-	t.Parallel()
 	dir, output := script(t, page)
 	for _, b := range blocksOf(page[0].page, pages(t, false)[page[0].page]) {
 		if b.name == "shown" {
@@ -351,7 +354,6 @@ func python(t *testing.T, text string, args ...string) string {
 }
 
 func runPython(t *testing.T, page []block) {
-	t.Parallel()
 	for _, b := range page {
 		shows(t, python(t, forProducers(t, b)), "order-4712 is on the queue", "order-4712 was known", "/targets")
 	}
@@ -373,7 +375,6 @@ func runSignature(t *testing.T, page []block) {
 // runTypeScript compiles a program against the types that are generated from the API's
 // document, and runs it.
 func runTypeScript(t *testing.T, page []block) {
-	t.Parallel()
 	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
 		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and npm's registry")
 	}
@@ -416,7 +417,6 @@ func runTypeScript(t *testing.T, page []block) {
 // runLimiters compares what the commands of docs/limiters.md draw and print with what
 // the page shows: a command, what it prints at the end, and one about a ledger.
 func runLimiters(t *testing.T, page []block) {
-	t.Parallel()
 	if len(page) != 3 {
 		t.Fatalf("%d blocks", len(page))
 	}
@@ -484,7 +484,6 @@ func withoutBlocks(text string) string {
 // Every link of a page to a file leads somewhere, and every anchor to a heading. Each
 // page of docs/ is in the index.
 func TestDocsLinks(t *testing.T) {
-	t.Parallel()
 	all := pages(t, true)
 	for page, text := range all {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(withoutBlocks(text), ""), -1) {

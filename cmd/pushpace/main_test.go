@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,19 +17,15 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/racing"
+	"github.com/pushpace/pushpace/internal/redistest"
 )
 
-// binary is the program, built once for all tests, with these flags.
-var (
-	binary     string
-	buildFlags []string
-)
+// binary is the program, built once for all tests.
+var binary string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if len(buildFlags) == 0 { // under the race detector programs do not mostly wait
-		_ = flag.Set("test.parallel", "8")
-	}
+	redistest.Parallel()
 	if testing.Short() {
 		os.Exit(m.Run())
 	}
@@ -41,7 +36,10 @@ func TestMain(m *testing.M) {
 	}
 	binary = filepath.Join(dir, "pushpace")
 	status := 1
-	build := append([]string{"build", "-buildvcs=false", "-o", binary}, buildFlags...)
+	build := []string{"build", "-buildvcs=false", "-o", binary}
+	if racing.Watched { // it is built as its tests are
+		build = append(build, "-race")
+	}
 	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 	} else {

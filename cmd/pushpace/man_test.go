@@ -41,6 +41,7 @@ func help(t *testing.T, path ...string) string {
 
 // Every command has a man page with all of its flags, which roff takes.
 func TestManPages(t *testing.T) {
+	aboutProcesses(t, "runs the program for each of its commands")
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "man1")
 	p := start(t, setup{}, "man", dir)

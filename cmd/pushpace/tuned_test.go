@@ -40,6 +40,7 @@ var (
 // lost.
 func TestLimitsChangeUnderLoad(t *testing.T) {
 	aboutProcesses(t, "takes most of a minute")
+	t.Parallel()
 	const users, busy, more = 10_000, 200, 4 // everybody gets one, the busy ones more
 	server := redistest.Start(t)
 	s := &site{client: server.Client(t)}
@@ -100,7 +101,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	}
 
 	categories := map[string]throttle.Policy{"news": tunedNews}
-	h := readHistory(t, overrides, tunedDefault, categories, time.Second)
+	h := readHistory(t, overrides, tunedDefault, categories, time.Second+stall)
 	admitted := admissions(t, s.client, "demo", busy, nil, "news")
 	if found := violations.FindInForce(slices.Clone(admitted), h.inForce, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v\n%s", len(found), len(admitted), found[0], h.around(found[0], admitted))

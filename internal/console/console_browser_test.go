@@ -157,38 +157,49 @@ func (b *tab) picture(file string, take chromedp.Action[[]byte]) {
 // An open page keeps itself up to date while nobody reads in it, and says so.
 func (s *site) testLive(t *testing.T) {
 	t.Parallel()
-	b := s.tab(t, look{width: 1440, scripted: true})
-	b.signIn(operatorToken, Path)
-	b.until("#state", "Updating")
-	b.later()
+	open := func(t *testing.T) *tab {
+		b := s.tab(t, look{width: 1440, scripted: true})
+		b.signIn(operatorToken, Path)
+		b.until("#state", "Updating")
+		b.later()
+		return b
+	}
 	for held, what := range map[string]struct{ begin, end string }{
 		"text is selected":     {"getSelection().selectAllChildren(document.querySelector('main h1'))", "getSelection().removeAllRanges()"},
 		"something is focused": {"document.querySelector('main').append(document.createElement('button')), document.querySelector('main button').focus()", "document.activeElement.blur()"},
 		"a dialog is open":     {"document.querySelector('main').append(document.createElement('dialog')), document.querySelector('dialog').showModal()", "document.querySelector('dialog').remove()"},
 	} {
-		b.run(what.begin)
-		b.until("#state", held)
-		b.still()
-		b.run(what.end)
-		b.later()
+		t.Run(held, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			b.run(what.begin)
+			b.until("#state", held)
+			b.still()
+			b.run(what.end)
+			b.later()
+		})
 	}
-	m := mouse{b}
-	b.do(chromedp.Click(chromedp.CSS("#freeze")))
-	b.until("#state", "Frozen")
-	b.open(http.StatusOK, Path) // and stays so
-	b.until("#state", "Frozen")
-	b.still()
-	b.do(chromedp.Click(chromedp.CSS("#freeze")))
-	b.later()
+	t.Run("frozen", func(t *testing.T) {
+		t.Parallel()
+		b := open(t)
+		m := mouse{b}
+		b.do(chromedp.Click(chromedp.CSS("#freeze")))
+		b.until("#state", "Frozen")
+		b.open(http.StatusOK, Path) // and stays so
+		b.until("#state", "Frozen")
+		b.still()
+		b.do(chromedp.Click(chromedp.CSS("#freeze")))
+		b.later()
 
-	// elsewhere somebody signs out
-	b.expect(http.StatusUnauthorized, Path)
-	other := b.another()
-	other.open(http.StatusOK, Path)
-	mouse{other}.press("Sign out")
-	b.until("#state", "Not up to date", "signed out")
-	m.press("Sign in")
-	b.until("h1", "Sign in")
+		// elsewhere somebody signs out
+		b.expect(http.StatusUnauthorized, Path)
+		other := b.another()
+		other.open(http.StatusOK, Path)
+		mouse{other}.press("Sign out")
+		b.until("#state", "Not up to date", "signed out")
+		m.press("Sign in")
+		b.until("h1", "Sign in")
+	})
 }
 
 // later waits until the page is of a later instant.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"flag"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,8 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // they mostly wait, for a browser or for a Redis that is away
+	redistest.Parallel()
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }
 

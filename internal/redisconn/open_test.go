@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -31,8 +30,7 @@ import (
 const secret = "canary-4f1c"
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	_ = flag.Set("test.parallel", "8") // they mostly wait for a Redis in trouble
+	redistest.Parallel()
 	LogTo(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

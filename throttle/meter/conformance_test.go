@@ -4,18 +4,24 @@ package meter_test
 
 import (
 	"context"
+	"flag"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(100))) // which are 100 where nobody says so
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
 
 func TestMemory(t *testing.T) {
 	t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/pushpace/pushpace/internal/base/racing"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -116,7 +117,7 @@ func TestFairShares(t *testing.T) {
 // come late, twice or never, in any order, never use more together than there is.
 func TestSharesAreNeverUsedTwice(t *testing.T) {
 	t.Parallel()
-	const histories = 2000
+	histories := racing.Few(2000)
 	full := 0
 	for seed := range uint64(histories) {
 		s := &sharing{rng: rand.New(rand.NewPCG(seed, 13)), table: parts{}, now: 1}

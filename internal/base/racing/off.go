@@ -1,0 +1,6 @@
+//go:build !race
+
+package racing
+
+// Watched is whether the race detector watches.
+const Watched = false

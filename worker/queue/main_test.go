@@ -1,0 +1,14 @@
+package queue
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
