@@ -200,7 +200,7 @@ func (c *claim) seen(p *resp, got *claimed) {
 	general := c.scopes[0].Name == General
 	if general {
 		next := p.score()
-		got.waiting = next != none && next <= c.stamp+c.views[0].longest()
+		got.waiting = next != none && next <= max(c.stamp, got.now)+c.views[0].longest()
 		got.beside = next != none && !got.waiting
 	}
 	if !general || c.beside {
