@@ -12,7 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/throttletest"
+	"github.com/pushpace/pushpace/throttle/internal/throttletest"
 )
 
 // TestClusterPassesTheSuite runs the suite of all limiters on a cluster.

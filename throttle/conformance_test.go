@@ -12,7 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/throttletest"
+	"github.com/pushpace/pushpace/throttle/internal/throttletest"
 	"github.com/redis/go-redis/v9"
 )
 
