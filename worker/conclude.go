@@ -32,6 +32,8 @@ type disposition struct {
 	release          release
 	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
+	// unfreed is why the slot of what has ended could not be given back.
+	unfreed error
 }
 
 // release says what of its slot a job that comes back gives back.

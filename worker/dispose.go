@@ -46,7 +46,7 @@ func (s *settling) dispose(ctx context.Context, d *delivery, to disposition) err
 	}
 	switch to.state {
 	case "":
-		return nil
+		return s.freeLater(d, to.unfreed)
 	case push.Waiting:
 		return s.bringBack(ctx, d, to)
 	}
@@ -81,7 +81,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 	case slot:
 		s.slots.giveBack(ctx, d, d.used())
 	case slotQuietly:
-		moved = s.slots.free(ctx, d, d.used())
+		moved, _ = s.slots.free(ctx, d, d.used())
 	}
 	if to.kept.some() {
 		to.back = s.keptBack(d, to.kept, time.Now())
@@ -135,7 +135,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	case err != nil:
 		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	case !d.used() || !d.sent():
-		s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
+		c.unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
 	if first {
 		s.events.ended(ctx, d, &c)
@@ -144,7 +144,19 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
 			slog.String("id", d.ID), slog.String("app", d.App), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
-	return nil
+	return s.freeLater(d, c.unfreed)
+}
+
+// freeLater has the job of what has ended come back when its slot could not be given back:
+// the visit that finds it ended tries again. After as many visits as there are attempts the
+// slot stays, until the timeline forgets it.
+func (s *settling) freeLater(d *delivery, err error) error {
+	if err == nil || d.visits >= s.Attempts {
+		return nil
+	}
+	back := later(err).back
+	back.After, back.Failed = max(queue.Again, backoffAfter(d.visits, rand.Float64())), true
+	return &back
 }
 
 // setAside keeps a job that is no notification as a dead letter.

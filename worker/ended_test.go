@@ -1,10 +1,12 @@
 package worker_test
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
@@ -77,6 +80,51 @@ func TestEachEndIsCounted(t *testing.T) {
 			r.seen.mu.Lock()
 			defer r.seen.mu.Unlock()
 			return maps.Equal(r.seen.ended, want)
+		})
+	})
+}
+
+// unfreeing is a limiter that fails to take back a slot so many times.
+type unfreeing struct {
+	throttle.Planner
+	left atomic.Int32
+}
+
+func (l *unfreeing) Cancel(ctx context.Context, r throttle.Request) ([]throttle.Booking, error) {
+	if l.left.Add(-1) >= 0 {
+		return nil, throttle.ErrUnavailable
+	}
+	return l.Planner.Cancel(ctx, r)
+}
+
+// A slot that cannot be given back at its notification's end is given back later, whoever
+// has the job then, and the end counts once.
+func TestASlotIsGivenBackAfterTheEnd(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, limits.New(every(time.Hour), nil))
+		limiter := &unfreeing{Planner: r.limiter}
+		limiter.left.Store(2)
+		r.options.Limiter = limiter
+		stop := r.start()
+		r.enqueue(to("sent"))
+		r.settled(1)
+		n := to("expires")
+		n.TTL = push.Duration(time.Second)
+		r.enqueue(n)
+		counts := r.settled(2)
+		stop()
+		r.start()
+		wait(t, func() bool { return limiter.left.Load() < 0 && r.slots() == 1 })
+		r.seen.mu.Lock()
+		told := r.seen.ended[push.Expired]
+		r.seen.mu.Unlock()
+		if counts.Ended[push.Expired] != 1 || told != 1 {
+			t.Errorf("%+v, and %d are told of", counts, told)
+		}
+		wait(t, func() bool {
+			audit, err := r.control().Audit(t.Context())
+			must(t, err)
+			return audit.Difference == 0 && audit.Queued == 0
 		})
 	})
 }

@@ -34,7 +34,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 	case err != nil:
 		return later(err), true
 	case record.State.Ended(): // maybe by a worker that crashed before it gave the slot back
-		h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))
+		to.unfreed = h.slots.giveBack(ctx, d, wasTaken(record.Outcomes))
 		return to, true
 	default:
 		d.attempts, d.first = record.Attempts, record.FirstAttempt

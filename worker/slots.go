@@ -52,22 +52,24 @@ func (d *delivery) place() time.Time {
 
 // giveBack returns the slot of a notification. What it was admitted with stays
 // when that is used: a provider has taken it, or may have.
-func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) {
-	s.wake(s.free(ctx, d, used))
+func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
+	moved, err := s.free(ctx, d, used)
+	s.wake(moved)
+	return err
 }
 
 // free is giveBack, and leaves it to the caller to wake the jobs that have come forward.
-func (s *slots) free(ctx context.Context, d *delivery, used bool) []throttle.Booking {
+func (s *slots) free(ctx context.Context, d *delivery, used bool) ([]throttle.Booking, error) {
 	request := s.request(d)
 	if len(request.Scopes) == 0 || d.term.Lost(ctx) { // then it is another worker's
-		return nil
+		return nil, nil
 	}
 	request.Used = used
 	moved, err := s.Limiter.Cancel(ctx, request)
 	if err != nil {
 		s.RedisLog.LogAttrs(ctx, slog.LevelWarn, "slot not given back", slog.String("id", d.ID), slog.Any("error", err))
 	}
-	return moved
+	return moved, err
 }
 
 // movedKept is how many calls that have moved bookings wait for the wake-ups of those before
