@@ -25,9 +25,8 @@ type claim struct {
 	scopes    []Scope
 	views     []glance
 	report    bool
-	housekeep bool  // trim, and set the expiry
-	beside    bool  // somebody waits further away, of another category perhaps
-	early     int64 // the stamp by which the notification is entered and which is to move; or 0
+	housekeep bool // trim, and set the expiry
+	beside    bool // somebody waits further away, of another category perhaps
 	keep      int64
 	life      int64
 
@@ -51,7 +50,7 @@ func newClaim() *claim {
 // A command is one command of a claim, with room for its arguments.
 type command struct {
 	cmd  *redis.RawWriteToCmd
-	args [7]string
+	args [6]string
 	refs []any // the array behind cmd's arguments: pointers to args
 }
 
@@ -77,12 +76,8 @@ func (c *claim) add(args ...string) {
 // build lays out the commands, just before they are sent. What is trimmed must
 // not hang on a prediction: it goes by an instant that the server has had.
 func (c *claim) build() {
-	further := int64(0)
-	if c.early != 0 {
-		further = stampLate / 2 // not to be early again
-	}
 	c.sent = c.clock.elapsed()
-	c.stamp, c.used = c.clock.predict(c.sent, further), 0
+	c.stamp, c.used = c.clock.predict(c.sent), 0
 	seen := c.clock.seen.Load()
 	c.group.Commands = c.group.Commands[:0]
 	c.reply.Reset()
@@ -91,17 +86,23 @@ func (c *claim) build() {
 	// A claim must not overtake its category, nor take room from who waits nearby.
 	// A booking that is further away than any period shares no window with it. While
 	// nobody waits at all one command tells both.
-	if c.early == 0 {
-		c.look()
+	general := c.scopes[0].Name == General
+	if general {
+		c.add("zrange", c.keys.booked, "0", "0", "withscores")
+	}
+	if !general || c.beside {
+		c.add("exists", c.keys.catQueue)
+	}
+	for i := range c.views {
+		set := c.set(i)
+		for _, r := range c.views[i].rules {
+			nth := strconv.Itoa(-r.n)
+			c.add("zrange", set, nth, nth, "withscores")
+		}
 	}
 	score := strconv.FormatInt(c.stamp, 10)
 	for i := range c.views {
 		set := c.set(i)
-		if c.early != 0 {
-			c.add("zcount", set, strconv.FormatInt(c.early, 10), "+inf")
-			c.add("zadd", set, "xx", "gt", "ch", score, c.member)
-			continue
-		}
 		c.add("zadd", set, "nx", score, c.member)
 		if c.housekeep {
 			c.add("zremrangebyscore", set, "-inf", strconv.FormatInt(seen-c.keep, 10))
@@ -118,33 +119,14 @@ func (c *claim) build() {
 	c.add("exec")
 }
 
-// look lays out what reads whether anybody waits, and the admissions.
-func (c *claim) look() {
-	general := c.scopes[0].Name == General
-	if general {
-		c.add("zrange", c.keys.booked, "0", "0", "withscores")
-	}
-	if !general || c.beside {
-		c.add("exists", c.keys.catQueue)
-	}
-	for i := range c.views {
-		set := c.set(i)
-		for _, r := range c.views[i].rules {
-			nth := strconv.Itoa(-r.n)
-			c.add("zrange", set, nth, nth, "withscores")
-		}
-	}
-}
-
 // set is the key of the i-th scope's admissions.
 func (c *claim) set(i int) string { return c.keys.timeline(c.scopes[i].Name) }
 
 // A claimed is what a claim's transaction answered.
 type claimed struct {
-	now int64
-	// received is the elapsed time at which it was.
-	received int64
-	waiting  bool  // somebody waits nearby, or of the category; or was admitted meanwhile
+	now      int64
+	received int64 // the elapsed time then
+	waiting  bool  // somebody waits nearby, or of the category
 	beside   bool  // somebody waits further away
 	entered  bool  // the claim is in every set, and was in none before
 	empty    bool  // a set had no entry before
@@ -171,32 +153,6 @@ func (c *claim) parse() (claimed, error) {
 	}
 	seconds, micros := p.integer(), p.integer()
 	got.now = seconds*1_000_000 + micros
-	if c.early == 0 {
-		c.seen(&p, &got)
-	}
-	got.entered = true
-	for range c.views {
-		if c.early != 0 {
-			got.waiting = p.integer() > 1 || got.waiting // the entry itself is one
-		}
-		got.entered = p.integer() == 1 && got.entered
-		if c.housekeep && c.early == 0 {
-			p.integer()
-			p.integer()
-		}
-	}
-	for i := range c.views {
-		for range c.views[i].rules[1:] {
-			if c.report {
-				got.counts = append(got.counts, int(p.integer()))
-			}
-		}
-	}
-	return got, p.err
-}
-
-// seen reads what look has asked for.
-func (c *claim) seen(p *resp, got *claimed) {
 	general := c.scopes[0].Name == General
 	if general {
 		next := p.score()
@@ -213,6 +169,22 @@ func (c *claim) seen(p *resp, got *claimed) {
 		}
 		got.empty = got.empty || v.nth[0] == none
 	}
+	got.entered = true
+	for range c.views {
+		got.entered = p.integer() == 1 && got.entered
+		if c.housekeep {
+			p.integer()
+			p.integer()
+		}
+	}
+	for i := range c.views {
+		for range c.views[i].rules[1:] {
+			if c.report {
+				got.counts = append(got.counts, int(p.integer()))
+			}
+		}
+	}
+	return got, p.err
 }
 
 // agrees reports whether the admissions that the claim has seen allow it, and nobody
@@ -383,8 +355,8 @@ func decide(views []glance, from int64) (at int64) {
 // A claim's stamp is made before the server's clock is known. It counts when it
 // is at most stampEarly before the server's instant, which bounds how much
 // closer than allowed two admissions can really be, or at most stampLate after
-// it, which only makes the next one wait. One that was early is moved forward by
-// another round trip: see moveUp.
+// it, which only makes the next one wait. The entry of one that was too early is moved:
+// see move.go.
 const (
 	stampEarly = 1_000  // µs
 	stampLate  = 10_000 // µs

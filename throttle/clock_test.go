@@ -48,7 +48,7 @@ func TestClockPredicts(t *testing.T) {
 			executed := time.Duration(sent)*time.Microsecond + way
 			now := start.Add(tt.skew).UnixMicro() + (executed + time.Duration(float64(executed)*tt.ppm/1e6)).Microseconds()
 			if i > 0 {
-				stamp := c.predict(sent, 0)
+				stamp := c.predict(sent)
 				if stampHolds(stamp, now) {
 					held++
 				}
@@ -78,18 +78,18 @@ func TestClockAfterAStep(t *testing.T) {
 			process.advance(time.Millisecond)
 			c.observe(c.elapsed(), server())
 		}
-		if off := c.predict(c.elapsed(), 0) - server(); off < 0 || off > 100 {
+		if off := c.predict(c.elapsed()) - server(); off < 0 || off > 100 {
 			t.Fatalf("before a step the prediction is %d µs off", off)
 		}
 		if c.wall.Load() != 0 {
 			t.Errorf("the server's clock is %d µs ahead, want 0", c.wall.Load())
 		}
-		if stampHolds(c.predict(c.elapsed(), 0), server()+step.Microseconds()) {
+		if stampHolds(c.predict(c.elapsed()), server()+step.Microseconds()) {
 			t.Errorf("a stamp from before a step of %v holds", step)
 		}
 		c.observe(c.elapsed(), server()+step.Microseconds())
 		process.advance(time.Millisecond)
-		if off := c.predict(c.elapsed(), 0) - server() - step.Microseconds(); off < 0 || off > 200 {
+		if off := c.predict(c.elapsed()) - server() - step.Microseconds(); off < 0 || off > 200 {
 			t.Errorf("after a step of %v the prediction is %d µs off", step, off)
 		}
 		if c.wall.Load() != step.Microseconds() {
@@ -108,11 +108,11 @@ func TestClockThroughOneSlowAnswer(t *testing.T) {
 		process.advance(time.Millisecond)
 		c.observe(c.elapsed(), process.now().UnixMicro()+100)
 	}
-	before := c.predict(0, 0)
+	before := c.predict(0)
 	sent := c.elapsed()
 	process.advance(8 * time.Millisecond)
 	c.observe(sent, process.now().UnixMicro())
-	if change := c.predict(0, 0) - before; change < 0 || change > 2_000 {
+	if change := c.predict(0) - before; change < 0 || change > 2_000 {
 		t.Errorf("a slow answer moves the prediction by %d µs", change)
 	}
 }

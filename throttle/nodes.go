@@ -205,11 +205,11 @@ func newClock(p process) *clock {
 const mostLate = stampLate * 8 / 10
 
 // predict returns the server's instant at which a command that is sent at that elapsed time
-// is executed, rather a little late than early, and by so much further.
-func (c *clock) predict(elapsed, further int64) int64 {
+// is executed, rather a little late than early.
+func (c *clock) predict(elapsed int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return elapsed + c.recent.and(c.older).most + min(int64(c.late)+further, mostLate)
+	return elapsed + c.recent.and(c.older).most + int64(c.late)
 }
 
 // passed returns how long ago, in µs, it surely was now on the server's clock, after the

@@ -223,6 +223,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 		return l.wait(ctx, r, user, denial{})
 	}
 	if err != nil {
+		user.kept.Store(0)
 		return Decision{}, err
 	}
 	got.received = c.clock.observe(c.sent, got.now)
@@ -230,14 +231,17 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	if !got.entered { // an earlier admission stands there
 		return l.wait(ctx, r, user, denial{})
 	}
-	stamp, granted := c.stamp, c.agrees(got)
-	if granted && c.tooEarly(got) {
-		if stamp, granted, err = l.moveUp(ctx, c, &got); err != nil {
+	agreed, holds := c.agrees(got), stampHolds(c.stamp, got.now)
+	stamp := c.stamp
+	if agreed && c.tooEarly(got) && !r.Report { // what a report counts, it counts before the stamp
+		if stamp, err = l.moveUp(ctx, c, got.now); err != nil {
+			user.kept.Store(0)
 			return Decision{}, err
 		}
+		holds = stamp != 0
 	}
-	if !granted || !stampHolds(stamp, got.now) {
-		return l.wait(ctx, r, user, denial{stamp, !got.waiting})
+	if !agreed || !holds {
+		return l.wait(ctx, r, user, denial{c.stamp, !got.waiting})
 	}
 	d := grantedAt(time.UnixMicro(stamp))
 	if r.Report {
@@ -256,24 +260,6 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 		}
 	}
 	return d, nil
-}
-
-// moveUp moves the entry of a claim whose stamp was early, and returns its stamp then and
-// whether the claim is granted: what it saw holds as long as nobody has been admitted behind it.
-func (l *Redis) moveUp(ctx context.Context, c *claim, got *claimed) (stamp int64, granted bool, err error) {
-	c.early = c.stamp
-	moved, err := l.run(ctx, c, got.received)
-	switch {
-	case errors.Is(err, errNotHere):
-		return c.early, false, nil
-	case err != nil:
-		return 0, false, err
-	case !moved.entered: // it was given back meanwhile
-		return c.early, false, nil
-	}
-	got.received = c.clock.observe(c.sent, moved.now)
-	got.now, got.counts = moved.now, moved.counts
-	return c.stamp, !moved.waiting, nil
 }
 
 // wait runs the script.
@@ -376,7 +362,7 @@ func (l *Redis) newClaim(r *Request, user *userState, asked int64) *claim {
 	c := l.spare.Get().(*claim)
 	c.keys, c.member = &user.keys, member(r.ID)
 	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
-	c.report, c.beside, c.early, c.keep, c.life = r.Report, user.beside.Load(), 0, l.keep, l.life()
+	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load(), l.keep, l.life()
 	kept := user.kept.Load()
 	c.housekeep = kept == 0 || asked-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -86,6 +87,9 @@ func (o own) close() {
 func (o *Options) complete() (own, error) {
 	var made own
 	if o.Limiter == nil {
+		if o.Overrides != nil || o.Waiting != nil || o.ClockOffset != nil {
+			return nil, errors.New("worker: Overrides, Waiting and ClockOffset are of the Limiter, which is nil: give them with theirs, or none")
+		}
 		o.Horizon = cmp.Or(o.Horizon, 24*time.Hour)
 		if err := o.fits(); err != nil {
 			return nil, err

@@ -152,7 +152,8 @@ type Worker struct {
 	down    chan struct{} // closed when all is put down
 }
 
-// New returns a worker that has not started yet.
+// New returns a worker that has not started yet. One that never starts is to be stopped too,
+// which closes what it has made for itself.
 func New(o Options) (*Worker, error) {
 	if o.Queue == nil || o.Limits == nil || len(o.Senders) == 0 {
 		return nil, errors.New("worker: Queue, Limits and Senders are required")

@@ -315,7 +315,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 )
 func main() { _ = use }
-func use(ctx context.Context, client *redis.Client, scopes []throttle.Scope) error {
+func use(ctx context.Context, client *redis.Client, scopes []throttle.Scope, send func()) error {
 %s	return err
 }`
 	for i := range page {
