@@ -124,13 +124,12 @@ func (c *claim) set(i int) string { return c.keys.timeline(c.scopes[i].Name) }
 
 // A claimed is what a claim's transaction answered.
 type claimed struct {
-	now      int64
-	received int64 // the elapsed time then
-	waiting  bool  // somebody waits nearby, or of the category
-	beside   bool  // somebody waits further away
-	entered  bool  // the claim is in every set, and was in none before
-	empty    bool  // a set had no entry before
-	counts   []int // admissions in each rate's window, the claim's own among them, when reported
+	now     int64
+	waiting bool  // somebody waits nearby, or of the category
+	beside  bool  // somebody waits further away
+	entered bool  // the claim is in every set, and was in none before
+	empty   bool  // a set had no entry before
+	counts  []int // admissions in each rate's window, the claim's own among them, when reported
 }
 
 // errNotHere means that the transaction was not executed: the slot has moved
@@ -191,15 +190,12 @@ func (c *claim) parse() (claimed, error) {
 // waits.
 func (c *claim) agrees(got claimed) bool {
 	from := min(c.stamp, got.now)
-	if c.tooEarly(got) {
-		from = got.now // its entry is to be moved there
+	if tooEarly(c.stamp, got.now) {
+		from = got.now // the entry is to be moved behind that
 	}
 	return decide(c.views, from) == from && !got.waiting &&
 		(c.beside || !got.beside) // it may be of the category
 }
-
-// tooEarly reports whether the claim's stamp lies too far before its execution.
-func (c *claim) tooEarly(got claimed) bool { return c.stamp < got.now-stampEarly }
 
 // resp reads RESP2 and RESP3 replies of known shapes from a buffer. The first
 // fault sticks.
@@ -363,5 +359,7 @@ const (
 )
 
 func stampHolds(stamp, now int64) bool {
-	return stamp >= now-stampEarly && stamp <= now+stampLate
+	return !tooEarly(stamp, now) && stamp <= now+stampLate
 }
+
+func tooEarly(stamp, now int64) bool { return stamp < now-stampEarly }

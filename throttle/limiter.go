@@ -277,9 +277,10 @@ type Decision struct {
 	At time.Time
 	// Now is the instant of the decision, on the same clock.
 	Now time.Time
-	// Left is how long there is to wait for At when Acquire returns (or from Now on, of Peek), at least 0, in whole
-	// microseconds; it needs no clock that agrees with the limiter's. An answer may come late,
-	// behind others: what has passed since Now is not part of it. A limiter's clock that is
+	// Left is how long there is to wait for At when Acquire returns, and from Now on of Peek:
+	// at least 0, in whole microseconds. It needs no clock that agrees with the limiter's. An
+	// answer of Acquire may come late, behind others: what has passed since Now is not part of
+	// Left. A limiter's clock that is
 	// set back, or is another one's after a failover or the move of a slot, is believed for
 	// a second and a half to have gone on, by no more than the time that the answer took.
 	Left time.Duration

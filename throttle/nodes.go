@@ -197,11 +197,11 @@ func (p process) elapsed() int64 { return p.now().Sub(p.start).Microseconds() }
 const aheadKept = 500_000
 
 func newClock(p process) *clock {
-	return &clock{process: p, since: -3 * aheadKept}
+	return &clock{process: p, since: -3 * aheadKept} // so long ago that the first answer is all
 }
 
-// mostLate is the most that a stamp is aimed behind the soonest instant of its execution,
-// in µs: it holds then when that is what it gets.
+// mostLate is how far, in µs, a stamp is aimed behind the soonest instant of its execution
+// at most: so far that it still holds when the claim is executed at that instant.
 const mostLate = stampLate * 8 / 10
 
 // predict returns the server's instant at which a command that is sent at that elapsed time

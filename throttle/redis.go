@@ -226,21 +226,24 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 		user.kept.Store(0)
 		return Decision{}, err
 	}
-	got.received = c.clock.observe(c.sent, got.now)
+	received := c.clock.observe(c.sent, got.now)
 	user.beside.Store(got.beside)
 	if !got.entered { // an earlier admission stands there
 		return l.wait(ctx, r, user, denial{})
 	}
-	agreed, holds := c.agrees(got), stampHolds(c.stamp, got.now)
-	stamp := c.stamp
-	if agreed && c.tooEarly(got) && !r.Report { // what a report counts, it counts before the stamp
+	stamp, granted := c.stamp, c.agrees(got)
+	switch {
+	case !granted:
+	case tooEarly(stamp, got.now) && !r.Report: // the windows of a report end at the stamp
 		if stamp, err = l.moveUp(ctx, c, got.now); err != nil {
 			user.kept.Store(0)
 			return Decision{}, err
 		}
-		holds = stamp != 0
+		granted = stamp != 0
+	default:
+		granted = stampHolds(stamp, got.now)
 	}
-	if !agreed || !holds {
+	if !granted {
 		return l.wait(ctx, r, user, denial{c.stamp, !got.waiting})
 	}
 	d := grantedAt(time.UnixMicro(stamp))
@@ -249,7 +252,7 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	}
 	// whoever comes within the gap is denied: a claim would only be in the way
 	for i := range r.Scopes {
-		user.waitsUntil(got.received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
+		user.waitsUntil(received + min(longestHint, r.Scopes[i].Policy.MinGap.Microseconds()))
 	}
 	if c.housekeep {
 		user.kept.Store(asked + 1)

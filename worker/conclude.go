@@ -32,7 +32,7 @@ type disposition struct {
 	release          release
 	// deferral is the limiter's, when that has put the notification off.
 	deferral throttle.Decision
-	// unfreed is why the slot of what has ended could not be given back.
+	// unfreed is why the slot of what an earlier visit has ended could not be given back.
 	unfreed error
 }
 

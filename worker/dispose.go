@@ -124,6 +124,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		end.Letter = d.letter(c)
 	}
 	first := false
+	var unfreed error
 	err := s.persist(ctx, func() (err error) {
 		first, err = s.records.Settle(ctx, d.ID, &end)
 		return err
@@ -135,7 +136,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	case err != nil:
 		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	case !d.used() || !d.sent():
-		c.unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
+		unfreed = s.slots.giveBack(ctx, d, d.used() || !first && s.endedTaken(ctx, d))
 	}
 	if first {
 		s.events.ended(ctx, d, &c)
@@ -144,7 +145,7 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 		s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "notification "+string(c.state), []slog.Attr{slog.String("reason", c.reason)},
 			slog.String("id", d.ID), slog.String("app", d.App), slog.Int("attempts", d.attempts), slog.String("error", c.problem))
 	}
-	return s.freeLater(d, c.unfreed)
+	return s.freeLater(d, unfreed)
 }
 
 // freeLater has the job of what has ended come back when its slot could not be given back:

@@ -77,7 +77,7 @@ func (w *Worker) putDown() {
 	w.h.side.all.Wait()
 	w.h.routes.Units.Close()
 	w.h.repeats.Close()
-	w.own.close()
+	w.endOwn()
 }
 
 // start starts the parts, the queue before what follows it.

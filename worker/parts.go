@@ -1,10 +1,8 @@
 package worker
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
@@ -72,54 +70,57 @@ func newHandler(o *Options) *handler {
 	return h
 }
 
-// own is what ends the parts that a worker has made for itself, in the order in which
-// they were made.
-type own []func()
-
-func (o own) close() {
-	for _, end := range slices.Backward(o) {
-		end()
-	}
-}
-
 // complete makes the parts that the options leave out, on the same Redis and under the
-// same prefix as the rest.
-func (o *Options) complete() (own, error) {
-	var made own
+// same prefix as the rest, and returns what ends them.
+func (o *Options) complete() (end func(), err error) {
+	end = func() {}
 	if o.Limiter == nil {
-		if o.Overrides != nil || o.Waiting != nil || o.ClockOffset != nil {
-			return nil, errors.New("worker: Overrides, Waiting and ClockOffset are of the Limiter, which is nil: give them with theirs, or none")
-		}
-		o.Horizon = cmp.Or(o.Horizon, 24*time.Hour)
-		if err := o.fits(); err != nil {
+		if end, err = o.makeLimiter(); err != nil {
 			return nil, err
 		}
-		shared, stop := pipeline.Share(o.Queue, pipeline.Options{})
-		limiter, err := throttle.New(shared, throttle.Options{Prefix: o.Prefix, Horizon: o.Horizon})
-		if err != nil {
-			stop()
-			return nil, fmt.Errorf("worker: Queue: %w", err)
-		}
-		made = own{stop, func() { _ = limiter.Close() }}
-		o.Queue, o.Waiting, o.ClockOffset = shared, limiter.Waiting, limiter.ClockOffset
-		o.Limiter = throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{Log: o.RedisLog})
-		o.Overrides = limits.NewOverrides(o.Queue, o.Prefix, o.Horizon)
 	}
 	if o.Meter == nil {
 		o.Meter = meter.NewRedis(o.Queue, o.Prefix)
 	}
 	o.records = ledger.NewRecords(o.Queue, o.Prefix, o.IDRetention).WithOutcomes(o.Outcomes)
-	return made, nil
+	return end, nil
 }
 
-// fits reports the limit that the timelines do not reach back for, or that is not valid.
-func (o *Options) fits() error {
-	general, categories := o.Limits.Base()
-	if err := general.Validate(o.Horizon); err != nil {
+// makeLimiter makes a limiter and what belongs to it, and has the commands on Queue share
+// round trips.
+func (o *Options) makeLimiter() (end func(), err error) {
+	if o.Overrides != nil || o.Waiting != nil || o.ClockOffset != nil {
+		return nil, errors.New("worker: Overrides, Waiting and ClockOffset are given without the Limiter that they belong to")
+	}
+	shared, stop := pipeline.Share(o.Queue, pipeline.Options{})
+	overrides := limits.NewOverrides(shared, o.Prefix, o.Horizon)
+	limiter, err := throttle.New(shared, throttle.Options{Prefix: o.Prefix, Horizon: overrides.Horizon()})
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("worker: Queue: %w", err)
+	}
+	end = func() {
+		_ = limiter.Close()
+		stop()
+	}
+	if err := fit(o.Limits, overrides.Horizon()); err != nil {
+		end()
+		return nil, err
+	}
+	o.Queue, o.Overrides, o.Waiting, o.ClockOffset = shared, overrides, limiter.Waiting, limiter.ClockOffset
+	o.Limiter = throttle.WithOutage(limiter, throttle.Closed, throttle.OutageOptions{Log: o.RedisLog})
+	return end, nil
+}
+
+// fit reports the policy that is not valid, or that timelines of that horizon do not reach
+// back for.
+func fit(l *limits.Policies, horizon time.Duration) error {
+	general, categories := l.Base()
+	if err := general.Validate(horizon); err != nil {
 		return fmt.Errorf("worker: Limits: %w", err)
 	}
 	for name, p := range categories {
-		if err := p.Validate(o.Horizon); err != nil {
+		if err := p.Validate(horizon); err != nil {
 			return fmt.Errorf("worker: Limits of category %q: %w", name, err)
 		}
 	}

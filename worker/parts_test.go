@@ -47,7 +47,7 @@ func TestAWorkerOnItsOwn(t *testing.T) {
 func TestWhatAWorkerCannotMake(t *testing.T) {
 	for want, change := range map[string]func(*worker.Options){
 		"Senders are required":   func(o *worker.Options) { o.Senders = nil },
-		"are of the Limiter":     func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },
+		"without the Limiter":    func(o *worker.Options) { o.Overrides = limits.NewOverrides(o.Queue, "", 0) },
 		"Limits and Senders are": func(o *worker.Options) { o.Limits = nil },
 		"Limits: rates: 1/48h has": func(o *worker.Options) {
 			o.Limits = limits.New(throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}}, nil)

@@ -44,8 +44,8 @@ type Options struct {
 	// throttle.Redis.Waiting). When it is nil, a raised limit of a category, or of
 	// the default, moves only those forward who come.
 	Waiting func(ctx context.Context, scope string, f func(app, user string) error) error
-	// Horizon is the longest gap or period of the limits that a made Limiter keeps. 0
-	// means 24 h.
+	// Horizon is the longest gap or period that the limits may have, where the worker makes
+	// the Limiter. 0 means 24 h.
 	Horizon time.Duration
 	// Meter counts what all workers do together; nil for one on Queue.
 	Meter meter.Meter
@@ -67,8 +67,8 @@ type Options struct {
 	// Tracer makes spans of what happens to each notification, as parts of the
 	// trace that its task's headers name; nil for none.
 	Tracer trace.Tracer
-	// ClockOffset returns how far Redis's clock is ahead of this machine's; nil, with a
-	// Limiter, when nobody knows. Being out of step is warned of.
+	// ClockOffset returns how far Redis's clock is ahead of this machine's; nil when a
+	// Limiter is given and nobody knows. Being out of step is warned of.
 	ClockOffset func() time.Duration
 
 	// Concurrency is how many notifications are in flight at once to each
@@ -144,7 +144,7 @@ type Worker struct {
 	self     control.Snapshot
 	tally    *tally
 	draining atomic.Bool
-	own      own
+	endOwn   func() // ends what the worker has made for itself
 
 	mu      sync.Mutex
 	state   state
@@ -159,13 +159,13 @@ func New(o Options) (*Worker, error) {
 		return nil, errors.New("worker: Queue, Limits and Senders are required")
 	}
 	o.setDefaults()
-	made, err := o.complete()
+	endOwn, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
 	counted := &tally{Observer: o.Observer}
 	o.Observer = counted
-	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, own: made, down: make(chan struct{})}, nil
+	return &Worker{h: newHandler(&o), self: identify(&o), tally: counted, endOwn: endOwn, down: make(chan struct{})}, nil
 }
 
 // Producer returns a producer for the worker's queues, until the worker has stopped.
