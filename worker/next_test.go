@@ -58,6 +58,7 @@ func TestEntered(t *testing.T) {
 	scopes := func(gap time.Duration) []throttle.Scope {
 		return []throttle.Scope{{Name: throttle.General, Policy: throttle.Policy{MinGap: gap}}}
 	}
+	one := scopes(1)
 	again := step{do: ask, ahead: time.Second, renews: true, inside: true}
 	for name, c := range map[string]struct {
 		asks           int
@@ -65,15 +66,16 @@ func TestEntered(t *testing.T) {
 		asked, inForce []throttle.Scope
 		want           step
 	}{
-		"on time":                    {1, tooLate - 1, scopes(1), scopes(1), step{do: depart, inside: true, late: tooLate - 1}},
-		"late":                       {1, tooLate, scopes(1), scopes(1), again},
-		"by other limits":            {1, 0, scopes(1), scopes(2), again},
+		"on time":                    {1, tooLate - 1, one, one, step{do: depart, inside: true, late: tooLate - 1}},
+		"late":                       {1, tooLate, one, one, again},
+		"by other limits":            {1, 0, one, scopes(2), again},
+		"by limits that are back":    {1, 0, one, scopes(1), again},
 		"exempt":                     {1, time.Hour, nil, nil, step{do: depart, inside: true, late: time.Hour}},
-		"exempt by now":              {1, time.Hour, scopes(1), nil, step{do: depart, inside: true, late: time.Hour}},
-		"limited by now":             {1, 0, nil, scopes(1), again},
-		"late, and asks are left":    {maxAsks - renewalAsks, tooLate, scopes(1), scopes(1), again},
-		"late, and too few are left": {maxAsks - renewalAsks + 1, tooLate, scopes(1), scopes(1), step{do: giveUp}},
-		"on time at the last ask":    {maxAsks, 0, scopes(1), scopes(1), step{do: depart, inside: true}},
+		"exempt by now":              {1, time.Hour, one, nil, step{do: depart, inside: true, late: time.Hour}},
+		"limited by now":             {1, 0, nil, one, again},
+		"late, and asks are left":    {maxAsks - renewalAsks, tooLate, one, one, again},
+		"late, and too few are left": {maxAsks - renewalAsks + 1, tooLate, one, one, step{do: giveUp}},
+		"on time at the last ask":    {maxAsks, 0, one, one, step{do: depart, inside: true}},
 	} {
 		if got := (visit{asks: c.asks, most: time.Second}).entered(c.late, c.asked, c.inForce); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -306,6 +306,33 @@ func TestScopesAllocateNothing(t *testing.T) {
 	}
 }
 
+// Who asks twice sees that something has changed, also where it was changed back.
+func TestScopesTellOfAChange(t *testing.T) {
+	t.Parallel()
+	set := func(level Level, gap time.Duration) Change {
+		return Change{Level: level, To: &Override{Level: level, Policy: per(gap)}}
+	}
+	everyone, one := at("", "", "news"), at("", "u", "")
+	for name, c := range map[string]struct {
+		before, there, back Change
+	}{
+		"a category's":            {set(everyone, time.Second), set(everyone, time.Minute), set(everyone, time.Second)},
+		"a category's first":      {Change{Level: everyone}, set(everyone, time.Minute), Change{Level: everyone}},
+		"a user's":                {set(one, time.Second), set(one, time.Minute), set(one, time.Second)},
+		"everyone's below a user": {set(one, time.Second), set(everyone, time.Minute), Change{Level: everyone}},
+	} {
+		l := New(per(time.Hour), nil)
+		l.apply([]Change{c.before})
+		before, again := l.Scopes("shop", "u", "news"), l.Scopes("shop", "u", "news")
+		l.apply([]Change{c.there})
+		l.apply([]Change{c.back})
+		after := l.Scopes("shop", "u", "news")
+		if &before[0] != &again[0] || &before[0] == &after[0] || fmt.Sprint(before) != fmt.Sprint(after) {
+			t.Errorf("%s: %v, %v, and %v after it was changed back", name, before, again, after)
+		}
+	}
+}
+
 // What is asked while everything changes is always one state or the other.
 func TestScopesWhileTheyChange(t *testing.T) {
 	t.Parallel()
