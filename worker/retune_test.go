@@ -448,7 +448,7 @@ func TestStartWithoutOverrides(t *testing.T) {
 	}
 }
 
-// told is a limiter that says when it has answered a request.
+// told is a limiter that says when it has answered requests.
 type told struct {
 	throttle.Planner
 	after func(throttle.Decision)
@@ -458,6 +458,14 @@ func (l *told) Acquire(ctx context.Context, r throttle.Request) (throttle.Decisi
 	decision, err := l.Planner.Acquire(ctx, r)
 	l.after(decision)
 	return decision, err
+}
+
+func (l *told) AcquireAll(ctx context.Context, all []throttle.Request) ([]throttle.Decision, error) {
+	decisions, err := l.Planner.AcquireAll(ctx, all)
+	for _, d := range decisions {
+		l.after(d)
+	}
+	return decisions, err
 }
 
 // Limits that change while a notification waits bind it, also when they have become
