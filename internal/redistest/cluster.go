@@ -59,13 +59,29 @@ func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient,
 		return redis.NewClient(&redis.Options{Addr: Miniredis(t).Addr(), ContextTimeoutEnabled: true})
 	})
 	on("redis", func(t *testing.T) redis.UniversalClient { return Shared(t).Client(t) })
-	on("cluster", func(t *testing.T) redis.UniversalClient {
-		var addresses []string
-		for _, node := range StartCluster(t, 3) {
-			addresses = append(addresses, node.Addr())
-		}
-		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses, ContextTimeoutEnabled: true})
+	on("cluster", func(t *testing.T) redis.UniversalClient { return cluster(t) })
+}
+
+// cluster is a client of a Cluster of three masters.
+func cluster(t *testing.T) redis.UniversalClient {
+	t.Helper()
+	var addresses []string
+	for _, node := range StartCluster(t, 3) {
+		addresses = append(addresses, node.Addr())
+	}
+	return connectCluster(t, addresses)
+}
+
+// connectCluster is Connect to a Cluster, by a client that holds scripts to one slot.
+func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
+	t.Helper()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: addresses, ContextTimeoutEnabled: true, PoolSize: 100,
+		DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience, PoolTimeout: Patience,
 	})
+	client.AddHook(new(declared))
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 // join gives node i of n its slots and introduces it to the first node.

@@ -9,6 +9,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,17 +83,20 @@ func start(t testing.TB, s *Server, opts ...Option) *Server {
 	return s
 }
 
-// require skips or fails the test when there is no redis-server.
+// program is the server's: PUSHPACE_REDIS_SERVER, such as valkey-server, or redis-server.
+func program() string { return cmp.Or(os.Getenv("PUSHPACE_REDIS_SERVER"), "redis-server") }
+
+// require skips or fails the test when there is no such program.
 func require(t testing.TB) {
 	t.Helper()
-	_, err := exec.LookPath("redis-server")
+	_, err := exec.LookPath(program())
 	if err == nil {
 		return
 	}
 	if os.Getenv("PUSHPACE_REQUIRE_REDIS") == "1" {
-		t.Fatalf("PUSHPACE_REQUIRE_REDIS is 1, and this test needs redis-server: %v", err)
+		t.Fatalf("PUSHPACE_REQUIRE_REDIS is 1, and this test needs %s: %v", program(), err)
 	}
-	t.Skipf("this test needs redis-server: %v", err)
+	t.Skipf("this test needs %s: %v", program(), err)
 }
 
 // Addr is the server's host:port.
@@ -180,7 +184,7 @@ func (s *Server) launch() error {
 	if s.config != "" {
 		args = append([]string{s.config}, args...)
 	}
-	p, err := spawn("redis-server", args...)
+	p, err := spawn(program(), args...)
 	if err != nil {
 		return err
 	}
@@ -194,7 +198,7 @@ func (s *Server) launch() error {
 		return s.answers(ctx)
 	})
 	if err != nil {
-		return fmt.Errorf("redistest: redis-server on %s: %w%s", s.Addr(), err, s.lastLog())
+		return fmt.Errorf("redistest: %s on %s: %w%s", program(), s.Addr(), err, s.lastLog())
 	}
 	return nil
 }

@@ -60,10 +60,17 @@ func Database(t testing.TB) int {
 	return int(n)
 }
 
-// Over runs the test on the embedded Redis and on a real one, where it has a
-// database of its own.
+// Over runs the test on the embedded Redis and on a real one, where it has a database of
+// its own. With PUSHPACE_CLUSTER=1 it runs it on a Cluster instead.
 func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 	t.Helper()
+	if os.Getenv("PUSHPACE_CLUSTER") == "1" {
+		t.Run("cluster", func(t *testing.T) {
+			t.Parallel()
+			test(t, cluster(t))
+		})
+		return
+	}
 	on := func(name string, options func(t *testing.T) *redis.Options) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +96,16 @@ func Connect(t testing.TB, o *redis.Options) *redis.Client {
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// Another connects to the same Redis, or Cluster, by a client of its own.
+func Another(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
+	t.Helper()
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return connectCluster(t, cluster.Options().Addrs)
+	}
+	o := *client.(*redis.Client).Options()
+	return Connect(t, &o)
 }
 
 // Miniredis runs an in-process Redis until the test ends. Its clock is the

@@ -1,0 +1,79 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// declared is a hook of a Cluster's client that has Redis hold each script to one slot: it
+// is sent as text behind a "#!lua". Without that line a script may use a key of another slot
+// for as long as its node has that slot too, and fails after the next reshard.
+type declared struct {
+	texts sync.Map // by hash
+}
+
+// unknownScript is what Redis answers for a script that it does not know.
+type unknownScript struct{}
+
+func (unknownScript) Error() string { return "NOSCRIPT No matching script. Please use EVAL." }
+func (unknownScript) RedisError()   {}
+
+// DialHook implements redis.Hook.
+func (d *declared) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (d *declared) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !d.hold(cmd) {
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (d *declared) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var sent []redis.Cmder
+		var unknown error
+		for _, cmd := range cmds {
+			if d.hold(cmd) {
+				sent = append(sent, cmd)
+			} else {
+				unknown = cmd.Err()
+			}
+		}
+		if len(sent) == 0 {
+			return unknown
+		}
+		return errors.Join(next(ctx, sent), unknown)
+	}
+}
+
+// hold has a script be sent as text, and reports whether the command is to be sent. A hash
+// that no text has come with is not known: whoever calls it sends the text then.
+func (d *declared) hold(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	switch cmd.Name() {
+	case "eval":
+		text, _ := args[1].(string)
+		sum := sha1.Sum([]byte(text))
+		d.texts.Store(hex.EncodeToString(sum[:]), text)
+		args[1] = "#!lua\n" + text
+	case "evalsha":
+		text, known := d.texts.Load(args[1])
+		if !known {
+			cmd.SetErr(unknownScript{})
+			return false
+		}
+		args[0], args[1] = "eval", "#!lua\n"+text.(string)
+	}
+	return true
+}
