@@ -38,7 +38,7 @@ func openEmbedded(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, e
 		return nil, err
 	}
 	conn := &Conn{Client: newClient(opts), embedded: e}
-	if err := ping(ctx, conn.Client); err != nil {
+	if err := conn.Client.Ping(ctx).Err(); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the embedded Redis does not answer: %w", err)
 	}

@@ -14,13 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 )
 
-// ping asks each node that holds keys for an answer.
-func ping(ctx context.Context, c redis.UniversalClient) error {
-	return eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
-		return node.Ping(ctx).Err()
-	})
-}
-
 // eachNode calls f for each master of a Cluster, at once, or for the one server.
 func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Context, *redis.Client) error) error {
 	switch c := c.(type) {
@@ -38,21 +31,31 @@ type findings struct {
 	outages []string // how it stops for everybody when it need not
 }
 
-// inspect returns what there is to know of the nodes, or why they cannot serve
-// at all.
+// inspect returns what there is to know of the nodes, or why they cannot serve at all. Of a
+// Cluster it is enough that one answers: what lies on the others waits.
 func inspect(ctx context.Context, c redis.UniversalClient, mode config.Mode) (findings, error) {
 	var (
-		mu  sync.Mutex
-		all findings
+		mu       sync.Mutex
+		all      findings
+		failed   error
+		answered bool
 	)
 	err := eachNode(ctx, c, func(ctx context.Context, node *redis.Client) error {
 		found, err := inspectNode(ctx, node, mode)
 		mu.Lock()
 		defer mu.Unlock()
+		if err != nil {
+			failed = err
+			found.outages = []string{fmt.Sprintf("does not serve, and what lies there waits: %v", err)}
+		}
+		answered = answered || err == nil
 		all.losses = append(all.losses, of(node, found.losses)...)
 		all.outages = append(all.outages, of(node, found.outages)...)
-		return err
+		return nil
 	})
+	if err == nil && !answered {
+		err = failed
+	}
 	slices.Sort(all.losses)
 	slices.Sort(all.outages)
 	return all, err
@@ -67,6 +70,9 @@ func of(node *redis.Client, found []string) []string {
 }
 
 func inspectNode(ctx context.Context, node *redis.Client, mode config.Mode) (found findings, err error) {
+	if err := node.Ping(ctx).Err(); err != nil {
+		return found, err
+	}
 	text, err := node.Info(ctx).Result()
 	if refused(err) {
 		found.losses = []string{"its version, eviction and persistence are unknown: the user may not call INFO"}

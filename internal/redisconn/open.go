@@ -36,8 +36,8 @@ type Conn struct {
 	embedded io.Closer // nil for a server
 }
 
-// Open connects with at most poolSize connections to each node, and checks that
-// every node answers. It takes 9 s at most. The error names the address and
+// Open connects with at most poolSize connections to each node, and checks that it
+// answers, of a Cluster that one does. It takes 9 s at most. The error names the address and
 // never the credentials. With cfg.Strict, a Redis that may lose keys is an
 // error; else Conn.Warnings says so.
 func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
@@ -51,10 +51,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
 	conn := &Conn{Client: newClient(opts)}
-	var found findings
-	if err = ping(ctx, conn.Client); err == nil {
-		found, err = inspect(ctx, conn.Client, cfg.Address.Mode)
-	}
+	found, err := inspect(ctx, conn.Client, cfg.Address.Mode)
 	if err != nil {
 		discard(conn.Client)
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))

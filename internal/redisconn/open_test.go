@@ -121,6 +121,24 @@ func TestClusterWarnsOfEachNode(t *testing.T) {
 	}
 }
 
+// A Cluster of which a master is away serves those of the others.
+func TestClusterWithoutAMaster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
+	cfg := settings(config.Cluster, nodes[0].Addr())
+	nodes[1].Kill(t)
+	all := strings.Join(open(t, cfg).Warnings, "\n")
+	if !strings.HasPrefix(all, "redis "+nodes[1].Addr()+": does not serve, and what lies there waits: ") || strings.Contains(all, "\n") {
+		t.Errorf("warnings: %q", all)
+	}
+	for _, node := range []*redistest.Server{nodes[0], nodes[2]} {
+		node.Kill(t)
+	}
+	if _, err := Open(t.Context(), patient(cfg), 1); err == nil {
+		t.Error("a Cluster without a master")
+	}
+}
+
 // TestClusterStrict has nothing be lost, and one master's failure stop all.
 func TestClusterStrict(t *testing.T) {
 	t.Parallel()
