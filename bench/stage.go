@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A stage is the database that a bench with queues runs on, with nobody else
@@ -48,9 +48,9 @@ func (s stage) vacant(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis %s: list the workers: %w", s.Redis, err)
 	}
-	known, err := inspector.Queues()
+	jobs, err := queue.NewInspector(client).ReadJobs(ctx)
 	if err != nil {
-		return fmt.Errorf("redis %s: list the queues: %w", s.Redis, err)
+		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}
 	for queue := range asynqwire.Queues() {
 		for _, server := range servers {
@@ -58,15 +58,10 @@ func (s stage) vacant(ctx context.Context) error {
 				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
 			}
 		}
-		if !slices.Contains(known, queue) {
-			continue
-		}
-		info, err := inspector.GetQueueInfo(queue)
-		if err != nil {
-			return fmt.Errorf("redis %s: look at queue %s: %w", s.Redis, queue, err)
-		}
-		if info.Size > 0 {
-			return fmt.Errorf("redis %s: queue %s is not empty: use another Redis", s.Redis, queue)
+		for _, n := range jobs[queue] {
+			if n > 0 {
+				return fmt.Errorf("redis %s: queue %s is not empty: use another Redis", s.Redis, queue)
+			}
 		}
 	}
 	return nil

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A producer links no provider's SDK, and of this module nothing but the ground floor.
+// A producer links no provider's SDK, no asynq, and of this module nothing but the ground
+// floor.
 func TestLinksNoSDK(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").CombinedOutput()
@@ -21,7 +22,7 @@ func TestLinksNoSDK(t *testing.T) {
 	for _, p := range packages {
 		for _, foreign := range []string{
 			"github.com/pushpace/pushpace/", "github.com/sideshow/apns2", "firebase.google.com/", "cloud.google.com/", "google.golang.org/api", "google.golang.org/grpc",
-			"go.opentelemetry.io/",
+			"go.opentelemetry.io/", "github.com/hibiken/asynq",
 		} {
 			if p != self && !strings.HasPrefix(p, ground) && strings.HasPrefix(p, foreign) {
 				t.Errorf("push links %s", p)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -19,14 +19,14 @@ func TestAProducerFollowsAFailover(t *testing.T) {
 	t.Parallel()
 	args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 	nodes := redistest.StartCluster(t, 3, args)
-	master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
-	redistest.Replica(t, master, nodes, args)
 	options := &redis.ClusterOptions{ClusterStateReloadInterval: time.Hour, DialerRetries: 1}
 	for _, node := range nodes {
 		options.Addrs = append(options.Addrs, node.Addr())
 	}
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { _ = client.Close() })
+	master := redistest.NodeOf(t, nodes, shard.Of(client, "").QueueKey(push.Default.Queue(), "pending"))
+	redistest.Replica(t, master, nodes, args)
 	producer := push.NewProducer(client, "", 0)
 	n := order("before", func(*push.Notification) {})
 	if _, err := producer.Enqueue(t.Context(), n); err != nil {

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 )
@@ -20,14 +18,12 @@ import (
 // error, the notification is safe on the queue and the caller may forget it.
 // It is safe for concurrent use.
 type Producer struct {
-	client    redis.UniversalClient
-	tasks     *asynq.Client
-	inspector *asynq.Inspector
-	records   *ledger.Records
-	oneStep   *ledger.OneStep // nil on a Cluster
-	headers   func(context.Context) map[string]string
-	apps      []string // sorted; nil for any
-	accepted  *instants
+	client   redis.UniversalClient
+	records  *ledger.Records
+	acceptor *ledger.Acceptor
+	headers  func(context.Context) map[string]string
+	apps     []string // sorted; nil for any
+	accepted *instants
 }
 
 // instants are those at which a Producer accepts, in whole µs, each later than the
@@ -55,9 +51,8 @@ func (i *instants) next() time.Time {
 // A redis.ClusterClient learns that a replica has taken a master's place by an Enqueue
 // that fails, and else after its ClusterStateReloadInterval, a minute by default.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
-	p := &Producer{client: client, accepted: new(instants), records: ledger.NewRecords(client, prefix, retention), inspector: asynq.NewInspectorFromRedisClient(client)}
-	p.tasks, p.oneStep = asynq.NewClientFromRedisClient(&enqueuer{client}), p.records.InOneStep()
-	return p
+	records := ledger.NewRecords(client, prefix, retention)
+	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
 }
 
 // WithHeaders answers a producer whose jobs carry what headers answers for an
@@ -84,11 +79,7 @@ type Receipt struct {
 // receipt's, and it is delivered once.
 //
 // The ID is known for the retention: when it comes again with another user or
-// other content, the error is ErrConflict. Where record and job cannot be made in one
-// step, the record comes before the job, so that a second Enqueue of the same ID
-// finds it, and is confirmed after it, so that a crash in between leaves nothing
-// that counts. A job that may be there twice is marked as a replay: the worker
-// then looks at the record before it sends.
+// other content, the error is ErrConflict.
 func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error) {
 	now := p.accepted.next()
 	accepted, err := p.accept(ctx, n, now)
@@ -96,73 +87,42 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 	if err != nil {
 		return receipt, err
 	}
-	job := &Job{Notification: &accepted, AcceptedAt: now}
-	a, payload, err := p.acceptance(ctx, job)
+	a, err := p.acceptance(ctx, &Job{Notification: &accepted, AcceptedAt: now})
 	if err != nil {
 		return receipt, err
 	}
-	if p.oneStep != nil {
-		if err := p.oneStep.Enqueue(ctx, a); err != nil {
-			return receipt, fmt.Errorf("enqueue: %w", err)
-		}
-		if a.Conflict {
-			return receipt, ErrConflict
-		}
-		if a.State != ledger.Accepting {
-			receipt.Known = a.State != ""
-			return receipt, nil
-		}
+	if err := p.acceptor.Enqueue(ctx, a); err != nil {
+		return receipt, p.refused(ctx, err)
 	}
-	receipt.Known, err = p.enqueueInSteps(ctx, job, a, payload)
-	if cluster, ok := p.client.(*redis.ClusterClient); ok && err != nil && !errors.Is(err, ErrConflict) {
-		cluster.ReloadState(ctx) // go-redis does when a node moves a slot, and not when one is gone
+	if a.Conflict {
+		return receipt, ErrConflict
 	}
-	return receipt, err
+	receipt.Known = a.State != ""
+	return receipt, nil
 }
 
-// enqueueInSteps makes the record, the job, and confirms the record. It answers whether
-// the ID was accepted before.
-func (p *Producer) enqueueInSteps(ctx context.Context, job *Job, a *ledger.Acceptance, payload []byte) (known bool, err error) {
-	n := job.Notification
-	state, queue, err := p.records.Accept(ctx, a.ID, a.Queue, a.Facts)
-	if err != nil {
-		return false, fmt.Errorf("enqueue: %w", err)
+// refused is the error of an Enqueue that Redis has not answered as it should. A Cluster's
+// client then looks where its nodes are: it does so by itself when one moves a slot, and
+// not when one is gone.
+func (p *Producer) refused(ctx context.Context, err error) error {
+	if cluster, ok := p.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(ctx)
 	}
-	if state != "" && state != ledger.Accepting {
-		return true, nil
-	}
-	if job.Replay = state == ledger.Accepting; job.Replay {
-		if payload, err = Encode(job); err != nil {
-			return false, err
-		}
-	}
-	there, err := p.put(ctx, n.ID, queue, payload, n.NotBefore)
-	if err != nil {
-		return false, err
-	}
-	known = there && state == ledger.Accepting
-	if err := p.records.Confirm(ctx, n.ID); err != nil {
-		return known, fmt.Errorf("enqueue: %w", err)
-	}
-	return known, nil
+	return fmt.Errorf("enqueue: %w", err)
 }
 
-// acceptance returns a job's way to the queue, and the job as it travels.
-func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance, []byte, error) {
+// acceptance returns a new notification's way to the queue.
+func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance, error) {
 	payload, facts, err := encodeNew(job)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	var headers map[string]string
+	if p.headers != nil {
+		headers = p.headers(ctx)
 	}
 	n := job.Notification
-	a := &ledger.Acceptance{ID: n.ID, Queue: n.Priority.Queue(), Facts: facts}
-	if p.oneStep != nil { // else asynq writes it
-		var headers map[string]string
-		if p.headers != nil {
-			headers = p.headers(ctx)
-		}
-		a.Message = asynqwire.Message(a.ID, a.Queue, payload, headers)
-	}
-	return a, payload, nil
+	return p.records.NewAcceptance(n.ID, n.Priority.Queue(), payload, headers, facts), nil
 }
 
 // encodeNew answers a new notification's job, and what its record says of it.
@@ -230,36 +190,19 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	if err != nil || !accepted.overdue(now) {
 		return accepted, err
 	}
-	_, err = p.records.Lookup(ctx, accepted.ID)
-	if errors.Is(err, ErrUnknownID) {
-		return accepted, errOverdue
-	}
-	if err != nil {
-		return accepted, fmt.Errorf("enqueue: %w", err)
-	}
-	return accepted, nil
+	return accepted, p.known(ctx, accepted.ID)
 }
 
-var maxRetry = asynq.MaxRetry(asynqwire.MaxRetry)
-
-// put puts a job on a queue, and answers whether it was there.
-func (p *Producer) put(ctx context.Context, id, queue string, payload []byte, at time.Time) (bool, error) {
-	task := asynq.NewTask(asynqwire.TaskType, payload)
-	if p.headers != nil {
-		task = asynq.NewTaskWithHeaders(asynqwire.TaskType, payload, p.headers(ctx))
-	}
-	options := append(make([]asynq.Option, 0, 4), asynq.TaskID(id), asynq.Queue(queue), maxRetry)
-	if !at.IsZero() {
-		options = append(options, asynq.ProcessAt(at))
-	}
-	_, err := p.tasks.EnqueueContext(ctx, task, options...)
-	if errors.Is(err, asynq.ErrTaskIDConflict) {
-		return true, nil
+// known returns errOverdue for an ID that nobody has accepted.
+func (p *Producer) known(ctx context.Context, id string) error {
+	_, err := p.records.Lookup(ctx, id)
+	if errors.Is(err, ErrUnknownID) {
+		return errOverdue
 	}
 	if err != nil {
-		return false, fmt.Errorf("enqueue: %w", err)
+		return p.refused(ctx, err)
 	}
-	return false, nil
+	return nil
 }
 
 // ErrStillThere means that a worker has not put down the job of the last attempt.
@@ -287,20 +230,14 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	switch there, err := p.records.Reopen(ctx, letter, facts); {
-	case err != nil:
-		return err
-	case !there:
-		return ledger.ErrNoLetter
+	var headers map[string]string
+	if p.headers != nil {
+		headers = p.headers(ctx)
 	}
-	// Where the job of the last attempt is just about to go, its ID is taken.
 	for try := 0; ; try++ {
-		there, err := p.put(ctx, id, letter.Queue, payload, time.Time{})
-		if err != nil {
+		err := p.records.Requeue(ctx, letter, payload, headers, facts)
+		if !errors.Is(err, ledger.ErrInHand) {
 			return err
-		}
-		if !there || !p.active(letter.Queue, id) {
-			break
 		}
 		if try == requeueTries {
 			return ErrStillThere
@@ -311,16 +248,11 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 		case <-time.After(requeuePause):
 		}
 	}
-	return p.records.Discard(ctx, letter)
 }
 
+// requeueTries and requeuePause wait for the job of the last attempt, which goes just after
+// its letter is written.
 const (
 	requeueTries = 40
 	requeuePause = 50 * time.Millisecond
 )
-
-// active reports whether a worker has the job in hand.
-func (p *Producer) active(queue, id string) bool {
-	info, err := p.inspector.GetTaskInfo(queue, id)
-	return err != nil || info.State == asynq.TaskStateActive
-}

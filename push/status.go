@@ -65,8 +65,6 @@ type Status struct {
 	// NotBefore and ExpiresAt are the notification's; zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Confirmed says that its job is known to have been queued.
-	Confirmed bool `json:"-"`
 	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
 	// last time.
 	Deferrals int       `json:"deferrals"`
@@ -112,7 +110,7 @@ func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
 	}
 	s := &Status{
 		ID: id, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
-		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt, Confirmed: r.Confirmed,
+		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt,
 		Deferrals: r.Deferrals, Until: r.Until, Scope: r.Scope, Rule: r.Rule,
 		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended,
 	}

@@ -59,7 +59,7 @@ func TestAuditInMotion(t *testing.T) {
 		lost := to("lost")
 		lost.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(lost)
-		must(t, client.ZRem(t.Context(), "asynq:{"+push.Default.Queue()+"}:scheduled", "lost").Err())
+		must(t, client.ZRem(t.Context(), queueKey(client, push.Default.Queue(), "scheduled"), "lost").Err())
 		wait(t, func() bool {
 			audit, err := r.control().Audit(t.Context())
 			must(t, err)
@@ -68,15 +68,13 @@ func TestAuditInMotion(t *testing.T) {
 	})
 }
 
-// The audit needs no list of the queues, and a worker puts that back which a
-// failover has lost.
-func TestTheListOfQueuesIsPutBack(t *testing.T) {
+// The audit and a status need no list of the queues, of which a worker tells asynq's tools.
+func TestTheListOfQueues(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		later := to("later")
 		later.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(later)
-		must(t, client.Del(t.Context(), "asynq:queues").Err())
 		if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
 			t.Errorf("%+v, %v", audit, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
@@ -43,7 +44,7 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 			"not written":          {true, nil, queue.RedisRefuses},
 			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
 		} {
-			a := &admission{queue: queue.NewServer(queue.Config{RedisLog: slog.New(slog.DiscardHandler)})}
+			a := &admission{queue: queue.NewServer(queue.Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler)})}
 			if c.refused {
 				_ = a.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}

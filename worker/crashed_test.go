@@ -27,7 +27,7 @@ func (r *rig) crashed(n *push.Notification, times int) {
 	if decision.Status != throttle.Granted {
 		r.t.Fatalf("%s is not admitted: %+v", n.ID, decision)
 	}
-	key := "asynq:{" + n.Priority.Queue() + "}:t:" + n.ID
+	key := queueKey(r.client, n.Priority.Queue(), "t:"+n.ID)
 	for range times {
 		message, err := r.client.HGet(r.t.Context(), key, "msg").Result()
 		must(r.t, err)

@@ -112,7 +112,8 @@ func (s *settling) keptBack(d *delivery, kept skip, now time.Time) queue.Return 
 // end settles the notification, once.
 func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	traceEnd(ctx, c.state)
-	if c.state == push.Delivered && d.plain() && s.queue.Settle(d.ID, d.record()) {
+	if c.state == push.Delivered && d.plain() {
+		s.queue.Settle(d.ID, d.record())
 		s.events.ended(ctx, d, &c)
 		return nil
 	}

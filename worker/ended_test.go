@@ -55,7 +55,7 @@ func TestEachEndIsCounted(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, limits.New(every(time.Hour), nil))
 		r.enqueue(to("spoiled"))
-		const key = "asynq:{pushpace-default}:t:spoiled"
+		key := queueKey(client, push.Default.Queue(), "t:spoiled")
 		message, err := client.HGet(t.Context(), key, "msg").Bytes()
 		must(t, err)
 		const payload = 2 // of asynq's message: the last one counts
@@ -74,7 +74,7 @@ func TestEachEndIsCounted(t *testing.T) {
 		r.enqueue(collapsing("older", ""))
 		r.deferred("older")
 		r.enqueue(collapsing("newer", ""))
-		wait(t, func() bool { return client.ZCard(t.Context(), "pushpace:{taken}:due").Val() == 0 })
+		wait(t, func() bool { return client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0 })
 		want := map[push.State]int{push.Delivered: 1, push.Rejected: 1, push.Cancelled: 2, push.Superseded: 1}
 		wait(t, func() bool {
 			r.seen.mu.Lock()

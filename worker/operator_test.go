@@ -51,7 +51,7 @@ func (r *rig) asleep(n int64) {
 	wait(r.t, func() bool {
 		asleep := int64(0)
 		for queue := range asynqwire.Queues() {
-			asleep += r.client.ZCard(r.t.Context(), "asynq:{"+queue+"}:retry").Val()
+			asleep += r.client.ZCard(r.t.Context(), queueKey(r.client, queue, "retry")).Val()
 		}
 		return asleep == n
 	})

@@ -117,7 +117,7 @@ func TestOutcomesAreOffByDefault(t *testing.T) {
 	r.enqueue(to("delivered"))
 	r.enqueue(to("dead", push.Target{Platform: push.APNs, Token: deadToken}))
 	r.settled(2)
-	if n := r.client.Exists(t.Context(), "pushpace:outcomes").Val(); n != 0 {
+	if n := r.client.Exists(t.Context(), shardKey(r.client, "outcomes")).Val(); n != 0 {
 		t.Error("there is a stream of outcomes")
 	}
 }

@@ -70,7 +70,7 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 				wait(t, func() bool { return time.Now().After(expires) })
 				before := r.record("late")
 				r.start()
-				key := "asynq:{pushpace-default}:t:late"
+				key := queueKey(client, push.Default.Queue(), "t:late")
 				if c.state == push.Waiting {
 					r.visited("late", 2) // for the target that is left
 				} else {
@@ -106,9 +106,8 @@ func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	other.fcm.RespondAlways(unavailable)
 	attempts := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, "attempt") }}
 	attempts.left.Store(1 << 32)
-	pulls := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, "asynq:{pushpace-default}:pending") }}
-	options := *client.(*redis.Client).Options()
-	own := redistest.Connect(t, &options)
+	pulls := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, queueKey(client, push.Default.Queue(), "pending")) }}
+	own := redistest.Another(t, client)
 	own.AddHook(attempts)
 	own.AddHook(pulls)
 	unrecorded.options.Queue = own

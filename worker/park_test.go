@@ -8,6 +8,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -19,7 +20,7 @@ func TestWhatAStuckProviderIsForGoesBackAtOnce(t *testing.T) {
 		r := newRig(t, client, unlimited)
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		parked := func() bool {
-			tasks, err := inspector.ListRetryTasks("pushpace-default", asynq.PageSize(1000))
+			tasks, err := inspector.ListRetryTasks(shard.Of(client, "").Queue(push.Default.Queue()), asynq.PageSize(1000))
 			return err == nil && slices.ContainsFunc(tasks, func(task *asynq.TaskInfo) bool { return task.LastErr == "" }) // asynq notes why else
 		}
 		r.options.Concurrency = 2

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -51,8 +52,7 @@ func TestAFailedEndIsRepeated(t *testing.T) {
 		}}
 		done.left.Store(3)
 		// outermost: before the commands share pipelines
-		own := redis.NewClient(client.(*redis.Client).Options())
-		t.Cleanup(func() { own.Close() })
+		own := redistest.Another(t, client)
 		own.AddHook(done)
 		r.options.Queue = own
 		r.start()
@@ -114,8 +114,7 @@ func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 		must(t, client.LPush(ctx, keys[1], "waits").Err())
 		must(t, client.ZAdd(ctx, keys[2], redis.Z{Score: float64(time.Now().Add(time.Minute).Unix()), Member: "waits"}).Err())
 	}}
-	own := redis.NewClient(client.(*redis.Client).Options())
-	t.Cleanup(func() { own.Close() })
+	own := redistest.Another(t, client)
 	own.AddHook(lost)
 	r.options.Queue = own
 	r.start()
@@ -124,14 +123,14 @@ func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 	r.enqueue(to("another")) // has Redis know the script
 	r.deferred("another")
 	wait(t, func() bool {
-		return client.HGet(t.Context(), "asynq:{pushpace-default}:t:another", "state").Val() == "retry"
+		return client.HGet(t.Context(), queueKey(client, push.Default.Queue(), "t:another"), "state").Val() == "retry"
 	})
 	r.enqueue(to("waits"))
 	wait(t, func() bool { return lost.looked.Load() > 0 || lost.returns.Load() > 1 })
-	if state := client.HGet(t.Context(), "asynq:{pushpace-default}:t:waits", "state").Val(); state != "active" || lost.returns.Load() != 1 {
+	if state := client.HGet(t.Context(), queueKey(client, push.Default.Queue(), "t:waits"), "state").Val(); state != "active" || lost.returns.Load() != 1 {
 		t.Errorf("the job is %s, and was returned %d times", state, lost.returns.Load())
 	}
-	must(t, client.LRem(t.Context(), "asynq:{pushpace-default}:active", 0, "waits").Err())
+	must(t, client.LRem(t.Context(), queueKey(client, push.Default.Queue(), "active"), 0, "waits").Err())
 }
 
 // What was pulled ahead and not handed out when the worker stops is on the

@@ -201,7 +201,7 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
-		queue := "asynq:{" + push.Default.Queue() + "}:"
+		queue := queueKey(client, push.Default.Queue(), "")
 		r.enqueue(to("right"))
 		later := time.Now().Add(time.Hour)
 		for _, id := range []string{"scheduled", "typed"} {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -78,15 +77,14 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	client := realRedis(t)
 	r := newRig(t, client, unlimited)
 	held := &heldWrite{begun: make(chan struct{}), goOn: make(chan struct{})}
-	options := *client.(*redis.Client).Options()
-	own := redistest.Connect(t, &options)
+	own := redistest.Another(t, client)
 	own.AddHook(held)
 	r.options.Queue, r.options.Concurrency = own, 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own
 	<-held.begun
 	r.enqueue(to("second", apple))
-	key := asynqwire.QueueKey(push.Default.Queue(), "retry")
+	key := queueKey(client, push.Default.Queue(), "retry")
 	wait(t, func() bool { // it waits for the place, or stays on the queue for want of one
 		return statusOf(t, w, "shop", push.APNs).Queued == 1 || client.ZCard(t.Context(), key).Val() == 1 || len(r.pushed("second")) > 0
 	})

@@ -30,8 +30,7 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 		return false
 	}}
 	redisGone.left.Store(1 << 32)
-	options := *client.(*redis.Client).Options()
-	own := redistest.Connect(t, &options)
+	own := redistest.Another(t, client)
 	own.AddHook(redisGone)
 	shared := r.options.Queue
 	r.options.Queue = own

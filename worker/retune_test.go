@@ -317,7 +317,7 @@ func TestARaisedQuotaLeavesOthersParked(t *testing.T) {
 			r.enqueueAll(1, fmt.Sprint("other-", i), func(n *push.Notification) { n.Targets = []push.Target{apple} })
 		}
 		wait(t, func() bool { // one of each may be sent
-			jobs, err := queue.ReadJobs(t.Context(), r.client)
+			jobs, err := queue.NewInspector(r.client).ReadJobs(t.Context())
 			must(t, err)
 			of := jobs[push.Default.Queue()]
 			return of[queue.JobPending]+of[queue.JobActive] == 0 && of[queue.JobPutOff] >= int64(2*to-2)

@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
@@ -69,6 +70,15 @@ func realRedis(t *testing.T) redis.UniversalClient {
 	options := redistest.Shared(t).Options()
 	options.DB = redistest.Database(t)
 	return redistest.Connect(t, options)
+}
+
+// queueKey is one of asynq's keys of our queue, shardKey another of the shard's.
+func queueKey(client redis.UniversalClient, queue, name string) string {
+	return shard.Of(client, "pushpace").QueueKey(queue, name)
+}
+
+func shardKey(client redis.UniversalClient, name string) string {
+	return shard.Of(client, "pushpace").Key(name)
 }
 
 func embedded(t *testing.T) redis.UniversalClient {
@@ -190,7 +200,7 @@ func (r *rig) archived() int {
 	inspector := asynq.NewInspectorFromRedisClient(r.client)
 	n := 0
 	for queue := range asynqwire.Queues() {
-		info, err := inspector.GetQueueInfo(queue)
+		info, err := inspector.GetQueueInfo(shard.Of(r.client, "").Queue(queue))
 		if err == nil {
 			n += info.Archived
 		}

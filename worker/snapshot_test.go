@@ -112,7 +112,7 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 	r := newRig(t, client, unlimited)
 	r.enqueue(to("due"))
 	snapshots := &limitsCommands{key: "{workers}:alive"}
-	client.(*redis.Client).AddHook(snapshots)
+	client.AddHook(snapshots)
 	operator := control.New(client, r.records, nil, unlimited)
 	for name, read := range map[string]func() error{
 		"status": func() error { _, err := operator.Status(t.Context(), "due"); return err },

@@ -89,7 +89,7 @@ func TestBacklogAndAges(t *testing.T) {
 		later.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(later)
 		jobs := func() map[queue.JobState]int64 {
-			all, err := queue.ReadJobs(t.Context(), r.client)
+			all, err := queue.NewInspector(r.client).ReadJobs(t.Context())
 			must(t, err)
 			return all["pushpace-default"]
 		}

@@ -16,7 +16,7 @@ func TestUnreadableMessagesAreSetAside(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		ctx, queue := t.Context(), push.Default.Queue()
-		key := "asynq:{" + queue + "}:"
+		key := queueKey(client, queue, "")
 		r.enqueue(to("neighbour"))
 		// as a worker leaves them that crashed a while ago with all three
 		long := float64(time.Now().Add(-5 * time.Minute).Unix())

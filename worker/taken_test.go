@@ -69,7 +69,7 @@ func TestASlotThatCannotBeGivenBack(t *testing.T) {
 	const bad = "pushpace:{shop/a-bad}:sent"
 	must(t, client.Del(t.Context(), bad).Err())
 	must(t, client.Set(t.Context(), bad, "not ours", 0).Err())
-	const due = "pushpace:{taken}:due"
+	due := shardKey(client, "taken:due")
 	must(t, client.ZAdd(t.Context(), due, redis.Z{Score: 1, Member: "a-bad"}, redis.Z{Score: 1, Member: "b-good"}).Err())
 	r.start()
 	wait(t, func() bool { return len(r.timeline("b-good").Admissions[throttle.General]) == 0 })
@@ -124,7 +124,6 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 			client := realRedis(t)
 			r := newRig(t, client, limits.New(every(time.Hour), nil))
 			r.start()
-			options := *client.(*redis.Client).Options()
 			const points = 12 // more than a cancel has commands
 			whole := false
 			for at := 1; at <= points; at++ {
@@ -139,7 +138,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 				unwanted := one("unwanted")
 				r.enqueue(unwanted)
 				r.deferred(unwanted.ID)
-				own := redistest.Connect(t, &options)
+				own := redistest.Another(t, client)
 				hook := &dying{late: late}
 				hook.left.Store(int64(at))
 				own.AddHook(hook)
@@ -152,11 +151,11 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 					timeline := r.timeline(user)
 					return len(timeline.Admissions[throttle.General]) + len(timeline.Bookings)
 				}
-				// a worker finishes what was begun: the job is gone, or was noted to go
-				begun := client.HExists(t.Context(), "pushpace:{taken}:notes", unwanted.ID).Val()
+				// a worker finishes what was begun: the job is gone, and a note is left
+				begun := client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val()
 				if begun || err == nil {
 					wait(t, func() bool { return r.record(unwanted.ID).State == push.Cancelled && slots() == 1 })
-					wait(t, func() bool { return !client.HExists(t.Context(), "pushpace:{taken}:notes", unwanted.ID).Val() })
+					wait(t, func() bool { return !client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val() })
 				}
 				status, err := r.control().Status(t.Context(), unwanted.ID)
 				must(t, err)

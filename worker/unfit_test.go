@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -23,7 +24,7 @@ func TestATaskOfAnotherType(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		ctx, queue := t.Context(), push.Default.Queue()
-		key := "asynq:{" + queue + "}:"
+		key := queueKey(client, queue, "")
 		const n = 40
 		for i := range n {
 			if i == n/2 {
@@ -62,11 +63,11 @@ func TestManyBadJobs(t *testing.T) {
 		r := newRig(t, client, unlimited)
 		log := new(logged)
 		r.options.Log = slog.New(slog.NewJSONHandler(log, nil))
-		key := "asynq:{" + push.Default.Queue() + "}:"
+		key := queueKey(client, push.Default.Queue(), "")
 		tasks := asynq.NewClientFromRedisClient(client)
 		const each = 300
 		for i := range each {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
 			must(t, err)
 			id := fmt.Sprint("envelope-", i)
 			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
@@ -102,7 +103,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 		records := ledger.NewRecords(client, "", 0)
 		ids := []string{"a", "bad", "b", "c", "d"}
 		producer := push.NewProducer(client, "", 0)
-		key := "asynq:{" + push.Default.Queue() + "}:"
+		key := queueKey(client, push.Default.Queue(), "")
 		now := time.Now()
 		dones := records.NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
 		for _, id := range ids {
@@ -112,12 +113,7 @@ func TestARecordOfAnotherType(t *testing.T) {
 			must(t, client.ZAdd(ctx, key+"lease", redis.Z{Score: 1, Member: id}).Err())
 			dones.Add(id, key+"t:"+id, []ledger.TargetOutcome{{Kind: "delivered"}})
 		}
-		bad := ""
-		for shard := range 16 {
-			if k := fmt.Sprintf("pushpace:{records-%d}:id:bad", shard); client.Exists(ctx, k).Val() == 1 {
-				bad = k
-			}
-		}
+		bad := shardKey(client, "id:bad")
 		must(t, client.Del(ctx, bad).Err())
 		must(t, client.Set(ctx, bad, "x", 0).Err())
 		cmd := dones.Command(ctx, false)
@@ -141,7 +137,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		tasks := asynq.NewClientFromRedisClient(client)
-		queue := asynq.Queue(push.Default.Queue())
+		queue := asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue()))
 		foreign := map[string][]asynq.Option{
 			"plain":     nil,
 			"known":     nil,

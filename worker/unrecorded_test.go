@@ -26,7 +26,7 @@ func (r *rig) shard(id string) string {
 func (r *rig) visited(id string, failures int) {
 	r.t.Helper()
 	wait(r.t, func() bool {
-		message, _ := r.client.HGet(r.t.Context(), "asynq:{pushpace-default}:t:"+id, "msg").Result()
+		message, _ := r.client.HGet(r.t.Context(), queueKey(r.client, push.Default.Queue(), "t:"+id), "msg").Result()
 		envelope, _ := asynqwire.ReadEnvelope(message)
 		return envelope.Retried >= failures
 	})
@@ -51,8 +51,8 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			return func() { must(r.t, r.client.Del(r.t.Context(), shard+"letters").Err()) }
 		}},
 		"the dead tokens": {standin.Answer{Status: http.StatusGone, Reason: "Unregistered"}, []push.Target{apple}, push.Undeliverable, func(r *rig, _ string) func() {
-			must(r.t, r.client.Set(r.t.Context(), "pushpace:dead-tokens", "x", 0).Err())
-			return func() { must(r.t, r.client.Del(r.t.Context(), "pushpace:dead-tokens").Err()) }
+			must(r.t, r.client.Set(r.t.Context(), shardKey(r.client, "dead-tokens"), "x", 0).Err())
+			return func() { must(r.t, r.client.Del(r.t.Context(), shardKey(r.client, "dead-tokens")).Err()) }
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWhatCannotBeSettledIsSentOnce(t *testing.T) {
 			if c.state.Dead() {
 				r.letter("stubborn")
 			}
-			if reported := r.client.XLen(t.Context(), "pushpace:dead-tokens").Val(); c.state == push.Undeliverable && reported != 1 {
+			if reported := r.client.XLen(t.Context(), shardKey(r.client, "dead-tokens")).Val(); c.state == push.Undeliverable && reported != 1 {
 				t.Errorf("%d dead tokens reported", reported)
 			}
 		})
@@ -96,7 +96,7 @@ func TestDeadTokensThatAreNeverReported(t *testing.T) {
 	log := new(logged)
 	r.options.Log, r.options.Attempts = slog.New(slog.NewTextHandler(log, nil)), 1
 	r.apns.RespondAlways(standin.Answer{Status: http.StatusGone, Reason: "Unregistered"})
-	must(t, r.client.Set(t.Context(), "pushpace:dead-tokens", "x", 0).Err())
+	must(t, r.client.Set(t.Context(), shardKey(r.client, "dead-tokens"), "x", 0).Err())
 	r.start()
 	r.enqueue(to("dead"))
 	counts := r.settled(1)

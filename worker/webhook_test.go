@@ -82,7 +82,7 @@ func (r *receiver) tokens() []ledger.DeadToken {
 // pending is how many dead tokens the app's webhook has not acknowledged.
 func (r *rig) pending(app string) int64 {
 	r.t.Helper()
-	groups, err := r.client.XInfoGroups(r.t.Context(), "pushpace:dead-tokens").Result()
+	groups, err := r.client.XInfoGroups(r.t.Context(), shardKey(r.client, "dead-tokens")).Result()
 	must(r.t, err)
 	for _, g := range groups {
 		if g.Name == "webhook:"+app {

@@ -56,7 +56,7 @@ func asleep(t *testing.T, client redis.UniversalClient, many int) (r *rig, l *li
 }
 
 func (r *rig) jobs() map[queue.JobState]int64 {
-	jobs, err := queue.ReadJobs(r.t.Context(), r.client)
+	jobs, err := queue.NewInspector(r.client).ReadJobs(r.t.Context())
 	must(r.t, err)
 	return jobs[push.Default.Queue()]
 }

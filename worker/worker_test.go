@@ -14,6 +14,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -271,6 +272,7 @@ func TestExpiredBeforeItMayBeSent(t *testing.T) {
 		payload, err := push.Encode(&push.Job{Notification: n, AcceptedAt: now})
 		must(t, err)
 		inspector := asynq.NewInspectorFromRedisClient(r.client)
+		must(t, r.client.SAdd(t.Context(), asynqwire.QueuesKey, queue).Err()) // as workers do
 		must(t, inspector.DeleteTask(queue, id))
 		_, err = asynq.NewClientFromRedisClient(r.client).Enqueue(asynq.NewTask(asynqwire.TaskType, payload),
 			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry), asynq.ProcessAt(notBefore))
@@ -317,7 +319,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
 		}
 		for id, b := range bad {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
 			must(t, err)
 		}
 		r.start()

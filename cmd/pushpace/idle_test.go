@@ -19,6 +19,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -64,7 +65,7 @@ func (s *idleSite) idle(t *testing.T, workers int) {
 			return false
 		}
 		for queue := range asynqwire.Queues() {
-			if n, err := s.redis.SCard(t.Context(), asynqwire.IdleKey(queue)).Result(); err != nil || n < int64(workers) {
+			if n, err := s.redis.SCard(t.Context(), shard.Of(s.redis, "").IdleKey(queue)).Result(); err != nil || n < int64(workers) {
 				return false
 			}
 		}
@@ -161,7 +162,7 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 		"cluster": func(t *testing.T) (string, func()) {
 			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 			nodes := redistest.StartCluster(t, 3, args)
-			master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
+			master := redistest.NodeOf(t, nodes, shard.Of(&redis.ClusterClient{}, "").QueueKey(push.Default.Queue(), "pending"))
 			replica := redistest.Replica(t, master, nodes, args)
 			var addresses []string
 			for _, node := range nodes {
@@ -246,7 +247,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(p.Queue()), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(shard.Of(s.redis, "").Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -271,7 +272,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	t.Logf("ended after %s", time.Since(began))
 	s.idle(t, 1)
 	for queue := range asynqwire.Queues() {
-		if n := s.redis.SCard(t.Context(), asynqwire.IdleKey(queue)).Val(); n != 1 {
+		if n := s.redis.SCard(t.Context(), shard.Of(s.redis, "").IdleKey(queue)).Val(); n != 1 {
 			t.Errorf("%d would be given words for %s, one waits", n, queue)
 		}
 	}

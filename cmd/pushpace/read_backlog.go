@@ -20,7 +20,7 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	if b.Counts, err = s.records.Counts(ctx); err != nil {
 		return b, err
 	}
-	if b.Jobs, err = queue.ReadJobs(ctx, s.queue); err != nil {
+	if b.Jobs, err = queue.NewInspector(s.queue).ReadJobs(ctx); err != nil {
 		return b, err
 	}
 	var reads sync.WaitGroup

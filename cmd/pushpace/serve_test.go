@@ -28,6 +28,7 @@ import (
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // A site is a Redis and a folder with the shipped configuration.
@@ -281,11 +282,11 @@ func TestSendFromFlags(t *testing.T) {
 	if got := p.wait(t, 10*time.Second); got != exitDone || p.stdout.String() != `{"id":"one","known":false}`+"\n" {
 		t.Fatalf("exit status %d: %s%s", got, &p.stdout, &p.stderr)
 	}
-	info, err := asynq.NewInspectorFromRedisClient(s.client).GetTaskInfo(push.Critical.Queue(), "one")
+	place, err := queue.NewInspector(s.client).Find(t.Context(), push.Critical.Queue(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := push.Decode(info.Payload)
+	job, err := push.Decode(place.Payload)
 	if err != nil {
 		t.Fatal(err)
 	}

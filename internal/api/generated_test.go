@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hibiken/asynq"
+	"github.com/pushpace/pushpace/worker/queue"
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/push"
@@ -98,11 +98,11 @@ func TestGeneratedClients(t *testing.T) {
 // block for APNs.
 func (r *rig) holds(t *testing.T, id, want string) {
 	t.Helper()
-	info, err := asynq.NewInspectorFromRedisClient(r.client).GetTaskInfo(push.Default.Queue(), id)
+	place, err := queue.NewInspector(r.client).Find(t.Context(), push.Default.Queue(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := push.Decode(info.Payload)
+	job, err := push.Decode(place.Payload)
 	if err != nil || !strings.Contains(string(job.Notification.APNs), want) {
 		t.Errorf("%s: %v, want %s in %s", id, err, want, job.Notification.APNs)
 	}

@@ -75,7 +75,7 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, any node.", nil, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, the node that has the queues.", nil, nil)
 	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
@@ -99,7 +99,7 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	}
 	last, known, up := b.get()
 	if b.status != nil {
-		up = serves(b.status(), up)
+		up = up && b.status().Trouble == redisreply.None
 	}
 	gauge(redisUp, oneIf(up))
 	if !known {
@@ -130,12 +130,6 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 			gauge(jobs, float64(n), queue, string(state))
 		}
 	}
-}
-
-// serves reports whether Redis does, given whether what it holds was read. While
-// nodes of a Cluster are in trouble that says nothing of the others.
-func serves(status redisconn.Status, read bool) bool {
-	return status.Trouble == redisreply.None && (read || len(status.Nodes) > 0)
 }
 
 // get answers what was read last, whether that still says anything, and whether

@@ -145,7 +145,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		return s.with.Control.PausesSeen(ctx, alive)
 	})
 	jobs := begin(ctx, func(ctx context.Context) (map[string]map[queue.JobState]int64, error) {
-		return queue.ReadJobs(ctx, s.with.Queue)
+		return queue.NewInspector(s.with.Queue).ReadJobs(ctx)
 	})
 	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
 		alive, err1 := workers.get(ctx)

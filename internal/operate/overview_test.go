@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,7 +111,8 @@ func TestReadOverview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || o.Letters.LookedAt >= 3*letters || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
+		sampled := !strings.HasSuffix(t.Name(), "/embedded") // which gives all at once
+		if o.Waiting != 3*letters || o.Letters.Count != 3*letters || o.Letters.LookedAt < letters || sampled != (o.Letters.LookedAt < 3*letters) || o.Letters.Reasons["not_json"] != o.Letters.LookedAt {
 			t.Errorf("%d wait, letters %+v", o.Waiting, o.Letters)
 		}
 		if len(o.Workers) != 0 || len(o.Waits) != 2 || o.Waits[0].For != control.ForWorker || o.Waits[0].Count != 2*letters || o.Waits[1].Count != letters || o.Waits[1].Oldest.IsZero() {
@@ -119,7 +121,7 @@ func TestReadOverview(t *testing.T) {
 		if ago := time.Since(o.OldestDue); ago < 0 || ago > time.Minute || len(o.Unread) > 0 {
 			t.Errorf("the oldest is due since %s; not read: %+v", o.OldestDue, o.Unread)
 		}
-		if len(o.Redis) != 1 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
+		if len(o.Redis) == 0 || o.Redis[0].Error != "" || o.Redis[0].AheadBy.Abs() > time.Minute || len(o.LimitsRedis) != 0 {
 			t.Errorf("%+v", o.Redis)
 		}
 	})

@@ -52,6 +52,9 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	}
 	conn := &Conn{Client: newClient(opts)}
 	found, err := inspect(ctx, conn.Client, cfg.Address.Mode)
+	if err == nil {
+		err = earlier(ctx, conn.Client, cfg.Prefix)
+	}
 	if err != nil {
 		discard(conn.Client)
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, explain(err, cfg))

@@ -20,8 +20,7 @@ type Audit struct {
 	// Queued is how many jobs asynq holds. What waits and is not queued is lost;
 	// what is queued and does not wait is not accepted yet, or malformed.
 	Queued int64 `json:"queued"`
-	// InFlight is how many of them the workers have in hand and, on a Cluster, how
-	// many were accepted and ended while it was counted.
+	// InFlight is how many of them the workers have in hand.
 	InFlight int64 `json:"in_flight"`
 	// Difference is Waiting less Queued: 0 at rest, and in motion within what is
 	// in flight.
@@ -32,18 +31,19 @@ type Audit struct {
 func (a *Audit) Balanced() bool { return max(a.Difference, -a.Difference) <= a.InFlight }
 
 const (
-	// What is not balanced is counted again: what an operator takes from the queue,
-	// or a producer puts on it for later, is not counted for a moment.
+	// Jobs are on the queue for a moment that do not wait: of what ended when its worker
+	// crashed, and what nobody has accepted. Where there are more than in flight it is
+	// counted again.
 	auditTries = 10
 	auditPause = 100 * time.Millisecond
 )
 
-// Audit counts, for a second at most as long as it is not balanced, and no longer than
-// until the deadline: what is lost stays so.
+// Audit counts what is at one instant, again for a second at most while there are too many
+// jobs, and no longer than until the deadline. What is lost stays so.
 func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 	for try := 1; ; try++ {
 		a, err := c.count(ctx)
-		if err != nil || a.Balanced() || try == auditTries {
+		if err != nil || a.Difference >= -a.InFlight || try == auditTries {
 			return a, err
 		}
 		if ends, some := ctx.Deadline(); some && time.Until(ends) < 2*auditPause {
@@ -55,13 +55,10 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 	}
 }
 
-// count counts what is at one instant, where all is on one Redis.
+// count counts what is at one instant.
 func (c *Control) count(ctx context.Context) (*Audit, error) {
-	if !ledger.OneRedis(c.client) {
-		return c.countCluster(ctx)
-	}
 	pipe := c.client.TxPipeline()
-	sums, queues := c.records.CountsOn(ctx, pipe), queue.JobsOn(ctx, pipe)
+	sums, queues := c.records.CountsOn(ctx, pipe), c.inspector.JobsOn(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("count what was accepted and what waits: %w", err)
 	}
@@ -70,28 +67,6 @@ func (c *Control) count(ctx context.Context) (*Audit, error) {
 		return nil, err
 	}
 	return newAudit(counts, queues()), nil
-}
-
-// countCluster reads the sums before the queues and after them.
-func (c *Control) countCluster(ctx context.Context) (*Audit, error) {
-	before, err := c.records.Counts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := queue.ReadJobs(ctx, c.client)
-	if err != nil {
-		return nil, err
-	}
-	after, err := c.records.Counts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	a := newAudit(before, jobs)
-	a.InFlight += after.Accepted - before.Accepted
-	for state, n := range after.Ended {
-		a.InFlight += max(0, n-before.Ended[state])
-	}
-	return a, nil
 }
 
 func newAudit(counts ledger.Counts, queues map[string]map[queue.JobState]int64) *Audit {

@@ -16,12 +16,8 @@ const sumsEvery = 2 * time.Second
 
 // TellLosses has the log tell, until ctx ends, when Redis has accepted fewer than before:
 // it has come back empty, from an old snapshot, or as a replica that lagged far behind.
-// Where the sums cannot be read nothing is told, as in its trouble, of which others tell,
-// and on a Cluster.
+// Where the sums cannot be read nothing is told, as in its trouble, of which others tell.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
-	if !ledger.OneRedis(c.client) {
-		return
-	}
 	var before ledger.Counts
 	clock.Every(ctx, sumsEvery, func() {
 		now, err := c.records.PrimaryCounts(ctx)

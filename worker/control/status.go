@@ -162,11 +162,7 @@ const lateAfter = 2 * time.Second
 // comes first: until then nothing else keeps the notification.
 func (c *circumstances) waits() *Waits {
 	if c.job == nil {
-		w := &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
-		if !c.record.Confirmed {
-			w.Reason = "its producer has not put it on the queue yet"
-		}
-		return w
+		return &Waits{For: ForRecovery, Reason: "it has no job", Since: c.record.Accepted}
 	}
 	if c.job.State == queue.JobActive {
 		return c.inHand()

@@ -59,7 +59,7 @@ type Backlog struct {
 }
 
 // Backlog returns what notifications wait for, by what these workers tell, PausesSeen and
-// queue.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
+// Inspector.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
 // scheduled; of the rest, and of those that are due while something is paused or a route is
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
 // trips and a few steps for each job that is looked into.
@@ -87,7 +87,7 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 
 // backlogNow is backlog of the jobs that there are now.
 func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
-	jobs, err := queue.ReadJobs(ctx, c.client)
+	jobs, err := c.inspector.ReadJobs(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // A client is the Redis client of asynq's server. It takes the place of some of
@@ -33,8 +35,8 @@ type client struct {
 	// context, and share nothing.
 	alone    redis.UniversalClient
 	config   Config
+	shard    shard.Shard
 	batches  *pipeline.Batches[batch]
-	oneStep  bool
 	failed   atomic.Bool // the last pull
 	left     atomic.Bool // a job that was cut off is not put back
 	refusals refusals
@@ -62,8 +64,8 @@ func newClient(c Config) *client {
 	}
 	return &client{
 		ending: ending, end: end,
-		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost), oneStep: ledger.OneRedis(c.Client),
-		idle: newIdle(), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
+		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard(), refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
+		idle: newIdle(c.Records.Shard()), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -108,12 +110,15 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	id, _ := args[0].(string)
 	outcomes, ours := c.delivered.of(id)
 	if !ours {
-		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, doneHash, keys, args...) })
+		owned := append(slices.Clip(args), c.lives[c.shard.QueueOf(keys[0])].term.Load().id)
+		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return endScript.Run(ctx, c.UniversalClient, keys, owned...) })
 	}
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
 		err := c.batches.Do(ctx, keys[3], // asynq's count of the queue's day
-			func() batch { return batch{c.config.Records.NewDones(keys, args), c.mostStuck(queueOf(keys[0]))} },
+			func() batch {
+				return batch{c.config.Records.NewDones(keys, args), c.mostStuck(c.shard.QueueOf(keys[0]))}
+			},
 			func(open batch) { open.Add(id, keys[2], outcomes) })
 		if err != nil {
 			cmd.SetErr(err)

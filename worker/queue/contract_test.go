@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -30,11 +31,12 @@ var update = flag.Bool("update", false, "write testdata/asynq.golden")
 const guide = `asynq does not speak to Redis as asynq ` + asynqwire.Version + ` does.
 
 For each script that differs, compare asynq's internal/rdb/rdb.go at both versions:
-  enqueueCmd           ledger/onestep.go, enqueueScript does the same and the record's part,
-                       enqueueAlone (push/steps.go) the same; both wake an idle worker
-  scheduleCmd          ledger/onestep.go, enqueueScript does the same and the record's part
+  enqueueCmd           ledger/accept.go, enqueueScript does the same and the record's part,
+                       and wakes an idle worker
+  scheduleCmd          ledger/accept.go, enqueueScript does the same and the record's part
   dequeueCmd           pull.go, pullScript does the same for several jobs
-  doneCmd              ledger/done.go, doneScript does the same for several jobs and settles
+  doneCmd              ledger/done.go, doneScript does the same for several jobs and settles;
+                       replaced.go, endScript the same for a job that the worker still has
   requeueCmd           replaced.go, cutOffScript does the same for a job that the worker
                        still has, and counts a failure
   forwardCmd           replaced.go, forwardScript does the same, of both sets at
@@ -121,7 +123,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 // Another script is refused, whatever it is called with.
 func TestAnUnknownScriptIsRefused(t *testing.T) {
 	t.Parallel()
-	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler)})
+	s := NewServer(Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler)})
 	err := s.client.EvalSha(t.Context(), strings.Repeat("0", 40), []string{asynqwire.QueueKey("q", "pending")}, "id").Err()
 	if err == nil || !strings.Contains(err.Error(), asynqwire.Version) {
 		t.Errorf("%v", err)
@@ -144,7 +146,7 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
-	s := NewServer(Config{RedisLog: slog.New(slog.DiscardHandler), Handlers: 1})
+	s := NewServer(Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler), Handlers: 1})
 	refusal := errors.New("another asynq")
 	s.check = func() error { return refusal }
 	if err := s.Start(t.Context(), nil); !errors.Is(err, refusal) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -80,9 +79,9 @@ func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwir
 	err := c.config.Records.SetAside(ctx, letter)
 	if err == nil {
 		_, err = c.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.LRem(ctx, asynqwire.QueueKey(queue, "active"), 0, id)
-			pipe.ZRem(ctx, asynqwire.QueueKey(queue, "lease"), id)
-			pipe.Unlink(ctx, asynqwire.QueueKey(queue, "t:"+id))
+			pipe.LRem(ctx, c.shard.QueueKey(queue, "active"), 0, id)
+			pipe.ZRem(ctx, c.shard.QueueKey(queue, "lease"), id)
+			pipe.Unlink(ctx, c.shard.QueueKey(queue, "t:"+id))
 			return nil
 		})
 	}
@@ -94,11 +93,4 @@ func (c *client) setAside(ctx context.Context, queue, id string, reason asynqwir
 		slog.String("task", id), slog.String("queue", queue), slog.String("error", why))
 	c.config.SetAside(letter.State)
 	return nil
-}
-
-// queueOf is the queue of one of asynq's keys: asynq:{QUEUE}:….
-func queueOf(key string) string {
-	_, rest, _ := strings.Cut(key, "{")
-	queue, _, _ := strings.Cut(rest, "}")
-	return queue
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // An idle process does not ask for jobs time and again, it waits for a word:
@@ -41,6 +42,7 @@ const echoAfter = 5 * time.Second
 
 // idle is what a process knows of the queues that are empty.
 type idle struct {
+	shard   shard.Shard
 	channel string
 	poll    time.Duration
 	echo    time.Duration // between two words to itself
@@ -55,8 +57,8 @@ type idle struct {
 	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
-func newIdle() *idle {
-	i := &idle{channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+func newIdle(of shard.Shard) *idle {
+	i := &idle{shard: of, channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range asynqwire.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -148,7 +150,7 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 				continue
 			}
 			if told {
-				asked = []string{queueOf(message.Payload)}
+				asked = []string{i.shard.QueueOf(message.Payload)}
 			}
 			for _, queue := range asked {
 				i.ask(queue, 0)
@@ -189,6 +191,6 @@ func (i *idle) leave(ctx context.Context, client redis.UniversalClient, queues [
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
 	for _, queue := range queues {
-		_ = leaveScript.Run(ctx, client, []string{asynqwire.IdleKey(queue)}, i.channel).Err()
+		_ = leaveScript.Run(ctx, client, []string{i.shard.IdleKey(queue)}, i.channel).Err()
 	}
 }

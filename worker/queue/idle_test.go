@@ -16,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -61,7 +62,7 @@ func (s *idler) rest() {
 	eventually.Holds(s.t, "the server is idle", func() bool {
 		heard := s.listens() && i.next().After(time.Now())
 		for _, queue := range i.queues {
-			heard = heard && s.redis.SIsMember(s.t.Context(), asynqwire.IdleKey(queue), i.channel).Val()
+			heard = heard && s.redis.SIsMember(s.t.Context(), i.shard.IdleKey(queue), i.channel).Val()
 		}
 		return heard
 	})
@@ -97,15 +98,15 @@ func (s *idler) enqueue(id string, p push.Priority) {
 // enqueueUntold has another client of asynq's enqueue a job.
 func (s *idler) enqueueUntold(id string, p push.Priority) {
 	s.t.Helper()
-	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(p.Queue())); err != nil {
+	if _, err := asynq.NewClientFromRedisClient(s.redis).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(p.Queue()))); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // tell gives the server a word, as asynqwire.WakeIdle does that picks it.
 func (s *idler) tell(p push.Priority) {
-	s.redis.SRem(s.t.Context(), asynqwire.IdleKey(p.Queue()), s.client.idle.channel)
-	s.redis.Publish(s.t.Context(), s.client.idle.channel, asynqwire.IdleKey(p.Queue()))
+	s.redis.SRem(s.t.Context(), s.client.shard.IdleKey(p.Queue()), s.client.idle.channel)
+	s.redis.Publish(s.t.Context(), s.client.idle.channel, s.client.shard.IdleKey(p.Queue()))
 }
 
 // isHanded waits for a job.
@@ -168,7 +169,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		put := func(id string, in time.Duration) {
 			t.Helper()
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(queue), asynq.ProcessIn(in)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(id), asynq.Queue(s.client.shard.Queue(queue)), asynq.ProcessIn(in)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -177,7 +178,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		s.isHanded("delayed")
 		s.rest()
 		put("woken", time.Hour)
-		client.ZUnionStore(t.Context(), asynqwire.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{asynqwire.QueueKey(queue, "scheduled")}})
+		client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
 		if _, err := NewInspector(client).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
 			t.Fatal(err)
 		}
@@ -253,18 +254,18 @@ func TestALostWord(t *testing.T) {
 	for name, lose := range map[string]func(){
 		"nobody is told of": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), asynqwire.IdleKey(queue))
+				client.Del(t.Context(), s.client.shard.IdleKey(queue))
 			}
 		},
 		"somebody else takes it": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Del(t.Context(), asynqwire.IdleKey(queue))
-				client.SAdd(t.Context(), asynqwire.IdleKey(queue), "crashed")
+				client.Del(t.Context(), s.client.shard.IdleKey(queue))
+				client.SAdd(t.Context(), s.client.shard.IdleKey(queue), "crashed")
 			}
 		},
 		"of another type": func() {
 			for _, queue := range s.client.idle.queues {
-				client.Set(t.Context(), asynqwire.IdleKey(queue), "", 0)
+				client.Set(t.Context(), s.client.shard.IdleKey(queue), "", 0)
 			}
 		},
 		"the connection is cut": func() { client.ClientKillByFilter(t.Context(), "TYPE", "pubsub") },
@@ -275,7 +276,7 @@ func TestALostWord(t *testing.T) {
 		s.enqueue(name, push.Bulk)
 		s.isHanded(name)
 		for _, queue := range s.client.idle.queues {
-			client.Del(t.Context(), asynqwire.IdleKey(queue)) // whatever its type
+			client.Del(t.Context(), s.client.shard.IdleKey(queue)) // whatever its type
 		}
 	}
 	s.rest()
@@ -373,7 +374,7 @@ func TestWordsAfterTrouble(t *testing.T) {
 				Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, MaxRedirects: 2,
 				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
 			})
-			master := redistest.NodeOf(t, nodes, asynqwire.QueueKey(push.Default.Queue(), "pending"))
+			master := redistest.NodeOf(t, nodes, shard.Of(client, "").QueueKey(push.Default.Queue(), "pending"))
 			replica := redistest.Replica(t, master, nodes, args)
 			return connect(t, client), func() { redistest.FailOver(t, master, replica) }
 		},
@@ -410,7 +411,7 @@ func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 // A pull that found nothing tells nothing of a queue for which a word has come since.
 func TestAnEmptyPullThatIsOvertaken(t *testing.T) {
 	t.Parallel()
-	i, queue := newIdle(), push.Default.Queue()
+	i, queue := newIdle(shard.Shard{}), push.Default.Queue()
 	for _, others := range i.queues {
 		i.ask(others, time.Hour)
 	}
@@ -435,7 +436,7 @@ func TestShutdownWhileIdle(t *testing.T) {
 		s.rest()
 		s.Shutdown()
 		for _, queue := range s.client.idle.queues {
-			if n := client.SCard(t.Context(), asynqwire.IdleKey(queue)).Val(); n != 0 {
+			if n := client.SCard(t.Context(), s.client.shard.IdleKey(queue)).Val(); n != 0 {
 				t.Errorf("%d words for %s would get lost", n, queue)
 			}
 		}
@@ -455,7 +456,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	var logged strings.Builder
-	i := newIdle()
+	i := newIdle(shard.Shard{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))

@@ -2,25 +2,25 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // An Inspector looks at the jobs on the queues. It is safe for concurrent use.
 type Inspector struct {
 	client redis.UniversalClient
-	asynq  *asynq.Inspector
+	shard  shard.Shard
 }
 
 // NewInspector returns an inspector on the client.
 func NewInspector(client redis.UniversalClient) *Inspector {
-	return &Inspector{client, asynq.NewInspectorFromRedisClient(client)}
+	return &Inspector{client, shard.Of(client, "")}
 }
 
 // A Place is where asynq has a job.
@@ -28,7 +28,7 @@ type Place struct {
 	// State is one of ours, or a word of asynq's.
 	State   JobState
 	Payload []byte
-	// Orphaned says that the worker is gone that had the job in hand.
+	// Orphaned says that the lease is over of the worker that had the job in hand.
 	Orphaned bool
 	// Last is the job's last Return, and Back when that was; zero when it has not returned.
 	Last Return
@@ -37,29 +37,44 @@ type Place struct {
 	Due time.Time
 }
 
+// findScript returns a job's state and message, when it comes back, or its lease ends, and
+// whether its lease is over; nothing where there is no job.
+//
+// KEYS  task, scheduled, retry, lease
+// ARGV  ID
+var findScript = redis.NewScript(`
+local job = redis.call('HMGET', KEYS[1], 'state', 'msg')
+if not job[1] then return {} end
+local sets, at = {scheduled = KEYS[2], retry = KEYS[3], active = KEYS[4]}, false
+if sets[job[1]] then at = redis.call('ZSCORE', sets[job[1]], ARGV[1]) end
+local over = job[1] == 'active' and tonumber(at or 0) < tonumber(redis.call('TIME')[1])
+return {job[1], job[2] or '', at or '0', over and '1' or ''}
+`)
+
 // Find returns where a job is; nil when it is on no queue.
 func (i *Inspector) Find(ctx context.Context, queue, id string) (*Place, error) {
-	info, err := i.asynq.GetTaskInfo(queue, id)
-	if errors.Is(err, asynq.ErrQueueNotFound) { // a failover may have lost its name alone
-		if err := i.client.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
-			return nil, fmt.Errorf("look for the job: %w", err)
-		}
-		info, err = i.asynq.GetTaskInfo(queue, id)
+	var keys []string
+	for _, name := range []string{"t:" + id, "scheduled", "retry", "lease"} {
+		keys = append(keys, i.shard.QueueKey(queue, name))
 	}
-	if errors.Is(err, asynq.ErrTaskNotFound) {
-		return nil, nil
-	}
+	found, err := findScript.Run(ctx, i.client, keys, id).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
-	return &Place{
-		State: jobState(info.State.String()), Payload: info.Payload, Orphaned: info.IsOrphaned, Last: readReturn(info.LastErr), Back: info.LastFailedAt, Due: info.NextProcessAt,
-	}, nil
+	if len(found) == 0 {
+		return nil, nil
+	}
+	envelope, _ := asynqwire.ReadEnvelope(found[1]) // what cannot be read is set aside when it is pulled
+	p := &Place{State: jobState(found[0]), Payload: []byte(envelope.Payload), Last: readReturn(envelope.Error), Back: envelope.Back}
+	p.Orphaned = found[3] != ""
+	if seconds, _ := strconv.ParseFloat(found[2], 64); seconds > 0 && p.State != JobActive {
+		p.Due = time.Unix(int64(seconds), 0)
+	}
+	return p, nil
 }
 
 // States returns where the jobs are, by ID, which queues names the queue of each by;
-// those that are on none are left out. It makes one round trip, one to each node of a
-// Cluster.
+// those that are on none are left out. It makes one round trip.
 func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[string]JobState, error) {
 	if len(queues) == 0 {
 		return nil, nil
@@ -67,7 +82,7 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 	pipe := i.client.Pipeline()
 	found := make(map[string]*redis.SliceCmd, len(queues))
 	for id, queue := range queues {
-		found[id] = pipe.HMGet(ctx, asynqwire.QueueKey(queue, "t:"+id), "state")
+		found[id] = pipe.HMGet(ctx, i.shard.QueueKey(queue, "t:"+id), "state")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("look for the jobs: %w", err)
@@ -104,15 +119,15 @@ return awake
 // WakeAll makes the jobs due that have returned to the queue, and returns the IDs of those
 // that a worker still has in hand.
 func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (inHand []string, err error) {
-	args := []any{asynqwire.QueueKey(queue, "t:")}
+	args := []any{i.shard.QueueKey(queue, "t:")}
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	keys := []string{asynqwire.QueueKey(queue, "retry"), asynqwire.QueueKey(queue, "pending"), asynqwire.IdleKey(queue)}
+	keys := []string{i.shard.QueueKey(queue, "retry"), i.shard.QueueKey(queue, "pending"), i.shard.IdleKey(queue)}
 	return wakeScript.Run(ctx, i.client, keys, args...).StringSlice()
 }
 
 // Due is how many jobs of the queue are.
 func (i *Inspector) Due(ctx context.Context, queue string) (int64, error) {
-	return i.client.LLen(ctx, asynqwire.QueueKey(queue, "pending")).Result()
+	return i.client.LLen(ctx, i.shard.QueueKey(queue, "pending")).Result()
 }

@@ -45,9 +45,9 @@ func (s JobState) isList() bool { return s == JobPending || s == JobActive }
 
 // ReadJobs counts the jobs of each of our queues by their state. Each count is
 // one step for Redis, however many there are.
-func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map[JobState]int64, error) {
-	pipe := client.Pipeline()
-	jobs := JobsOn(ctx, pipe)
+func (i *Inspector) ReadJobs(ctx context.Context) (map[string]map[JobState]int64, error) {
+	pipe := i.client.Pipeline()
+	jobs := i.JobsOn(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("count the jobs: %w", err)
 	}
@@ -55,7 +55,7 @@ func ReadJobs(ctx context.Context, client redis.UniversalClient) (map[string]map
 }
 
 // JobsOn is ReadJobs on a pipe, whose answers are there when it was executed.
-func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
+func (i *Inspector) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range asynqwire.Queues() {
 		for _, s := range jobStates {
@@ -63,7 +63,7 @@ func JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[Job
 			if s.isList() {
 				count = pipe.LLen
 			}
-			counts[queue] = append(counts[queue], count(ctx, asynqwire.QueueKey(queue, s.Asynq())))
+			counts[queue] = append(counts[queue], count(ctx, i.shard.QueueKey(queue, s.Asynq())))
 		}
 	}
 	return func() map[string]map[JobState]int64 {

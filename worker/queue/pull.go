@@ -154,7 +154,7 @@ type pulled struct {
 // when all are.
 func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	queue := queueOf(keys[0])
+	queue := c.shard.QueueOf(keys[0])
 	if c.refusals.recording() || c.ending.Err() != nil || !c.lives[queue].term.Load().Sure() {
 		_ = clock.Sleep(c.ending, failedPause)
 		cmd.SetErr(redis.Nil)
@@ -183,7 +183,7 @@ func (c *client) handOut(ctx context.Context, queue string, keys []string, args 
 	if job = c.next(ctx, queue); job == nil && c.idle.claim(queue) {
 		job, err = c.pull(ctx, queue, keys, args)
 		c.failed.Store(err != nil)
-		c.refusals.pulled(keys[0], err)
+		c.refusals.pulled(queue, err)
 	}
 	if job != nil {
 		c.works.note(job.ID, job.worked(c.workOf(job.Job)))
@@ -277,7 +277,7 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	c.mu.Lock()
 	c.stuck[queue] = stuck
 	c.mu.Unlock()
-	keys = slices.Concat(keys, []string{asynqwire.QueueKey(queue, "retry"), asynqwire.QueueKey(queue, "room"), asynqwire.IdleKey(queue)})
+	keys = slices.Concat(keys, []string{c.shard.QueueKey(queue, "retry"), c.shard.QueueKey(queue, "room"), c.shard.IdleKey(queue)})
 	reply, err := pullScript.Run(ctx, c.UniversalClient, keys, args...).Slice()
 	if err != nil {
 		return nil, false, err
@@ -334,7 +334,7 @@ func (c *client) putBack(ctx context.Context, queue string) error {
 	c.mu.Unlock()
 	var errs []error
 	for _, job := range slices.Backward(jobs) {
-		keys := []string{asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease"), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "t:"+job.ID), asynqwire.IdleKey(queue)}
+		keys := []string{c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease"), c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "t:"+job.ID), c.shard.IdleKey(queue)}
 		if err := putBackScript.Run(ctx, c.alone, keys, job.ID, job.lease, job.Term.id).Err(); err != nil && !redisreply.NotFound(err) {
 			errs = append(errs, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -32,14 +33,14 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 		})
 		queue := push.Bulk.Queue()
 		for i := range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(queue)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(asynq.NewTask(asynqwire.TaskType, nil), asynq.MaxRetry(asynqwire.MaxRetry), asynq.TaskID(fmt.Sprint(i)), asynq.Queue(c.shard.Queue(queue))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		take := func() {
 			t.Helper()
-			keys := []string{asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "paused"), asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease")}
-			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), asynqwire.QueueKey(queue, "t:")})
+			keys := []string{c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "paused"), c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease")}
+			jobs, _, err := c.take(t.Context(), queue, keys, []any{time.Now().Add(time.Minute).Unix(), c.shard.QueueKey(queue, "t:")})
 			if err != nil || len(jobs) != prefetched {
 				t.Errorf("it takes %d jobs, %v, want %d", len(jobs), err, prefetched)
 			}
@@ -70,7 +71,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 func TestAPanicOverAJob(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	c := &client{handler: panics{}, idle: newIdle(), config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	c := &client{handler: panics{}, idle: newIdle(shard.Shard{}), config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	c.works.note("", func(context.Context) error {
 		var none []string
 		return errors.New(none[3])
@@ -159,7 +160,7 @@ func TestAPausedQueue(t *testing.T) {
 		n := newNewcomer(t, client)
 		n.enqueue("job")
 		queue := push.Default.Queue()
-		if err := client.Set(t.Context(), asynqwire.QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
+		if err := client.Set(t.Context(), shard.Of(client, "").QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		jobs, empty, err := n.once()
@@ -178,7 +179,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 		n := newNewcomer(t, client)
 		task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
 		for range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(push.Default.Queue()), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
@@ -25,7 +24,7 @@ type refusals struct {
 	ends atomic.Int64 // what cannot be recorded, and is tried again
 
 	mu    sync.Mutex
-	pulls map[string]bool // by the key of what is pending: the last pull was refused
+	pulls map[string]bool // by queue: the last pull was refused
 	gone  bool            // some of that was given up, and nothing was written since
 	told  bool
 }
@@ -37,7 +36,7 @@ func (r *refusals) held(queue string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recording() || r.gone || r.pulls[asynqwire.QueueKey(queue, "pending")]
+	return r.recording() || r.gone || r.pulls[queue]
 }
 
 // recording reports whether an end cannot be recorded, so that nothing is pulled.
@@ -45,7 +44,7 @@ func (r *refusals) recording() bool { return r.ends.Load() > 0 }
 
 // pulled notes how a pull has gone, which begins with a write. One without an
 // answer tells nothing.
-func (r *refusals) pulled(pending string, err error) {
+func (r *refusals) pulled(queue string, err error) {
 	if err == nil && !r.any.Load() || err != nil && !errors.As(err, new(redis.Error)) {
 		return
 	}
@@ -54,7 +53,7 @@ func (r *refusals) pulled(pending string, err error) {
 	if r.pulls == nil {
 		r.pulls = make(map[string]bool)
 	}
-	r.pulls[pending] = redisreply.RefusesWrites(err)
+	r.pulls[queue] = redisreply.RefusesWrites(err)
 	r.gone = r.gone && err != nil
 	r.tell(err)
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
 )
 
 // A reply is an error that Redis answers.
@@ -23,7 +21,6 @@ const outOfMemory = reply("OOM command not allowed when used memory > 'maxmemory
 func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 	t.Parallel()
 	timeout := errors.New("i/o timeout")
-	pending := asynqwire.QueueKey("q", "pending")
 	failing := func(errs ...error) func() error {
 		return func() error {
 			err := errs[0]
@@ -36,16 +33,16 @@ func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 		goesOn func(r *refusals)
 	}{
 		"a pull is not answered": {
-			func(r *refusals) { r.pulled(pending, outOfMemory) },
-			func(r *refusals) { r.pulled(pending, timeout); r.pulled(pending, context.Canceled) },
+			func(r *refusals) { r.pulled("q", outOfMemory) },
+			func(r *refusals) { r.pulled("q", timeout); r.pulled("q", context.Canceled) },
 		},
 		"an end is given up": {
 			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory)) },
-			func(r *refusals) { r.pulled(pending, timeout) },
+			func(r *refusals) { r.pulled("q", timeout) },
 		},
 		"an end is not answered": {
 			func(r *refusals) { _ = r.persist(t.Context(), time.Millisecond, failing(outOfMemory, timeout)) },
-			func(r *refusals) { r.pulled(pending, timeout) },
+			func(r *refusals) { r.pulled("q", timeout) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +54,7 @@ func TestWritesAgainOnlyWhenItDoes(t *testing.T) {
 			if !r.held("q") || r.recording() || strings.Contains(log.String(), "writes again") {
 				t.Errorf("held %t, recording %t, log:\n%s", r.held("q"), r.recording(), &log)
 			}
-			r.pulled(pending, nil)
+			r.pulled("q", nil)
 			if r.held("q") || strings.Count(log.String(), "refuses to write") != 1 || strings.Count(log.String(), "writes again") != 1 {
 				t.Errorf("held %t, log:\n%s", r.held("q"), &log)
 			}

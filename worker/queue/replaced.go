@@ -26,7 +26,7 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 	}
 	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
 	if envelope.Error != asynq.ErrLeaseExpired.Error() {
-		owned := append(slices.Clip(args), c.lives[queueOf(keys[1])].term.Load().id)
+		owned := append(slices.Clip(args), c.lives[c.shard.QueueOf(keys[1])].term.Load().id)
 		run = func(ctx context.Context) *redis.Cmd { return returnScript.Run(ctx, c.UniversalClient, keys, owned...) }
 	}
 	again := false
@@ -74,6 +74,23 @@ end
 return redis.status_reply('OK')
 `)
 
+// endScript is doneCmd, which ends a job: one that another worker does not have by now.
+//
+// KEYS  active, lease, task, asynq's counts of the day and in all
+// ARGV  ID, end of the day's counts, the most that is counted; the worker that has the job
+var endScript = redis.NewScript(ownedBy("KEYS[3]", "ARGV[4]") + `
+if redis.call('LREM', KEYS[1], 0, ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('DEL', KEYS[3]) == 0 then return redis.error_reply('NOT FOUND') end
+if redis.call('INCR', KEYS[4]) == 1 then redis.call('EXPIREAT', KEYS[4], ARGV[2]) end
+if tonumber(redis.call('GET', KEYS[5])) == tonumber(ARGV[3]) then
+  redis.call('SET', KEYS[5], 1)
+else
+  redis.call('INCR', KEYS[5])
+end
+return redis.status_reply('OK')
+`)
+
 // ownedBy has a script break off for a task that names another worker.
 func ownedBy(task, worker string) string {
 	return "if redis.call('HGET', " + task + ", 'worker') ~= " + worker + " then return redis.error_reply('NOT FOUND') end\n"
@@ -117,20 +134,20 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 		return cmd
 	}
 	envelope, _ := asynqwire.ReadEnvelope(message)
-	queue := queueOf(keys[0])
-	keys = append(slices.Clip(keys), asynqwire.IdleKey(queue))
+	queue := c.shard.QueueOf(keys[0])
+	keys = append(slices.Clip(keys), c.shard.IdleKey(queue))
 	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
 }
 
 // forward takes the place of forwardCmd, which asynq runs for what is scheduled, and
 // then for what is to be retried: the first one has looked at both.
 func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.Cmd {
-	queue := queueOf(keys[0])
-	scheduled, retry := asynqwire.QueueKey(queue, "scheduled"), asynqwire.QueueKey(queue, "retry")
+	queue := c.shard.QueueOf(keys[0])
+	scheduled, retry := c.shard.QueueKey(queue, "scheduled"), c.shard.QueueKey(queue, "retry")
 	if keys[0] == retry {
 		return redis.NewCmdResult(int64(0), nil)
 	}
-	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], asynqwire.IdleKey(queue)}, args...)
+	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], c.shard.IdleKey(queue)}, args...)
 }
 
 // forwardScript is forwardCmd, which stops for ever at a task whose key is
@@ -161,9 +178,9 @@ return moved
 func (c *client) crashed(lease string, args []any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(c.ending, crashedTimeout) // asynq has none
 	defer cancel()
-	queue, messages := queueOf(lease), []any{}
+	queue, messages := c.shard.QueueOf(lease), []any{}
 	for {
-		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, asynqwire.QueueKey(queue, "active")},
+		reply, err := overScript.Run(ctx, c.UniversalClient, []string{lease, c.shard.QueueKey(queue, "active")},
 			args[0], args[1], asynqwire.MaxEnvelopeSize, len(messages), overPage).Slice()
 		if err != nil {
 			return redis.NewCmdResult(nil, err)

@@ -99,7 +99,7 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
 	server := asynq.NewServerFromRedisClient(s.client, asynq.Config{
 		Concurrency:              s.config.Handlers,
-		Queues:                   asynqwire.Queues(),
+		Queues:                   s.client.shard.Queues(),
 		BaseContext:              func() context.Context { growStack(); return ctx },
 		TaskCheckInterval:        askAgain,
 		DelayedTaskCheckInterval: pollDelayed,
@@ -165,12 +165,9 @@ func (s *Server) sign() {
 const putBackTimeout = 3 * time.Second
 
 // Settle settles a notification that is delivered in the step that ends its job,
-// which is done as soon as the handler returns. It reports whether that will be so.
-func (s *Server) Settle(id string, outcomes []ledger.TargetOutcome) bool {
-	if s.client.oneStep {
-		s.client.delivered.note(id, outcomes)
-	}
-	return s.client.oneStep
+// which is done as soon as the handler returns.
+func (s *Server) Settle(id string, outcomes []ledger.TargetOutcome) {
+	s.client.delivered.note(id, outcomes)
 }
 
 // Settling reports whether this process has delivered the notification, and its

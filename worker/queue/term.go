@@ -112,7 +112,7 @@ func newLife(queue string) *life {
 
 // workersKey is the set of a queue's workers, by when each has signed last, in Unix s
 // of Redis's clock, and 0 for one that is dead.
-func workersKey(queue string) string { return asynqwire.QueueKey(queue, "workers") }
+func (c *client) workersKey(queue string) string { return c.shard.QueueKey(queue, "workers") }
 
 // signScript signs, unless the worker is dead, and returns other workers that are. It
 // begins with what a Redis without memory does not refuse, so that it takes the rest
@@ -148,7 +148,7 @@ func (c *client) sign(ctx context.Context, l *life) (dead []string, err error) {
 		l.since = now
 	}
 	judges := now.Sub(l.since) >= l.sureFor
-	dead, err = signScript.Run(ctx, c.alone, []string{workersKey(l.queue)},
+	dead, err = signScript.Run(ctx, c.alone, []string{c.workersKey(l.queue)},
 		term.id, !term.signed, l.deadAfter.Seconds(), judges).StringSlice()
 	if errors.Is(err, redis.Nil) {
 		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "this worker was taken for dead: others have what it had in hand",
@@ -198,7 +198,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	}
 	last, cancel := context.WithTimeout(context.Background(), l.perSign)
 	defer cancel()
-	_ = c.alone.ZRem(last, workersKey(l.queue), l.term.Load().id).Err() // else it is dead in a while
+	_ = c.alone.ZRem(last, c.workersKey(l.queue), l.term.Load().id).Err() // else it is dead in a while
 }
 
 // An orphan is a job that a dead worker has in hand.
@@ -222,7 +222,7 @@ func (c *client) bury(ctx context.Context, queue string, dead []string) {
 		n, err = c.handBack(ctx, queue, orphans)
 	}
 	if err == nil {
-		err = c.alone.ZRem(ctx, workersKey(queue), dead).Err()
+		err = c.alone.ZRem(ctx, c.workersKey(queue), dead).Err()
 	}
 	attrs := []slog.Attr{slog.String("queue", queue), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	if err != nil {
@@ -260,11 +260,11 @@ return answer
 // orphans returns what dead workers have in hand, those that were accepted last first.
 func (c *client) orphans(ctx context.Context, queue string, dead []string) (all []orphan, err error) {
 	for position := "0"; ; {
-		args := []any{position, overPage, asynqwire.QueueKey(queue, "t:"), asynqwire.MaxEnvelopeSize}
+		args := []any{position, overPage, c.shard.QueueKey(queue, "t:"), asynqwire.MaxEnvelopeSize}
 		for _, id := range dead {
 			args = append(args, id)
 		}
-		reply, err := orphansScript.Run(ctx, c.alone, []string{asynqwire.QueueKey(queue, "lease")}, args...).StringSlice()
+		reply, err := orphansScript.Run(ctx, c.alone, []string{c.shard.QueueKey(queue, "lease")}, args...).StringSlice()
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +293,7 @@ func (c *client) handBack(ctx context.Context, queue string, orphans []orphan) (
 		pipe := c.alone.Pipeline()
 		cmds := make([]*redis.Cmd, len(page))
 		for i, o := range page {
-			keys := []string{asynqwire.QueueKey(queue, "active"), asynqwire.QueueKey(queue, "lease"), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "t:"+o.id), asynqwire.IdleKey(queue)}
+			keys := []string{c.shard.QueueKey(queue, "active"), c.shard.QueueKey(queue, "lease"), c.shard.QueueKey(queue, "pending"), c.shard.QueueKey(queue, "t:"+o.id), c.shard.IdleKey(queue)}
 			cmds[i] = cutOffScript.Eval(ctx, pipe, keys, o.id, o.failed, o.worker)
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error

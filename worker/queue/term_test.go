@@ -65,14 +65,14 @@ func (n *newcomer) unseen(ago time.Duration) {
 	n.t.Helper()
 	now, err := n.client.Time(n.t.Context()).Result()
 	if err == nil {
-		err = n.client.ZAdd(n.t.Context(), workersKey(n.queue), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
+		err = n.client.ZAdd(n.t.Context(), n.key("workers"), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
 	}
 	if err != nil {
 		n.t.Fatal(err)
 	}
 }
 
-func (n *newcomer) key(name string) string { return asynqwire.QueueKey(n.queue, name) }
+func (n *newcomer) key(name string) string { return n.client.shard.QueueKey(n.queue, name) }
 
 // enqueue hands over a notification, each after the one before.
 func (n *newcomer) enqueue(ids ...string) {
@@ -224,10 +224,10 @@ func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			end(cause)
 			n.keep(ctx, n.life, func() {})
-			if got := client.ZCard(t.Context(), workersKey(n.queue)).Val(); got != want {
+			if got := client.ZCard(t.Context(), n.key("workers")).Val(); got != want {
 				t.Errorf("%d are left for %v, want %d", got, cause, want)
 			}
-			client.Del(t.Context(), workersKey(n.queue))
+			client.Del(t.Context(), n.key("workers"))
 		}
 	})
 }
@@ -347,7 +347,7 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 		other := newNewcomer(t, client)
 		other.enqueue("job")
 		first := <-s.handled
-		if err := client.ZAdd(t.Context(), workersKey(other.queue), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
+		if err := client.ZAdd(t.Context(), other.key("workers"), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
 			t.Fatal(err)
 		}
 		for news := first.Term.awaited(); !first.Term.Lost(t.Context()); news = first.Term.awaited() {

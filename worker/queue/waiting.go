@@ -34,7 +34,7 @@ var Spots = func() (all []Spot) {
 }()
 
 // key is asynq's, of what is there.
-func (s Spot) key() string { return asynqwire.QueueKey(s.Queue, s.State.Asynq()) }
+func (i *Inspector) key(s Spot) string { return i.shard.QueueKey(s.Queue, s.State.Asynq()) }
 
 // A Waiting job is one that a spot holds.
 type Waiting struct {
@@ -54,7 +54,7 @@ const PageSize = 200
 // has some come twice.
 func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []Waiting, next uint64, err error) {
 	if s.State.isList() {
-		left, err := i.client.LLen(ctx, s.key()).Result()
+		left, err := i.client.LLen(ctx, i.key(s)).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
 		}
@@ -64,14 +64,14 @@ func (i *Inspector) Page(ctx context.Context, s Spot, position uint64) (jobs []W
 		if left == 0 {
 			return nil, 0, nil
 		}
-		ids, err := i.client.LRange(ctx, s.key(), -left, -max(1, left-PageSize+1)).Result()
+		ids, err := i.client.LRange(ctx, i.key(s), -left, -max(1, left-PageSize+1)).Result()
 		if err != nil {
 			return nil, 0, fmt.Errorf("list what waits: %w", err)
 		}
 		jobs, err = i.read(ctx, s, found(ids))
 		return jobs, uint64(max(0, left-PageSize)), err
 	}
-	pairs, next, err := i.client.ZScan(ctx, s.key(), position, "", PageSize).Result()
+	pairs, next, err := i.client.ZScan(ctx, i.key(s), position, "", PageSize).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("list what waits: %w", err)
 	}
@@ -91,11 +91,11 @@ func (i *Inspector) Sample(ctx context.Context, s Spot, size int64, n int) ([]Wa
 	var err error
 	switch {
 	case s.State.isList():
-		ids, err = i.client.LRange(ctx, s.key(), int64(-n), -1).Result()
+		ids, err = i.client.LRange(ctx, i.key(s), int64(-n), -1).Result()
 	case size <= int64(n):
-		ids, err = i.client.ZRange(ctx, s.key(), 0, -1).Result()
+		ids, err = i.client.ZRange(ctx, i.key(s), 0, -1).Result()
 	default:
-		ids, err = i.client.ZRandMember(ctx, s.key(), n).Result()
+		ids, err = i.client.ZRandMember(ctx, i.key(s), n).Result()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("draw of what waits: %w", err)
@@ -112,9 +112,9 @@ func (i *Inspector) OldestDue(ctx context.Context, now time.Time) (oldest time.T
 	for _, s := range Spots {
 		switch s.State {
 		case JobPutOff, JobScheduled:
-			scores = append(scores, pipe.ZRangeWithScores(ctx, s.key(), 0, 0))
+			scores = append(scores, pipe.ZRangeWithScores(ctx, i.key(s), 0, 0))
 		case JobPending:
-			next[s] = pipe.LRange(ctx, s.key(), -1, -1)
+			next[s] = pipe.LRange(ctx, i.key(s), -1, -1)
 		}
 	}
 	if _, err := pipeline.Exec(ctx, pipe); err != nil {
@@ -147,7 +147,7 @@ func (i *Inspector) pendingSince(ctx context.Context, s Spot, ids []string) (at 
 	if err != nil || len(jobs) == 0 {
 		return at, err
 	}
-	ns, err := i.client.HGet(ctx, asynqwire.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
+	ns, err := i.client.HGet(ctx, i.shard.QueueKey(s.Queue, "t:"+jobs[0].ID), "pending_since").Int64()
 	switch {
 	case err == nil:
 		return time.Unix(0, ns), nil
@@ -203,8 +203,8 @@ func (i *Inspector) read(ctx context.Context, s Spot, jobs []Waiting) (there []W
 // readSome adds the jobs to those that are there.
 func (i *Inspector) readSome(ctx context.Context, s Spot, jobs, there []Waiting) ([]Waiting, error) {
 	keys := make([]string, len(jobs))
-	for i, job := range jobs {
-		keys[i] = asynqwire.QueueKey(s.Queue, "t:"+job.ID)
+	for k, job := range jobs {
+		keys[k] = i.shard.QueueKey(s.Queue, "t:"+job.ID)
 	}
 	messages, err := messagesScript.Run(ctx, i.client, keys, asynqwire.MaxEnvelopeSize).Slice()
 	if err != nil {

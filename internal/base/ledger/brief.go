@@ -24,7 +24,7 @@ type Brief struct {
 }
 
 // Briefs returns, by ID, those of the notifications that are known. It makes one round
-// trip, one to each node of a Cluster.
+// trip.
 func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -32,7 +32,7 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 	pipe := r.client.Pipeline()
 	records := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		records[i] = pipe.HMGet(ctx, r.tag(shardOf(id))+"id:"+id, "state", "queue", "until", "scope", "rule", "outcomes", "of")
+		records[i] = pipe.HMGet(ctx, r.shard.Key("id:"+id), "state", "queue", "until", "scope", "rule", "outcomes", "of")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("records of notifications: %w", err)
@@ -44,9 +44,6 @@ func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, e
 		state := State(text(0))
 		if state == "" {
 			continue
-		}
-		if state == Accepting {
-			state = Waiting
 		}
 		outcomes, _ := decodeOutcomes(text(5), "") // one that cannot be read keeps no list from being told
 		app, _, _ := strings.Cut(text(6), "\n")

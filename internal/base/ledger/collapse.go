@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -80,5 +79,5 @@ func (r *Records) Collapse(ctx context.Context, key CollapseKey, id string, acce
 
 func (r *Records) collapseKey(key CollapseKey, kind string) string {
 	user := url.QueryEscape(key.App) + "/" + url.QueryEscape(key.User)
-	return r.tag(shardOf(user)) + kind + strings.Join([]string{user, url.QueryEscape(key.Key)}, "/")
+	return r.shard.Key(kind + user + "/" + url.QueryEscape(key.Key))
 }

@@ -30,9 +30,9 @@ type DeadToken struct {
 
 // DeadTokens are the reports of dead tokens for producers, each at least once:
 //
-//	PREFIX:dead-tokens    stream: app, user, platform, token, reason, since,
-//	                      notification, at; the instants in RFC 3339, since
-//	                      empty when it is not known
+//	dead-tokens    stream of the shard: app, user, platform, token, reason, since,
+//	               notification, at; the instants in RFC 3339, since
+//	               empty when it is not known
 //
 // Readers that are one another's substitutes share a consumer group, by Next
 // and Ack. It holds the latest reports only: see NewDeadTokens.

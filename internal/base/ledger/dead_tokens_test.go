@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -60,7 +61,7 @@ func TestDeadTokens(t *testing.T) {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
 		// What the stream has dropped since is left behind no more.
-		if err := client.XTrimMaxLen(ctx, "pushpace:dead-tokens", 0).Err(); err != nil {
+		if err := client.XTrimMaxLen(ctx, shard.Of(client, "pushpace").Key("dead-tokens"), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if left := next(0, 10); len(left) != 0 {
@@ -82,7 +83,7 @@ func TestDeadTokensAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n, err := client.XLen(t.Context(), "acme:dead-tokens").Result()
+		n, err := client.XLen(t.Context(), shard.Of(client, "acme").Key("dead-tokens")).Result()
 		if err != nil || n < 100 || n > 300 {
 			t.Errorf("%d reports are kept, %v; want about 100", n, err)
 		}

@@ -13,8 +13,8 @@ import (
 // doneScript is asynq's doneCmd for several jobs of a queue, each behind the
 // settle of its notification as delivered at its first attempt.
 //
-// KEYS  asynq's active list, leases, and its counts of the day and in all; then of
-// each job asynq's task, the record, counts
+// KEYS  asynq's active list, leases, and its counts of the day and in all; counts; then
+// of each job asynq's task and the record
 // ARGV  end of the day's count; now and retention (ms); which end of the active
 // list to look from: -1 for the oldest, 1 for the newest; then of each job its ID,
 // the outcomes and the providers' IDs
@@ -27,11 +27,12 @@ import (
 // Redis without memory does not refuse, so that it takes the rest too.
 var doneScript = redis.NewScript(`
 redis.call('ZREM', KEYS[2], '')
-local function settle(record, counts, outcomes, sent)
+local counts = KEYS[5]
+local function settle(record, outcomes, sent)
   local known = redis.pcall('HMGET', record, 'state', 'accepted', 'until')
   if known.err then return false, known.err end
   local state, accepted = known[1], known[2] or ARGV[2]
-  if state and state ~= 'waiting' and state ~= 'accepting' then return end
+  if state and state ~= 'waiting' then return end
   local counted = redis.pcall('HINCRBY', counts, 'delivered', 1)
   if type(counted) == 'table' then return false, counted.err end
   if state ~= 'waiting' then
@@ -50,18 +51,18 @@ local function settle(record, counts, outcomes, sent)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(left, 3600000)))
   return true
 end
-local n = math.floor((#KEYS - 4) / 3)
-local stream, tail = KEYS[5 + 3 * n], 4 + 3 * n
+local n = math.floor((#KEYS - 5) / 2)
+local stream, tail = KEYS[6 + 2 * n], 4 + 3 * n
 local function tell(i)
-  local of = redis.call('HGET', KEYS[3 * i + 3], 'of') or '\n\n\n'
+  local of = redis.call('HGET', KEYS[2 * i + 5], 'of') or '\n\n\n'
   local app, user, category = string.match(of, '^(.-)\n(.-)\n(.-)\n')
   redis.pcall('XADD', stream, 'MAXLEN', '~', ARGV[tail + 1], '*', 'id', ARGV[3 * i + 2], 'app', app, 'user', user, 'category', category,
     'state', 'delivered', 'reason', '', 'attempts', 1, 'at', ARGV[tail + 2], 'targets', ARGV[tail + 2 + i])
 end
 local answers, done = {}, 0
 for i = 1, n do
-  local task, id = KEYS[3 * i + 2], ARGV[3 * i + 2]
-  local ended, problem = settle(KEYS[3 * i + 3], KEYS[3 * i + 4], ARGV[3 * i + 3], ARGV[3 * i + 4])
+  local task, id = KEYS[2 * i + 4], ARGV[3 * i + 2]
+  local ended, problem = settle(KEYS[2 * i + 5], ARGV[3 * i + 3], ARGV[3 * i + 4])
   if ended and stream then tell(i) end
   if problem then
     answers[i] = problem
@@ -81,7 +82,7 @@ return answers
 
 // Dones are jobs of one queue that are done, each with its notification delivered
 // at the first attempt. They end in one step, and doing so again changes nothing.
-// It needs one Redis: see OneRedis. It is for one goroutine at a time.
+// It is for one goroutine at a time.
 type Dones struct {
 	records *Records
 	keys    []string
@@ -93,7 +94,7 @@ type Dones struct {
 // is done, of any of the jobs.
 func (r *Records) NewDones(keys []string, args []any) *Dones {
 	return &Dones{
-		records: r, keys: []string{keys[0], keys[1], keys[3], keys[4]},
+		records: r, keys: []string{keys[0], keys[1], keys[3], keys[4], r.shard.Key("counts")},
 		args: []any{args[1], nil, r.retention.Milliseconds(), nil},
 	}
 }
@@ -101,8 +102,7 @@ func (r *Records) NewDones(keys []string, args []any) *Dones {
 // Add adds a job: its ID, its key, and what became of its notification's targets.
 func (d *Dones) Add(id, task string, outcomes []TargetOutcome) {
 	words, ids := encodeOutcomes(outcomes)
-	tag := d.records.tag(shardOf(id))
-	d.keys = append(d.keys, task, tag+"id:"+id, tag+"counts")
+	d.keys = append(d.keys, task, d.records.shard.Key("id:"+id))
 	d.args = append(d.args, id, words, ids)
 	if d.records.tells() {
 		targets, _ := targetsText(outcomes) // of strings, which never fails

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +30,8 @@ type Letter struct {
 	Category string `json:"category,omitempty"`
 	// Job is the queue's payload. A list leaves it out.
 	Job []byte `json:"job,omitempty"`
+
+	text []byte // as it is kept
 }
 
 // Malformed is the state of a Letter whose job could not be read. It is no
@@ -69,7 +70,7 @@ func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 
 // Letter answers the dead letter with that ID, or ErrNoLetter.
 func (r *Records) Letter(ctx context.Context, id string) (*Letter, error) {
-	text, err := r.client.HGet(ctx, r.tag(shardOf(id))+"letters", id).Bytes()
+	text, err := r.client.HGet(ctx, r.shard.Key("letters"), id).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, ErrNoLetter
 	}
@@ -80,7 +81,7 @@ func (r *Records) Letter(ctx context.Context, id string) (*Letter, error) {
 }
 
 func readLetter(text []byte) (*Letter, error) {
-	l := new(Letter)
+	l := &Letter{text: text}
 	if err := json.Unmarshal(text, l); err != nil {
 		return nil, fmt.Errorf("a dead letter does not decode: %w", err)
 	}
@@ -94,19 +95,14 @@ var ErrCursor = errors.New("the cursor is not known")
 // the cursor that the next call goes on from; "" begins, and is answered at the
 // end. One that comes or goes meanwhile may be missed, and one may come twice.
 func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
-	shard, at := 0, uint64(0)
+	at := uint64(0)
 	if cursor != "" {
-		left, right, _ := strings.Cut(cursor, "-")
-		shard, err = strconv.Atoi(left)
-		if err == nil {
-			at, err = strconv.ParseUint(right, 10, 64)
-		}
-		if err != nil || shard < 0 || shard >= recordShards {
+		if at, err = strconv.ParseUint(cursor, 10, 64); err != nil || at == 0 {
 			return nil, "", ErrCursor
 		}
 	}
-	for shard < recordShards && len(letters) < limit {
-		fields, next, err := r.client.HScan(ctx, r.tag(shard)+"letters", at, "", int64(limit)).Result()
+	for len(letters) < limit {
+		fields, then, err := r.client.HScan(ctx, r.shard.Key("letters"), at, "", int64(limit)).Result()
 		if err != nil {
 			return nil, "", fmt.Errorf("dead letters: %w", err)
 		}
@@ -117,71 +113,19 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 			}
 			letters = append(letters, l)
 		}
-		if at = next; at == 0 {
-			shard++
+		if at = then; at == 0 {
+			return letters, "", nil
 		}
 	}
-	if shard < recordShards {
-		next = fmt.Sprintf("%d-%d", shard, at)
-	}
-	return letters, next, nil
+	return letters, strconv.FormatUint(at, 10), nil
 }
 
 // Purge deletes the dead letter; what became of its notification stays counted.
 // It answers false when there is none.
 func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
-	n, err := r.client.HDel(ctx, r.tag(shardOf(id))+"letters", id).Result()
+	n, err := r.client.HDel(ctx, r.shard.Key("letters"), id).Result()
 	if err != nil {
 		return false, fmt.Errorf("dead letter: %w", err)
 	}
 	return n == 1, nil
-}
-
-// Reopen has the letter's notification wait again, with a new budget of
-// attempts. facts are what its job says of it, nil for one that cannot be read. The
-// letter stays until Discard. It answers false when there is none,
-// or when the notification has ended otherwise since.
-func (r *Records) Reopen(ctx context.Context, l *Letter, facts *Facts) (bool, error) {
-	args := []any{string(l.State), l.Queue}
-	if facts != nil {
-		args = append(args, facts.fields()...)
-	}
-	if outcomes := reopened(l.Outcomes); outcomes != nil {
-		words, _ := encodeOutcomes(outcomes)
-		args = append(args, "outcomes", words)
-	}
-	reply, err := r.run(ctx, "reopen", l.ID, args...)
-	if err != nil {
-		return false, err
-	}
-	return reply[0] == int64(1), nil
-}
-
-// reopened is what is known of the targets of a letter when all are to be sent to
-// again: which may have been, nil for none.
-func reopened(outcomes []TargetOutcome) []TargetOutcome {
-	var known []TargetOutcome
-	for i, o := range outcomes {
-		if !o.Ambiguous {
-			continue
-		}
-		if known == nil {
-			known = make([]TargetOutcome, len(outcomes))
-			for j, o := range outcomes {
-				known[j] = TargetOutcome{Platform: o.Platform, TokenEnd: o.TokenEnd}
-			}
-		}
-		known[i].Ambiguous = true
-	}
-	return known
-}
-
-// Discard deletes the letter if it is still that one.
-func (r *Records) Discard(ctx context.Context, l *Letter) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	_, err = r.run(ctx, "discard", l.ID, text, string(l.State))
-	return err
 }

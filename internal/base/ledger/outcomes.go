@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -37,8 +36,8 @@ type OutcomeEvent struct {
 // Outcomes are the events of how notifications have ended, each at least once. The
 // Records write them: see WithOutcomes.
 //
-//	PREFIX:outcomes    stream: id, app, user, category, state, reason, attempts,
-//	                   at in RFC 3339, targets in JSON
+//	outcomes    stream of the shard: id, app, user, category, state, reason, attempts,
+//	            at in RFC 3339, targets in JSON
 //
 // Readers that are one another's substitutes share a consumer group, by Next and
 // Ack. It holds the latest events only.
@@ -89,9 +88,8 @@ func (o *Outcomes) Oldest(ctx context.Context, group string) (time.Time, error) 
 }
 
 // WithOutcomes answers records that tell of each end in the stream of the Outcomes,
-// where about as many as kept stay; 0 tells nothing. On one Redis they do so in the
-// step of the end itself, on a Cluster just before, so that an end may be told twice
-// that a crash, or a Redis that fails, has kept from being recorded.
+// where about as many as kept stay; 0 tells nothing. They do so in the step of the end
+// itself.
 func (r *Records) WithOutcomes(kept int) *Records {
 	own := *r
 	own.outcomes = newStream(r.client, r.prefix, outcomesName, outcomesWhat, kept)
@@ -107,24 +105,6 @@ func targetsText(outcomes []TargetOutcome) (string, error) {
 	}
 	text, err := strictjson.Encode(outcomes)
 	return string(text), err
-}
-
-// tellBefore tells of an end that is about to be recorded, on a Cluster.
-func (r *Records) tellBefore(ctx context.Context, id string, e *End, targets string, at time.Time) error {
-	record, err := r.Lookup(ctx, id)
-	if err != nil && err != ErrUnknownID || err == nil && record.State.Ended() {
-		return err
-	}
-	if err != nil {
-		record = &Record{}
-	}
-	attempts := max(e.Attempts, record.Attempts)
-	err = r.client.XAdd(ctx, r.outcomes.add([]string{"id", id, "app", record.App, "user", record.User, "category", record.Category,
-		"state", string(e.State), "reason", e.reason(), "attempts", strconv.Itoa(attempts), "at", written(at), "targets", targets})).Err()
-	if err != nil {
-		return fmt.Errorf("tell of an outcome: %w", err)
-	}
-	return nil
 }
 
 // reason is why it ended dead.

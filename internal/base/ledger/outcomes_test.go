@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -18,7 +19,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
-			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: "pushpace:outcomes", Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
+			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Of(client, "pushpace").Key("outcomes"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -34,37 +35,34 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// On a Cluster an end that is tried again and again is told once.
+// An end that is tried again and again is told once.
 func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
-	t.Parallel()
-	node := redistest.StartCluster(t, 1)[0]
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}})
-	t.Cleanup(func() { _ = client.Close() })
-	spoil := func(count string) {
-		t.Helper()
-		for shard := range 16 {
-			if err := client.HSet(t.Context(), fmt.Sprintf("pushpace:{records-%d}:counts", shard), "delivered", count).Err(); err != nil {
+	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
+		counts := shard.Of(client, prefix).Key("counts")
+		spoil := func(count string) {
+			t.Helper()
+			if err := client.HSet(t.Context(), counts, "delivered", count).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	records := ledger.NewRecords(client, "", 0).WithOutcomes(100)
-	n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
-	if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
-		t.Fatal(err)
-	}
-	end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
-	spoil("abc")
-	for range 3 {
-		if _, err := records.Settle(t.Context(), n.ID, &end); err == nil {
-			t.Fatal("it is recorded in spite of its count")
+		records := ledger.NewRecords(client, prefix, 0).WithOutcomes(100)
+		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
+		if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	spoil("0")
-	if first, err := records.Settle(t.Context(), n.ID, &end); err != nil || !first {
-		t.Errorf("%t, %v", first, err)
-	}
-	if n := client.XLen(t.Context(), "pushpace:outcomes").Val(); n != 1 {
-		t.Errorf("told %d times", n)
-	}
+		end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
+		spoil("abc")
+		for range 3 {
+			if _, err := records.Settle(t.Context(), n.ID, &end); err == nil {
+				t.Fatal("it is recorded in spite of its count")
+			}
+		}
+		spoil("0")
+		if first, err := records.Settle(t.Context(), n.ID, &end); err != nil || !first {
+			t.Errorf("%t, %v", first, err)
+		}
+		if events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "g", 0, 10); err != nil || len(events) != 1 {
+			t.Errorf("told %+v, %v", events, err)
+		}
+	})
 }

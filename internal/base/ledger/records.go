@@ -9,32 +9,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// Records keep what became of each notification, and the sums. A record and
-// the sums it counts in share a hash tag, so that both change in one step:
+// Records keep what became of each notification, and the sums. Records and sums are keys of
+// one shard, which has the queues too, so that a record, the sums and a job change in one
+// step:
 //
-//	PREFIX:{records-NN}:id:ID     hash: a Record
-//	PREFIX:{records-NN}:counts    hash: a count by name
-//	PREFIX:{records-NN}:letters   hash: a Letter by ID, in JSON
+//	id:ID     hash: a Record
+//	counts    hash: a count by name
+//	letters   hash: a Letter by ID, in JSON
 //
-// NN is the ID's shard. Nothing trims the letters.
+// Nothing trims the letters.
 type Records struct {
 	client    redis.UniversalClient
 	prefix    string
+	shard     shard.Shard
 	retention time.Duration
 	outcomes  stream // ends are told of there; none is kept when they are not
 }
-
-// recordShards spreads the records over the nodes of a Redis Cluster. It is
-// part of the data's layout.
-const recordShards = 16
 
 // DefaultRetention is how long an ID is known where no retention is given.
 const DefaultRetention = 24 * time.Hour
@@ -49,11 +48,14 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, retention: retention}
+	return &Records{client: client, prefix: prefix, shard: shard.Of(client, prefix), retention: retention}
 }
 
-// Prefix begins the records' keys.
+// Prefix begins all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
+
+// Shard is where the records are.
+func (r *Records) Shard() shard.Shard { return r.shard }
 
 // A Record is what is known of one notification.
 type Record struct {
@@ -67,8 +69,6 @@ type Record struct {
 	// NotBefore and ExpiresAt are the notification's; zero for none.
 	NotBefore time.Time `json:"not_before,omitzero"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Confirmed says that its job is known to have been queued.
-	Confirmed bool `json:"-"`
 	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
 	// last time.
 	Deferrals int       `json:"deferrals"`
@@ -84,6 +84,8 @@ type Record struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
+
+	outcomes string // as they are kept
 }
 
 // ErrConflict means that the ID is known as another notification's: of another
@@ -94,26 +96,17 @@ var ErrConflict = errors.New("the ID is another notification's: it was used with
 // forgotten since.
 var ErrUnknownID = errors.New("the ID is not known")
 
+//go:embed settle.lua
+var settleSource string
+
 //go:embed records.lua
 var recordsSource string
 
-var recordsScript = redis.NewScript(ofAnotherContent + recordsSource)
-
-// ofAnotherContent is a function of the scripts that accept a notification whose ID
-// is known: 1 when the record is of another content, 0 when it is not, or when
-// nobody knows.
-const ofAnotherContent = `
-local function ofAnotherContent(record, of)
-  local known = redis.call('HGET', record, 'of')
-  if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
-  return 1
-end
-`
+var recordsScript = redis.NewScript(settleSource + recordsSource)
 
 func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
-	tag := r.tag(shardOf(id))
-	keys := []string{tag + "id:" + id, tag + "counts", tag + "letters"}
-	if op == "settle" && r.tells() && OneRedis(r.client) {
+	keys := []string{r.shard.Key("id:" + id), r.shard.Key("counts"), r.shard.Key("letters")}
+	if op == "settle" && r.tells() {
 		keys = append(keys, r.outcomes.key)
 	}
 	now := time.Now()
@@ -123,16 +116,6 @@ func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, e
 		return nil, fmt.Errorf("record of a notification: %s: %w", op, err)
 	}
 	return reply, nil
-}
-
-func (r *Records) tag(shard int) string {
-	return r.prefix + ":{records-" + strconv.Itoa(shard) + "}:"
-}
-
-func shardOf(id string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(id))
-	return int(h.Sum32() % recordShards)
 }
 
 // Facts are what the record of a new notification says of it.
@@ -159,27 +142,6 @@ func (f *Facts) fields() []any {
 		all = append(all, "expires", f.ExpiresAt.UnixMilli())
 	}
 	return all
-}
-
-// Accept makes a record that is not confirmed yet, or answers the state and
-// the queue of the one that stands there, or ErrConflict.
-func (r *Records) Accept(ctx context.Context, id, queue string, facts Facts) (State, string, error) {
-	reply, err := r.run(ctx, "accept", id, append([]any{queue}, facts.fields()...)...)
-	if err != nil {
-		return "", "", err
-	}
-	state, _ := reply[0].(string)
-	queue, _ = reply[1].(string)
-	if reply[2] == int64(1) {
-		return "", "", ErrConflict
-	}
-	return State(state), queue, nil
-}
-
-// Confirm counts the notification as accepted, once.
-func (r *Records) Confirm(ctx context.Context, id string) error {
-	_, err := r.run(ctx, "confirm", id)
-	return err
 }
 
 // Arrive counts a notification as accepted that a worker found on that queue, and
@@ -219,37 +181,15 @@ type End struct {
 	DeadTokens int
 	// Letter is kept when the State is dead.
 	Letter *Letter
-
-	told bool // on a Cluster, of an end that may not be recorded yet
 }
 
 // Settle ends the notification, and counts it. A second call for the same one
 // changes nothing, and answers false. After an error it is to be called again with
 // the same End.
 func (r *Records) Settle(ctx context.Context, id string, e *End) (bool, error) {
-	letter := []byte{}
-	if e.State.Dead() && e.Letter != nil {
-		var err error
-		if letter, err = json.Marshal(e.Letter); err != nil {
-			return false, err
-		}
-	}
-	words, ids := encodeOutcomes(e.Outcomes)
-	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
-	if r.tells() {
-		targets, err := targetsText(e.Outcomes)
-		if err != nil {
-			return false, err
-		}
-		now := time.Now()
-		if OneRedis(r.client) {
-			args = append(args, r.outcomes.kept, e.reason(), written(now), targets)
-		} else if !e.told {
-			if err := r.tellBefore(ctx, id, e, targets, now); err != nil {
-				return false, err
-			}
-			e.told = true
-		}
+	args, err := r.end(e)
+	if err != nil {
+		return false, err
 	}
 	reply, err := r.run(ctx, "settle", id, args...)
 	if err != nil {
@@ -258,9 +198,30 @@ func (r *Records) Settle(ctx context.Context, id string, e *End) (bool, error) {
 	return reply[0] == int64(1), nil
 }
 
+// end is the end as settle.lua has it.
+func (r *Records) end(e *End) ([]any, error) {
+	letter := []byte{}
+	if e.State.Dead() && e.Letter != nil {
+		var err error
+		if letter, err = json.Marshal(e.Letter); err != nil {
+			return nil, err
+		}
+	}
+	words, ids := encodeOutcomes(e.Outcomes)
+	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
+	if r.tells() {
+		targets, err := targetsText(e.Outcomes)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, r.outcomes.kept, e.reason(), written(time.Now()), targets)
+	}
+	return args, nil
+}
+
 // Lookup answers the notification's record, or ErrUnknownID.
 func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
-	fields, err := r.client.HGetAll(ctx, r.tag(shardOf(id))+"id:"+id).Result()
+	fields, err := r.client.HGetAll(ctx, r.shard.Key("id:"+id)).Result()
 	if err != nil {
 		return nil, fmt.Errorf("record of a notification: %w", err)
 	}
@@ -277,10 +238,7 @@ func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
 	if of := strings.SplitN(fields["of"], "\n", 4); len(of) == 4 {
 		rec.App, rec.User, rec.Category = of[0], of[1], of[2]
 	}
-	rec.Confirmed = rec.State != Accepting
-	if rec.State == Accepting {
-		rec.State = Waiting
-	}
+	rec.outcomes = fields["outcomes"]
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
 	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
@@ -330,11 +288,10 @@ func (r *Records) Counts(ctx context.Context) (Counts, error) {
 	return counts()
 }
 
-// PrimaryCounts is Counts where all is on one Redis, at one instant, and fails on a
-// replica: what that tells may be old.
+// PrimaryCounts is Counts that fails on a replica, whose counts may be old.
 func (r *Records) PrimaryCounts(ctx context.Context) (Counts, error) {
 	pipe := r.client.TxPipeline()
-	pipe.HIncrBy(ctx, r.tag(0)+"counts", "accepted", 0)
+	pipe.HIncrBy(ctx, r.shard.Key("counts"), "accepted", 0)
 	counts := r.CountsOn(ctx, pipe)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return Counts{}, fmt.Errorf("counts of notifications: %w", err)
@@ -345,34 +302,26 @@ func (r *Records) PrimaryCounts(ctx context.Context) (Counts, error) {
 // CountsOn has the sums read on a pipe of the records' Redis. What it answers
 // answers them once the pipe was executed.
 func (r *Records) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
-	shards := make([]*redis.MapStringStringCmd, recordShards)
-	letters := make([]*redis.IntCmd, recordShards)
-	for i := range shards {
-		shards[i] = pipe.HGetAll(ctx, r.tag(i)+"counts")
-		letters[i] = pipe.HLen(ctx, r.tag(i)+"letters")
-	}
-	return func() (Counts, error) { return sumUp(shards, letters) }
+	counts := pipe.HGetAll(ctx, r.shard.Key("counts"))
+	letters := pipe.HLen(ctx, r.shard.Key("letters"))
+	return func() (Counts, error) { return readCounts(counts.Val(), letters.Val()) }
 }
 
-func sumUp(shards []*redis.MapStringStringCmd, letters []*redis.IntCmd) (Counts, error) {
-	c := Counts{Ended: make(map[State]int64, len(EndStates))}
-	sum := map[string]int64{}
-	for _, shard := range shards {
-		for name, text := range shard.Val() {
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return c, fmt.Errorf("counts of notifications: %s: %w", name, err)
-			}
-			sum[name] += n
+func readCounts(fields map[string]string, letters int64) (Counts, error) {
+	counts := make(map[string]int64, len(fields))
+	for name, text := range fields {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return Counts{}, fmt.Errorf("counts of notifications: %s: %w", name, err)
 		}
+		counts[name] = n
 	}
-	for _, shard := range letters {
-		c.Letters += shard.Val()
+	c := Counts{
+		Accepted: counts["accepted"], Ended: make(map[State]int64, len(EndStates)), Malformed: counts["malformed"],
+		Deferred: counts["deferred"], Booked: counts["booked"], DeadTokens: counts["dead_tokens"], Letters: letters,
 	}
-	c.Accepted, c.Malformed, c.Deferred, c.DeadTokens = sum["accepted"], sum["malformed"], sum["deferred"], sum["dead_tokens"]
-	c.Booked = sum["booked"]
 	for _, s := range EndStates {
-		c.Ended[s] = sum[string(s)]
+		c.Ended[s] = counts[string(s)]
 	}
 	return c, nil
 }

@@ -17,17 +17,13 @@ const (
 	Expired       State = "expired"
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
-
-	// Accepting is a record's whose notification may not be on the queue yet. Nobody is
-	// told of it: it counts as Waiting.
-	Accepting State = "accepting"
 )
 
 // EndStates are the states in which a notification can end.
 var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded}
 
 // Ended reports whether s is one of EndStates.
-func (s State) Ended() bool { return s != "" && s != Waiting && s != Accepting }
+func (s State) Ended() bool { return s != "" && s != Waiting }
 
 // Dead reports whether a notification that ended so is kept as a dead letter.
 func (s State) Dead() bool { return s == Rejected || s == Exhausted }

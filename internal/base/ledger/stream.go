@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // A stream holds the latest of what is reported to producers. Readers that are one
@@ -24,7 +26,7 @@ func newStream(client redis.UniversalClient, prefix, name, what string, kept int
 	if prefix == "" {
 		prefix = "pushpace"
 	}
-	return stream{client, prefix + ":" + name, int64(kept), what}
+	return stream{client, shard.Of(client, prefix).Key(name), int64(kept), what}
 }
 
 // add is the command that reports one, given its fields.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -28,84 +29,48 @@ func (e *EndedError) Error() string { return ErrEnded.Error() + ": " + string(e.
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
-// What is taken from the queue is noted before, so that whoever finds the note
-// can do the rest: whoever takes it may crash at any point, and a producer knows
-// no limits. All workers look for the notes that nobody works at:
+// Of what is taken from the queue a note is left, until what it holds of its user's limits
+// is given back: whoever takes it may crash, and a producer knows no limits.
 //
-//	PREFIX:{taken}:notes    hash: a takingNote by ID, in JSON
-//	PREFIX:{taken}:due      sorted set of the IDs, by when a worker is to look, in
-//	                        Unix ms of Redis's clock
-
-// A takingNote is what has to be known of a notification whose job is gone.
-type takingNote struct {
-	State    State     `json:"state"` // as which it is to end
-	Accepted time.Time `json:"accepted_at"`
-	Queue    string    `json:"queue"`
-	App      string    `json:"app"`
-	User     string    `json:"user"`
-	Category string    `json:"category,omitempty"`
-	// Targets are the outcomes of targets that nothing was sent to.
-	Targets []TargetOutcome `json:"targets"`
-	Retried int             `json:"retried"` // the failures that asynq has counted
-}
+//	taken:notes    hash: a Taken by ID, in JSON
+//	taken:due      sorted set of the IDs, by when a worker is to look, in Unix ms of
+//	               Redis's clock
 
 // Taken is a notification that was taken from the queue, and has ended. What it
 // holds of its user's limits is to be given back: then a worker has it Freed. Until
 // then one comes to do it.
 type Taken struct {
-	ID, App, User, Category string // App and User are empty when nobody knows them
+	ID       string `json:"-"`
+	App      string `json:"app"` // App and User are empty when nobody knows them
+	User     string `json:"user"`
+	Category string `json:"category,omitempty"`
 	// State is the one in which it has ended.
-	State State
+	State State `json:"state"`
 	// Used says that a provider has taken it, or may have: what it was admitted
 	// with stays.
-	Used bool
-	// First says that it has ended by this call.
-	First bool
+	Used bool `json:"used,omitempty"`
+	// By is of the call that has taken it.
+	By string `json:"by"`
 
-	note string
+	note string // "" where there is none
 }
 
 //go:embed take.lua
 var takeSource string
 
-var takeScript = redis.NewScript(takeSource)
+var takeScript = redis.NewScript(settleSource + takeSource)
+
+//go:embed taken.lua
+var takenSource string
+
+var takenScript = redis.NewScript(takenSource)
 
 // takeGrace is for how long a worker leaves a note to whoever works at it.
 const takeGrace = 2 * time.Second
 
-func (r *Records) note(ctx context.Context, op, id, note string) error {
-	_, err := r.onNotes(ctx, op, id, note)
-	return err
-}
-
-func (r *Records) onNotes(ctx context.Context, op, id, note string) ([]any, error) {
-	reply, err := takeScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds()).Slice()
-	if err != nil {
-		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
-	}
-	return reply, nil
-}
-
 func (r *Records) takenKeys() []string {
-	return []string{r.prefix + ":{taken}:notes", r.prefix + ":{taken}:due"}
+	return []string{r.shard.Key("taken:notes"), r.shard.Key("taken:due")}
 }
-
-// removeScript deletes asynq's job as long as it is the one that was looked at,
-// and in nobody's hands. Of those that are due the newest is found at once: whoever
-// takes many begins with that.
-//
-// KEYS  the task; asynq's pending, scheduled, retry, archived
-// ARGV  ID, message
-var removeScript = redis.NewScript(`
-local known = redis.pcall('HMGET', KEYS[1], 'state', 'msg')
-if known.err or known[2] ~= ARGV[2] then return 0 end
-if known[1] == 'pending' then redis.call('LREM', KEYS[2], 1, ARGV[1])
-elseif known[1] == 'scheduled' then redis.call('ZREM', KEYS[3], ARGV[1])
-elseif known[1] == 'retry' then redis.call('ZREM', KEYS[4], ARGV[1])
-elseif known[1] == 'archived' then redis.call('ZREM', KEYS[5], ARGV[1])
-else return 0 end
-return redis.call('DEL', KEYS[1])
-`)
 
 // A queuedJob is asynq's.
 type queuedJob struct {
@@ -142,7 +107,7 @@ func (r *Records) JobState(ctx context.Context, queue, id string) (string, error
 
 // queued answers the job with that ID, nil when there is none.
 func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	known, err := lookScript.Run(ctx, r.client, []string{asynqwire.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
+	known, err := lookScript.Run(ctx, r.client, []string{r.shard.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
@@ -153,19 +118,6 @@ func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, err
 	return &queuedJob{envelope, known[0], known[1]}, nil
 }
 
-// remove deletes the job, unless it has changed since.
-func (r *Records) remove(ctx context.Context, queue, id string, job *queuedJob) (bool, error) {
-	keys := []string{asynqwire.QueueKey(queue, "t:"+id)}
-	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
-		keys = append(keys, asynqwire.QueueKey(queue, list))
-	}
-	n, err := removeScript.Run(ctx, r.client, keys, id, job.message).Int()
-	if err != nil {
-		return false, fmt.Errorf("take the job from the queue: %w", err)
-	}
-	return n == 1, nil
-}
-
 // Contents are what has to be known of a notification when its job is gone.
 type Contents struct {
 	App, User, Category string
@@ -173,155 +125,99 @@ type Contents struct {
 	Targets []TargetOutcome
 }
 
+// takeTries is how often a job is looked at that changes meanwhile.
+const takeTries = 5
+
 // Take takes a notification that waits from the queue, and ends it in that state,
-// or as delivered when one of its targets was. read reads its job's payload. It answers ErrUnknownID, ErrEnded
-// or ErrUnderWay when there is nothing to take, or not now. After another error it
-// may be taken or not; calling it again is safe.
+// or as delivered when one of its targets was. read reads its job's payload. It answers
+// ErrUnknownID, ErrEnded or ErrUnderWay when there is nothing to take, or not now. After
+// another error it may be taken or not; calling it again is safe.
 func (r *Records) Take(ctx context.Context, id string, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	record, err := r.Lookup(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if record.State.Ended() {
-		return nil, &EndedError{record.State}
-	}
+	jobless := false
 	for range takeTries {
-		job, err := r.queued(ctx, record.Queue, id)
-		switch {
-		case err != nil:
+		record, err := r.Lookup(ctx, id)
+		if err != nil {
 			return nil, err
+		}
+		if record.State.Ended() {
+			return nil, &EndedError{record.State}
+		}
+		job, err := r.queued(ctx, record.Queue, id)
+		if err != nil {
+			return nil, err
+		}
+		var t *Taken
+		switch {
+		case job == nil && !jobless: // it may have ended in between
+			jobless = true
+			continue
 		case job == nil:
-			return r.takeUp(ctx, id, record, state)
+			t, err = r.close(ctx, id, record, state)
 		case job.active():
 			return nil, ErrUnderWay
+		default:
+			var c Contents
+			if c, err = read([]byte(job.Payload)); err != nil {
+				return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
+			}
+			t, err = r.take(ctx, id, record, job, c, state)
 		}
-		c, err := read([]byte(job.Payload))
-		if err != nil {
-			return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
-		}
-		note := takingNote{state, record.Accepted, record.Queue, c.App, c.User, c.Category, c.Targets, job.Retried}
-		text, err := json.Marshal(note)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.note(ctx, "note", id, string(text)); err != nil {
-			return nil, err
-		}
-		if removed, err := r.remove(ctx, record.Queue, id, job); err != nil {
-			return nil, err
-		} else if removed {
-			return firstOnly(r.endTaken(ctx, id, note, string(text)))
-		}
-		if err := r.note(ctx, "drop", id, string(text)); err != nil {
-			return nil, err
+		if t != nil || err != nil {
+			return t, err
 		}
 	}
 	return nil, ErrUnderWay
 }
 
-// takeTries is how often a job is looked at that changes meanwhile.
-const takeTries = 5
-
-// takeUp goes on with what an earlier Take has left of a notification that waits
-// and has no job.
-func (r *Records) takeUp(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
-	text, err := r.client.HGet(ctx, r.takenKeys()[0], id).Result()
-	if errors.Is(err, redis.Nil) {
-		return r.close(ctx, id, record, state)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
-	}
-	var note takingNote
-	if err := json.Unmarshal([]byte(text), &note); err != nil {
-		return nil, fmt.Errorf("note of a notification that is taken from the queue: %w", err)
-	}
-	return firstOnly(r.endTaken(ctx, id, note, text))
-}
-
-// firstOnly has whoever comes second find it ended.
-func firstOnly(t *Taken, err error) (*Taken, error) {
-	if err == nil && !t.First {
-		return nil, &EndedError{t.State}
-	}
-	return t, err
-}
-
-// close ends a notification that waits and has no job, as none should. Whether
-// that is so shows in a second look: a worker may just be done with it. Nobody
-// knows what was sent.
+// close ends a notification that waits and has no job, as none should: Redis has lost it.
+// Nobody knows what was sent. It returns nil for one that has ended meanwhile.
 func (r *Records) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
-	if !record.Confirmed {
-		return nil, ErrUnderWay // its producer is about to enqueue it
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(time.Second):
-	}
-	if job, err := r.queued(ctx, record.Queue, id); err != nil {
-		return nil, err
-	} else if job != nil {
-		return nil, ErrUnderWay
-	}
-	record, err := r.Lookup(ctx, id)
-	if err != nil {
+	end := endOf(Doubt(record.Outcomes), state)
+	end.Error = "its job was gone"
+	if first, err := r.Settle(ctx, id, &end); err != nil || !first {
 		return nil, err
 	}
-	t := &Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: record.State, Used: true}
-	if !record.State.Ended() {
-		end := endOf(Doubt(record.Outcomes), state)
-		end.Error = "its job was gone"
-		if _, err := r.settleTaken(ctx, t, end); err != nil {
-			return nil, err
-		}
-	}
-	return firstOnly(t, nil)
+	return &Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
 }
 
-// endTaken ends the notification whose job is gone. What its record says now is
-// final.
-func (r *Records) endTaken(ctx context.Context, id string, note takingNote, text string) (*Taken, error) {
-	record, err := r.Lookup(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	t := &Taken{ID: id, App: note.App, User: note.User, Category: note.Category, State: record.State, note: text}
+// take takes the job, and ends its notification. It returns nil where the job has changed
+// since it was looked at.
+func (r *Records) take(ctx context.Context, id string, record *Record, job *queuedJob, c Contents, state State) (*Taken, error) {
 	outcomes := record.Outcomes
-	if !record.State.Ended() {
-		if outcomes == nil {
-			outcomes = note.Targets
-		}
-		if note.Retried > record.Attempts {
-			outcomes = Doubt(outcomes)
-		}
-		if outcomes, err = r.settleTaken(ctx, t, endOf(outcomes, note.State)); err != nil {
-			return nil, err
-		}
+	if outcomes == nil {
+		outcomes = c.Targets
 	}
+	if job.Retried > record.Attempts {
+		outcomes = Doubt(outcomes)
+	}
+	end := endOf(outcomes, state)
+	t := &Taken{ID: id, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
 	for i := range outcomes {
 		t.Used = t.Used || outcomes[i].Taken()
 	}
+	note, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	t.note = string(note)
+	ends, err := r.end(&end)
+	if err != nil {
+		return nil, err
+	}
+	keys := append(r.takenKeys(), r.shard.Key("id:"+id), r.shard.Key("counts"), r.shard.Key("letters"), r.shard.QueueKey(record.Queue, "t:"+id))
+	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
+		keys = append(keys, r.shard.QueueKey(record.Queue, list))
+	}
+	if r.tells() {
+		keys = append(keys, r.outcomes.key)
+	}
+	args := append([]any{id, time.Now().UnixMilli(), r.retention.Milliseconds(), takeGrace.Milliseconds(), job.message, record.outcomes, t.note}, ends...)
+	if taken, err := takeScript.Run(ctx, r.client, keys, args...).Int(); err != nil {
+		return nil, fmt.Errorf("take the job from the queue: %w", err)
+	} else if taken == 0 {
+		return nil, nil
+	}
 	return t, nil
-}
-
-// settleTaken ends what was taken, and answers the outcomes with which it has
-// ended: they, and the state, may be somebody else's who was faster.
-func (r *Records) settleTaken(ctx context.Context, t *Taken, end End) ([]TargetOutcome, error) {
-	first, err := r.Settle(ctx, t.ID, &end)
-	if err != nil {
-		return nil, err
-	}
-	t.First, t.State = first, end.State
-	if first {
-		return end.Outcomes, nil
-	}
-	record, err := r.Lookup(ctx, t.ID)
-	if err != nil {
-		return nil, err
-	}
-	t.State = record.State
-	return record.Outcomes, nil
 }
 
 // endOf is the end of a notification that is not to be sent any more.
@@ -342,9 +238,9 @@ func endOf(outcomes []TargetOutcome, state State) End {
 // nobody has told so before.
 func (r *Records) Freed(ctx context.Context, t *Taken) (first bool, err error) {
 	if t.note == "" {
-		return t.First, nil
+		return true, nil
 	}
-	reply, err := r.onNotes(ctx, "drop", t.ID, t.note)
+	reply, err := r.onNotes(ctx, "drop", t.ID, t.note, 0)
 	return len(reply) > 0, err
 }
 
@@ -353,55 +249,32 @@ func (r *Records) Leave(ctx context.Context, t *Taken) error {
 	if t.note == "" {
 		return nil
 	}
-	return r.note(ctx, "leave", t.ID, t.note)
+	_, err := r.onNotes(ctx, "leave", t.ID, t.note, 0)
+	return err
 }
 
 // Abandoned answers notifications that somebody has taken from the queue and not
-// freed, about as many as limit says, and leaves each to the caller for a while.
-// Where it was broken off they are ended first. more says that there may be others.
+// freed, at most so many, and leaves each to the caller for a while. more says that there
+// may be others.
 func (r *Records) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
-	reply, err := takeScript.Run(ctx, r.client, r.takenKeys(), "claim", "", "", takeGrace.Milliseconds(), limit).StringSlice()
-	if err != nil {
-		return nil, false, fmt.Errorf("notes of notifications that are taken from the queue: %w", err)
-	}
+	reply, err := r.onNotes(ctx, "claim", "", "", limit)
 	var errs []error
 	for i := 0; i+1 < len(reply); i += 2 {
-		t, err := r.takeOver(ctx, reply[i], reply[i+1])
-		if t != nil {
-			taken = append(taken, t)
+		t := &Taken{ID: reply[i], note: reply[i+1]}
+		if err := json.Unmarshal([]byte(t.note), t); err != nil {
+			_, dropped := r.Freed(ctx, t)
+			errs = append(errs, fmt.Errorf("note of a notification that was taken from the queue: %w", err), dropped)
+			continue
 		}
-		errs = append(errs, err)
+		taken = append(taken, t)
 	}
-	return taken, len(reply) >= 2*limit, errors.Join(errs...)
+	return taken, len(reply) >= 2*limit, errors.Join(append(errs, err)...)
 }
 
-// takeOver ends what a note tells of. It answers nil where nothing is left to do.
-func (r *Records) takeOver(ctx context.Context, id, text string) (*Taken, error) {
-	var note takingNote
-	if err := json.Unmarshal([]byte(text), &note); err != nil {
-		return nil, errors.Join(err, r.note(ctx, "drop", id, text))
-	}
-	record, err := r.Lookup(ctx, id)
-	if err != nil && !errors.Is(err, ErrUnknownID) {
-		return nil, err
-	}
-	if err != nil || !record.Accepted.Equal(note.Accepted) { // it was forgotten since
-		return nil, r.note(ctx, "drop", id, text)
-	}
-	job, err := r.queued(ctx, note.Queue, id)
+func (r *Records) onNotes(ctx context.Context, op, id, note string, limit int) ([]string, error) {
+	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds(), limit, r.shard.Key("id:")).StringSlice()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("notes of notifications that were taken from the queue: %w", err)
 	}
-	if job != nil && !record.State.Ended() {
-		removed := false
-		if !job.active() && job.Retried == note.Retried {
-			if removed, err = r.remove(ctx, note.Queue, id, job); err != nil {
-				return nil, err
-			}
-		}
-		if !removed { // a worker was faster
-			return nil, r.note(ctx, "drop", id, text)
-		}
-	}
-	return r.endTaken(ctx, id, note, text)
+	return reply, nil
 }

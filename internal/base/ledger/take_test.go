@@ -7,25 +7,27 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
 
-// before does something before the first command with that word.
+// before does something before the first command with those words.
 type before struct {
-	word string
-	do   func()
-	once sync.Once
+	words []any
+	do    func()
+	once  sync.Once
 }
 
 func (*before) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if slices.Contains(cmd.Args(), any(b.word)) {
+		if !slices.ContainsFunc(b.words, func(word any) bool { return !slices.Contains(cmd.Args(), word) }) {
 			b.once.Do(b.do)
 		}
 		return next(ctx, cmd)
@@ -44,14 +46,11 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 	records := ledger.NewRecords(client, "", 0)
 	producer := push.NewProducer(client, "", 0)
 	for name, c := range map[string]struct {
-		id   string
-		job  bool
-		word string // of the command before which it ends
+		id  string
+		job bool
 	}{
-		"before a second look":   {"looked", false, "asynq:{pushpace-default}:t:looked"},
-		"without a job":          {"jobless", false, "settle"},
-		"while its job is taken": {"taken", true, "settle"},
-		"while it is noted":      {"noted", true, "note"},
+		"without a job":          {"jobless", false},
+		"while its job is taken": {"taken", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,7 +66,7 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			}
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
-			meanwhile.AddHook(&before{word: c.word, do: func() {
+			meanwhile.AddHook(&before{words: []any{"pushpace:id:" + c.id, "pushpace:counts"}, do: func() {
 				end := ledger.End{State: push.Expired}
 				if first, err := records.Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
@@ -109,6 +108,79 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 		record, err := records.Lookup(t.Context(), "tried")
 		if err != nil || record.Attempts != 3 || record.State != push.Delivered || record.Error != "" || record.Outcomes[0].Kind != "delivered" {
 			t.Errorf("record %+v, %v", record, err)
+		}
+	})
+}
+
+// An attempt that is noted between the looks at the record and at the job counts.
+func TestTakeKnowsTheLastAttempt(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records := ledger.NewRecords(client, "", 0)
+		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}, {Platform: push.FCM, Token: "u"}}, Title: "t"}
+		if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		meanwhile := redistest.Another(t, client)
+		meanwhile.AddHook(&before{words: []any{shard.Of(client, "").QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
+			outcomes := []ledger.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
+			if noted, err := records.Attempt(t.Context(), n.ID, 1, 0, outcomes, ""); err != nil || !noted {
+				t.Errorf("noted %t, %v", noted, err)
+			}
+		}})
+		taken, err := ledger.NewRecords(meanwhile, "", 0).Take(t.Context(), n.ID, push.Cancelled, push.Contents)
+		if err != nil || taken.State != push.Delivered || !taken.Used {
+			t.Errorf("%+v, %v", taken, err)
+		}
+	})
+}
+
+// again is a client's hook that sends commands with that word twice, as go-redis does after
+// a lost reply.
+type again struct{ word any }
+
+func (again) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (a again) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && slices.Contains(cmd.Args(), a.word) {
+			err = next(ctx, cmd)
+		}
+		return err
+	}
+}
+func (again) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Whose reply was lost is told what came of it.
+func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		twice := redistest.Another(t, client)
+		twice.AddHook(again{shard.Of(client, "pushpace").Key("letters")})
+		records, producer := ledger.NewRecords(twice, "", 0), push.NewProducer(twice, "", 0)
+		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		if taken, err := records.Take(t.Context(), n.ID, push.Cancelled, push.Contents); err != nil || taken.State != push.Cancelled {
+			t.Errorf("take: %+v, %v", taken, err)
+		}
+		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		letter := &ledger.Letter{ID: "bad", State: ledger.Malformed, Reason: "invalid", Queue: n.Priority.Queue(), Job: job}
+		if err := records.SetAside(t.Context(), letter); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.Requeue(t.Context(), letter.ID); err != nil {
+			t.Errorf("requeue: %v", err)
+		}
+		counts, err := records.Counts(t.Context())
+		if err != nil || counts.Accepted != 1 || counts.Ended[push.Cancelled] != 1 || counts.Malformed != 0 || counts.Letters != 0 {
+			t.Errorf("%+v, %v", counts, err)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,24 +12,29 @@ import (
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
-// On one Redis the record of a notification changes in the same step as asynq's
-// queue: asynq's own scripts for enqueueing, and for a job that is done (see
-// done.go), are run with the record's part before them. On a Cluster the two lie
-// on different nodes, and each takes its own step.
+// The record of a notification changes in the same step as asynq's queue: asynq's own
+// scripts for enqueueing, and for a job that is done (see done.go), are run with the
+// record's part before them.
 
-// enqueueScript is asynq's enqueueCmd, or scheduleCmd, for several jobs of a queue,
-// behind what accept and confirm do. What may be refused comes first: then nothing is
-// done.
+// enqueueScript is asynq's enqueueCmd, or scheduleCmd, for several jobs of a queue, behind
+// what makes their records. What may be refused comes first: then nothing is done.
 //
-// KEYS  asynq's pending list and scheduled set; the queue's idle workers; of each
-// asynq's task, record, counts
+// KEYS  asynq's pending list and scheduled set; the queue's idle workers; counts; of each
+// asynq's task and record
 // ARGV  queue; of each asynq's message and ID, now (ns), when it is due (s), 0 for now,
 // how many facts, these
 //
 // It returns of each what asynq's does for a job that is new, 1; else the state that
 // the record had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(ofAnotherContent + `
-local replies, new, jobs, ids, later, dues, counted, at = {}, {}, {}, {}, {}, {}, {}, 2
+var enqueueScript = redis.NewScript(`
+-- ofAnotherContent is 1 when the record is of another content, 0 when it is not, or when
+-- nobody knows.
+local function ofAnotherContent(record, of)
+  local known = redis.call('HGET', record, 'of')
+  if not known or known == of or string.match(known, '^[^\n]*\n[^\n]*\n[^\n]*\n$') then return 0 end
+  return 1
+end
+local replies, new, jobs, ids, later, dues, at = {}, {}, {}, {}, {}, {}, 2
 local function known(task, record, message, of)
   if new[record] then return {'waiting', new[record] == of and 0 or 1} end
   local state = redis.pcall('HGET', record, 'state')
@@ -39,14 +43,13 @@ local function known(task, record, message, of)
   if redis.call('HGET', task, 'msg') == message then return 1 end -- a reply was lost
   return {state, ofAnotherContent(record, of)}
 end
-for k = 4, #KEYS, 3 do
-  local task, record, counts = KEYS[k], KEYS[k + 1], KEYS[k + 2]
+for k = 5, #KEYS, 2 do
+  local task, record = KEYS[k], KEYS[k + 1]
   local id, due, last = ARGV[at + 1], ARGV[at + 3], at + 4 + ARGV[at + 4]
   if new[record] or redis.call('EXISTS', task, record) > 0 then
     replies[#replies + 1] = known(task, record, ARGV[at], ARGV[at + 6])
   else
     replies[#replies + 1], new[record], jobs[#jobs + 1] = 1, ARGV[at + 6], {k, at, last}
-    counted[counts] = (counted[counts] or 0) + 1
     if due == '0' then
       ids[#ids + 1] = id
     else
@@ -65,11 +68,8 @@ local function refused(back, ...)
 end
 local problem = #ids > 0 and refused({'LPOP', KEYS[1], #ids}, 'LPUSH', KEYS[1], unpack(ids))
   or #later > 0 and refused({'ZREM', KEYS[2], unpack(later)}, 'ZADD', KEYS[2], unpack(dues))
+  or refused({}, 'HINCRBY', KEYS[4], 'accepted', #jobs)
 if problem then return problem end
-for counts, n in pairs(counted) do
-  problem = refused({'HINCRBY', counts, 'accepted', -n}, 'HINCRBY', counts, 'accepted', n)
-  if problem then return problem end
-end
 for i = 1, #jobs do
   local k, at, last = unpack(jobs[i])
   local instant = ARGV[at + 2]
@@ -88,8 +88,9 @@ return replies
 // An Acceptance is one new notification on its way to the queue.
 type Acceptance struct {
 	ID, Queue string
-	Message   []byte // asynq's
 	Facts     Facts
+
+	message []byte // asynq's
 
 	// State is the one that its record had; empty for none.
 	State State
@@ -99,10 +100,16 @@ type Acceptance struct {
 	Err error
 }
 
+// NewAcceptance returns the way of a notification with that job to the queue. headers are
+// asynq's, and may be nil.
+func (r *Records) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
+	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: asynqwire.Message(id, r.shard.Queue(queue), job, headers)}
+}
+
 // acceptances are of one queue, and share a command.
 type acceptances struct {
-	*OneStep
-	all []*Acceptance
+	records *Records
+	all     []*Acceptance
 }
 
 // acceptancesMost bounds how many: it holds Redis up for about a millisecond.
@@ -114,24 +121,23 @@ func (s *acceptances) Len() int { return len(s.all) }
 // Command implements pipeline.Batch.
 func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 	keys, args := s.call()
-	return enqueueScript.EvalSha(ctx, s.client.Pipeline(), keys, args...) // of a pipeline that is not sent
+	return enqueueScript.EvalSha(ctx, s.records.client.Pipeline(), keys, args...) // of a pipeline that is not sent
 }
 
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
-	queue, now := s.all[0].Queue, time.Now()
-	keys = append(make([]string, 0, 3+3*len(s.all)), asynqwire.QueueKey(queue, "pending"), asynqwire.QueueKey(queue, "scheduled"), asynqwire.IdleKey(queue))
+	queue, now, shard := s.all[0].Queue, time.Now(), s.records.shard
+	keys = append(make([]string, 0, 4+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"))
 	args = append(make([]any, 0, 1+7*len(s.all)), queue)
-	task, instant := asynqwire.QueueKey(queue, "t:"), any(now.UnixNano())
+	task, record, instant := shard.QueueKey(queue, "t:"), shard.Key("id:"), any(now.UnixNano())
 	for _, a := range s.all {
 		due := int64(0)
 		if a.Facts.NotBefore.After(now) {
 			due = a.Facts.NotBefore.Unix()
 		}
-		tag := s.records.tag(shardOf(a.ID))
-		keys = append(keys, task+a.ID, tag+"id:"+a.ID, tag+"counts")
+		keys = append(keys, task+a.ID, record+a.ID)
 		fields := a.Facts.fields()
-		args = append(append(args, a.Message, a.ID, instant, due, len(fields)), fields...)
+		args = append(append(args, a.message, a.ID, instant, due, len(fields)), fields...)
 	}
 	return keys, args
 }
@@ -141,7 +147,7 @@ func (s *acceptances) call() (keys []string, args []any) {
 func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error) {
 	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 		keys, args := s.call()
-		cmd = enqueueScript.Eval(ctx, s.client, keys, args...)
+		cmd = enqueueScript.Eval(ctx, s.records.client, keys, args...)
 	}
 	replies, err := cmd.Slice()
 	errs := make([]error, len(s.all))
@@ -156,10 +162,10 @@ func (s *acceptances) Read(ctx context.Context, cmd *redis.Cmd) ([]error, error)
 	case len(s.all) == 1 || !redisreply.OfItsKeys(err):
 		return nil, err
 	}
-	pipe := s.client.Pipeline()
+	pipe := s.records.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(s.all))
 	for i, a := range s.all {
-		cmds[i] = (&acceptances{s.OneStep, []*Acceptance{a}}).Command(ctx)
+		cmds[i] = (&acceptances{s.records, []*Acceptance{a}}).Command(ctx)
 		_ = pipe.Process(ctx, cmds[i]) // which keeps it
 	}
 	_, _ = pipeline.Exec(ctx, pipe) // each command has its own error
@@ -184,67 +190,40 @@ func (a *Acceptance) read(reply any) error {
 	return nil
 }
 
-// OneStep makes a notification's record and its job in one step, which is on one Redis.
-type OneStep struct {
-	client    redis.UniversalClient
-	records   *Records
-	batches   *pipeline.Batches[*acceptances]
-	announced sync.Map // the queues that asynq knows of
+// An Acceptor makes the records of new notifications, and their jobs. It is safe for
+// concurrent use.
+type Acceptor struct {
+	records *Records
+	batches *pipeline.Batches[*acceptances]
 }
 
-// InOneStep enqueues where that can be done in one step; nil where it cannot.
-func (r *Records) InOneStep() *OneStep {
-	if !OneRedis(r.client) {
-		return nil
-	}
-	return &OneStep{client: r.client, records: r, batches: pipeline.NewBatches[*acceptances](r.client, acceptancesMost)}
-}
-
-// announce tells asynq of a queue, as its client does: servers and inspectors look there.
-func (o *OneStep) announce(ctx context.Context, queue string) error {
-	if _, known := o.announced.Load(queue); known {
-		return nil
-	}
-	if err := o.client.SAdd(ctx, asynqwire.QueuesKey, queue).Err(); err != nil {
-		return err
-	}
-	o.announced.Store(queue, true)
-	return nil
+// NewAcceptor returns one.
+func (r *Records) NewAcceptor() *Acceptor {
+	return &Acceptor{r, pipeline.NewBatches[*acceptances](r.client, acceptancesMost)}
 }
 
 // Enqueue enqueues a new notification. It then has the State of the record that stood
-// there, if any; from Accepting the other way goes on: Accept, the job, Confirm.
-func (o *OneStep) Enqueue(ctx context.Context, a *Acceptance) error {
-	if err := o.announce(ctx, a.Queue); err != nil {
-		return err
-	}
+// there, if any.
+func (o *Acceptor) Enqueue(ctx context.Context, a *Acceptance) error {
 	return o.batches.Do(ctx, a.Queue,
-		func() *acceptances { return &acceptances{OneStep: o} },
+		func() *acceptances { return &acceptances{records: o.records} },
 		func(s *acceptances) { s.all = append(s.all, a) })
 }
 
 // EnqueueAll enqueues the notifications in one round trip, each as Enqueue does, and each
 // with its own Err.
-func (o *OneStep) EnqueueAll(ctx context.Context, batch []*Acceptance) {
+func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
 	var batches []*acceptances // of each queue in the order of the notifications
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
 		s := open[a.Queue]
-		if s == nil {
-			if err := o.announce(ctx, a.Queue); err != nil {
-				for _, a := range batch {
-					a.Err = err
-				}
-				return
-			}
-		}
 		if s == nil || len(s.all) == acceptancesMost {
-			s = &acceptances{OneStep: o}
+			s = &acceptances{records: o.records}
 			open[a.Queue], batches = s, append(batches, s)
 		}
 		s.all = append(s.all, a)
 	}
-	pipe := o.client.Pipeline()
+	pipe := o.records.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(batches))
 	for i, s := range batches {
 		cmds[i] = s.Command(ctx)
@@ -259,10 +238,4 @@ func (o *OneStep) EnqueueAll(ctx context.Context, batch []*Acceptance) {
 			}
 		}
 	}
-}
-
-// OneRedis reports whether all keys of the client are on one server.
-func OneRedis(client redis.UniversalClient) bool {
-	_, cluster := client.(*redis.ClusterClient)
-	return !cluster
 }
