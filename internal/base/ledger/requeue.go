@@ -14,9 +14,11 @@ import (
 // requeueScript puts a dead letter's notification back on its queue, unless a worker still
 // has the job of the last attempt in hand, and deletes the letter. Where that job is on the
 // queue, since its worker crashed before it was done with it, the new one takes its place.
-// What may be refused comes first: then nothing is done.
+// One of a malformed letter's ID is another's. What may be refused comes first: then nothing
+// is done.
 //
-// KEYS  the record, counts, letters; asynq's task and pending list; the queue's idle workers
+// KEYS  the record, counts, letters; asynq's task, pending, scheduled, retry, archived; the
+// queue's idle workers
 // ARGV  ID, the letter as it is kept, its state and queue, asynq's message, now (ns), then
 // the facts and the outcomes to begin with
 var requeueScript = redis.NewScript(asynqwire.WakeIdle + `
@@ -26,23 +28,22 @@ local job = redis.call('HMGET', task, 'state', 'msg')
 if redis.call('HGET', letters, id) ~= letter then
   return job[2] == ARGV[5] and 'requeued' or 'none' -- a reply was lost
 end
-if job[1] == 'active' then return 'in hand' end
 local malformed, known = state == 'malformed', false
+if job[1] == 'active' or malformed and job[2] then return 'in hand' end
 if not malformed then known = redis.call('HGET', record, 'state') end
 if known and known ~= state then -- it has ended otherwise since, or waits
   redis.call('HDEL', letters, id)
   return 'none'
 end
+for set = 6, 8 do redis.call('ZREM', KEYS[set], id) end
+if job[1] then redis.call('LREM', pending, 0, id) end
 redis.call('HINCRBY', counts, state, -1)
-if not job[1] then
-  local full = redis.pcall('LPUSH', pending, id)
-  if type(full) == 'table' then
-    redis.call('HINCRBY', counts, state, 1)
-    return full
-  end
-  redis.call('HSET', task, 'state', 'pending', 'pending_since', ARGV[6])
+local full = redis.pcall('LPUSH', pending, id)
+if type(full) == 'table' then
+  redis.call('HINCRBY', counts, state, 1)
+  return full
 end
-redis.call('HSET', task, 'msg', ARGV[5])
+redis.call('HSET', task, 'msg', ARGV[5], 'state', 'pending', 'pending_since', ARGV[6])
 if not malformed then -- one that was forgotten is known again
   redis.call('HDEL', record, 'ended', 'attempts', 'visit', 'first', 'outcomes', 'sent', 'error')
   redis.call('HSET', record, 'state', 'waiting', 'queue', ARGV[4], unpack(ARGV, 7))
@@ -50,12 +51,13 @@ if not malformed then -- one that was forgotten is known again
   redis.call('PERSIST', record)
 end
 redis.call('HDEL', letters, id)
-wake(KEYS[6])
+wake(KEYS[9])
 return 'requeued'
 `)
 
-// ErrInHand means that a worker has not put down the job of the last attempt.
-var ErrInHand = errors.New("the job of the last attempt is still in hand")
+// ErrInHand means that a worker has not put down the job of the last attempt, or that
+// another notification's has the ID.
+var ErrInHand = errors.New("a job with this ID is there: of the last attempt, or another notification's")
 
 // Requeue puts the letter's notification back on its queue as that job, with a new budget
 // of attempts, and deletes the letter. headers are asynq's, and may be nil; facts are what
@@ -64,7 +66,8 @@ var ErrInHand = errors.New("the job of the last attempt is still in hand")
 func (r *Records) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
 		r.shard.Key("id:" + l.ID), r.shard.Key("counts"), r.shard.Key("letters"),
-		r.shard.QueueKey(l.Queue, "t:"+l.ID), r.shard.QueueKey(l.Queue, "pending"), r.shard.IdleKey(l.Queue),
+		r.shard.QueueKey(l.Queue, "t:"+l.ID), r.shard.QueueKey(l.Queue, "pending"), r.shard.QueueKey(l.Queue, "scheduled"),
+		r.shard.QueueKey(l.Queue, "retry"), r.shard.QueueKey(l.Queue, "archived"), r.shard.IdleKey(l.Queue),
 	}
 	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.shard.Queue(l.Queue), job, headers), time.Now().UnixNano()}
 	if facts != nil {

@@ -17,8 +17,7 @@ local function settle(record, counts, letters, stream, id, now, retention, place
   local state, outcomes, sent, problem, attempts, dead, letter, deferrals, kept, reason, at, targets = unpack(ARGV, place + 1)
   local known = redis.call('HGET', record, 'state')
   if known and known ~= 'waiting' then return false end
-  redis.call('HINCRBY', counts, state, 0)
-  if tonumber(dead) > 0 then redis.call('HINCRBY', counts, 'dead_tokens', 0) end
+  for _, count in ipairs({state, 'booked', 'dead_tokens'}) do redis.call('HINCRBY', counts, count, 0) end
   if letter ~= '' then redis.call('HSET', letters, id, letter) end
   accepted(record, counts, now)
   if redis.call('HDEL', record, 'until', 'scope', 'rule') > 0 then redis.call('HINCRBY', counts, 'booked', -1) end
@@ -34,7 +33,7 @@ local function settle(record, counts, letters, stream, id, now, retention, place
       'state', state, 'reason', reason, 'attempts', known[2] or 0, 'at', at, 'targets', targets)
   end
   -- known for the retention since it was accepted, and for a while in any case
-  local since = now - tonumber(redis.call('HGET', record, 'accepted'))
+  local since = now - (tonumber(redis.call('HGET', record, 'accepted') or nil) or now)
   redis.call('PEXPIRE', record, string.format('%.0f', math.max(retention - since, 3600000)))
   return true
 end

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -181,6 +182,74 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 		counts, err := records.Counts(t.Context())
 		if err != nil || counts.Accepted != 1 || counts.Ended[push.Cancelled] != 1 || counts.Malformed != 0 || counts.Letters != 0 {
 			t.Errorf("%+v, %v", counts, err)
+		}
+	})
+}
+
+// A malformed letter is not requeued over the job of a notification with its ID.
+func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records, producer := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
+		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+		letter := &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
+		if err := records.SetAside(t.Context(), letter); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		task := shard.Of(client, "").QueueKey(n.Priority.Queue(), "t:one")
+		before := client.HGetAll(t.Context(), task).Val()
+		kept, err := records.Letter(t.Context(), n.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := records.Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, ledger.ErrInHand) {
+			t.Error(err)
+		}
+		if after := client.HGetAll(t.Context(), task).Val(); !maps.Equal(before, after) {
+			t.Errorf("the job was %v, and is %v", before, after)
+		}
+	})
+}
+
+// Wherever the job of the last attempt has stayed, the one that is requeued is due.
+func TestARequeuedJobIsDue(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		records, producer, s := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Of(client, "")
+		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
+			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
+			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			queue := n.Priority.Queue()
+			end := &ledger.End{State: push.Exhausted, Letter: &ledger.Letter{ID: n.ID, State: push.Exhausted, Reason: "r", Queue: queue, Job: job}}
+			if _, err := records.Settle(t.Context(), n.ID, end); err != nil {
+				t.Fatal(err)
+			}
+			client.HSet(t.Context(), s.QueueKey(queue, "t:"+n.ID), "state", state, "msg", "old")
+			if state == "pending" {
+				client.LPush(t.Context(), s.QueueKey(queue, state), n.ID)
+			} else {
+				client.ZAdd(t.Context(), s.QueueKey(queue, state), redis.Z{Score: 1e10, Member: n.ID})
+				defer func() {
+					if left := client.ZCard(t.Context(), s.QueueKey(queue, state)).Val(); left != 0 {
+						t.Errorf("%s: %d are left", state, left)
+					}
+				}()
+			}
+			if err := producer.Requeue(t.Context(), n.ID); err != nil {
+				t.Errorf("%s: %v", state, err)
+			}
+			if in := client.HGet(t.Context(), s.QueueKey(queue, "t:"+n.ID), "state").Val(); in != "pending" {
+				t.Errorf("%s: it is %s", state, in)
+			}
+		}
+		if due := client.LRange(t.Context(), s.QueueKey("pushpace-default", "pending"), 0, -1).Val(); len(due) != 4 {
+			t.Errorf("due are %v", due)
 		}
 	})
 }

@@ -20,7 +20,7 @@ elseif op == 'claim' then
   local claimed = {}
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', at(now), 'LIMIT', 0, ARGV[5])) do
     local note = redis.call('HGET', notes, id)
-    local again = redis.call('HGET', ARGV[6] .. id, 'state') == 'waiting' -- its ID was forgotten, and accepted anew
+    local again = redis.pcall('HGET', ARGV[6] .. id, 'state') == 'waiting' -- its ID was forgotten, and accepted anew
     if note and not again then
       redis.call('ZADD', due, at(now + grace), id)
       claimed[#claimed + 1] = id
