@@ -350,8 +350,13 @@ func (b *delayBench) arrived(ctx context.Context, missing []string) error {
 
 // commands counts what the stage's Redis is told for so long, a script as one.
 func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, err error) {
+	return commands(ctx, b.Redis, b.DB, long)
+}
+
+// commands are those that a server is sent for a database meanwhile.
+func commands(ctx context.Context, addr string, db int, long time.Duration) (n int, err error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", b.Redis)
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return 0, err
 	}
@@ -363,7 +368,7 @@ func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, e
 		return 0, err
 	}
 	// +1339518083.107412 [15 127.0.0.1:60866] "keys" "*"; a script's own say lua
-	ours, scripts := fmt.Sprintf(" [%d ", b.DB), fmt.Sprintf(" [%d lua]", b.DB)
+	ours, scripts := fmt.Sprintf(" [%d ", db), fmt.Sprintf(" [%d lua]", db)
 	lines := bufio.NewScanner(conn)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -372,7 +377,7 @@ func (b *delayBench) commands(ctx context.Context, long time.Duration) (n int, e
 		}
 	}
 	if err := lines.Err(); !errors.Is(err, os.ErrDeadlineExceeded) {
-		return 0, fmt.Errorf("redis %s: MONITOR: %w", b.Redis, errors.Join(err, ctx.Err()))
+		return 0, fmt.Errorf("redis %s: MONITOR: %w", addr, errors.Join(err, ctx.Err()))
 	}
 	return n, nil
 }

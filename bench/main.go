@@ -5,6 +5,7 @@
 //	go -C bench run . throttle -redis 127.0.0.1:6379 -json
 //	go -C bench run . send -json
 //	go -C bench run . backlog -redis 127.0.0.1:6379 -json
+//	go -C bench run . cluster -json
 //	go -C bench run . console -redis 127.0.0.1:6379 -json
 //	go -C bench run . dispatch -redis 127.0.0.1:6379 -json
 //	go -C bench run . latency -redis 127.0.0.1:6379 -json
@@ -34,7 +35,7 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {
@@ -42,7 +43,7 @@ type run struct {
 	given  bool // the address, by a flag
 	rounds int
 	prefix string
-	admin  *redis.Client // nil where send finds no Redis
+	admin  *redis.Client // nil where send or cluster finds no Redis
 	redis  string        // its version
 
 	n       int    // notifications a round; 0 for the bench's own number
@@ -65,6 +66,9 @@ func benchmark(args []string) error {
 	slices.Sort(names)
 	if len(args) > 0 && args[0] == standInCommand {
 		return serveStandIns(args[1:])
+	}
+	if len(args) > 0 && args[0] == loadCommand {
+		return carryLoad(context.Background())
 	}
 	if len(args) > 0 && args[0] == contestantCommand {
 		return takeTurn(context.Background())
@@ -91,7 +95,7 @@ func benchmark(args []string) error {
 
 	r := &run{addr: *addr, rounds: max(5, *rounds), prefix: fmt.Sprintf("bench-%d", time.Now().UnixNano()), n: *n, long: *long, profile: *profile}
 	flags.Visit(func(f *flag.Flag) { r.given = r.given || f.Name == "redis" })
-	if err := r.connect(ctx); err != nil && (args[0] != "send" || r.given) {
+	if err := r.connect(ctx); err != nil && (args[0] != "send" && args[0] != "cluster" || r.given) {
 		return err
 	}
 	defer r.clean()

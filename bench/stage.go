@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -18,6 +19,7 @@ type stage struct {
 	Redis  string
 	DB     int
 	Prefix string
+	Hosts  []string // of a Cluster; nil for the one Redis
 }
 
 // databases is how many a Redis has when nothing else is configured.
@@ -27,7 +29,7 @@ const databases = 16
 // uses pushpace's queues there.
 func (r *run) openStage(ctx context.Context) (stage, error) {
 	for db := databases - 1; db > 0; db-- {
-		s := stage{r.addr, db, r.prefix}
+		s := stage{Redis: r.addr, DB: db, Prefix: r.prefix}
 		client := s.client(1)
 		size, err := client.DBSize(ctx).Result()
 		_ = client.Close()
@@ -35,7 +37,7 @@ func (r *run) openStage(ctx context.Context) (stage, error) {
 			return s, nil
 		}
 	}
-	s := stage{r.addr, 0, r.prefix}
+	s := stage{Redis: r.addr, Prefix: r.prefix}
 	return s, s.vacant(ctx)
 }
 
@@ -48,17 +50,18 @@ func (s stage) vacant(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redis %s: list the workers: %w", s.Redis, err)
 	}
-	jobs, err := queue.NewInspector(client).ReadJobs(ctx)
+	jobs, err := queue.ReadJobs(ctx, client, ledger.NewRecords(client, s.Prefix, 0))
 	if err != nil {
 		return fmt.Errorf("redis %s: %w", s.Redis, err)
 	}
+	sum := queue.Sum(jobs)
 	for queue := range asynqwire.Queues() {
 		for _, server := range servers {
 			if server.Queues[queue] > 0 {
 				return fmt.Errorf("redis %s: a worker is at queue %s: stop it, or use another Redis", s.Redis, queue)
 			}
 		}
-		for _, n := range jobs[queue] {
+		for _, n := range sum[queue] {
 			if n > 0 {
 				return fmt.Errorf("redis %s: queue %s is not empty: use another Redis", s.Redis, queue)
 			}

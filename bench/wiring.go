@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
@@ -22,6 +23,7 @@ const app = "bench"
 // A system is pushpace as its program runs it.
 type system struct {
 	producer *push.Producer
+	records  *ledger.Records
 	worker   *worker.Worker
 	closers  []func() error
 }
@@ -33,6 +35,9 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	var cfg config.Config
 	cfg.SetDefaults()
 	cfg.Redis.Address = config.Address{Mode: config.Single, Hosts: []string{s.Redis}}
+	if s.Hosts != nil {
+		cfg.Redis.Address = config.Address{Mode: config.Cluster, Hosts: s.Hosts}
+	}
 	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
 	cfg.Limits.Default, cfg.Limits.Categories = limited.Default, limited.Categories
 	if err := cfg.Validate(); err != nil {
@@ -68,6 +73,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	producer, stop := pipeline.Share(producing.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	sys.closers = append(sys.closers, func() error { stop(); return nil })
 
+	sys.records = ledger.NewRecords(shared, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	sys.producer = push.NewProducer(producer, cfg.Redis.Prefix, cfg.Worker.IDRetention)
 	options := worker.Options{
 		Queue:    shared,

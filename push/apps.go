@@ -23,7 +23,7 @@ func (p *Producer) WithApps(names ...string) *Producer {
 // complete is complete for a notification of one of the Producer's apps, and refuses
 // others.
 func (p *Producer) complete(n *Notification, now time.Time) (Notification, error) {
-	accepted, err := complete(n, now)
+	accepted, err := complete(n.InTimeZone(p.zone), now)
 	if p.apps == nil || n == nil || n.App == "" || slices.Contains(p.apps, n.App) {
 		return accepted, err
 	}

@@ -26,13 +26,19 @@ func (p *Producer) EnqueueAll(ctx context.Context, notifications []*Notification
 	var batch []*ledger.Acceptance
 	var at []int   // the index of each
 	var away error // Redis does not answer: the next one that has expired would wait for it too
+	_, lost := p.records.All(ctx)
+	if lost != nil { // where they belong is not known
+		lost = p.refused(ctx, lost)
+	}
 	for i, n := range notifications {
 		accepted, err := p.complete(n, now)
 		r := &results[i]
 		*r = Result{Receipt{ID: accepted.ID}, err}
-		if err == nil && accepted.overdue(now) {
+		if err == nil && lost != nil {
+			r.Err = lost
+		} else if err == nil && accepted.overdue(now) {
 			if r.Err = away; away == nil {
-				r.Err = p.known(ctx, accepted.ID)
+				r.Err = p.known(ctx, &accepted)
 			}
 			var reply redis.Error
 			if r.Err != nil && !errors.As(r.Err, new(Faults)) && !errors.As(r.Err, &reply) {

@@ -3,12 +3,15 @@ package push_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -41,8 +44,12 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 		},
 	}
 	other := map[string]func(*push.Notification){
-		"user":     func(n *push.Notification) { n.User = "ben" },
-		"app":      func(n *push.Notification) { n.App = "bank" },
+		"user": func(n *push.Notification) {
+			n.User = beside(func(i int) (string, string) { return n.App, fmt.Sprint("ben-", i) })
+		},
+		"app": func(n *push.Notification) {
+			n.App = beside(func(i int) (string, string) { return fmt.Sprint("bank-", i), n.User })
+		},
 		"category": func(n *push.Notification) { n.Category = "" },
 		"priority": func(n *push.Notification) { n.Priority = push.Critical },
 		"title":    func(n *push.Notification) { n.Title = "Delivered" },
@@ -96,8 +103,52 @@ func TestTheSameIDIsTheSameNotification(t *testing.T) {
 		node := redistest.StartCluster(t, 1)[0]
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr()}})
 		t.Cleanup(func() { _ = client.Close() })
+		redistest.Divide(t, client, "pushpace", "1")
 		test(t, client)
 	})
+}
+
+// beside returns the first of the names that makes another user, or app, whose notifications
+// are in the shard of ada's, also where there are 8.
+func beside(names func(i int) (app, user string)) string {
+	for i := 0; ; i++ {
+		app, user := names(i)
+		if shard.Of(8, app, user) == shard.Of(8, "shop", "ada") {
+			if app != "shop" {
+				return app
+			}
+			return user
+		}
+	}
+}
+
+// An ID is its producer's to keep unique: of a user in another shard it is another
+// notification.
+func TestTheSameIDInAnotherShard(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix()
+	redistest.Divide(t, client, prefix, "8")
+	producer, records := push.NewProducer(client, prefix, 0), ledger.NewRecords(client, prefix, 0)
+	known := map[*ledger.Shard]bool{}
+	for i := range 40 {
+		n := order("the-same", func(n *push.Notification) { n.User = fmt.Sprint("user-", i) })
+		at, err := records.Of(t.Context(), n.App, n.User)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := producer.Enqueue(t.Context(), n); (err == nil) == known[at] || err != nil && !errors.Is(err, push.ErrConflict) {
+			t.Errorf("%s, in shard %d: %v", n.User, at.Number, err)
+		}
+		known[at] = true
+	}
+	if err := producer.Cancel(t.Context(), "the-same"); !errors.Is(err, push.ErrAmbiguous) {
+		t.Errorf("whose is to be cancelled? %v", err)
+	}
+	counts, err := records.Counts(t.Context())
+	if err != nil || len(known) != 8 || counts.Accepted != 8 {
+		t.Errorf("%d shards, %+v, %v", len(known), counts, err)
+	}
 }
 
 // What the record says of a notification.
@@ -114,10 +165,170 @@ func TestRecordTellsWhoseNotificationItIs(t *testing.T) {
 			if _, err := producer.Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			record, err := records.Lookup(t.Context(), n.ID)
+			record, _, err := records.Lookup(t.Context(), push.Ref{ID: n.ID})
 			if err != nil || record.App != "shop" || record.User != "ada" || record.Category != "orders" || !record.NotBefore.Equal(n.NotBefore) || !record.ExpiresAt.Equal(end) {
 				t.Errorf("%s: %+v, %v", n.ID, record, err)
 			}
+		}
+	})
+}
+
+// Where several users have an ID it is asked for the choice, and the app and the user, or
+// one of them, choose.
+func TestTheSameIDIsChosen(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	prefix := redistest.Prefix()
+	redistest.Divide(t, client, prefix, "8")
+	producer := push.NewProducer(client, prefix, 0)
+	choices := apart(t, client, prefix, push.Ref{ID: "same", App: "bank", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ben"})
+	for _, ref := range choices {
+		if _, err := producer.Enqueue(t.Context(), order(ref.ID, func(n *push.Notification) { n.App, n.User = ref.App, ref.User })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		ref  push.Ref
+		want []push.Ref // nil for none
+	}{
+		{push.Ref{ID: "same"}, choices},
+		{push.Ref{ID: "same", App: "shop"}, choices[1:]},
+		{push.Ref{ID: "same", App: "bank"}, choices[:1]},
+		{push.Ref{ID: "same", User: choices[2].User}, choices[2:]},
+		{choices[1], choices[1:2]},
+		{push.Ref{ID: "same", App: "bank", User: choices[2].User}, nil},
+		{push.Ref{ID: "same", App: "none"}, nil},
+		{push.Ref{ID: "other", App: "shop", User: choices[1].User}, nil},
+	} {
+		status, err := producer.StatusOf(t.Context(), c.ref)
+		var several *push.AmbiguousError
+		switch {
+		case len(c.want) == 0 && !errors.Is(err, push.ErrUnknownID),
+			len(c.want) == 1 && (err != nil || status.App != c.want[0].App || status.User != c.want[0].User),
+			len(c.want) > 1 && (!errors.As(err, &several) || !errors.Is(err, push.ErrAmbiguous) || !slices.Equal(several.Choices, c.want)):
+			t.Errorf("%+v: %+v, %v, %+v", c.ref, status, err, several)
+		}
+	}
+	if err := producer.CancelOf(t.Context(), push.Ref{ID: "same", App: "shop"}); !errors.Is(err, push.ErrAmbiguous) {
+		t.Errorf("whose is to be cancelled? %v", err)
+	}
+	if err := producer.CancelOf(t.Context(), choices[1]); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []push.State{push.Waiting, push.Cancelled, push.Waiting} {
+		if status, err := producer.StatusOf(t.Context(), choices[i]); err != nil || status.State != want {
+			t.Errorf("%+v: %+v, %v", choices[i], status, err)
+		}
+	}
+}
+
+// Dead letters whose jobs cannot be read are named by whose they are, where they were
+// accepted. One that is nobody's stays one of those to choose from.
+func TestUnreadableLettersAreChosen(t *testing.T) {
+	t.Parallel()
+	client := redistest.Own(t)
+	redistest.Divide(t, client, "pushpace", "8")
+	producer, records := push.NewProducer(client, "", 0), ledger.NewRecords(client, "", 0)
+	refs := apart(t, client, "", push.Ref{ID: "same", App: "shop", User: "ada"}, push.Ref{ID: "same", App: "shop", User: "ben"}, push.Ref{ID: "same", App: "shop", User: "nobody"})
+	for i, ref := range refs {
+		at, err := records.Of(t.Context(), ref.App, ref.User)
+		if err == nil && i < 2 {
+			_, err = producer.Enqueue(t.Context(), order(ref.ID, func(n *push.Notification) { n.App, n.User = ref.App, ref.User }))
+		}
+		if err == nil {
+			err = at.SetAside(t.Context(), &ledger.Letter{ID: ref.ID, State: ledger.Malformed, Reason: "unknown_version", Queue: push.Default.Queue(), Job: []byte(`{"v":99}`)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var several *push.AmbiguousError
+	if err := producer.Requeue(t.Context(), "same"); !errors.As(err, &several) || !slices.Equal(several.Choices, []push.Ref{{ID: "same"}, refs[0], refs[1]}) {
+		t.Errorf("%v: %+v", err, several.Choices)
+	}
+	letters, _, err := records.LettersFrom(t.Context(), "", 10)
+	for _, l := range letters {
+		if l.Tell(push.Contents); l.App != "" && l.Ref() != refs[0] && l.Ref() != refs[1] {
+			t.Errorf("%+v", l)
+		}
+	}
+	if err != nil || len(letters) != 3 {
+		t.Errorf("%+v, %v", letters, err)
+	}
+	for _, ref := range refs[:2] {
+		if err := records.Purge(t.Context(), ref, push.Contents); err != nil {
+			t.Errorf("%+v: %v", ref, err)
+		}
+	}
+	if err := records.Purge(t.Context(), push.Ref{ID: "same"}, push.Contents); err != nil {
+		t.Errorf("the last one: %v", err)
+	}
+}
+
+// A letter of a job that names a user and that another program has put into another's shard
+// is found by its whole name too.
+func TestALetterInAnothersShard(t *testing.T) {
+	t.Parallel()
+	client := redistest.Own(t)
+	redistest.Divide(t, client, "pushpace", "8")
+	records := ledger.NewRecords(client, "", 0)
+	refs := apart(t, client, "", push.Ref{ID: "odd", App: "shop", User: "ada"}, push.Ref{ID: "odd", App: "shop", User: "ben"})
+	job, err := push.Encode(&push.Job{Notification: order("even", func(n *push.Notification) { n.User, n.TTL = refs[0].User, 0 }), AcceptedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := records.Of(t.Context(), refs[1].App, refs[1].User)
+	if err == nil {
+		err = at.SetAside(t.Context(), &ledger.Letter{ID: "odd", State: ledger.Malformed, Reason: "invalid", Queue: push.Default.Queue(), Job: job})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []error{nil, ledger.ErrNoLetter} {
+		if err := records.Purge(t.Context(), refs[0], push.Contents); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// apart returns the names with users whose names begin so, each in a shard of its own.
+func apart(t *testing.T, client redis.UniversalClient, prefix string, refs ...push.Ref) []push.Ref {
+	t.Helper()
+	records := ledger.NewRecords(client, prefix, 0)
+	taken := map[*ledger.Shard]bool{}
+	for i := range refs {
+		for n := 0; ; n++ {
+			user := fmt.Sprint(refs[i].User, "-", n)
+			at, err := records.Of(t.Context(), refs[i].App, user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !taken[at] {
+				taken[at], refs[i].User = true, user
+				break
+			}
+		}
+	}
+	return refs
+}
+
+// On a single Redis, what is narrowed to another user is not known, and nothing is
+// changed.
+func TestAnIDOfAnother(t *testing.T) {
+	t.Parallel()
+	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		producer := push.NewProducer(client, "", 0)
+		if _, err := producer.Enqueue(t.Context(), order("one", nil)); err != nil {
+			t.Fatal(err)
+		}
+		for _, ref := range []push.Ref{{ID: "one", App: "bank"}, {ID: "one", User: "ben"}, {ID: "one", App: "shop", User: "ben"}} {
+			_, err := producer.StatusOf(t.Context(), ref)
+			if cancelled := producer.CancelOf(t.Context(), ref); !errors.Is(err, push.ErrUnknownID) || !errors.Is(cancelled, push.ErrUnknownID) {
+				t.Errorf("%+v: %v, %v", ref, err, cancelled)
+			}
+		}
+		if err := producer.CancelOf(t.Context(), push.Ref{ID: "one", App: "shop", User: "ada"}); err != nil {
+			t.Error(err)
 		}
 	})
 }

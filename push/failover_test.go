@@ -25,7 +25,8 @@ func TestAProducerFollowsAFailover(t *testing.T) {
 	}
 	client := redis.NewClusterClient(options)
 	t.Cleanup(func() { _ = client.Close() })
-	master := redistest.NodeOf(t, nodes, shard.Of(client, "").QueueKey(push.Default.Queue(), "pending"))
+	redistest.Divide(t, client, "pushpace", "1")
+	master := redistest.NodeOf(t, nodes, shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"))
 	redistest.Replica(t, master, nodes, args)
 	producer := push.NewProducer(client, "", 0)
 	n := order("before", func(*push.Notification) {})

@@ -17,7 +17,7 @@ const MaxEncodedSize = asynqwire.MaxPayload
 
 // A Job is what travels on the queue: a notification that was accepted.
 type Job struct {
-	// Notification has an ID, and ExpiresAt in place of TTL.
+	// Notification has an ID, and NotBefore and ExpiresAt in place of what stands for them.
 	Notification *Notification
 	// AcceptedAt is the instant at which the Producer accepted it. Required.
 	AcceptedAt time.Time
@@ -159,6 +159,9 @@ func (j *Job) faults() Faults {
 	}
 	if j.Notification.TTL != 0 {
 		f.Add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
+	}
+	if j.Notification.NotBeforeLocal != "" || j.Notification.TimeZone != "" {
+		f.Add("/notification/not_before_local", "must be turned into not_before, without time_zone, when the notification is accepted")
 	}
 	return f
 }

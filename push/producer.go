@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,17 +13,23 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
 // A Producer hands notifications over. Once Enqueue has returned without an
 // error, the notification is safe on the queue and the caller may forget it.
 // It is safe for concurrent use.
+//
+// An ID is its user's. That of another user is refused (ErrConflict) where both are in one
+// shard of the Redis, as always without a Cluster, and is another notification else: keep IDs
+// apart, since Status, Cancel and Requeue know a notification by its ID alone.
 type Producer struct {
 	client   redis.UniversalClient
 	records  *ledger.Records
 	acceptor *ledger.Acceptor
 	headers  func(context.Context) map[string]string
 	apps     []string // sorted; nil for any
+	zone     string   // of notifications that need one and name none
 	accepted *instants
 }
 
@@ -48,11 +55,35 @@ func (i *instants) next() time.Time {
 // close. prefix begins all keys, and is "pushpace" when it is empty. An ID is known for
 // the retention after its acceptance; 0 means DefaultRetention. Both are the workers'.
 //
-// A redis.ClusterClient learns that a replica has taken a master's place by an Enqueue
-// that fails, and else after its ClusterStateReloadInterval, a minute by default.
+// A client needs ContextTimeoutEnabled, without which a call that Redis never answers takes
+// longer than its context, and a redis.ClusterClient a ClusterStateReloadInterval of a few
+// seconds: by an Enqueue that fails, and else after that, it learns that a replica has taken
+// a master's place. The first NewProducer with a ClusterClient warns in slog's default log of
+// what that lacks.
 func NewProducer(client redis.UniversalClient, prefix string, retention time.Duration) *Producer {
+	if cluster, ok := pipeline.OfCluster(client); ok {
+		warn.Do(func() {
+			for _, setting := range lacking(cluster.Options()) {
+				slog.Warn("push.NewProducer: the client of the Redis Cluster should have another setting", "set", setting)
+			}
+		})
+	}
 	records := ledger.NewRecords(client, prefix, retention)
 	return &Producer{client: client, records: records, acceptor: records.NewAcceptor(), accepted: new(instants)}
+}
+
+// warn is done once in a program, however many producers it makes.
+var warn sync.Once
+
+// lacking are the settings that a Cluster's client should have and has not.
+func lacking(o *redis.ClusterOptions) (settings []string) {
+	if !o.ContextTimeoutEnabled {
+		settings = append(settings, "ContextTimeoutEnabled: true")
+	}
+	if o.ClusterStateReloadInterval > 10*time.Second {
+		settings = append(settings, "ClusterStateReloadInterval: time.Second")
+	}
+	return settings
 }
 
 // WithHeaders answers a producer whose jobs carry what headers answers for an
@@ -105,7 +136,7 @@ func (p *Producer) Enqueue(ctx context.Context, n *Notification) (Receipt, error
 // client then looks where its nodes are: it does so by itself when one moves a slot, and
 // not when one is gone.
 func (p *Producer) refused(ctx context.Context, err error) error {
-	if cluster, ok := p.client.(*redis.ClusterClient); ok {
+	if cluster, ok := pipeline.OfCluster(p.client); ok {
 		cluster.ReloadState(ctx)
 	}
 	return fmt.Errorf("enqueue: %w", err)
@@ -122,7 +153,11 @@ func (p *Producer) acceptance(ctx context.Context, job *Job) (*ledger.Acceptance
 		headers = p.headers(ctx)
 	}
 	n := job.Notification
-	return p.records.NewAcceptance(n.ID, n.Priority.Queue(), payload, headers, facts), nil
+	at, err := p.records.Of(ctx, n.App, n.User)
+	if err != nil {
+		return nil, p.refused(ctx, err)
+	}
+	return at.NewAcceptance(n.ID, n.Priority.Queue(), payload, headers, facts), nil
 }
 
 // encodeNew answers a new notification's job, and what its record says of it.
@@ -139,8 +174,8 @@ func encodeNew(job *Job) (payload []byte, known ledger.Facts, err error) {
 }
 
 // Accepted answers the notification as a Producer would accept it at that instant:
-// validated, with an ID, and with ExpiresAt in place of TTL. What is wrong with it
-// is an error of type Faults.
+// validated, with an ID, and with NotBefore and ExpiresAt in place of what stands for them.
+// What is wrong with it is an error of type Faults.
 func Accepted(n *Notification, now time.Time) (Notification, error) {
 	accepted, err := complete(n, now)
 	if err == nil && accepted.overdue(now) {
@@ -174,6 +209,7 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 	if err := accepted.Validate(); err != nil {
 		return accepted, err
 	}
+	accepted.NotBefore, accepted.NotBeforeLocal, accepted.TimeZone = accepted.earliest(), "", ""
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 		if !accepted.ExpiresAt.After(accepted.NotBefore) {
@@ -190,12 +226,15 @@ func (p *Producer) accept(ctx context.Context, n *Notification, now time.Time) (
 	if err != nil || !accepted.overdue(now) {
 		return accepted, err
 	}
-	return accepted, p.known(ctx, accepted.ID)
+	return accepted, p.known(ctx, &accepted)
 }
 
-// known returns errOverdue for an ID that nobody has accepted.
-func (p *Producer) known(ctx context.Context, id string) error {
-	_, err := p.records.Lookup(ctx, id)
+// known returns errOverdue for a notification that nobody has accepted.
+func (p *Producer) known(ctx context.Context, n *Notification) error {
+	at, err := p.records.Of(ctx, n.App, n.User)
+	if err == nil {
+		_, err = at.Lookup(ctx, n.ID)
+	}
 	if errors.Is(err, ErrUnknownID) {
 		return errOverdue
 	}
@@ -210,10 +249,15 @@ var ErrStillThere = errors.New("requeue: the job of the last attempt is still th
 
 // Requeue puts a dead letter's notification back on its queue, with a new
 // budget of attempts, and deletes the letter. Calling it again after an error is
-// safe. It answers ledger.ErrNoLetter when there is none, or no use for it, and
-// ErrStillThere when it is too early.
+// safe. It answers ledger.ErrNoLetter when there is none, or no use for it,
+// ErrStillThere when it is too early, and an *AmbiguousError when one is to be chosen.
 func (p *Producer) Requeue(ctx context.Context, id string) error {
-	letter, err := p.records.Letter(ctx, id)
+	return p.RequeueOf(ctx, Ref{ID: id})
+}
+
+// RequeueOf is Requeue of the one that is named.
+func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
+	letter, at, err := p.records.Letter(ctx, ref, Contents, nil)
 	if err != nil {
 		return err
 	}
@@ -235,7 +279,7 @@ func (p *Producer) Requeue(ctx context.Context, id string) error {
 		headers = p.headers(ctx)
 	}
 	for try := 0; ; try++ {
-		err := p.records.Requeue(ctx, letter, payload, headers, facts)
+		err := at.Requeue(ctx, letter, payload, headers, facts)
 		if !errors.Is(err, ledger.ErrInHand) {
 			return err
 		}

@@ -37,6 +37,17 @@ var ErrConflict = ledger.ErrConflict
 // forgotten since.
 var ErrUnknownID = ledger.ErrUnknownID
 
+// A Ref names a notification: by its ID, and where several users have that, by the App and
+// User too, or one of them. One that is "" is any.
+type Ref = ledger.Ref
+
+// ErrAmbiguous means that notifications of several users have that ID, each in a shard of
+// its own: see Producer.
+var ErrAmbiguous = ledger.ErrAmbiguous
+
+// An AmbiguousError is ErrAmbiguous. Its Choices, each a Ref, name the notifications.
+type AmbiguousError = ledger.AmbiguousError
+
 // ErrUnderWay means that a worker has the notification in its hands right now.
 var ErrUnderWay = ledger.ErrUnderWay
 
@@ -102,14 +113,19 @@ type TargetOutcome struct {
 	ProviderID string `json:"provider_id,omitempty"`
 }
 
-// Status answers where the notification is, or ErrUnknownID.
+// Status answers where the notification is, or ErrUnknownID or an *AmbiguousError.
 func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
-	r, err := p.records.Lookup(ctx, id)
+	return p.StatusOf(ctx, Ref{ID: id})
+}
+
+// StatusOf is Status of the one that is named.
+func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
+	r, at, err := p.records.Lookup(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	s := &Status{
-		ID: id, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
+		ID: ref.ID, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
 		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt,
 		Deferrals: r.Deferrals, Until: r.Until, Scope: r.Scope, Rule: r.Rule,
 		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended,
@@ -118,7 +134,7 @@ func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
 		s.Outcomes = append(s.Outcomes, TargetOutcome(o))
 	}
 	if !r.State.Ended() {
-		if s.Job, err = p.records.JobState(ctx, r.Queue, id); err != nil {
+		if s.Job, err = at.JobState(ctx, r.Queue, ref.ID); err != nil {
 			return nil, fmt.Errorf("status: %w", err)
 		}
 	}
@@ -127,17 +143,26 @@ func (p *Producer) Status(ctx context.Context, id string) (*Status, error) {
 
 // Cancel ends a notification that waits. The slot that it holds of its user's
 // limits is given back by a worker, within about a second while one runs, also
-// when this process crashes meanwhile. It answers ErrUnknownID, an *EndedError or
-// ErrUnderWay when there is nothing to cancel, or not now. After another error it
-// may be cancelled or not; calling it again is safe.
+// when this process crashes meanwhile. It answers ErrUnknownID, an *EndedError,
+// ErrUnderWay or an *AmbiguousError when there is nothing to cancel, or not now, or one is
+// to be chosen. After another error it may be cancelled or not; calling it again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
-	taken, err := p.records.Take(ctx, id, Cancelled, Contents)
+	return p.CancelOf(ctx, Ref{ID: id})
+}
+
+// CancelOf is Cancel of the one that is named.
+func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
+	var taken *ledger.Taken
+	at, err := p.records.Find(ctx, ref)
+	if err == nil {
+		taken, err = at.Take(ctx, ref, Cancelled, Contents)
+	}
 	if ended := new(ledger.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}
 	}
 	if err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
-	_ = p.records.Leave(ctx, taken) // else it takes a little longer
+	_ = taken.Leave(ctx) // else it takes a little longer
 	return nil
 }

@@ -38,7 +38,7 @@ func TestEnqueuedTogether(t *testing.T) {
 	t.Parallel()
 	base := redistest.Start(t).Client(t)
 	calls := new(enqueues)
-	base.AddHook(calls)
+	redistest.Hook(base, calls)
 	client, stop := pipeline.Share(base, pipeline.Options{})
 	t.Cleanup(stop)
 	producer := push.NewProducer(client, "", 0)

@@ -67,7 +67,7 @@ func (n *Notification) faults() Faults {
 func (n *Notification) leastSize() int {
 	size := len(n.ID) + len(n.App) + len(n.User) + len(n.Category) +
 		len(n.Title) + len(n.Subtitle) + len(n.Body) + len(n.Sound) + len(n.Image) +
-		len(n.Thread) + len(n.Channel) + len(n.PushType) + len(n.CollapseKey)
+		len(n.Thread) + len(n.Channel) + len(n.PushType) + len(n.CollapseKey) + len(n.NotBeforeLocal) + len(n.TimeZone)
 	for _, t := range n.Targets {
 		size += len(t.Token) + len(`{"platform":"fcm","token":""}`)
 	}
@@ -246,6 +246,7 @@ func (n *Notification) has(p Platform) bool {
 
 func (n *Notification) checkTimes(f *Faults) {
 	checkInstant(f, "/not_before", n.NotBefore)
+	n.checkLocal(f)
 	checkInstant(f, "/expires_at", n.ExpiresAt)
 	if n.TTL < 0 {
 		f.Add("/ttl", "must be positive")
@@ -258,7 +259,7 @@ func (n *Notification) checkTimes(f *Faults) {
 // checkSpan refuses what expires before it may be sent. It is for who hands it
 // over alone: what is on a queue so ends as expired.
 func (n *Notification) checkSpan(f *Faults) {
-	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.NotBefore) {
+	if !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(n.earliest()) {
 		f.Add("/expires_at", "must be after not_before")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -200,53 +199,5 @@ func TestClocksOfNodes(t *testing.T) {
 	}
 	if off := l.ClockOffset(); off < 59*time.Minute || off > 61*time.Minute {
 		t.Errorf("the offset is %v", off)
-	}
-}
-
-// TestNodesThatLeaveAreForgotten has a node leave the Cluster: nothing is kept for it.
-func TestNodesThatLeaveAreForgotten(t *testing.T) {
-	t.Parallel()
-	clock := newSetClock()
-	servers := []*miniredis.Miniredis{redistest.Miniredis(t), redistest.Miniredis(t)}
-	for _, s := range servers {
-		s.SetTime(clock.now())
-	}
-	var shrunk atomic.Bool // to the first server
-	client := redis.NewClusterClient(&redis.ClusterOptions{
-		ContextTimeoutEnabled: true,
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			last := servers[1]
-			if shrunk.Load() {
-				last = servers[0]
-			}
-			return []redis.ClusterSlot{
-				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: servers[0].Addr()}}},
-				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: last.Addr()}}},
-			}, nil
-		},
-	})
-	defer client.Close()
-	l := throttle.NewRedis(client, throttle.Options{Now: clock.now, Timeout: 10 * time.Second})
-	defer l.Close()
-	visit := func(round int) {
-		for i := range 20 {
-			r := throttle.Request{User: fmt.Sprint("u", i), ID: fmt.Sprint(round), Scopes: []throttle.Scope{{Name: throttle.General}}}
-			if _, err := l.Acquire(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	visit(0)
-	if n := l.Nodes(); n != 2 {
-		t.Fatalf("%d nodes are known", n)
-	}
-	shrunk.Store(true)
-	client.ReloadState(t.Context())
-	for round := 1; l.Nodes() > 1; round++ {
-		if t.Context().Err() != nil {
-			t.Fatalf("%d nodes are known", l.Nodes())
-		}
-		clock.advance(2 * time.Minute)
-		visit(round)
 	}
 }

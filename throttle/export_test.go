@@ -15,13 +15,6 @@ func NewRedis(client redis.UniversalClient, o Options) *Redis {
 	return l
 }
 
-// Nodes answers how many nodes the limiter knows.
-func (l *Redis) Nodes() int {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return len(l.nodes)
-}
-
 // Words writes the policy as the script reads it.
 func Words(p Policy) string { return p.words() }
 

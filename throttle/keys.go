@@ -3,10 +3,10 @@ package throttle
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"net/url"
-	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // The keys of a user, all under one hash tag so that a Redis Cluster keeps
@@ -38,11 +38,7 @@ func (k *keys) timeline(scope string) string {
 }
 
 func userKeys(prefix string, r *Request) keys {
-	tag := Escape(r.User)
-	if r.App != "" {
-		tag = Escape(r.App) + "/" + tag
-	}
-	base, name := prefix+":{"+tag+"}:", Escape(r.class())
+	base, name := prefix+":{"+shard.UserTag(r.App, r.User)+"}:", Escape(r.class())
 	k := keys{catSent: base + "sent:" + name, catQueue: base + "queue:" + name, booked: base + "booked"}
 	k.sent = k.catSent[:len(base+"sent")] // parts of one: many users are remembered
 	k.category = k.catSent[len(k.sent)+1:]
@@ -64,10 +60,7 @@ func (k *keys) all(others []string) []string {
 
 // Escape writes name with every byte outside A–Z a–z 0–9 . _ ~ @ + - as %XX,
 // so that no name can end the hash tag or reach into another's keys.
-func Escape(name string) string { return inPaths.Replace(url.PathEscape(name)) }
-
-// inPaths are the other bytes that a URL's path has as they are.
-var inPaths = strings.NewReplacer("$", "%24", "&", "%26", ":", "%3A", "=", "%3D")
+func Escape(name string) string { return shard.Escape(name) }
 
 const (
 	uuidMark   = '~'

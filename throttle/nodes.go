@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,124 +17,76 @@ import (
 type node struct {
 	*pipeline.Pipeline
 	clock *clock
-	used  atomic.Int64 // when it was asked last, in µs of the process's clock
 }
 
-// laneCount is how many pipelines to one node may be under way at once.
+// laneCount is how many pipelines to one node may be under way at once, where they are the
+// limiter's own.
 const laneCount = 2
 
-// forgetNode is after how long a node that nobody asks is forgotten: it may have
-// left the Cluster.
-const forgetNode = time.Minute
-
-// node answers the node that holds the key, which is asked at that elapsed time.
-func (l *Redis) node(ctx context.Context, key string, now int64) (*node, error) {
-	client, err := l.server(ctx, key)
+// node answers the node that holds the key.
+func (l *Redis) node(ctx context.Context, key string) (*node, error) {
+	p, err := pipeline.For(ctx, l.shared, key)
 	if err != nil {
 		return nil, err
 	}
-	switch n, closed := l.met(client, now); {
+	switch n, closed := l.met(p); {
 	case closed:
 		return nil, errClosed
 	case n != nil:
 		return n, nil
 	}
-	return l.meet(ctx, client, now)
-}
-
-// server answers the client of the server that holds the key.
-func (l *Redis) server(ctx context.Context, key string) (*redis.Client, error) {
-	switch c := l.client.(type) {
-	case *pipeline.Client:
-		return c.Client, nil
-	case *redis.ClusterClient:
-		return c.MasterForKey(ctx, key)
-	default:
-		return c.(*redis.Client), nil
-	}
+	return l.meet(ctx, p)
 }
 
 // met answers the node that was met before, or nil.
-func (l *Redis) met(client *redis.Client, now int64) (n *node, closed bool) {
+func (l *Redis) met(p *pipeline.Pipeline) (n *node, closed bool) {
 	l.mu.RLock()
-	n, closed = l.nodes[client], l.closed
-	l.mu.RUnlock()
-	if closed || n == nil {
-		return nil, closed
-	}
-	n.used.Store(now)
-	if swept := l.swept.Load(); now-swept > forgetNode.Microseconds() && l.swept.CompareAndSwap(swept, now) {
-		l.forgetNodes(now - forgetNode.Microseconds())
-	}
-	return n, false
+	defer l.mu.RUnlock()
+	return l.nodes[p], l.closed
 }
 
 // clockOf answers the clock of the server that holds the key, or nil: a claim has to
 // have met it.
 func (l *Redis) clockOf(ctx context.Context, key string) *clock {
-	client, err := l.server(ctx, key)
+	p, err := pipeline.For(ctx, l.shared, key)
 	if err != nil {
 		return nil
 	}
-	if n, _ := l.met(client, l.elapsed()); n != nil {
+	if n, _ := l.met(p); n != nil {
 		return n.clock
 	}
 	return nil
 }
 
 // meet takes in a node. Its claims are stamped by a clock that has to be known.
-func (l *Redis) meet(ctx context.Context, client *redis.Client, now int64) (*node, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	fresh := &node{clock: newClock(l.process)}
+func (l *Redis) meet(ctx context.Context, p *pipeline.Pipeline) (*node, error) {
+	fresh := &node{Pipeline: p, clock: newClock(l.process)}
+	t := redis.NewTimeCmd(ctx, "time")
 	sent := fresh.clock.elapsed()
-	t, err := client.Time(ctx).Result()
-	if err != nil {
+	if err := p.Do(&pipeline.Group{Commands: []redis.Cmder{t}}); err != nil {
 		return nil, err
 	}
-	fresh.clock.observe(sent, t.UnixMicro())
+	if err := t.Err(); err != nil {
+		return nil, err
+	}
+	fresh.clock.observe(sent, t.Val().UnixMicro())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, errClosed
 	}
-	if known := l.nodes[client]; known != nil {
+	if known := l.nodes[p]; known != nil {
 		return known, nil
 	}
-	fresh.used.Store(now)
-	if fresh.Pipeline = pipeline.Of(l.client); fresh.Pipeline == nil {
-		fresh.Pipeline = pipeline.New(client, pipeline.Options{Lanes: laneCount, Timeout: l.timeout / 2})
-	}
-	l.nodes[client] = fresh
+	maps.DeleteFunc(l.nodes, func(p *pipeline.Pipeline, _ *node) bool { return p.Closed() }) // it has left the Cluster
+	l.nodes[p] = fresh
 	return fresh, nil
-}
-
-// forgetNodes drops those that nobody has asked since the instant.
-func (l *Redis) forgetNodes(since int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return
-	}
-	for client, n := range l.nodes {
-		if n.used.Load() < since {
-			delete(l.nodes, client)
-			l.ending.Go(func() { l.end(n) }) // what is under way may take until its time-out
-		}
-	}
-}
-
-// end ends the node's pipeline, unless it is the client's.
-func (l *Redis) end(n *node) {
-	if pipeline.Of(l.client) != n.Pipeline {
-		n.Close()
-	}
 }
 
 // Node names the master of a Cluster that keeps the
 // request's user, and is "" where there is one server.
 func (l *Redis) Node(ctx context.Context, r Request) string {
-	cluster, ok := l.client.(*redis.ClusterClient)
+	cluster, ok := pipeline.OfCluster(l.client)
 	if !ok {
 		return ""
 	}
@@ -152,6 +105,9 @@ func (l *Redis) ClockOffset() time.Duration {
 	defer l.mu.RUnlock()
 	var furthest int64
 	for _, n := range l.nodes {
+		if n.Closed() {
+			continue
+		}
 		if off := n.clock.wall.Load(); max(off, -off) > max(furthest, -furthest) {
 			furthest = off
 		}

@@ -37,6 +37,8 @@ type Options struct {
 // visit of a notification and booking.go for what follows when it is denied.
 type Redis struct {
 	client  redis.UniversalClient
+	shared  redis.UniversalClient // it, or one on it, whose round trips are shared; end ends that one
+	end     func()
 	prefix  string
 	keep    int64 // µs
 	timeout time.Duration
@@ -46,12 +48,9 @@ type Redis struct {
 	spare sync.Pool // *claim
 
 	mu     sync.RWMutex // guards what follows
-	nodes  map[*redis.Client]*node
+	nodes  map[*pipeline.Pipeline]*node
 	closed bool
 
-	ending sync.WaitGroup // of nodes that were forgotten
-
-	swept atomic.Int64 // when nodes were forgotten last, in µs of the process's clock
 	trips atomic.Int64
 }
 
@@ -110,7 +109,11 @@ func New(client redis.UniversalClient, o Options) (*Redis, error) {
 	}
 	l := &Redis{
 		client: client, prefix: o.Prefix, keep: o.Horizon.Microseconds(), timeout: o.Timeout,
-		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*redis.Client]*node{},
+		process: process{start: o.Now(), now: o.Now}, users: users, nodes: map[*pipeline.Pipeline]*node{},
+	}
+	l.shared, l.end = client, func() {}
+	if !pipeline.Shares(client) {
+		l.shared, l.end = pipeline.Share(client, pipeline.Options{Lanes: laneCount, Timeout: o.Timeout / 2})
 	}
 	l.spare.New = func() any { return newClaim() }
 	return l, nil
@@ -123,6 +126,8 @@ func serves(client redis.UniversalClient) error {
 	case *pipeline.Client:
 		bounded = c.Options().ContextTimeoutEnabled
 	case *redis.Client:
+		bounded = c.Options().ContextTimeoutEnabled
+	case *pipeline.Cluster:
 		bounded = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
 		bounded = c.Options().ContextTimeoutEnabled
@@ -143,13 +148,8 @@ func (l *Redis) Close() error {
 		return nil
 	}
 	l.closed = true
-	nodes := l.nodes
-	l.nodes = nil
 	l.mu.Unlock()
-	for _, n := range nodes {
-		l.end(n)
-	}
-	l.ending.Wait()
+	l.end()
 	return nil
 }
 
@@ -389,7 +389,7 @@ func (l *Redis) run(ctx context.Context, c *claim, asked int64) (claimed, error)
 	if err := ctx.Err(); err != nil {
 		return claimed{}, StoreError(opAcquire, err)
 	}
-	n, err := l.node(ctx, c.keys.sent, asked)
+	n, err := l.node(ctx, c.keys.sent)
 	if err != nil {
 		return claimed{}, StoreError(opAcquire, err)
 	}

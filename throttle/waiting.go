@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
 // scanPage is how many keys Redis looks at in one step of a Waiting.
@@ -38,7 +40,7 @@ func (l *Redis) Waiting(ctx context.Context, scope string, f func(app, user stri
 }
 
 func (l *Redis) masters(ctx context.Context) ([]redis.UniversalClient, error) {
-	cluster, ok := l.client.(*redis.ClusterClient)
+	cluster, ok := pipeline.OfCluster(l.client)
 	if !ok {
 		return []redis.UniversalClient{l.client}, nil
 	}

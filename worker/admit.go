@@ -19,7 +19,6 @@ import (
 // places before the providers.
 type admission struct {
 	*Options
-	queue   *queue.Server
 	units   units
 	slots   *slots
 	lines   *lines
@@ -28,8 +27,8 @@ type admission struct {
 	waiting atomic.Int64 // notifications that wait in the process
 }
 
-func newAdmission(o *Options, q *queue.Server, u units, s *slots, t tracing, r *repeats.Log) *admission {
-	a := &admission{Options: o, queue: q, units: u, slots: s, tracing: t, repeats: r}
+func newAdmission(o *Options, u units, s *slots, t tracing, r *repeats.Log) *admission {
+	a := &admission{Options: o, units: u, slots: s, tracing: t, repeats: r}
 	a.lines = newLines(a.askTogether)
 	return a
 }
@@ -118,7 +117,7 @@ func (a *admission) ask(ctx context.Context, d *delivery, how step) (throttle.De
 	if err != nil || decision.Status != throttle.Granted || decision.Left >= tooLate {
 		a.units.giveBack(d) // until it goes
 	}
-	a.slots.wake(decision.Moved)
+	a.slots.wake(d.App, d.User, decision.Moved)
 	return decision, err
 }
 

@@ -76,7 +76,7 @@ func TestOneVisitAsksSoOftenAtMost(t *testing.T) {
 				}
 				o := &Options{Limiter: limiter, Limits: policies, Log: slog.New(slog.DiscardHandler)}
 				o.setDefaults()
-				a := newAdmission(o, nil, units{}, newSlots(o, nil), tracing{}, new(repeats.Log))
+				a := newAdmission(o, units{}, newSlots(o, nil), tracing{}, new(repeats.Log))
 				fcm := route.New(route.Config{Senders: map[string]map[push.Platform]providers.Sender{"shop": {push.FCM: nil}}, Concurrency: 1}).Of("shop")[push.FCM]
 				d := &delivery{Notification: &push.Notification{App: "shop", User: "u", ID: "n"}, needs: []*route.Bulkhead{fcm.Bulkhead}, term: lasting{}}
 				decision, err := a.admit(t.Context(), d)

@@ -32,7 +32,7 @@ func TestAuditInMotion(t *testing.T) {
 						t.Error(err)
 					}
 					if p == 3 {
-						if err := r.control().Cancel(t.Context(), n.ID); err != nil {
+						if err := r.control().Cancel(t.Context(), push.Ref{ID: n.ID}); err != nil {
 							t.Error(err)
 						}
 					}
@@ -42,7 +42,7 @@ func TestAuditInMotion(t *testing.T) {
 		for range looks {
 			audit, err := r.control().Audit(t.Context())
 			must(t, err)
-			if !audit.Balanced() {
+			if audit.Balance() != control.Balanced {
 				t.Errorf("in motion: %+v", audit)
 			}
 		}
@@ -63,7 +63,7 @@ func TestAuditInMotion(t *testing.T) {
 		wait(t, func() bool {
 			audit, err := r.control().Audit(t.Context())
 			must(t, err)
-			return audit.Difference == 1 && !audit.Balanced()
+			return audit.Difference == 1 && audit.Balance() == control.Unbalanced
 		})
 	})
 }
@@ -78,10 +78,14 @@ func TestTheListOfQueues(t *testing.T) {
 		if audit, err := r.control().Audit(t.Context()); err != nil || audit.Queued != 1 || audit.Difference != 0 {
 			t.Errorf("%+v, %v", audit, err)
 		}
-		if status, err := r.control().Status(t.Context(), "later"); err != nil || status.Job != "scheduled" || status.Waits.For != control.ForSchedule {
+		if status, err := r.control().Status(t.Context(), push.Ref{ID: "later"}); err != nil || status.Job != "scheduled" || status.Waits.For != control.ForSchedule {
 			t.Errorf("%+v, %v", status, err)
 		}
 		r.start()
-		wait(t, func() bool { return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(asynqwire.Queues())) })
+		shards, err := r.records.All(t.Context())
+		must(t, err)
+		wait(t, func() bool {
+			return client.SCard(t.Context(), "asynq:queues").Val() == int64(len(shards)*len(asynqwire.Queues()))
+		})
 	})
 }

@@ -10,7 +10,7 @@ import (
 // recorded or as many wait for its providers as may, and how it comes back.
 func (a *admission) busy(d *delivery) (to disposition, over bool) {
 	back := queue.Return{Why: queue.ProviderBusy, After: route.BusyDelay}
-	if a.queue.Refused(d.queue) {
+	if d.at.Refused(d.queue) {
 		back.Why = queue.RedisRefuses
 		return snooze(back), true
 	}

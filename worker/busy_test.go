@@ -44,12 +44,12 @@ func TestWhatIsTurnedAwaySaysWhy(t *testing.T) {
 			"not written":          {true, nil, queue.RedisRefuses},
 			"busy and not written": {true, []*route.Bulkhead{full}, queue.RedisRefuses},
 		} {
-			a := &admission{queue: queue.NewServer(queue.Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler)})}
+			at := queue.NewServer(queue.Config{Records: new(ledger.Shard), Hands: queue.NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
 			if c.refused {
-				_ = a.queue.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
+				_ = at.Persist(t.Context(), time.Millisecond, func() error { return outOfMemory })
 			}
 			var got queue.Why
-			if to, away := a.busy(&delivery{Notification: new(push.Notification), queue: "q", needs: c.needs}); away {
+			if to, away := new(admission).busy(&delivery{Notification: new(push.Notification), at: at, queue: "q", needs: c.needs}); away {
 				got = to.back.Why
 			}
 			if got != c.want {

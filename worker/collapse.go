@@ -19,13 +19,20 @@ type collapsing struct {
 	slots *slots
 	taken *taken
 	// overtaken are older notifications that some worker had in its hands, beyond its
-	// look at the collapse key, when a newer one came, by ID; and when that was.
-	overtaken *lru.Cache[string, time.Time]
+	// look at the collapse key, when a newer one came, by their shard and ID; and when that
+	// was.
+	overtaken *lru.Cache[overtaken, time.Time]
+}
+
+// An overtaken notification is an older one that some worker had in its hands.
+type overtaken struct {
+	at *ledger.Shard
+	id string
 }
 
 func newCollapsing(o *Options, s *slots, t *taken) *collapsing {
-	overtaken, _ := lru.New[string, time.Time](overtakenMost) // which fails for sizes below 1
-	return &collapsing{o, s, t, overtaken}
+	kept, _ := lru.New[overtaken, time.Time](overtakenMost) // which fails for sizes below 1
+	return &collapsing{o, s, t, kept}
 }
 
 // collapse makes way for the newest notification of a collapse key: an older
@@ -42,7 +49,7 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool
 	}
 	var done []string
 	for {
-		newest, older, err := c.records.Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
+		newest, older, err := d.at.Records().Collapse(ctx, ledger.CollapseKey{App: d.App, User: d.User, Key: d.CollapseKey}, d.ID, d.accepted, wait, done)
 		if err != nil || !newest || len(older) == 0 {
 			return err == nil && !newest, err
 		}
@@ -56,12 +63,12 @@ func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool
 }
 
 func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) error {
-	taken, err := c.records.Take(ctx, older, push.Superseded, push.Contents)
+	taken, err := d.at.Records().Take(ctx, ledger.Ref{ID: older}, push.Superseded, push.Contents)
 	switch {
 	case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded):
 		return nil
 	case errors.Is(err, push.ErrUnderWay):
-		c.overtaken.Add(older, time.Now())
+		c.overtaken.Add(overtaken{d.at.Records(), older}, time.Now())
 		return nil
 	case err != nil:
 		return err
@@ -72,7 +79,7 @@ func (c *collapsing) supersede(ctx context.Context, d *delivery, older string) e
 		if err != nil {
 			return err
 		}
-		c.slots.wake(moved)
+		c.slots.wake(d.App, d.User, moved)
 		return c.taken.freed(ctx, taken)
 	}
 	return c.taken.free(ctx, taken)
@@ -92,10 +99,10 @@ const (
 // that it does not keep a slot until that slot, until ctx ends.
 func (c *collapsing) follow(ctx context.Context) {
 	clock.Every(ctx, overtakenEvery, func() {
-		for _, id := range c.overtaken.Keys() {
-			since, _ := c.overtaken.Peek(id)
-			if c.supersedeBack(ctx, id) || time.Since(since) > overtakenFor {
-				c.overtaken.Remove(id)
+		for _, one := range c.overtaken.Keys() {
+			since, _ := c.overtaken.Peek(one)
+			if c.supersedeBack(ctx, one) || time.Since(since) > overtakenFor {
+				c.overtaken.Remove(one)
 			}
 		}
 	})
@@ -103,8 +110,8 @@ func (c *collapsing) follow(ctx context.Context) {
 
 // supersedeBack returns false for what is in a worker's hands still, or cannot be
 // looked at. Its slot goes to who is next: the newer one may have ended by now.
-func (c *collapsing) supersedeBack(ctx context.Context, id string) bool {
-	taken, err := c.records.Take(ctx, id, push.Superseded, push.Contents)
+func (c *collapsing) supersedeBack(ctx context.Context, one overtaken) bool {
+	taken, err := one.at.Take(ctx, ledger.Ref{ID: one.id}, push.Superseded, push.Contents)
 	if err != nil {
 		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -108,7 +109,7 @@ func TestASlotOfWhatHasEnded(t *testing.T) {
 		r.settled(1)
 		r.enqueue(to("late"))
 		<-limiter.answered
-		if _, err := r.records.Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
+		if _, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered}, Attempts: 1}); err != nil {
 			t.Fatal(err)
 		}
 		close(limiter.let)

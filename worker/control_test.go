@@ -26,7 +26,7 @@ func (r *rig) deferred(id string) *ledger.Record {
 		if r.record(id).Deferrals == 0 {
 			return false
 		}
-		status, err := r.control().Status(r.t.Context(), id)
+		status, err := r.control().Status(r.t.Context(), push.Ref{ID: id})
 		must(r.t, err)
 		return status.Job == "retry"
 	})
@@ -49,9 +49,9 @@ func TestCancel(t *testing.T) {
 		r.enqueue(to("next"))
 		before := r.deferred("next")
 		control := r.control()
-		must(t, control.Cancel(t.Context(), "unwanted"))
+		must(t, control.Cancel(t.Context(), push.Ref{ID: "unwanted"}))
 		for id, want := range map[string]error{"unwanted": push.ErrEnded, "sent": push.ErrEnded, "nobody": push.ErrUnknownID} {
-			if err := control.Cancel(t.Context(), id); !errors.Is(err, want) {
+			if err := control.Cancel(t.Context(), push.Ref{ID: id}); !errors.Is(err, want) {
 				t.Errorf("cancel of %s: %v, want %v", id, err, want)
 			}
 		}
@@ -82,13 +82,16 @@ func TestStatusAndAudit(t *testing.T) {
 			}
 		}
 		r.deferred("second")
-		wait(t, func() bool { s, err := control.Status(t.Context(), "second"); return err == nil && s.Job == "retry" })
-		status, err := control.Status(t.Context(), "second")
+		wait(t, func() bool {
+			s, err := control.Status(t.Context(), push.Ref{ID: "second"})
+			return err == nil && s.Job == "retry"
+		})
+		status, err := control.Status(t.Context(), push.Ref{ID: "second"})
 		must(t, err)
 		if status.State != push.Waiting || status.Scope != "digest" || status.Rule != "1/1h" || status.Deferrals != 1 || status.Until.Before(time.Now()) {
 			t.Errorf("status %+v", status)
 		}
-		if _, err := control.Status(t.Context(), "nobody"); !errors.Is(err, push.ErrUnknownID) {
+		if _, err := control.Status(t.Context(), push.Ref{ID: "nobody"}); !errors.Is(err, push.ErrUnknownID) {
 			t.Error(err)
 		}
 		audit, err := control.Audit(t.Context())
@@ -131,9 +134,9 @@ func TestPurge(t *testing.T) {
 	n.App = "nobody"
 	r.enqueue(n)
 	r.settled(1)
-	for _, want := range []bool{true, false} {
-		if purged, err := r.records.Purge(t.Context(), "bad"); err != nil || purged != want {
-			t.Errorf("purged %t, %v; want %t", purged, err, want)
+	for _, want := range []error{nil, ledger.ErrNoLetter} {
+		if err := r.records.Purge(t.Context(), push.Ref{ID: "bad"}, push.Contents); !errors.Is(err, want) {
+			t.Errorf("purged: %v; want %v", err, want)
 		}
 	}
 	if counts := r.settled(1); counts.Ended[push.Rejected] != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -55,7 +56,9 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			state: push.Expired,
 		},
 		"cancelled": {
-			then:  func(t *testing.T, r *rig, n *push.Notification) { must(t, r.control().Cancel(t.Context(), n.ID)) },
+			then: func(t *testing.T, r *rig, n *push.Notification) {
+				must(t, r.control().Cancel(t.Context(), push.Ref{ID: n.ID}))
+			},
 			state: push.Cancelled,
 		},
 		"paused, then cancelled": {
@@ -63,10 +66,10 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 				must(t, r.control().Pause(t.Context(), pause.Pause{App: n.App}))
 				r.start()
 				wait(t, func() bool {
-					status, err := r.control().Status(t.Context(), n.ID)
+					status, err := r.control().Status(t.Context(), push.Ref{ID: n.ID})
 					return err == nil && status.Job == "retry"
 				})
-				must(t, r.control().Cancel(t.Context(), n.ID))
+				must(t, r.control().Cancel(t.Context(), push.Ref{ID: n.ID}))
 			},
 			state: push.Cancelled,
 		},
@@ -74,10 +77,10 @@ func TestWhatACrashedWorkerMayHaveSent(t *testing.T) {
 			with: func(n *push.Notification) { n.CollapseKey = "score" },
 			then: func(t *testing.T, r *rig, n *push.Notification) {
 				heir := *n
-				_, _, err := r.records.Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
+				_, _, err := home(r.client).Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil) // the older one has had a visit
 				must(t, err)
 				heir.ID, heir.ExpiresAt = "heir", time.Time{}
-				_, _, err = r.records.Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
+				_, _, err = home(r.client).Collapse(t.Context(), ledger.CollapseKey{App: heir.App, User: heir.User, Key: heir.CollapseKey}, heir.ID, time.Now(), 0, nil)
 				must(t, err)
 				r.start()
 			},
@@ -162,7 +165,7 @@ func TestAnEndedOneGivesItsSlotBack(t *testing.T) {
 		n := to("ended", apple)
 		r.enqueue(n)
 		r.crashed(n, 1)
-		_, err := r.records.Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
+		_, err := ledgertest.At(t, r.records, n.ID).Settle(t.Context(), n.ID, &ledger.End{State: push.Expired, Outcomes: push.Unsent(n.Targets)})
 		must(t, err)
 		r.start()
 		wait(t, func() bool { return len(r.timeline(n.User).Admissions[throttle.General]) == 0 })
@@ -187,7 +190,7 @@ func TestARequeuedLetterMayHaveBeenSent(t *testing.T) {
 		if record := r.record("used"); record.Attempts != 0 || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
 			t.Errorf("record %+v", record)
 		}
-		must(t, r.control().Cancel(t.Context(), "used"))
+		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "used"}))
 		if record := r.record("used"); record.State != push.Cancelled || !record.Outcomes[0].Ambiguous || r.slots() != 1 {
 			t.Errorf("record %+v, %d slots", record, r.slots())
 		}
@@ -204,7 +207,7 @@ func TestWhatAShutdownCutsOffMayHaveBeenSent(t *testing.T) {
 		r.enqueue(to("cut-off"))
 		wait(t, func() bool { return r.apns.Count().InFlight == 1 })
 		stop()
-		must(t, r.control().Cancel(t.Context(), "cut-off"))
+		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cut-off"}))
 		if record := r.record("cut-off"); record.State != push.Cancelled || len(record.Outcomes) != 1 || !record.Outcomes[0].Ambiguous {
 			t.Errorf("record %+v", record)
 		}

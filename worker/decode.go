@@ -18,7 +18,7 @@ func decode(job *queue.Job) (*delivery, error) {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	return &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term, at: job.At,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,

@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
 
@@ -24,7 +25,8 @@ type delivery struct {
 	// is to be repeated, or a worker that crashed with it.
 	visits int
 	replay bool
-	term   term // in which the job was pulled: *queue.Term
+	term   term          // in which the job was pulled: *queue.Term
+	at     *queue.Server // that has pulled it
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time

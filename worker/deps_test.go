@@ -11,8 +11,9 @@ import (
 // layers are the packages below worker, each with those of them that it may import.
 var layers = map[string][]string{
 	"clock":      {},
-	"queue":      {"clock"},
-	"pause":      {},
+	"queue":      {"clock", "roles"},
+	"pause":      {"queue"},
+	"roles":      {},
 	"webhook":    {"clock"},
 	"route":      {"clock", "pause", "queue"},
 	"control":    {"clock", "pause", "queue", "route"},

@@ -19,7 +19,6 @@ import (
 // settling carries out what is to become of jobs.
 type settling struct {
 	*Options
-	queue      *queue.Server
 	deadTokens *ledger.DeadTokens
 	holds      *holds
 	slots      *slots
@@ -67,7 +66,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 	}
 	if p := &to.deferral; p.Status == throttle.Deferred {
 		s.Observer.Deferred(d.App, d.Category, *p)
-		ended, err := s.records.Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
+		ended, err := d.at.Records().Defer(ctx, d.ID, p.At, p.Scope, p.Rule)
 		if ended { // by another worker, that has taken over the job: nobody would come for the slot
 			s.slots.giveBack(ctx, d, true)
 			return nil
@@ -113,7 +112,7 @@ func (s *settling) keptBack(d *delivery, kept skip, now time.Time) queue.Return 
 func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	traceEnd(ctx, c.state)
 	if c.state == push.Delivered && d.plain() {
-		s.queue.Settle(d.ID, d.record())
+		d.at.Settle(d.ID, d.record())
 		s.events.ended(ctx, d, &c)
 		return nil
 	}
@@ -126,8 +125,8 @@ func (s *settling) end(ctx context.Context, d *delivery, c disposition) error {
 	}
 	first := false
 	var unfreed error
-	err := s.persist(ctx, func() (err error) {
-		first, err = s.records.Settle(ctx, d.ID, &end)
+	err := s.persist(ctx, d, func() (err error) {
+		first, err = d.at.Records().Settle(ctx, d.ID, &end)
 		return err
 	})
 	switch {
@@ -172,7 +171,7 @@ func (s *settling) setAside(ctx context.Context, job *queue.Job, cause error) er
 		ID: job.ID, State: ledger.Malformed, Reason: reason, Attempts: job.Retries, Error: cause.Error(),
 		At: time.Now().UTC(), Queue: job.Queue, Job: job.Payload,
 	}
-	if err := s.records.SetAside(ctx, letter); err != nil {
+	if err := job.At.Records().SetAside(ctx, letter); err != nil {
 		return &queue.Return{Why: queue.Failed, Detail: err.Error(), After: queue.Again}
 	}
 	s.repeats.Tell(ctx, s.Log, slog.LevelWarn, "job set aside", []slog.Attr{slog.String("reason", reason)}, slog.String("task", job.ID), slog.String("queue", job.Queue))

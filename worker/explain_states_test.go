@@ -23,7 +23,7 @@ func (r *rig) status(id string, cause control.Cause) *control.Status {
 	var status *control.Status
 	wait(r.t, func() bool {
 		var err error
-		status, err = r.control().Status(r.t.Context(), id)
+		status, err = r.control().Status(r.t.Context(), push.Ref{ID: id})
 		must(r.t, err)
 		if status.State.Ended() {
 			r.t.Fatalf("%s has ended: %+v", id, status.Record)

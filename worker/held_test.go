@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -60,30 +61,35 @@ func (w *wakes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// note notes whom a call wakes: EVALSHA, the script, 3 keys, of which the first is what is
-// asleep, the beginning of a job's key, and the IDs.
+// note notes whom a call wakes: EVALSHA, the script, so many keys, of which the second is
+// what a route holds; the last of its reply are the IDs.
 func (w *wakes) note(cmd redis.Cmder, err error) {
-	const prefix = 6
 	args := cmd.Args()
-	if err != nil || len(args) <= prefix || !strings.HasSuffix(fmt.Sprint(args[3]), ":retry") || !strings.HasSuffix(fmt.Sprint(args[prefix]), ":t:") {
+	script, ok := cmd.(*redis.Cmd)
+	if err != nil || !ok || len(args) < 5 || !strings.HasSuffix(fmt.Sprint(args[4]), ":held:shop/apns") {
 		return
+	}
+	reply, _ := script.Slice()
+	if len(reply) != 4 {
+		return // it held some
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, id := range args[prefix+1:] {
+	ids, _ := reply[3].([]any)
+	for _, id := range ids {
 		w.ids = append(w.ids, fmt.Sprint(id))
 	}
 }
 
-// What was held while a provider was down comes back once each, gently at first and
-// then faster and faster, the critical ones first, and so it does after it has failed
-// again in the midst of it. To be held costs no attempt.
+// What was held while a provider was down comes back once each, gently at first, the critical
+// ones first, and so it does after it has failed again in the midst of it. To be held costs no
+// attempt. That it comes faster and faster is tested in worker/route.
 func TestWhatWasHeldReturns(t *testing.T) {
 	t.Parallel()
 	const n = 15_000
 	const most = 16 // in flight
 	client, woken := realRedis(t), new(wakes)
-	client.AddHook(woken)
+	redistest.Hook(client, woken)
 	r := newRig(t, client, hourly)
 	r.options.Concurrency = most
 	r.hasten(time.Second, 0)
@@ -102,7 +108,7 @@ func TestWhatWasHeldReturns(t *testing.T) {
 	r.asleep(int64(n - sent))
 	again := r.apns.Count().Received - int64(sent)
 	r.apns.Recover()
-	counts := r.settled(n) // within two minutes, in which 12,000 are sent at the first pace
+	counts := r.settled(n)
 	if counts.Ended[push.Delivered] != n || r.archived() != 0 {
 		t.Errorf("counts %+v", counts)
 	}

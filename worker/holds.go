@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"log/slog"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 )
 
 // holds are the operators' pauses and the closed routes: they keep jobs on the queue, and
-// bring them back when they are over.
+// held.go brings them back when they are over.
 type holds struct {
 	*Options
 	routes  *route.Routes
@@ -29,7 +28,8 @@ type holds struct {
 
 	inForce  atomic.Pointer[pause.InForce] // as it was read last
 	looks    route.Stagger                 // of the jobs that are kept
-	resuming sync.Map                      // by selector or route: its jobs are being woken
+	held     held
+	resuming sync.Map // by waking: it is under way
 }
 
 // operator returns the operator's pause of the delivery's target; nil for none.
@@ -78,18 +78,15 @@ func (h *holds) remember(ctx context.Context, d *delivery, moved []throttle.Book
 			continue
 		}
 		noted[by] = true
-		jobs := []pause.Job{{Queue: d.queue, ID: d.ID}}
+		ids := []string{d.ID}
 		if s.reason == pausedByOperator && len(moved) > 0 {
-			gained, err := h.control.Gained(ctx, moved)
+			gained, err := h.control.Gained(ctx, control.Moved{App: d.App, User: d.User, Bookings: moved})
 			if err != nil {
 				h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "those behind a paused notification come for their old slots", slog.Any("error", err))
 			}
-			for _, id := range gained {
-				jobs = append(jobs, pause.Job{ID: id})
-			}
-			moved = nil // once
+			ids, moved = append(ids, gained...), nil // once
 		}
-		if err := h.pauses.AddJobs(ctx, by, d.Priority, d.accepted, jobs...); err != nil {
+		if err := h.jobs(d.at.Records()).Hold(ctx, by, d.Priority, d.accepted, ids...); err != nil {
 			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "a paused notification resumes late", slog.String("id", d.ID), slog.Any("error", err))
 			all = false
 		}
@@ -116,7 +113,7 @@ func (h *holds) follow(ctx context.Context) {
 	clock.Every(ctx, pollEvery, func() { away.Failing(ctx, h.read(ctx)) })
 }
 
-// read takes over the pauses in force, and wakes the jobs of those that are over.
+// read takes over the pauses in force.
 func (h *holds) read(ctx context.Context) error {
 	asked := time.Now()
 	h.routes.Renew()
@@ -128,59 +125,8 @@ func (h *holds) read(ctx context.Context) error {
 	h.routes.Apply(ctx, in, asked)
 	before := h.inForce.Swap(in)
 	h.logPauses(ctx, in, before)
-	for _, selector := range in.Over() {
-		h.resume(selector, func(ctx context.Context) error {
-			_, err := h.control.WakeSome(ctx, selector, math.MaxInt, pause.First)
-			return err
-		})
-	}
-	for r := range h.routes.All() {
-		if _, some := in.Held[r.Name()]; some {
-			h.resume(r.Name(), func(ctx context.Context) error { return h.returnHeld(ctx, r) })
-		}
-	}
 	return nil
 }
-
-// resume has wake run, unless it does, for what the selector or route of that name keeps.
-func (h *holds) resume(name string, wake func(context.Context) error) {
-	if _, under := h.resuming.LoadOrStore(name, true); under {
-		return
-	}
-	h.side.run(func(ctx context.Context) {
-		defer h.resuming.Delete(name)
-		if err := wake(ctx); err != nil && ctx.Err() == nil {
-			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what was paused resumes late", slog.Any("error", err))
-		}
-	})
-}
-
-// returnHeld has what the route holds come back at its pace, the critical ones first,
-// until there is nothing left. While it is closed, one is to show from time to time
-// whether the provider works.
-func (h *holds) returnHeld(ctx context.Context, r *route.Route) error {
-	r.Returns()
-	for {
-		n, toSee := r.Returning(time.Now())
-		which := pause.First
-		if toSee {
-			which = pause.Any
-		}
-		if n > 0 {
-			some, err := h.control.WakeSome(ctx, r.Name(), n, which)
-			if err != nil || !some {
-				return err
-			}
-		}
-		if err := clock.Sleep(ctx, returnTick); err != nil {
-			return err
-		}
-	}
-}
-
-// returnTick is how often what was held is woken: so many at once as a process takes up
-// between two.
-const returnTick = 40 * time.Millisecond
 
 // logPauses tells of the operators' pauses that have begun and ended, and once of each
 // entry that cannot be read.

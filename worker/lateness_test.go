@@ -10,7 +10,6 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -103,7 +102,7 @@ func TestWhatAStuckProviderHeldIsNotLate(t *testing.T) {
 	r.putOff("held", apple)
 	inspector, n := asynq.NewInspectorFromRedisClient(r.client), 0
 	parked := func() bool {
-		tasks, err := inspector.ListRetryTasks(shard.Of(r.client, "").Queue(push.Default.Queue()), asynq.PageSize(1000))
+		tasks, err := inspector.ListRetryTasks(home(r.client).Queue(push.Default.Queue()), asynq.PageSize(1000))
 		return err == nil && slices.ContainsFunc(tasks, func(task *asynq.TaskInfo) bool { return task.LastErr == "" })
 	}
 	for ; n < 10 || !parked(); n++ { // each of a user of its own
@@ -113,7 +112,7 @@ func TestWhatAStuckProviderHeldIsNotLate(t *testing.T) {
 	}
 	due := r.record("held-1").Until
 	wait(t, func() bool { // it is left on the queue too
-		task, err := inspector.GetTaskInfo(shard.Of(r.client, "").Queue(push.Default.Queue()), "held-1")
+		task, err := inspector.GetTaskInfo(home(r.client).Queue(push.Default.Queue()), "held-1")
 		return err == nil && task.State == asynq.TaskStateRetry && task.NextProcessAt.After(due.Add(time.Second))
 	})
 	close(s.until)

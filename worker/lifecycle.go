@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/reschedule"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -23,8 +30,10 @@ const (
 	stopped
 )
 
-// Start begins to pull, and returns once asynq's server runs. ctx bounds the start alone. A
-// worker starts once: after an error or Stop it takes another one.
+// Start begins to pull, and returns once asynq's server runs. Where what operators have said,
+// their pauses and limits, lies on a Redis that does not answer, it begins to pull as soon as
+// that is known. ctx bounds the start alone. A worker starts once: after an error or Stop it
+// takes another one.
 func (w *Worker) Start(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,12 +55,7 @@ func (w *Worker) Start(ctx context.Context) error {
 // back to the other workers within seconds. A worker that was never started, or has stopped,
 // may be stopped.
 func (w *Worker) Stop(ctx context.Context) error {
-	w.mu.Lock()
-	if w.state != stopped {
-		w.state = stopped
-		go w.putDown()
-	}
-	w.mu.Unlock()
+	w.end()
 	select {
 	case <-w.down:
 		return nil
@@ -66,13 +70,26 @@ func (w *Worker) Stop(ctx context.Context) error {
 	}
 }
 
+// end has all end that was started, once.
+func (w *Worker) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state != stopped {
+		w.state = stopped
+		go w.putDown()
+	}
+}
+
 // putDown ends all that was started.
 func (w *Worker) putDown() {
 	defer close(w.down)
 	w.draining.Store(true)
-	if w.pulling {
-		w.h.queue.Shutdown()
+	w.beginning.Wait()
+	var stopping sync.WaitGroup
+	for _, s := range w.pulling {
+		stopping.Go(s.Shutdown)
 	}
+	stopping.Wait()
 	w.h.side.stop()
 	w.h.side.all.Wait()
 	w.h.routes.Units.Close()
@@ -80,26 +97,92 @@ func (w *Worker) putDown() {
 	w.endOwn()
 }
 
-// start starts the parts, the queue before what follows it.
+// start makes the servers, and begins, at once or later.
 func (w *Worker) start(ctx context.Context) error {
 	h := w.h
-	if err := h.holds.read(ctx); err != nil {
+	servers, err := h.serve(ctx)
+	if err != nil {
 		return err
 	}
-	if h.Overrides != nil {
-		if _, err := h.Overrides.Refresh(ctx, h.Limits); err != nil {
-			return err
+	h.side.run(w.leaveSnapshots)
+	err = h.learn(ctx)
+	if err == nil {
+		return w.begin(servers)
+	}
+	if redisreply.Of(err) == redisreply.None || ctx.Err() != nil {
+		return err
+	}
+	h.Log.LogAttrs(ctx, slog.LevelWarn, "nothing is taken from the queue before the operators' pauses and limits can be read", slog.Any("error", err))
+	h.side.run(func(ctx context.Context) { w.beginLater(ctx, servers) })
+	return nil
+}
+
+// learn reads what operators have said, without which nothing may be sent.
+func (h *handler) learn(ctx context.Context) error {
+	err := h.holds.read(ctx)
+	if err == nil && h.Overrides != nil {
+		_, err = h.Overrides.Refresh(ctx, h.Limits)
+	}
+	return err
+}
+
+// beginLater begins once what operators have said can be read. Where that is no matter of
+// time, the worker stops.
+func (w *Worker) beginLater(ctx context.Context, servers []*queue.Server) {
+	err := w.h.learn(ctx)
+	for ; redisreply.Of(err) != redisreply.None; err = w.h.learn(ctx) {
+		if clock.Sleep(ctx, pollEvery) != nil {
+			return
 		}
 	}
-	if err := h.queue.Start(h.side.stopping, h.processor()); err != nil {
+	if err == nil {
+		if !w.mayBegin() {
+			return
+		}
+		err = w.begin(servers)
+		w.beginning.Done()
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.h.Log.LogAttrs(ctx, slog.LevelError, "the worker stops, and takes nothing from the queue: start it again", slog.Any("error", err))
+		w.end()
+		return
+	}
+	w.h.Log.LogAttrs(ctx, slog.LevelInfo, "the operators' pauses and limits are known: the queue is served")
+}
+
+// mayBegin reports whether nobody has stopped the worker. What stops it then waits until it
+// has begun.
+func (w *Worker) mayBegin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.state != started {
+		return false
+	}
+	w.beginning.Add(1)
+	return true
+}
+
+// begin starts the parts, the queue before what follows it.
+func (w *Worker) begin(servers []*queue.Server) error {
+	h := w.h
+	w.pulling = servers
+	var starting errgroup.Group // side by side: a master that hangs keeps its own back alone
+	for _, s := range servers {
+		starting.Go(func() error { return s.Start(h.side.stopping, h.processor()) })
+	}
+	if err := starting.Wait(); err != nil {
 		return err
 	}
-	w.pulling = true
+	w.serving.Store(true)
+	h.side.run(h.sweep)
 	for s := range h.routes.Shares() {
 		h.side.run(func(ctx context.Context) { s.Keep(ctx, h.RedisLog) })
 	}
 	for _, follow := range []func(context.Context){
-		h.queue.Sweep, h.holds.follow, h.taken.follow, h.slots.follow, h.collapsing.follow, w.leaveSnapshots,
+		h.holds.follow, h.holds.followHeld, h.taken.follow, h.slots.follow, h.collapsing.follow,
 		func(ctx context.Context) { clock.Every(ctx, pollEvery, func() { h.routes.LogTroubles(ctx) }) },
 		func(ctx context.Context) { h.control.TellLosses(ctx, h.Log) },
 	} {
@@ -123,6 +206,31 @@ func (w *Worker) start(ctx context.Context) error {
 		h.side.run(func(ctx context.Context) { clock.Watch(ctx, h.Log, h.ClockOffset) })
 	}
 	return nil
+}
+
+const sweepEvery = 20 * time.Second
+
+// sweep says again, until ctx ends, what a failover may lose: into how many shards Redis is
+// divided, and to asynq's own tools which queues there are.
+func (h *handler) sweep(ctx context.Context) {
+	clock.Every(ctx, sweepEvery, func() {
+		shards, err := h.records.All(ctx)
+		if err == nil {
+			err = h.records.KeepLayout(ctx)
+		}
+		var queues []any
+		for _, at := range shards {
+			for queue := range at.Queues() {
+				queues = append(queues, queue)
+			}
+		}
+		if err == nil {
+			err = h.Queue.SAdd(ctx, asynqwire.QueuesKey, queues...).Err()
+		}
+		if err != nil && ctx.Err() == nil {
+			h.RedisLog.LogAttrs(ctx, slog.LevelWarn, "how Redis is divided, and which queues there are, is not said again", slog.Any("error", err))
+		}
+	})
 }
 
 // side is what runs beside the pipeline, until stopping ends.

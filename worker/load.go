@@ -16,7 +16,7 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 	if d.visits == 0 && !d.replay {
 		return to, false
 	}
-	if h.queue.Settling(d.ID) {
+	if d.at.Settling(d.ID) {
 		return to, true // it is settled when asynq is done with this job
 	}
 	if h.settling.unrecorded.take(d) {
@@ -25,10 +25,10 @@ func (h *handler) load(ctx context.Context, d *delivery) (to disposition, over b
 		to.attempt, to.counted = true, true
 		return to, true
 	}
-	record, err := h.records.Lookup(ctx, d.ID)
+	record, err := d.at.Records().Lookup(ctx, d.ID)
 	switch {
 	case errors.Is(err, push.ErrUnknownID):
-		if err := h.records.Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
+		if err := d.at.Records().Arrive(ctx, d.ID, d.queue, ledger.Facts{App: d.App, User: d.User, Category: d.Category, NotBefore: d.NotBefore, ExpiresAt: d.ExpiresAt}); err != nil {
 			return later(err), true
 		}
 	case err != nil:

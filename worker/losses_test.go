@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -24,9 +23,9 @@ func TestWhatRedisHasLostIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, c.options...)
-			r := newRig(t, server.Client(t), unlimited)
-			sums := &limitsCommands{key: "accepted"} // of the looks at them
-			r.client.(*pipeline.Client).AddHook(sums)
+			client, sums := server.Client(t), &limitsCommands{key: "accepted"} // of the looks at them
+			redistest.Hook(client, sums)
+			r := newRig(t, client, unlimited)
 			log := r.logs()
 			r.start()
 			for _, id := range []string{"one", "two", "three"} {
@@ -45,10 +44,7 @@ func TestWhatRedisHasLostIsTold(t *testing.T) {
 				wait(t, func() bool { return sums.limits.Load() >= enough })
 			}
 			looks(2)
-			purged, err := r.records.Purge(t.Context(), "unknown")
-			if err != nil || !purged {
-				t.Fatal(purged, err)
-			}
+			must(t, r.records.Purge(t.Context(), push.Ref{ID: "unknown"}, push.Contents))
 			looks(2)
 			server.Restart(t)
 			wait(t, func() bool { return r.client.Ping(t.Context()).Err() == nil })
@@ -60,7 +56,7 @@ func TestWhatRedisHasLostIsTold(t *testing.T) {
 			if c.want > 0 && (!strings.Contains(told, "level=ERROR") || !strings.Contains(told, "about 3 notifications that waited are gone") || !strings.Contains(told, "accepted_before=5 accepted_now=0")) {
 				t.Error(told)
 			}
-			if counts, err := r.records.PrimaryCounts(t.Context()); err != nil || (counts.Accepted == 5) != (c.want == 0) || counts.Ended[push.Delivered] > 1 {
+			if counts, err := r.records.Counts(t.Context()); err != nil || (counts.Accepted == 5) != (c.want == 0) || counts.Ended[push.Delivered] > 1 {
 				t.Errorf("%+v, %v", counts, err)
 			}
 		})

@@ -44,7 +44,7 @@ func TestNothingLeavesThatIsAnotherWorkers(t *testing.T) {
 		r.start()
 		r.enqueue(to("taken"))
 		<-sender.waits
-		workers, task := queueKey(client, push.Default.Queue(), "workers"), queueKey(client, push.Default.Queue(), "t:taken")
+		workers, task := home(client).Key("signs"), queueKey(client, push.Default.Queue(), "t:taken")
 		own := client.ZRange(t.Context(), workers, 0, -1).Val()
 		if len(own) != 1 || client.HGet(t.Context(), task, "worker").Val() != own[0] {
 			t.Fatalf("the workers are %q, and the job is of %q", own, client.HGet(t.Context(), task, "worker").Val())

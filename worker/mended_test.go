@@ -67,6 +67,18 @@ func (r *rig) wrongly() (s *apns.Sender, mend func()) {
 	}
 }
 
+// leaving is a sender that leaves a push after that long.
+func (r *rig) leaving(after time.Duration) *apns.Sender {
+	r.t.Helper()
+	cfg, err := r.apns.WriteCredentials(r.t.TempDir())
+	must(r.t, err)
+	cfg.Timeout = after
+	s, err := apns.New(cfg)
+	must(r.t, err)
+	r.t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // with has the workers that start from now on send for the shop with this.
 func (r *rig) with(s providers.Sender) {
 	senders := maps.Clone(r.options.Senders)

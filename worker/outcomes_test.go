@@ -71,7 +71,7 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 		r.deferred("cancelled")
 		r.deferred("superseded")
 		r.enqueue(collapsing("newer", ""))
-		must(t, r.control().Cancel(t.Context(), "cancelled"))
+		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "cancelled"}))
 		unknown := to("rejected")
 		unknown.App = "unknown"
 		r.enqueue(unknown)
@@ -95,8 +95,14 @@ func TestOutcomesReachTheProducer(t *testing.T) {
 			t.Errorf("two: %+v", e)
 		}
 		// the stream has the other apps' too, and each end once
-		events, err := ledger.NewOutcomes(client, "").Next(t.Context(), "mine", time.Hour, 100)
-		must(t, err)
+		var events []ledger.OutcomeEvent
+		for stream := ledger.NewOutcomes(client, ""); ; {
+			more, err := stream.Next(t.Context(), "mine", time.Hour, 100)
+			must(t, err)
+			if events = append(events, more...); len(more) == 0 {
+				break
+			}
+		}
 		seen := map[string]int{}
 		for _, e := range events {
 			seen[e.ID]++

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
@@ -33,21 +34,21 @@ func TestAWorkerThatIsOvertaken(t *testing.T) {
 		"expires after the end": {
 			ttl: time.Second,
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered,
 		},
 		"is refused after the end": {
 			did: func(t *testing.T, r *rig) {
-				_, err := r.records.Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
+				_, err := ledgertest.At(t, r.records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{wasDelivered, wasDelivered}, Attempts: 1})
 				must(t, err)
 			},
 			state: push.Delivered, apns: 1,
 		},
 		"is refused after another attempt": {
 			did: func(t *testing.T, r *rig) {
-				noted, err := r.records.Attempt(t.Context(), "late", 1, 1, []ledger.TargetOutcome{wasDelivered, wasRetried}, "")
+				noted, err := ledgertest.At(t, r.records, "late").Attempt(t.Context(), "late", 1, 1, []ledger.TargetOutcome{wasDelivered, wasRetried}, "")
 				if must(t, err); !noted {
 					t.Error("the other one's attempt is not noted")
 				}
@@ -108,8 +109,8 @@ func TestWhatWasNotRecordedIsOvertaken(t *testing.T) {
 	attempts.left.Store(1 << 32)
 	pulls := &failing{match: func(cmd redis.Cmder) bool { return hasArg(cmd, queueKey(client, push.Default.Queue(), "pending")) }}
 	own := redistest.Another(t, client)
-	own.AddHook(attempts)
-	own.AddHook(pulls)
+	redistest.Hook(own, attempts)
+	redistest.Hook(own, pulls)
 	unrecorded.options.Queue = own
 
 	unrecorded.start()

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -20,10 +20,11 @@ func TestWhatAStuckProviderIsForGoesBackAtOnce(t *testing.T) {
 		r := newRig(t, client, unlimited)
 		inspector := asynq.NewInspectorFromRedisClient(client)
 		parked := func() bool {
-			tasks, err := inspector.ListRetryTasks(shard.Of(client, "").Queue(push.Default.Queue()), asynq.PageSize(1000))
+			tasks, err := inspector.ListRetryTasks(home(client).Queue(push.Default.Queue()), asynq.PageSize(1000))
 			return err == nil && slices.ContainsFunc(tasks, func(task *asynq.TaskInfo) bool { return task.LastErr == "" }) // asynq notes why else
 		}
 		r.options.Concurrency = 2
+		r.with(r.leaving(5 * time.Second)) // then what is in flight when APNs is there again ends
 		r.apns.RespondAlways(standin.Answer{Fault: standin.BlackHole})
 		r.start()
 		n := 0

@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
@@ -14,6 +16,7 @@ import (
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
+	"github.com/pushpace/pushpace/worker/roles"
 	"github.com/pushpace/pushpace/worker/route"
 	"github.com/pushpace/pushpace/worker/watch"
 )
@@ -35,8 +38,9 @@ type handler struct {
 	routes     *route.Routes
 	deadTokens *ledger.DeadTokens
 	control    *control.Control
-	queue      *queue.Server
-	repeats    *repeats.Log // what jobs can have it say again and again
+	roles      *roles.Roles
+	servers    atomic.Pointer[[]*queue.Server] // of each shard; nil until they are known
+	repeats    *repeats.Log                    // what jobs can have it say again and again
 	side       *side
 }
 
@@ -48,26 +52,40 @@ func newHandler(o *Options) *handler {
 		ClockOffset: o.ClockOffset, Host: o.host, Times: o.times.route,
 	})
 	h := &handler{
-		Options: o, routes: routes, side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
+		Options: o, routes: routes, roles: new(roles.Roles), side: newSide(), repeats: new(repeats.Log), tracing: tracing{o.Tracer},
 		deadTokens: ledger.NewDeadTokens(o.Queue, o.Prefix, o.DeadTokensKept),
 		control:    control.New(o.Queue, o.records, o.Limiter, o.Limits),
 	}
-	h.queue = queue.NewServer(queue.Config{
-		Client: o.Queue, Records: o.records, Handlers: o.handlers(), ShutdownTimeout: o.ShutdownTimeout,
-		Stalled: routes.Stalled, SetAside: o.Observer.Ended, Log: o.Log, RedisLog: o.RedisLog,
-	})
 	feed := watch.NewFeed()
 	h.routing = routing{o, routes}
 	h.units = units{routes.Units}
 	h.slots = newSlots(o, h.control)
 	h.holds = &holds{Options: o, routes: routes, pauses: pauses, control: h.control, feed: feed, side: h.side}
-	h.admission = newAdmission(o, h.queue, h.units, h.slots, h.tracing, h.repeats)
+	h.admission = newAdmission(o, h.units, h.slots, h.tracing, h.repeats)
 	h.sending = &sending{o, routes, h.units, devices{o, h.repeats}, h.holds, h.tracing}
 	told := &events{o, feed, h.holds}
-	h.taken = &taken{o, h.control, h.slots, told, h.repeats}
+	h.taken = &taken{Options: o, control: h.control, roles: h.roles, slots: h.slots, events: told, repeats: h.repeats}
 	h.collapsing = newCollapsing(o, h.slots, h.taken)
-	h.settling = &settling{o, h.queue, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
+	h.settling = &settling{o, h.deadTokens, h.holds, h.slots, told, h.repeats, newUnrecorded()}
 	return h
+}
+
+// serve makes the servers of the shards.
+func (h *handler) serve(ctx context.Context) ([]*queue.Server, error) {
+	shards, err := h.records.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hands := queue.NewHands(h.handlers())
+	servers := make([]*queue.Server, len(shards))
+	for i, at := range shards {
+		servers[i] = queue.NewServer(queue.Config{
+			Client: h.Queue, Records: at, Role: func() roles.Role { return h.roles.Of(at.Number) }, Hands: hands, ShutdownTimeout: h.ShutdownTimeout,
+			Stalled: h.routes.Stalled, SetAside: h.Observer.Ended, Log: h.Log, RedisLog: h.RedisLog,
+		})
+	}
+	h.servers.Store(&servers)
+	return servers, nil
 }
 
 // complete makes the parts that the options leave out, on the same Redis and under the

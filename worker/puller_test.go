@@ -53,7 +53,7 @@ func TestAFailedEndIsRepeated(t *testing.T) {
 		done.left.Store(3)
 		// outermost: before the commands share pipelines
 		own := redistest.Another(t, client)
-		own.AddHook(done)
+		redistest.Hook(own, done)
 		r.options.Queue = own
 		r.start()
 		r.enqueue(to("stubborn"))
@@ -115,7 +115,7 @@ func TestAReturnedJobIsTheNextWorkers(t *testing.T) {
 		must(t, client.ZAdd(ctx, keys[2], redis.Z{Score: float64(time.Now().Add(time.Minute).Unix()), Member: "waits"}).Err())
 	}}
 	own := redistest.Another(t, client)
-	own.AddHook(lost)
+	redistest.Hook(own, lost)
 	r.options.Queue = own
 	r.start()
 	r.enqueue(to("first"))

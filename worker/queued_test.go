@@ -26,12 +26,12 @@ func (r *rig) queued(s control.Selection) map[string]control.Queued {
 	r.t.Helper()
 	all := map[string]control.Queued{}
 	for cursor := ""; ; {
-		page, next, err := r.control().Queued(r.t.Context(), s, cursor)
+		page, err := r.control().Queued(r.t.Context(), s, cursor)
 		must(r.t, err)
-		for _, q := range page {
+		for _, q := range page.Waiting {
 			all[q.ID] = q
 		}
-		if cursor = next; cursor == "" {
+		if cursor = page.Next; cursor == "" {
 			return all
 		}
 	}
@@ -139,15 +139,15 @@ func TestQueuedPages(t *testing.T) {
 			r.enqueue(one)
 		}
 		for cursor, pages := "", 0; ; pages++ {
-			page, next, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
+			page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
 			must(t, err)
-			if len(page) > 450 {
-				t.Errorf("a page has %d", len(page))
+			if len(page.Waiting) > 450 {
+				t.Errorf("a page has %d", len(page.Waiting))
 			}
-			for _, q := range page {
+			for _, q := range page.Waiting {
 				delete(want, q.ID)
 			}
-			if cursor = next; cursor == "" {
+			if cursor = page.Next; cursor == "" {
 				if pages < 1 {
 					t.Error("all at once")
 				}
@@ -157,7 +157,7 @@ func TestQueuedPages(t *testing.T) {
 		if len(want) > 0 {
 			t.Errorf("%d are missed", len(want))
 		}
-		if _, _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
+		if _, err := r.control().Queued(t.Context(), control.Selection{}, "99-x"); !errors.Is(err, ledger.ErrCursor) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -175,24 +175,24 @@ func TestQueuedPagesOfWhatIsTakenMeanwhile(t *testing.T) {
 		}
 		taken := 0
 		for cursor := ""; ; {
-			page, next, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
+			page, err := r.control().Queued(t.Context(), control.Selection{}, cursor)
 			must(t, err)
-			for i, q := range page {
+			for i, q := range page.Waiting {
 				delete(stay, q.ID)
 				if i%2 == 0 && taken < 200 {
 					taken++
-					must(t, r.control().Cancel(t.Context(), q.ID))
+					must(t, r.control().Cancel(t.Context(), push.Ref{ID: q.ID}))
 				}
 			}
-			if cursor = next; cursor == "" {
+			if cursor = page.Next; cursor == "" {
 				break
 			}
 		}
 		if len(stay) > 0 || taken < 200 {
 			t.Errorf("%d are missed that stay, %d were taken", len(stay), taken)
 		}
-		if page, _, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page) != 200 {
-			t.Errorf("from far beyond the end: %d, %v", len(page), err)
+		if page, err := r.control().Queued(t.Context(), control.Selection{}, "6-9000000000000000000"); err != nil || len(page.Waiting) != 200 {
+			t.Errorf("from far beyond the end: %d, %v", len(page.Waiting), err)
 		}
 	})
 }
@@ -224,10 +224,10 @@ func TestWhatCannotBeReadWaitsToo(t *testing.T) {
 		if shares := r.shares(10); shares[control.ForWorker].Count != 2 || shares[control.ForSchedule].Count != 2 {
 			t.Errorf("%+v", shares)
 		}
-		if err := r.control().Cancel(t.Context(), "typed"); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		if err := r.control().Cancel(t.Context(), push.Ref{ID: "typed"}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 			t.Errorf("cancel what cannot be read: %v", err)
 		}
-		must(t, r.control().Cancel(t.Context(), "scheduled"))
+		must(t, r.control().Cancel(t.Context(), push.Ref{ID: "scheduled"}))
 	})
 }
 
@@ -241,12 +241,12 @@ func TestCancelEach(t *testing.T) {
 			r.enqueue(one)
 			ids = append(ids, one.ID)
 		}
-		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), "n-3"))
+		must(t, r.control().Cancel(context.WithoutCancel(t.Context()), push.Ref{ID: "n-3"}))
 		ids = append(ids, "nobody")
 		errs := make([]error, len(ids))
 		var all sync.WaitGroup
 		for i, id := range ids {
-			all.Go(func() { errs[i] = r.control().Cancel(t.Context(), id) })
+			all.Go(func() { errs[i] = r.control().Cancel(t.Context(), push.Ref{ID: id}) })
 		}
 		all.Wait()
 		for i, err := range errs {

@@ -11,14 +11,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/queue"
 )
 
 // note notes the attempt in the record. It returns false when another worker has
 // the job as well, and was faster: what the notification was admitted with may be
 // used.
 func (s *settling) note(ctx context.Context, d *delivery, outcomes []ledger.TargetOutcome, problem string) (alone bool, err error) {
-	err = s.persist(ctx, func() (err error) {
-		alone, err = s.records.Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
+	err = s.persist(ctx, d, func() (err error) {
+		alone, err = d.at.Records().Attempt(ctx, d.ID, d.attempts, d.visits, outcomes, problem)
 		return err
 	})
 	return alone, err
@@ -40,13 +41,13 @@ func (s *settling) reportDead(ctx context.Context, d *delivery) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return s.persist(ctx, func() error { return s.deadTokens.Add(ctx, dead...) })
+	return s.persist(ctx, d, func() error { return s.deadTokens.Add(ctx, dead...) })
 }
 
 // endedTaken reports whether a provider has taken a notification that has ended
 // already, or may have: another worker had its job as well.
 func (s *settling) endedTaken(ctx context.Context, d *delivery) bool {
-	record, err := s.records.Lookup(ctx, d.ID)
+	record, err := d.at.Records().Lookup(ctx, d.ID)
 	return err != nil || wasTaken(record.Outcomes)
 }
 
@@ -57,9 +58,9 @@ func wasTaken(outcomes []ledger.TargetOutcome) bool {
 }
 
 // persist repeats a write that failed for a while.
-func (s *settling) persist(ctx context.Context, write func() error) error {
+func (s *settling) persist(ctx context.Context, d *delivery, write func() error) error {
 	const most = 10 * time.Second
-	return s.queue.Persist(ctx, most, write)
+	return d.at.Persist(ctx, most, write)
 }
 
 // plain reports whether there is nothing to tell of a delivery but that it was
@@ -103,16 +104,22 @@ func (d *delivery) letter(c disposition) *ledger.Letter {
 }
 
 // unrecorded are notifications that this process has sent, and whose outcomes it
-// could not record, by ID: so many as a process may well remember. A later visit
+// could not record, by their shard and ID: so many as a process may well remember. A later visit
 // records them, and sends nothing.
 type unrecorded struct {
-	kept *lru.Cache[string, attempt]
+	kept *lru.Cache[sent, attempt]
 }
 
 const unrecordedMost = 100_000
 
+// A sent notification is known by its ID in its shard.
+type sent struct {
+	at *queue.Server
+	id string
+}
+
 func newUnrecorded() unrecorded {
-	kept, _ := lru.New[string, attempt](unrecordedMost) // which fails for sizes below 1
+	kept, _ := lru.New[sent, attempt](unrecordedMost) // which fails for sizes below 1
 	return unrecorded{kept}
 }
 
@@ -127,7 +134,7 @@ type attempt struct {
 
 // keep keeps the delivery's attempt.
 func (u unrecorded) keep(d *delivery) {
-	u.kept.Add(d.ID, attempt{d.outcomes, d.attempts, d.first, d.visits, d.replay})
+	u.kept.Add(sent{d.at, d.ID}, attempt{d.outcomes, d.attempts, d.first, d.visits, d.replay})
 }
 
 // take gives the delivery the attempt of the visit of its job before this one, if
@@ -135,8 +142,8 @@ func (u unrecorded) keep(d *delivery) {
 // may have recorded it. A job that was put back on the queue from the dead letters
 // is another one.
 func (u unrecorded) take(d *delivery) bool {
-	a, ok := u.kept.Get(d.ID)
-	u.kept.Remove(d.ID)
+	a, ok := u.kept.Get(sent{d.at, d.ID})
+	u.kept.Remove(sent{d.at, d.ID})
 	if !ok || a.visits+1 != d.visits || a.replay != d.replay {
 		return false
 	}

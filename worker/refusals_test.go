@@ -78,7 +78,7 @@ func TestAPlaceIsKeptUntilTheEndIsRecorded(t *testing.T) {
 	r := newRig(t, client, unlimited)
 	held := &heldWrite{begun: make(chan struct{}), goOn: make(chan struct{})}
 	own := redistest.Another(t, client)
-	own.AddHook(held)
+	redistest.Hook(own, held)
 	r.options.Queue, r.options.Concurrency = own, 1
 	w := r.run()
 	r.enqueue(to("first", apple, google)) // two targets, so that it is settled by a command of its own

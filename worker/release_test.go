@@ -26,12 +26,13 @@ func TestAWorkerCrashesWhileItReleases(t *testing.T) {
 		if crashed.Load() {
 			return true
 		}
-		crashed.Store(crashes.Load() && hasArg(cmd, "pop"))
+		// the first of what is held are woken
+		crashed.Store(crashes.Load() && hasArg(cmd, "first"))
 		return false
 	}}
 	redisGone.left.Store(1 << 32)
 	own := redistest.Another(t, client)
-	own.AddHook(redisGone)
+	redistest.Hook(own, redisGone)
 	shared := r.options.Queue
 	r.options.Queue = own
 	log := r.logs()
@@ -117,7 +118,7 @@ func TestWhoComesForwardDuringAPause(t *testing.T) {
 		})
 		r.asleep(3)
 		for i := range 2 {
-			must(t, r.control().Cancel(t.Context(), fmt.Sprint("next-", i)))
+			must(t, r.control().Cancel(t.Context(), push.Ref{ID: fmt.Sprint("next-", i)}))
 		}
 		r.resume(hold)
 		wait(t, func() bool { return len(r.pushed("behind")) == 1 })

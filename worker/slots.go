@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
@@ -11,17 +12,18 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // slots gives slots back, and wakes the jobs that come forward by it.
 type slots struct {
 	*Options
 	control *control.Control
-	moved   chan []throttle.Booking
+	moved   chan control.Moved
 }
 
 func newSlots(o *Options, c *control.Control) *slots {
-	return &slots{Options: o, control: c, moved: make(chan []throttle.Booking, movedKept)}
+	return &slots{Options: o, control: c, moved: make(chan control.Moved, movedKept)}
 }
 
 // forever is further ahead than any notification waits.
@@ -54,7 +56,7 @@ func (d *delivery) place() time.Time {
 // when that is used: a provider has taken it, or may have.
 func (s *slots) giveBack(ctx context.Context, d *delivery, used bool) error {
 	moved, err := s.free(ctx, d, used)
-	s.wake(moved)
+	s.wake(d.App, d.User, moved)
 	return err
 }
 
@@ -77,12 +79,12 @@ func (s *slots) free(ctx context.Context, d *delivery, used bool) ([]throttle.Bo
 const movedKept = 1024
 
 // wake wakes the jobs whose slots have moved forward, beside the pipeline.
-func (s *slots) wake(moved []throttle.Booking) {
+func (s *slots) wake(app, user string, moved []throttle.Booking) {
 	if len(moved) == 0 {
 		return
 	}
 	select {
-	case s.moved <- slices.Clone(moved):
+	case s.moved <- control.Moved{App: app, User: user, Bookings: slices.Clone(moved)}:
 	default:
 	}
 }
@@ -111,8 +113,10 @@ func (s *slots) follow(ctx context.Context) {
 type taken struct {
 	*Options
 	control *control.Control
+	roles   *roles.Roles
 	slots   *slots
 	events  *events
+	rounds  atomic.Int64
 	repeats *repeats.Log
 }
 
@@ -135,23 +139,33 @@ func (t *taken) follow(ctx context.Context) {
 // freeAll frees what it can, and returns the first of the errors: one user's timeline, or
 // one node, is no reason for the others to wait.
 func (t *taken) freeAll(ctx context.Context) error {
-	for {
-		all, more, failed := t.records.Abandoned(ctx, freeMost)
-		for _, one := range all {
-			if err := t.free(ctx, one); failed == nil {
+	round := t.rounds.Add(1)
+	shards, failed := t.records.All(ctx)
+	for _, at := range shards {
+		for more := !t.roles.Of(at.Number).Rests(round); more; {
+			var all []*ledger.Taken
+			var err error
+			all, more, err = at.Abandoned(ctx, freeMost)
+			for _, one := range all {
+				if unfreed := t.free(ctx, one); err == nil {
+					err = unfreed
+				}
+			}
+			if err != nil {
+				more = false
+			}
+			if failed == nil {
 				failed = err
 			}
 		}
-		if failed != nil || !more {
-			return failed
-		}
 	}
+	return failed
 }
 
 // free gives back what a notification holds, and wakes those that come forward by it.
 func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
 	moved, err := t.control.GiveBack(ctx, one)
-	t.slots.wake(moved)
+	t.slots.wake(one.App, one.User, moved)
 	if err != nil {
 		return err
 	}
@@ -161,7 +175,7 @@ func (t *taken) free(ctx context.Context, one *ledger.Taken) error {
 // freed tells that nothing of the notification is left to give back. That is when its end
 // is counted: once, by one of the workers, whoever has taken it.
 func (t *taken) freed(ctx context.Context, one *ledger.Taken) error {
-	first, err := t.records.Freed(ctx, one)
+	first, err := one.Freed(ctx)
 	if first {
 		t.events.endedElsewhere(ctx, one)
 	}

@@ -112,11 +112,11 @@ func TestSnapshotsAreReadOnce(t *testing.T) {
 	r := newRig(t, client, unlimited)
 	r.enqueue(to("due"))
 	snapshots := &limitsCommands{key: "{workers}:alive"}
-	client.AddHook(snapshots)
+	redistest.Hook(client, snapshots)
 	operator := control.New(client, r.records, nil, unlimited)
 	for name, read := range map[string]func() error{
-		"status": func() error { _, err := operator.Status(t.Context(), "due"); return err },
-		"queued": func() error { _, _, err := operator.Queued(t.Context(), control.Selection{}, ""); return err },
+		"status": func() error { _, err := operator.Status(t.Context(), push.Ref{ID: "due"}); return err },
+		"queued": func() error { _, err := operator.Queued(t.Context(), control.Selection{}, ""); return err },
 		"waits":  func() error { _, err := operator.Waits(t.Context()); return err },
 		"pauses": func() error { _, err := operator.Pauses(t.Context()); return err },
 	} {

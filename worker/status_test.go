@@ -89,9 +89,9 @@ func TestBacklogAndAges(t *testing.T) {
 		later.NotBefore = time.Now().Add(time.Hour)
 		r.enqueue(later)
 		jobs := func() map[queue.JobState]int64 {
-			all, err := queue.NewInspector(r.client).ReadJobs(t.Context())
+			all, err := queue.ReadJobs(t.Context(), r.client, r.records)
 			must(t, err)
-			return all["pushpace-default"]
+			return queue.Sum(all)["pushpace-default"]
 		}
 		wait(t, func() bool { return jobs()[queue.JobPutOff] == 1 && jobs()[queue.JobScheduled] == 1 })
 		if got := jobs(); got[queue.JobPending] != 0 || got[queue.JobActive] != 0 || got[queue.JobArchived] != 0 {
@@ -105,7 +105,7 @@ func TestBacklogAndAges(t *testing.T) {
 		if n := w.Waiting(); n != 0 {
 			t.Errorf("%d wait in the process", n)
 		}
-		must(t, control.New(r.client, r.records, r.limiter, r.options.Limits).Cancel(t.Context(), "an-hour"))
+		must(t, control.New(r.client, r.records, r.limiter, r.options.Limits).Cancel(t.Context(), push.Ref{ID: "an-hour"}))
 		if counts, err = r.records.Counts(t.Context()); err != nil || counts.Booked != 0 {
 			t.Errorf("%+v, %v", counts, err)
 		}

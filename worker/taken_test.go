@@ -141,7 +141,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 				own := redistest.Another(t, client)
 				hook := &dying{late: late}
 				hook.left.Store(int64(at))
-				own.AddHook(hook)
+				redistest.Hook(own, hook)
 				err := push.NewProducer(own, "", 0).Cancel(t.Context(), unwanted.ID)
 				whole = whole || err == nil
 				if err != nil && !errors.Is(err, errDied) {
@@ -157,7 +157,7 @@ func TestACancelThatBreaksOffAnywhere(t *testing.T) {
 					wait(t, func() bool { return r.record(unwanted.ID).State == push.Cancelled && slots() == 1 })
 					wait(t, func() bool { return !client.HExists(t.Context(), shardKey(client, "taken:notes"), unwanted.ID).Val() })
 				}
-				status, err := r.control().Status(t.Context(), unwanted.ID)
+				status, err := r.control().Status(t.Context(), push.Ref{ID: unwanted.ID})
 				must(t, err)
 				if waits := status.State == push.Waiting && status.Job == "retry" && slots() == 2; !waits && status.State != push.Cancelled {
 					t.Errorf("%d: it is %s, its job %q, with %d slots", at, status.State, status.Job, slots())

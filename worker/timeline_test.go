@@ -36,7 +36,7 @@ func TestTimeline(t *testing.T) {
 			Scopes: r.options.Limits.Scopes("shop", user, "digest"), Horizon: 48 * time.Hour})
 		must(t, err)
 		wait(t, func() bool {
-			s, err := r.control().Status(t.Context(), "digest")
+			s, err := r.control().Status(t.Context(), push.Ref{ID: "digest"})
 			return err == nil && s.Job == "retry"
 		})
 		got, err := r.control().Timeline(t.Context(), "shop", user, nil)

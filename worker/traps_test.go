@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
@@ -35,7 +36,7 @@ func TestTenThousandAndOneDeadLetters(t *testing.T) {
 			for i := g; i < letters; i += 64 {
 				id := fmt.Sprintf("dead-%d", i)
 				end := ledger.End{State: push.Rejected, Letter: &ledger.Letter{ID: id, State: push.Rejected, Reason: "test", At: time.Now()}}
-				if first, err := records.Settle(context.Background(), id, &end); err != nil || !first {
+				if first, err := ledgertest.At(t, records, id).Settle(context.Background(), id, &end); err != nil || !first {
 					t.Errorf("%s: %t, %v", id, first, err)
 				}
 			}
@@ -168,7 +169,7 @@ func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 // An idle worker sends at most 50 commands a second.
 func TestAnIdleWorkerLeavesRedisAlone(t *testing.T) {
 	client, counter := embedded(t), new(commands)
-	client.AddHook(counter)
+	redistest.Hook(client, counter)
 	r := newRig(t, client, unlimited)
 	r.start()
 	r.enqueue(to("first")) // everything is loaded

@@ -125,8 +125,8 @@ func TestADelayIsSharedByAllWorkers(t *testing.T) {
 		if got := r.slots(); got != 21 {
 			t.Errorf("%d slots are spent on 21 notifications", got)
 		}
-		if received := r.fcm.Count().Received; received != 12 {
-			t.Errorf("%d requests, want one more than notifications", received)
+		if failed := int(r.fcm.Count().Received) - len(r.fcm.Ledger().Entries()); failed != 1 {
+			t.Errorf("%d requests have failed, want the first alone", failed)
 		}
 	})
 }
@@ -298,8 +298,8 @@ func TestWhatIsHeldHoldsNoSlot(t *testing.T) {
 	if record := r.record("second"); record.State != push.Waiting || record.Attempts != 0 {
 		t.Errorf("record %+v", record)
 	}
-	first, other := r.admitted("u1", "first"), r.pushed("other")[0].At
-	if distance := other.Sub(first); distance < period-50*time.Millisecond || distance > period+prompt {
+	// With the slot of what is held it would be two periods.
+	if distance := r.admitted("u1", "other").Sub(r.admitted("u1", "first")); distance < period-time.Millisecond || distance >= 2*period {
 		t.Errorf("the other platform's comes %s after the first, want about %s", distance, period)
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -67,7 +66,7 @@ func TestManyBadJobs(t *testing.T) {
 		tasks := asynq.NewClientFromRedisClient(client)
 		const each = 300
 		for i := range each {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte("{")), asynq.TaskID(fmt.Sprint("json-", i)), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
 			must(t, err)
 			id := fmt.Sprint("envelope-", i)
 			must(t, client.HSet(t.Context(), key+"t:"+id, "msg", "\xff\xff\xff", "state", "pending").Err())
@@ -100,12 +99,11 @@ func TestManyBadJobs(t *testing.T) {
 func TestARecordOfAnotherType(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		ctx := t.Context()
-		records := ledger.NewRecords(client, "", 0)
 		ids := []string{"a", "bad", "b", "c", "d"}
 		producer := push.NewProducer(client, "", 0)
 		key := queueKey(client, push.Default.Queue(), "")
 		now := time.Now()
-		dones := records.NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
+		dones := home(client).NewDones([]string{key + "active", key + "lease", "", key + "processed:day", key + "processed"}, []any{"", now.Add(time.Hour).Unix()})
 		for _, id := range ids {
 			_, err := producer.Enqueue(ctx, to(id))
 			must(t, err)
@@ -137,7 +135,7 @@ func TestForeignTasksAreSetAside(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		tasks := asynq.NewClientFromRedisClient(client)
-		queue := asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue()))
+		queue := asynq.Queue(home(client).Queue(push.Default.Queue()))
 		foreign := map[string][]asynq.Option{
 			"plain":     nil,
 			"known":     nil,

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -56,9 +57,9 @@ func asleep(t *testing.T, client redis.UniversalClient, many int) (r *rig, l *li
 }
 
 func (r *rig) jobs() map[queue.JobState]int64 {
-	jobs, err := queue.NewInspector(r.client).ReadJobs(r.t.Context())
+	jobs, err := queue.ReadJobs(r.t.Context(), r.client, r.records)
 	must(r.t, err)
-	return jobs[push.Default.Queue()]
+	return queue.Sum(jobs)[push.Default.Queue()]
 }
 
 // All whom a call has moved come back: a page of a long line, which nobody else tells of.
@@ -96,8 +97,8 @@ func TestManyAreWokenInFewRoundTrips(t *testing.T) {
 	r, l, stop := asleep(t, client, many)
 	stop()
 	counted := new(trips)
-	client.AddHook(counted)
-	control.New(client, ledger.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), l.moved)
+	redistest.Hook(client, counted)
+	control.New(client, ledger.NewRecords(client, "", 0), l, r.options.Limits).WakeAll(t.Context(), []control.Moved{{App: "shop", User: "u", Bookings: l.moved}})
 	if n := counted.n.Load(); n > many/10 {
 		t.Errorf("%d are woken in %d round trips", many, n)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
 	"github.com/pushpace/pushpace/worker/control"
+	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 	"github.com/pushpace/pushpace/worker/webhook"
 )
@@ -143,13 +145,15 @@ type Worker struct {
 	// self is what does not change of the worker's snapshots.
 	self     control.Snapshot
 	tally    *tally
+	serving  atomic.Bool // it pulls, or has
 	draining atomic.Bool
 	endOwn   func() // ends what the worker has made for itself
 
-	mu      sync.Mutex
-	state   state
-	pulling bool          // the queue was started
-	down    chan struct{} // closed when all is put down
+	mu        sync.Mutex
+	state     state
+	beginning sync.WaitGroup  // what begins later than the start
+	pulling   []*queue.Server // from its beginning on
+	down      chan struct{}   // closed when all is put down
 }
 
 // New returns a worker that has not started yet. One that never starts is to be stopped too,
@@ -185,9 +189,12 @@ func (w *Worker) Waiting() int { return int(w.h.admission.waiting.Load()) }
 // Pauses is how many operators' pauses are in force, as this worker knows it.
 func (w *Worker) Pauses() int { return w.h.holds.inForce.Load().Count(time.Now()) }
 
-// Pulls reports whether the worker gets an answer when it asks Redis for jobs,
-// which takes more than that it answers: rights, a primary, its scripts.
-func (w *Worker) Pulls() bool { return w.h.queue.Pulls() }
+// Pulls reports whether the worker gets an answer when it asks Redis for jobs, of one shard
+// at least, which takes more than that it answers: rights, a primary, its scripts.
+func (w *Worker) Pulls() bool {
+	servers := w.h.servers.Load()
+	return servers != nil && slices.ContainsFunc(*servers, (*queue.Server).Pulls)
+}
 
 // handlers is how many jobs a process has in hand at most: so many that those
 // of slow providers and used up quotas, each before its own gate, leave places for the

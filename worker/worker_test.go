@@ -14,7 +14,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
-	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -278,7 +277,7 @@ func TestExpiredBeforeItMayBeSent(t *testing.T) {
 			asynq.TaskID(id), asynq.Queue(queue), asynq.MaxRetry(asynqwire.MaxRetry), asynq.ProcessAt(notBefore))
 		must(t, err)
 	}
-	must(t, r.control().Cancel(t.Context(), "unwanted"))
+	must(t, r.control().Cancel(t.Context(), push.Ref{ID: "unwanted"}))
 	r.start()
 	counts := r.settled(2)
 	if counts.Ended[push.Expired] != 1 || counts.Ended[push.Cancelled] != 1 || counts.Malformed != 0 {
@@ -319,7 +318,7 @@ func TestBadJobsAreSetAside(t *testing.T) {
 			"targets":   {strings.Replace(string(valid), `"platform":"apns","token":"`+appleToken+`"`, ``, 1), asynqwire.MalformedNotification},
 		}
 		for id, b := range bad {
-			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
+			_, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, []byte(b.payload)), asynq.TaskID(id), asynq.Queue(home(client).Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry))
 			must(t, err)
 		}
 		r.start()

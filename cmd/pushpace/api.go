@@ -35,7 +35,7 @@ func (s *system) serveAPI(cfg *config.Config, log *slog.Logger) error {
 	watcher := watch.NewWatcher(s.queue, cfg.Redis.Prefix)
 	s.add(func() error { watcher.Close(); return nil })
 	o := operate.Options{
-		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention)).Producer, Records: s.records,
+		Producer: s.traces.Producer(push.NewProducer(producing, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)).Producer, Records: s.records,
 		Control: control.New(s.queue, s.records, s.limiter, s.limits), Limits: s.limits, Overrides: s.overrides, Follows: true,
 		Preview: &operate.Previewer{Limits: s.limits, Lines: s.lines, Apps: s.apps.Names(), MaxWait: cfg.Worker.MaxWait},
 		Meter:   s.meter, Quotas: s.allQuotas, Apps: s.apps, Queue: s.client, LimitsRedis: s.limitsRedis, Watcher: watcher,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/apiclient"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/worker/control"
 )
 
 func newAudit() *cobra.Command {
@@ -19,7 +21,8 @@ func newAudit() *cobra.Command {
 		Long: `audit compares the notifications that were accepted with those that have ended
 and those that wait, and the latter with the jobs on the queue. The difference
 is 0 while nothing is sent, and at most as many as are being sent otherwise. Exit
-status 3 when it is more.`,
+status 3 when it is more. On a Cluster it cannot tell while a shard does not answer:
+exit status 1, and the numbers are those of the shards that do.`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -47,9 +50,14 @@ status 3 when it is more.`,
 				tellNoWorker(ctx, b)
 			}
 		}
-		if err == nil && !audit.Balanced() {
+		switch balance := audit.Balance(); {
+		case err != nil:
+			return err
+		case balance == control.Untold:
+			return errors.New("cannot tell: " + ledger.Silent(audit.Unread))
+		case balance == control.Unbalanced:
 			return told(exitViolated)
 		}
-		return err
+		return nil
 	})
 }

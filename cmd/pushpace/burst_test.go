@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -74,7 +75,7 @@ func outOfOrder(t *testing.T) string {
 		if _, err := fmt.Sscanf(e.Notification, "n-%d", &i); err != nil {
 			t.Fatalf("a push of %q", e.Notification)
 		}
-		record, err := records.Lookup(t.Context(), e.Notification)
+		record, _, err := records.Lookup(t.Context(), push.Ref{ID: e.Notification})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,41 +123,62 @@ func (a admittedOnce) String() string {
 // it returns is called.
 func recordAdmissions(t *testing.T, c *crashSite) func() admitted {
 	t.Helper()
-	conn, err := net.Dial("tcp", c.server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	lines := bufio.NewScanner(conn)
-	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil || !lines.Scan() {
-		t.Fatalf("MONITOR: %v, %v", err, lines.Err())
-	}
-	const end = "that is all"
 	entry := regexp.MustCompile(`^\+(\d+)\.(\d{6}) \[\d+ (\S+)\] "(?:ZADD|zadd)" "[^"]+\{shop/ada\}:sent" (?:"nx" )?"(\d+)" "n-(\d+)"$`)
-	all, claims, read := admitted{}, admitted{}, make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines.Scan() && !strings.Contains(lines.Text(), end) {
-			if e := entry.FindStringSubmatch(lines.Text()); e != nil {
-				kind := claims // of which the script undoes some
-				if e[3] == "lua" {
-					kind = all
-				}
-				kind.note(number(e[1]+e[2]), number(e[4]), int(number(e[5])))
+	all, claims := admitted{}, admitted{}
+	end := monitor(t, c.server, func(line string) {
+		if e := entry.FindStringSubmatch(line); e != nil {
+			kind := claims // of which the script undoes some
+			if e[3] == "lua" {
+				kind = all
 			}
+			kind.note(number(e[1]+e[2]), number(e[4]), int(number(e[5])))
 		}
-	}()
+	})
 	return func() admitted {
-		if err := c.client.Echo(t.Context(), end).Err(); err != nil {
-			t.Fatal(err)
-		}
-		<-read
+		end()
 		for i, claimed := range claims {
 			if all[i] == nil {
 				all[i] = claimed
 			}
 		}
 		return all
+	}
+}
+
+// monitor calls each with every command that a Redis executes, as MONITOR tells it, until
+// the function that it returns is called.
+func monitor(t *testing.T, server *redistest.Server, each func(line string)) (end func()) {
+	t.Helper()
+	conn, err := net.Dial("tcp", server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, 4<<20) // a script with all of its arguments is one
+	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil || !lines.Scan() {
+		t.Fatalf("MONITOR: %v, %v", err, lines.Err())
+	}
+	const last = "that is all"
+	read := make(chan error, 1)
+	go func() {
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), last) {
+				read <- nil
+				return
+			}
+			each(lines.Text())
+		}
+		read <- fmt.Errorf("MONITOR ended: %w", lines.Err())
+	}()
+	return func() {
+		t.Helper()
+		if err := server.Client(t).Echo(t.Context(), last).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

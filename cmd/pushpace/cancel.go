@@ -21,7 +21,8 @@ func newCancel() *cobra.Command {
 		Long: `cancel ends the notification with that ID, if it waits, and its slot goes to
 those behind it. With --all it ends everything that waits and matches every flag
 that is given: it counts them first, and asks on the terminal, or goes ahead if
-there are as many as --expect says. What moves on while they are counted may be
+there are as many as --expect says. With an ID, --app and --user say whose it is,
+where several users have it. What moves on while they are counted may be
 missed: pause first, and look with pushpace waiting, which takes the same flags.
 Breaking off is safe: do it again for the rest.`,
 		Example: `  pushpace cancel order-4711-shipped
@@ -31,31 +32,34 @@ Breaking off is safe: do it again for the rest.`,
 	all := cmd.Flags().Bool("all", false, "all that wait and match the other flags, instead of one")
 	selection, confirmation, asJSON := selectionFlags(cmd), expectFlag(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
+		rest := *selection
+		rest.App, rest.User = "", ""
 		switch {
 		case *all && len(args) > 0:
 			return misusedf("--all: an ID names one; give one or the other")
 		case *all:
 			return cancelAll(ctx, b, *selection, confirmation, out, *asJSON)
-		case !selection.All() || cmd.Flags().Changed("expect"):
-			return misusedf("--app, --user, --category, --collapse-key and --expect are for --all")
+		case !rest.All() || cmd.Flags().Changed("expect"):
+			return misusedf("--category, --collapse-key and --expect are for --all")
 		}
-		return cancelOne(ctx, b, args[0], out, *asJSON)
+		return cancelOne(ctx, b, push.Ref{ID: args[0], App: selection.App, User: selection.User}, out, *asJSON)
 	})
 }
 
-func cancelOne(ctx context.Context, b *apiclient.Client, id string, out io.Writer, asJSON bool) error {
-	err := b.Cancel(ctx, id)
+func cancelOne(ctx context.Context, b *apiclient.Client, ref push.Ref, out io.Writer, asJSON bool) error {
+	id := ref.ID
+	err := b.Cancel(ctx, ref)
 	if errors.Is(err, push.ErrUnderWay) {
 		return fmt.Errorf("%s: %w; look again in a moment", id, err)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", id, err)
+		return ofID(id, err)
 	}
 	if !asJSON {
 		fmt.Fprintln(os.Stderr, words.Quoted(id)+" is cancelled.")
 		return nil
 	}
-	status, err := b.Status(ctx, id)
+	status, err := b.Status(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}

@@ -175,6 +175,7 @@ type effectiveLimits struct {
 	Horizon    string                     `json:"horizon"`
 	OnOutage   string                     `json:"on_outage"`
 	Unknown    string                     `json:"unknown_category"`
+	TimeZone   string                     `json:"time_zone,omitempty"`
 	MaxBooked  int                        `json:"max_booked"`
 	Default    effectivePolicy            `json:"default"`
 	Categories map[string]effectivePolicy `json:"categories,omitempty"`
@@ -260,7 +261,7 @@ func effectiveOf(cfg *config.Config) *effective {
 			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
-			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), MaxBooked: cfg.Limits.MaxBooked,
+			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), TimeZone: cfg.Limits.TimeZone, MaxBooked: cfg.Limits.MaxBooked,
 			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{}, Quotas: map[string]effectiveQuota{},
 		},
 		Apps: map[string]effectiveApp{},

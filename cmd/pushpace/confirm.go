@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
 )
 
 // A confirmation has a command that acts on many begin only when their number is
@@ -77,6 +78,9 @@ func tellBulk(b operate.Bulk, out io.Writer, asJSON bool, done string, first err
 	}
 	switch {
 	case b.Failed > 0:
+		if several := new(push.AmbiguousError); errors.As(first, &several) {
+			first = ofID(several.Choices[0].ID, first)
+		}
 		return fmt.Errorf("%s left: do it again: %w", counted(b.Failed+b.UnderWay, "is", "are"), first)
 	case b.UnderWay > 0:
 		return fmt.Errorf("%s left: do it again in a moment", counted(b.UnderWay, "is", "are"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -111,13 +112,22 @@ func aboutProcesses(t *testing.T, takes string) {
 // A crashSite is a Redis that can be killed, and stand-ins inside the test.
 type crashSite struct {
 	setup
-	server *redistest.Server
-	client *redis.Client
+	server *redistest.Server // nil on a Cluster
+	client redis.UniversalClient
 	apns   *apnstest.Server
 	fcm    *fcmtest.Server
 }
 
 func newCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *crashSite {
+	t.Helper()
+	server := redistest.Start(t, redistest.AppendOnly())
+	c := standInsBeside(t, strconv.Quote(server.Addr()), policy, typical)
+	c.server, c.client = server, server.Client(t)
+	return c
+}
+
+// standInsBeside is a crashSite on the Redis of that address, without a client.
+func standInsBeside(t *testing.T, address string, policy throttle.Policy, typical time.Duration) *crashSite {
 	t.Helper()
 	latency := standin.Latency{Typical: typical}
 	apns, err := apnstest.NewServer(apnstest.Options{Latency: latency})
@@ -139,25 +149,22 @@ func newCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := redistest.Start(t, redistest.AppendOnly())
 	rates := make([]string, len(policy.Rates))
 	for i, r := range policy.Rates {
 		rates[i] = r.String()
 	}
-	c := &crashSite{server: server, apns: apns, fcm: fcm}
+	c := &crashSite{apns: apns, fcm: fcm}
 	c.dir = write(t, "config.yaml", fmt.Sprintf(`
-redis: {address: %q}
+redis: {address: %s}
 limits:
   default: {min_gap: %s, rates: [%s]}
 apps:
   shop:
     apns: {topic: %s, environment: production, key_file: %q, key_id: %s, team_id: %s, endpoint: %q, root_ca_file: %q}
     fcm: {credentials_file: %q, endpoint: %q, root_ca_file: %q}
-`, server.Addr(), policy.MinGap, strings.Join(rates, ", "),
+`, address, policy.MinGap, strings.Join(rates, ", "),
 		apnsConfig.Topic, apnsConfig.KeyFile, apnsConfig.KeyID, apnsConfig.TeamID, apnsConfig.Endpoint, apnsConfig.RootCAFile,
 		fcmConfig.CredentialsFile, fcmConfig.Endpoint, fcmConfig.RootCAFile))
-	c.client = redis.NewClient(server.Options())
-	t.Cleanup(func() { c.client.Close() })
 	return c
 }
 
@@ -315,7 +322,7 @@ func (c *crashSite) judgeEnds(t *testing.T, accepted int, sentOnes map[string]bo
 	ends := map[push.State]int{}
 	for i := range accepted {
 		id := fmt.Sprintf("n-%d", i)
-		record, err := records.Lookup(t.Context(), id)
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}

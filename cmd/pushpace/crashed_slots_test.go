@@ -65,7 +65,7 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 		}
 	}
 	record := func(id string) *ledger.Record {
-		r, err := records.Lookup(t.Context(), id)
+		r, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
 		if err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
@@ -91,10 +91,10 @@ func TestACrashGivesNoUsedSlotBack(t *testing.T) {
 	all(func(fate, user string) {
 		if fate == "cancels" { // a worker has held it, and given back what it may
 			until("it is held", func() bool {
-				status, err := control.Status(t.Context(), "a-"+user)
+				status, err := control.Status(t.Context(), push.Ref{ID: "a-" + user})
 				return err == nil && status.Job == "retry" && len(status.Paused) > 0
 			})
-			if err := control.Cancel(t.Context(), "a-"+user); err != nil {
+			if err := control.Cancel(t.Context(), push.Ref{ID: "a-" + user}); err != nil {
 				t.Errorf("cancel: %v", err)
 			}
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 
@@ -36,12 +35,13 @@ prints as it was on the queue, in Base64; --raw has it print every one.`,
 		Example: "  pushpace dead show order-4711-shipped",
 		Args:    cobra.ExactArgs(1),
 	}
+	whose := whoseFlags(cmd)
 	_ = jsonFlag(cmd) // it prints nothing else
 	raw := cmd.Flags().Bool("raw", false, "with the job as it was on the queue, in Base64")
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
-		letter, err := b.Letter(ctx, args[0])
+		letter, err := b.Letter(ctx, whose.of(args[0]))
 		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
+			return ofID(args[0], err)
 		}
 		shown := struct {
 			*ledger.Letter

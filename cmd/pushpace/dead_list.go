@@ -80,7 +80,7 @@ func printLettersAsTheyCome(ctx context.Context, b *apiclient.Client, s operate.
 		failed = printJSON(out, l)
 		return failed == nil
 	})
-	return cmp.Or(failed, err)
+	return cmp.Or(failed, without(err))
 }
 
 // newestLetters returns so many dead letters without their jobs, the newest first,
@@ -103,7 +103,7 @@ func newestLetters(ctx context.Context, b *apiclient.Client, s operate.LetterSel
 		return true
 	})
 	trim()
-	return newest, counts, err
+	return newest, counts, without(err)
 }
 
 // printLetters prints a table, and how many there are for each reason.

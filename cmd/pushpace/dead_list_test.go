@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -33,7 +34,7 @@ func TestDeadLettersAreListedNewestFirst(t *testing.T) {
 		if i%2 == 1 {
 			reason = "no_provider"
 		}
-		err = records.SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: reason, Outcomes: push.Unsent(both),
+		err = ledgertest.First(t, records).SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: reason, Outcomes: push.Unsent(both),
 			At: began.Add(time.Duration(i) * time.Minute), Queue: push.Default.Queue(), Job: job})
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func TestADeadLetterIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, job := range map[string][]byte{"one": job, "odd": []byte("{")} {
-		if err := ledger.NewRecords(s.client, "", 0).SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, At: time.Now(), Job: job}); err != nil {
+		if err := ledgertest.First(t, ledger.NewRecords(s.client, "", 0)).SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, At: time.Now(), Job: job}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -100,7 +100,7 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 		return refuse(out, line, err)
 	}
 	now := time.Now()
-	accepted, err := push.Accepted(n, now)
+	accepted, err := push.Accepted(n.InTimeZone(cfg.Limits.TimeZone), now)
 	if err != nil {
 		return refuse(out, line, err)
 	}

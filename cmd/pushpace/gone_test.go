@@ -73,7 +73,7 @@ func TestACrashIsOverInSeconds(t *testing.T) {
 	}
 	other := c.serve(t)
 	for _, id := range held {
-		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), id) == nil }) {
+		if !eventually.Within(time.Minute, func() bool { return control.Cancel(t.Context(), push.Ref{ID: id}) == nil }) {
 			t.Errorf("%s, which the killed worker had, cannot be cancelled", id)
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +17,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
-	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -38,8 +37,20 @@ type idleSite struct {
 // idleWorkers runs two workers on the Redis of that address.
 func idleWorkers(t *testing.T, address string) *idleSite {
 	t.Helper()
-	text := fmt.Sprintf("redis: {address: %s}\napps: {demo: {simulated: true}}\n", address)
-	cfg, err := config.Parse("config.yaml", []byte(text), nil)
+	client := connect(t, address)
+	s := &idleSite{redis: client, producer: push.NewProducer(client, "", 0)}
+	s.dir = write(t, "config.yaml", fmt.Sprintf("redis: {address: %s}\napps: {demo: {simulated: true}}\n", address))
+	s.simulate(t)
+	for range 2 {
+		s.workers = append(s.workers, s.serve(t))
+	}
+	return s
+}
+
+// connect connects to the Redis of that address as the program does.
+func connect(t *testing.T, address string) redis.UniversalClient {
+	t.Helper()
+	cfg, err := config.Parse("config.yaml", fmt.Appendf(nil, "redis: {address: %s}\napps: {demo: {simulated: true}}\n", address), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,25 +59,27 @@ func idleWorkers(t *testing.T, address string) *idleSite {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	s := &idleSite{redis: conn.Client, producer: push.NewProducer(conn.Client, "", 0)}
-	s.dir = write(t, "config.yaml", text)
-	s.simulate(t)
-	for range 2 {
-		s.workers = append(s.workers, s.serve(t))
-	}
-	return s
+	return conn.Client
 }
 
-// idle waits until so many workers hear words, and would be given some for each queue.
+// idle waits until so many workers hear words, and would be given some for each queue; of
+// several shards those that lead each.
 func (s *idleSite) idle(t *testing.T, workers int) {
 	t.Helper()
 	s.workers[len(s.workers)-1].until(t, "they wait for a word", func() bool {
-		if s.listening(t) != workers {
+		shards, err := ledger.NewRecords(s.redis, "", 0).All(t.Context())
+		if err != nil || s.listening(t) != workers*len(shards) {
 			return false
 		}
-		for queue := range asynqwire.Queues() {
-			if n, err := s.redis.SCard(t.Context(), shard.Of(s.redis, "").IdleKey(queue)).Result(); err != nil || n < int64(workers) {
-				return false
+		given := int64(workers)
+		if len(shards) > 1 {
+			given = 1
+		}
+		for _, at := range shards {
+			for queue := range asynqwire.Queues() {
+				if n, err := s.redis.SCard(t.Context(), at.IdleKey(queue)).Result(); err != nil || n < given {
+					return false
+				}
 			}
 		}
 		return true
@@ -77,7 +90,7 @@ func (s *idleSite) idle(t *testing.T, workers int) {
 func (s *idleSite) listening(t *testing.T) int {
 	var n atomic.Int64
 	count := func(ctx context.Context, node *redis.Client) error {
-		n.Add(int64(len(node.PubSubChannels(ctx, "asynq:idle:*").Val())))
+		n.Add(int64(len(node.PubSubChannels(ctx, "asynq:idle:*").Val()) + len(node.PubSubShardChannels(ctx, "asynq:*:idle:*").Val())))
 		return nil
 	}
 	switch client := s.redis.(type) {
@@ -162,13 +175,9 @@ func TestIdleWorkersInTrouble(t *testing.T) {
 		"cluster": func(t *testing.T) (string, func()) {
 			args := redistest.Args("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
 			nodes := redistest.StartCluster(t, 3, args)
-			master := redistest.NodeOf(t, nodes, shard.Of(&redis.ClusterClient{}, "").QueueKey(push.Default.Queue(), "pending"))
+			master := nodes[1]
 			replica := redistest.Replica(t, master, nodes, args)
-			var addresses []string
-			for _, node := range nodes {
-				addresses = append(addresses, strconv.Quote(node.Addr()))
-			}
-			return fmt.Sprintf("[%s]", strings.Join(addresses, ", ")), func() { redistest.FailOver(t, master, replica) }
+			return addressOf(nodes), func() { redistest.FailOver(t, master, replica) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +256,7 @@ func TestIdleWorkersFindAnothersJobs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(shard.Of(s.redis, "").Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := tasks.Enqueue(asynq.NewTask(asynqwire.TaskType, payload), asynq.TaskID(n.ID), asynq.Queue(ledgertest.First(t, ledger.NewRecords(s.redis, "", 0)).Queue(p.Queue())), asynq.ProcessIn(in), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -272,7 +281,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	t.Logf("ended after %s", time.Since(began))
 	s.idle(t, 1)
 	for queue := range asynqwire.Queues() {
-		if n := s.redis.SCard(t.Context(), shard.Of(s.redis, "").IdleKey(queue)).Val(); n != 1 {
+		if n := s.redis.SCard(t.Context(), ledgertest.First(t, ledger.NewRecords(s.redis, "", 0)).IdleKey(queue)).Val(); n != 1 {
 			t.Errorf("%d would be given words for %s, one waits", n, queue)
 		}
 	}

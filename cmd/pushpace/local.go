@@ -54,6 +54,9 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 		return nil, err
 	}
 	opened.add(queue.Close)
+	if err := queue.Divide(ctx, cfg.Redis); err != nil {
+		return nil, err
+	}
 	shared, stop := pipeline.Share(queue.Client, pipeline.Options{Timeout: cfg.Redis.Timeout})
 	opened.add(func() error { stop(); return nil })
 	log := slog.New(slog.DiscardHandler)
@@ -64,7 +67,7 @@ func openService(ctx context.Context, cfg *config.Config, opened *closers) (*ope
 	opened.add(traces.Close)
 	prefix := cfg.Redis.Prefix
 	o := operate.Options{
-		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention)),
+		Producer:  traces.Producer(push.NewProducer(shared, prefix, cfg.Worker.IDRetention).WithTimeZone(cfg.Limits.TimeZone)),
 		Records:   ledger.NewRecords(shared, prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes),
 		Limits:    limitsOf(cfg.Limits),
 		Overrides: limits.NewOverrides(queue.Client, prefix, cfg.Limits.Horizon),

@@ -95,6 +95,10 @@ func printOverview(out io.Writer, o *operate.Overview) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	section := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	for _, u := range o.Unread {
+		if u.Shards != nil {
+			section("%s\tread in part: %s", u.Part.Words(), u.Problem)
+			continue
+		}
 		section("%s\tnot read: %s", u.Part.Words(), u.Problem)
 	}
 	if len(o.Unread) > 0 {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/metrics"
 	"github.com/pushpace/pushpace/worker/control"
@@ -14,15 +18,33 @@ import (
 	"github.com/pushpace/pushpace/worker/webhook"
 )
 
-// readBacklog reads what Redis holds. Its error is that of the sums and queues; of
-// the rest, what cannot be read is left out, and told once.
+// readBacklog reads what Redis holds. Its error is that of the sums and queues, of which it
+// tells those of the shards that answer; of the rest, what cannot be read is left out, and told
+// once.
 func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error) {
-	if b.Counts, err = s.records.Counts(ctx); err != nil {
+	var uncounted, unlisted []int
+	var reads errgroup.Group
+	reads.Go(func() (err error) {
+		b.Counts, err = s.records.Counts(ctx)
+		uncounted, err = ledger.Unread(err)
+		return err
+	})
+	reads.Go(func() error {
+		jobs, err := queue.ReadJobs(ctx, s.queue, s.records)
+		b.Jobs = queue.Sum(jobs)
+		unlisted, err = ledger.Unread(err)
+		return err
+	})
+	if err := reads.Wait(); err != nil {
 		return b, err
 	}
-	if b.Jobs, err = queue.NewInspector(s.queue).ReadJobs(ctx); err != nil {
-		return b, err
-	}
+	b.Unread = slices.Compact(slices.Sorted(slices.Values(slices.Concat(uncounted, unlisted))))
+	s.readRest(ctx, &b)
+	return b, nil
+}
+
+// readRest reads what a backlog may be without.
+func (s *system) readRest(ctx context.Context, b *metrics.Backlog) {
 	var reads sync.WaitGroup
 	reads.Go(func() { b.Webhooks = s.readWebhooks(ctx) })
 	reads.Go(func() {
@@ -35,10 +57,10 @@ func (s *system) readBacklog(ctx context.Context) (b metrics.Backlog, err error)
 	reads.Go(func() {
 		var err error
 		b.Waits, err = s.waits.read(ctx, control.New(s.queue, s.records, s.limiter, s.limits))
+		_, err = ledger.Unread(err) // of whose shards Unread tells
 		s.unread.note(s.redisLog, "what notifications wait for", err)
 	})
 	reads.Wait()
-	return b, nil
 }
 
 // readWebhooks reads since when each has not taken what it was posted.

@@ -96,7 +96,7 @@ func TestReload(t *testing.T) {
 	one("third")
 	records := ledger.NewRecords(s.client, "", 0)
 	workers.until(t, "the third waits for the new limit", func() bool {
-		record, err := records.Lookup(t.Context(), "third")
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "third"})
 		return err == nil && record.Rule == "2/1h"
 	})
 	client := &http.Client{Timeout: 5 * time.Second}
@@ -116,7 +116,7 @@ func TestReload(t *testing.T) {
 	}
 	one("fourth")
 	workers.until(t, "the fourth waits for the limit that stays", func() bool {
-		record, err := records.Lookup(t.Context(), "fourth")
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: "fourth"})
 		return err == nil && record.Rule == "2/1h"
 	})
 

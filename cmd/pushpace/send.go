@@ -78,6 +78,8 @@ provider would get.`,
 	f.StringVar(&s.n.CollapseKey, "collapse-key", "", "a newer notification with this key replaces an older one")
 	f.StringVar((*string)(&s.n.IfFull), "if-full", "", "what to do when too many of the user's wait: wait (the default) or reject")
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
+	f.StringVar(&s.n.NotBeforeLocal, "not-before-local", "", "the same by the user's clock: a `TIME` without an offset, such as 2026-11-25T09:00")
+	f.StringVar(&s.n.TimeZone, "time-zone", "", "the user's IANA time `ZONE`, such as Asia/Tokyo; limits.time_zone by default")
 	f.StringVar(&s.expiresAt, "expires-at", "", "the `INSTANT` after which it is worthless, in RFC 3339")
 	durationVar(f, &s.ttl, "ttl", "the same as a duration from now, such as 2h")
 	completeApps(cmd)

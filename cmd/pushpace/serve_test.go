@@ -21,6 +21,7 @@ import (
 
 	"github.com/pushpace/pushpace"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -282,7 +283,7 @@ func TestSendFromFlags(t *testing.T) {
 	if got := p.wait(t, 10*time.Second); got != exitDone || p.stdout.String() != `{"id":"one","known":false}`+"\n" {
 		t.Fatalf("exit status %d: %s%s", got, &p.stdout, &p.stderr)
 	}
-	place, err := queue.NewInspector(s.client).Find(t.Context(), push.Critical.Queue(), "one")
+	place, err := queue.NewInspector(s.client, shard.Named(s.client, "", 1)[0]).Find(t.Context(), push.Critical.Queue(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,6 +294,14 @@ func TestSendFromFlags(t *testing.T) {
 	n := job.Notification
 	if len(n.Targets) != 3 || n.Badge == nil || *n.Badge != 0 || n.Data["a"] != "b=c" || time.Until(n.ExpiresAt) < 59*time.Minute {
 		t.Errorf("%+v", n)
+	}
+	p = start(t, s.setup, "send", "--id", "two", "--app", "demo", "--user", "ada", "--title", "t", "--apns", "00", "--not-before-local", "2099-11-26T09:00", "--time-zone", "Asia/Tokyo")
+	if got := p.wait(t, 10*time.Second); got != exitDone {
+		t.Fatalf("exit status %d: %s%s", got, &p.stdout, &p.stderr)
+	}
+	p = start(t, s.setup, "status", "two", "--json")
+	if got := p.wait(t, 10*time.Second); got != exitDone || !strings.Contains(p.stdout.String(), `"not_before":"2099-11-26T00:00:00Z"`) {
+		t.Errorf("exit status %d: %s%s", got, &p.stdout, &p.stderr)
 	}
 	p = start(t, s.setup, "send", "--app", "demo")
 	if got := p.wait(t, 10*time.Second); got != exitFailed || !strings.Contains(p.stdout.String(), `"field":"/user"`) {

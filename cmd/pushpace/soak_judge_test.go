@@ -76,7 +76,7 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 	records := ledger.NewRecords(s.client, "", 0)
 	states := map[push.State]int{}
 	for id := range s.accepted {
-		record, err := records.Lookup(t.Context(), id)
+		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
 		if err != nil {
 			t.Errorf("%s was accepted: %v", id, err)
 			continue

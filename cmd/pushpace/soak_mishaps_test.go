@@ -42,7 +42,7 @@ func (s *soak) atRisk(ctx context.Context) (from time.Time) {
 			continue
 		}
 		target := s.target(e)
-		record, err := records.Lookup(ctx, e.Notification)
+		record, _, err := records.Lookup(ctx, ledger.Ref{ID: e.Notification})
 		if err != nil || target >= len(record.Outcomes) || record.Outcomes[target].Kind != providers.Delivered.String() {
 			underWay = append(underWay, pushOf(e))
 		}

@@ -312,7 +312,7 @@ func (s *soak) settled(t *testing.T) {
 		counts, _ := records.Counts(ctx)
 		t.Errorf("not all have ended: %+v; in hand: %q", counts, s.inHand(ctx))
 		for id := range s.accepted {
-			if record, err := records.Lookup(ctx, id); err != nil || !record.State.Ended() {
+			if record, _, err := records.Lookup(ctx, ledger.Ref{ID: id}); err != nil || !record.State.Ended() {
 				_, out := s.program(10*time.Second, nil, "status", id)
 				t.Fatalf("such as %s: %s", id, out)
 			}

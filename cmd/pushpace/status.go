@@ -22,11 +22,11 @@ func newStatus() *cobra.Command {
 		Example: "  pushpace status order-4711-shipped",
 		Args:    cobra.ExactArgs(1),
 	}
-	asJSON := jsonFlag(cmd)
+	whose, asJSON := whoseFlags(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, args []string, out io.Writer) error {
-		status, err := b.Status(ctx, args[0])
+		status, err := b.Status(ctx, whose.of(args[0]))
 		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
+			return ofID(args[0], err)
 		}
 		if *asJSON {
 			return printJSON(out, status)

@@ -196,14 +196,22 @@ func (s *site) enqueueAll(t *testing.T, all map[string]*push.Notification) {
 // denied leaves one that counts and is not used.
 func admissions(t *testing.T, client redis.UniversalClient, app string, users int, sent map[string]bool, categories ...string) []violations.Push {
 	t.Helper()
+	var names []string
+	for i := range users {
+		names = append(names, fmt.Sprint("user-", i))
+	}
+	return admissionsOf(t, client, app, names, sent, categories...)
+}
+
+func admissionsOf(t *testing.T, client redis.UniversalClient, app string, users []string, sent map[string]bool, categories ...string) []violations.Push {
+	t.Helper()
 	limiter, err := throttle.New(client, throttle.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer limiter.Close()
 	var all []violations.Push
-	for i := range users {
-		user := fmt.Sprint("user-", i)
+	for _, user := range users {
 		timeline := func(scopes ...throttle.Scope) throttle.Timeline {
 			timeline, err := limiter.Timeline(t.Context(), throttle.Request{App: app, User: user, Scopes: scopes})
 			if err != nil {

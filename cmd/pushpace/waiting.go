@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -36,14 +39,26 @@ func selectionFlags(cmd *cobra.Command) *control.Selection {
 
 // eachQueued calls f with each selected notification that waits, once.
 func eachQueued(ctx context.Context, b *apiclient.Client, s control.Selection, f func(control.Queued) bool) error {
-	seen := map[string]bool{}
+	seen := map[push.Ref]bool{}
 	return b.Queued(ctx, s, func(q control.Queued) bool {
-		if seen[q.ID] {
+		if seen[q.Ref()] {
 			return true
 		}
-		seen[q.ID] = true
+		seen[q.Ref()] = true
 		return f(q)
 	})
+}
+
+// without tells what a list is without, of shards that do not answer, and returns any other
+// error.
+func without(err error) error {
+	if _, rest := ledger.Unread(err); rest != nil && !errors.Is(err, control.ErrCausesUnread) {
+		return err
+	}
+	if err != nil {
+		warnUser(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
 }
 
 // causesHelp lists what a notification may wait for.
@@ -94,7 +109,7 @@ func printQueued(ctx context.Context, b *apiclient.Client, s control.Selection, 
 		n++
 		return failed == nil && (!limited || n < most)
 	})
-	return cmp.Or(failed, err)
+	return cmp.Or(failed, without(err))
 }
 
 // listQueued prints those that come first, and how many more there are.
@@ -112,7 +127,7 @@ func listQueued(ctx context.Context, b *apiclient.Client, s control.Selection, o
 		}
 		return true
 	})
-	if err != nil {
+	if err := without(err); err != nil {
 		return err
 	}
 	if n == 0 {
@@ -181,13 +196,13 @@ func cancelAll(ctx context.Context, b *apiclient.Client, s control.Selection, c 
 	if err := warnOfCategory(ctx, b, s.Category); err != nil {
 		return err
 	}
-	var ids []string
-	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { ids = append(ids, q.ID); return true }); err != nil {
+	var refs []push.Ref
+	if err := eachQueued(ctx, b, s, func(q control.Queued) bool { refs = append(refs, q.Ref()); return true }); err != nil {
 		return err
 	}
-	if err := c.confirm(len(ids), counted(len(ids), "waits", "wait")+selected(s), "cancel"); err != nil {
+	if err := c.confirm(len(refs), counted(len(refs), "waits", "wait")+selected(s), "cancel"); err != nil {
 		return err
 	}
-	done, err := operate.InPages(ctx, ids, b.CancelEach)
+	done, err := operate.InPages(ctx, refs, b.CancelEach)
 	return tellBulk(done, out, asJSON, "cancelled", err)
 }

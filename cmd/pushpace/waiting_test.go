@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -130,7 +131,7 @@ func TestRequeueManyLetters(t *testing.T) {
 		s.client.LRem(t.Context(), queue+"pending", 0, id)
 		s.client.Del(t.Context(), queue+"t:"+id)
 		letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: reason, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-		if _, err := records.Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
+		if _, err := ledgertest.At(t, records, id).Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
 			t.Fatal(err)
 		}
 	}

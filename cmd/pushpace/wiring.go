@@ -115,6 +115,9 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 		return err
 	}
 	s.add(queue.Close)
+	if err := queue.Divide(ctx, cfg.Redis); err != nil {
+		return err
+	}
 	warn(log, queue.Warnings)
 	s.watch = queue.Watch(cfg.Redis, redisconn.WatchOptions{
 		Name: "Redis", Effect: "nothing is accepted, and what waits there stays",
@@ -127,6 +130,9 @@ func (s *system) open(ctx context.Context, cfg *config.Config, pushes *standin.L
 	s.overrides = limits.NewOverrides(s.queue, cfg.Redis.Prefix, cfg.Limits.Horizon)
 	s.meter = meter.NewRedis(s.queue, cfg.Redis.Prefix)
 	s.records = ledger.NewRecords(s.queue, cfg.Redis.Prefix, cfg.Worker.IDRetention).WithOutcomes(cfg.Worker.Outcomes)
+	if _, err := s.records.All(ctx); err != nil { // so that nothing later has to ask for the shards
+		return err
+	}
 	timelines, err := s.openTimelines(ctx, cfg, log)
 	if err != nil {
 		return err

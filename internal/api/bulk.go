@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,48 +13,62 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// wantedIDs is the body of a request about several.
-type wantedIDs struct {
-	IDs []string `json:"ids"`
-}
-
 // maxLetterID bounds the ID of a dead letter, in bytes. That of a job that was no
 // notification is whatever it was put on the queue by.
 const maxLetterID = 4096
 
-// readIDs reads IDs each of which can be one.
-func readIDs(c *call, valid func(id string) bool) ([]string, error) {
-	var w wantedIDs
-	if err := strictjson.Parse(c.body, &w); err != nil {
+// readRefs reads the body of a request about several: IDs, each of which can be one, alone
+// or with whose they are.
+func readRefs(c *call, valid func(id string) bool) ([]push.Ref, error) {
+	var body struct {
+		IDs []json.RawMessage `json:"ids"`
+	}
+	if err := strictjson.Parse(c.body, &body); err != nil {
 		return nil, err
 	}
-	if len(w.IDs) == 0 || len(w.IDs) > operate.MostIDs {
+	if len(body.IDs) == 0 || len(body.IDs) > operate.MostIDs {
 		return nil, invalid([]fault{{"/ids", fmt.Sprintf("must hold 1 to %d IDs", operate.MostIDs)}})
 	}
-	for i, id := range w.IDs {
-		if !valid(id) {
-			return nil, invalid([]fault{{"/ids/" + strconv.Itoa(i), "cannot be an ID"}})
+	refs := make([]push.Ref, len(body.IDs))
+	for i, item := range body.IDs {
+		at, ref := "/ids/"+strconv.Itoa(i), &refs[i]
+		if json.Unmarshal(item, &ref.ID) != nil {
+			var faults push.Faults
+			if err := strictjson.Parse(item, ref); errors.As(err, &faults) {
+				return nil, invalid(faultsAt(at, faults))
+			}
+			at += "/id"
+		}
+		if !valid(ref.ID) {
+			return nil, invalid([]fault{{at, "cannot be an ID"}})
+		}
+		if err := c.as.MayNarrow(ref.App); err != nil {
+			return nil, err
 		}
 	}
-	return w.IDs, nil
+	return refs, nil
 }
 
 // A done is what became of one of several.
 type done struct {
-	ID      string          `json:"id"`
-	Outcome operate.Outcome `json:"outcome"`
-	Detail  string          `json:"detail,omitempty"` // why it failed
+	push.Ref                 // as it was named
+	Outcome  operate.Outcome `json:"outcome"`
+	Detail   string          `json:"detail,omitempty"`  // why it failed
+	Choices  []choice        `json:"choices,omitempty"` // where it is ambiguous
 }
 
-// each answers what became of each of the IDs.
-func each(ids []string, errs []error) reply {
+// each answers what became of each of them.
+func each(refs []push.Ref, errs []error) reply {
 	answer := struct {
 		Results []done `json:"results"`
-	}{make([]done, len(ids))}
+	}{make([]done, len(refs))}
 	for i, err := range errs {
-		one := done{ID: ids[i], Outcome: operate.OutcomeOf(err)}
-		if one.Outcome == operate.Failed {
+		one := done{Ref: refs[i], Outcome: operate.OutcomeOf(err)}
+		switch one.Outcome {
+		case operate.Failed:
 			one.Detail = problemOf(err).Detail
+		case operate.Ambiguous:
+			one.Choices = problemOf(err).Choices
 		}
 		answer.Results[i] = one
 	}
@@ -61,29 +77,29 @@ func each(ids []string, errs []error) reply {
 
 // cancelEach ends notifications that wait.
 func (a *API) cancelEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c, push.ValidID)
+	refs, err := readRefs(c, push.ValidID)
 	if err != nil {
 		return reply{}, err
 	}
-	return each(ids, c.as.CancelEach(ctx, ids)), nil
+	return each(refs, c.as.CancelEach(ctx, refs)), nil
 }
 
 // requeueEach has dead letters' notifications sent again.
 func (a *API) requeueEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c, isLetterID)
+	refs, err := readRefs(c, isLetterID)
 	if err != nil {
 		return reply{}, err
 	}
-	return each(ids, c.as.RequeueEach(ctx, ids)), nil
+	return each(refs, c.as.RequeueEach(ctx, refs)), nil
 }
 
 // purgeEach deletes dead letters.
 func (a *API) purgeEach(ctx context.Context, c *call) (reply, error) {
-	ids, err := readIDs(c, isLetterID)
+	refs, err := readRefs(c, isLetterID)
 	if err != nil {
 		return reply{}, err
 	}
-	return each(ids, c.as.PurgeEach(ctx, ids)), nil
+	return each(refs, c.as.PurgeEach(ctx, refs)), nil
 }
 
 func isLetterID(id string) bool { return id != "" && len(id) <= maxLetterID }

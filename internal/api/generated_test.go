@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/worker/queue"
 
 	"github.com/pushpace/pushpace/internal/operate"
@@ -57,8 +58,8 @@ func (f folder) must(t *testing.T, name string, args ...string) {
 	}
 }
 
-// Clients that are generated from the document compile, and send a localised
-// notification and a Live Activity.
+// Clients that are generated from the document compile, send a localised notification and a
+// Live Activity, and cancel by an ID alone and with whose it is.
 func TestGeneratedClients(t *testing.T) {
 	if os.Getenv("PUSHPACE_REQUIRE_NODE") != "1" {
 		t.Skip("PUSHPACE_REQUIRE_NODE is not 1: it takes Node, and the registries of npm and Go")
@@ -77,7 +78,7 @@ func TestGeneratedClients(t *testing.T) {
 		f.fetch(t, "npm", "ci", "--no-audit", "--no-fund")
 		f.must(t, "node_modules/.bin/openapi-typescript", "openapi.json", "--output", "api.d.ts")
 		f.must(t, "node_modules/.bin/tsc")
-		f.must(t, "node", "out/send.js", server.URL, producerToken)
+		f.must(t, "node", "out/send.js", server.URL, producerToken, operatorToken)
 		r.holds(t, "localised", `"loc-key":"ARRIVES"`)
 		r.holds(t, "activity", `"content-state":{"minutes":12}`)
 	})
@@ -88,7 +89,7 @@ func TestGeneratedClients(t *testing.T) {
 		}
 		f.fetch(t, "go", "run", goGenerator, "-generate", "types,client,skip-prune", "-package", "api", "-o", "api/api.go", "openapi.json")
 		f.fetch(t, "go", "mod", "download")
-		f.must(t, "go", "run", ".", server.URL, producerToken)
+		f.must(t, "go", "run", ".", server.URL, producerToken, operatorToken)
 		r.holds(t, "localised-go", `"loc-key":"ARRIVES"`)
 		r.holds(t, "activity-go", `"content-state":{"minutes":12}`)
 	})
@@ -98,7 +99,7 @@ func TestGeneratedClients(t *testing.T) {
 // block for APNs.
 func (r *rig) holds(t *testing.T, id, want string) {
 	t.Helper()
-	place, err := queue.NewInspector(r.client).Find(t.Context(), push.Default.Queue(), id)
+	place, err := queue.NewInspector(r.client, shard.Named(r.client, "", 1)[0]).Find(t.Context(), push.Default.Queue(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

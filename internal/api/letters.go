@@ -36,14 +36,13 @@ func (a *API) letters(ctx context.Context, c *call) (reply, error) {
 	if err := c.as.MayNarrow(s.App); err != nil { // it may have left the configuration
 		return reply{}, err
 	}
-	found, _, next, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
+	page, err := c.as.Letters(ctx, c.query.Get("cursor"), limit)
+	if err != nil {
+		return reply{}, err
+	}
 	now := time.Now()
-	found = slices.DeleteFunc(found, func(l ledger.Letter) bool { return !s.Matches(&l, now) })
-	return reply{http.StatusOK, struct {
-		Letters []ledger.Letter `json:"dead_letters"`
-		// Next is the cursor of the rest; "" when this is the end.
-		Next string `json:"next,omitempty"`
-	}{found, next}}, err
+	page.Letters = slices.DeleteFunc(page.Letters, func(l ledger.Letter) bool { return !s.Matches(&l, now) })
+	return reply{http.StatusOK, page}, nil
 }
 
 // pageLimit is how many entries the query asks for.
@@ -61,17 +60,17 @@ func pageLimit(c *call) (int, error) {
 
 // letter shows a dead letter whole.
 func (a *API) letter(ctx context.Context, c *call) (reply, error) {
-	l, err := c.as.Letter(ctx, c.PathValue("id"))
+	l, err := c.as.Letter(ctx, c.ref())
 	return reply{http.StatusOK, l}, err
 }
 
 // requeue has a dead letter's notification sent again.
 func (a *API) requeue(ctx context.Context, c *call) (reply, error) {
-	id := c.PathValue("id")
-	return reply{http.StatusAccepted, accepted{ID: id}}, c.as.Requeue(ctx, id)
+	ref := c.ref()
+	return reply{http.StatusAccepted, accepted{ID: ref.ID}}, c.as.Requeue(ctx, ref)
 }
 
 // purge deletes a dead letter.
 func (a *API) purge(ctx context.Context, c *call) (reply, error) {
-	return reply{status: http.StatusNoContent}, c.as.Purge(ctx, c.PathValue("id"))
+	return reply{status: http.StatusNoContent}, c.as.Purge(ctx, c.ref())
 }

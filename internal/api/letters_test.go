@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
@@ -28,7 +29,7 @@ func (r *rig) bury(id string) {
 		r.t.Fatal(err)
 	}
 	letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: "payload", Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	if _, err := r.options.Records.Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
+	if _, err := ledgertest.At(r.t, r.options.Records, id).Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -110,7 +111,7 @@ func TestAudit(t *testing.T) {
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("one", "ada"))
 	var audit control.Audit
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/audit", "").into(t, &audit)
-	if audit.Accepted != 1 || audit.Waiting != 1 || audit.Queued != 1 || !audit.Balanced() {
+	if audit.Accepted != 1 || audit.Waiting != 1 || audit.Queued != 1 || audit.Balance() != control.Balanced {
 		t.Errorf("%+v", audit)
 	}
 }
@@ -122,7 +123,7 @@ func TestALongLetterOfThisProcess(t *testing.T) {
 	r := newRig(t)
 	id := strings.Repeat("x", 3*maxPath)
 	letter := &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}
-	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
+	if err := ledgertest.First(r.t, r.options.Records).SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}
 	path := "/v1/dead-letters/" + id

@@ -53,15 +53,20 @@ func (a *API) enqueue(ctx context.Context, c *call) (reply, error) {
 	return reply{http.StatusAccepted, answer}, nil
 }
 
+// ref is the notification or the dead letter that the request names.
+func (c *call) ref() push.Ref {
+	return push.Ref{ID: c.PathValue("id"), App: c.query.Get("app"), User: c.query.Get("user")}
+}
+
 // status says where a notification is.
 func (a *API) status(ctx context.Context, c *call) (reply, error) {
-	status, err := c.as.Status(ctx, c.PathValue("id"))
+	status, err := c.as.Status(ctx, c.ref())
 	return reply{http.StatusOK, status}, err
 }
 
 // cancel ends a notification that waits.
 func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
-	if err := c.as.Cancel(ctx, c.PathValue("id")); err != nil {
+	if err := c.as.Cancel(ctx, c.ref()); err != nil {
 		return reply{}, err
 	}
 	return a.status(ctx, c)

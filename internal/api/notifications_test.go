@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
@@ -116,7 +117,7 @@ func TestStatusOfUnsent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", notification("late", "ada"))
-	if _, err := r.options.Records.Settle(t.Context(), "late", &ledger.End{State: push.Expired, Outcomes: []ledger.TargetOutcome{{}}}); err != nil {
+	if _, err := ledgertest.At(r.t, r.options.Records, "late").Settle(t.Context(), "late", &ledger.End{State: push.Expired, Outcomes: []ledger.TargetOutcome{{}}}); err != nil {
 		t.Fatal(err)
 	}
 	var status control.Status

@@ -102,7 +102,7 @@ func TestWaitingIsListedAndCancelled(t *testing.T) {
 	r.bury("gone")
 	var answer struct{ Results []done }
 	r.do(http.StatusOK, operatorToken, "POST", "/v1/requeues", `{"ids":["gone","nobody"]}`).into(t, &answer)
-	if len(answer.Results) != 2 || answer.Results[0] != (done{ID: "gone", Outcome: "done"}) || answer.Results[1].Outcome != "unknown" {
+	if len(answer.Results) != 2 || answer.Results[0].ID != "gone" || answer.Results[0].Outcome != "done" || answer.Results[1].Outcome != "unknown" {
 		t.Errorf("%+v", answer)
 	}
 	r.bury("purged")

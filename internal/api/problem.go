@@ -33,6 +33,8 @@ type problem struct {
 	Errors []fault `json:"errors,omitempty"`
 	// Apps are those that the request has to choose from.
 	Apps []string `json:"apps,omitempty"`
+	// Choices are whose notifications, or dead letters, have the ID.
+	Choices []choice `json:"choices,omitempty"`
 	// ID is the notification's, generated if it had none, when it is not known
 	// whether it was taken.
 	ID string `json:"id,omitempty"`
@@ -41,6 +43,21 @@ type problem struct {
 
 	retryAfter time.Duration
 	cause      error
+}
+
+// A choice is whose one of several notifications with the same ID is.
+type choice struct {
+	App  string `json:"app"`
+	User string `json:"user"`
+}
+
+// choose is the answer to an ID that is several users'.
+func choose(of *push.AmbiguousError) *problem {
+	p := &problem{Status: http.StatusConflict, Detail: "Several users have this ID: say whose is meant by ?app=…&user=…. Nothing was changed."}
+	for _, ref := range of.Choices {
+		p.Choices = append(p.Choices, choice{ref.App, ref.User})
+	}
+	return p
 }
 
 // A fault is one thing that is wrong, and a JSON pointer to it.
@@ -79,6 +96,7 @@ func problemOf(err error) *problem {
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
 		ended    *ledger.EndedError
+		several  *push.AmbiguousError
 	)
 	switch {
 	case errors.As(err, &p):
@@ -103,6 +121,8 @@ func problemOf(err error) *problem {
 		return &problem{Status: http.StatusConflict, Detail: "There are too many pauses: end some of them first."}
 	case errors.Is(err, push.ErrUnknownID):
 		return &problem{Status: http.StatusNotFound, Detail: "No notification has this ID, or it was forgotten since."}
+	case errors.As(err, &several):
+		return choose(several)
 	case errors.Is(err, push.ErrConflict):
 		return &problem{Status: http.StatusConflict, Detail: "The ID is another notification's: it was used with another user or other content. Nothing was queued."}
 	case errors.Is(err, ledger.ErrNoLetter):

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -73,7 +74,7 @@ func TestRequeueTooEarly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	letter := &ledger.Letter{ID: "held", State: ledger.Malformed, Queue: push.Default.Queue(), Job: []byte("{"), At: time.Now()}
-	if err := r.options.Records.SetAside(t.Context(), letter); err != nil {
+	if err := ledgertest.First(r.t, r.options.Records).SetAside(t.Context(), letter); err != nil {
 		t.Fatal(err)
 	}
 	// as asynq has a job that is being handled

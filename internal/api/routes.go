@@ -30,6 +30,7 @@ type route struct {
 
 var (
 	appQuery   = []string{"app"}
+	refQuery   = []string{"app", "user"} // whose the ID is
 	pauseQuery = []string{"app", "platform", "category", "all"}
 )
 
@@ -40,8 +41,8 @@ const dryRun = "dry_run"
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueue},
 	{method: "POST", path: "/v1/notifications:batch", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueueBatch},
-	{method: "GET", path: "/v1/notifications/{id}", action: operate.Status, handle: (*API).status},
-	{method: "DELETE", path: "/v1/notifications/{id}", action: operate.Cancel, handle: (*API).cancel},
+	{method: "GET", path: "/v1/notifications/{id}", action: operate.Status, query: refQuery, handle: (*API).status},
+	{method: "DELETE", path: "/v1/notifications/{id}", action: operate.Cancel, query: refQuery, handle: (*API).cancel},
 
 	{method: "GET", path: "/v1/waiting", action: operate.Look, query: waitingQuery, handle: (*API).waitingList},
 	{method: "POST", path: "/v1/cancellations", action: operate.CancelEach, takes: true, handle: (*API).cancelEach},
@@ -69,9 +70,9 @@ var routes = []route{
 	{method: "GET", path: "/v1/users/{user}/timeline", action: operate.Look, query: []string{"app", "category"}, several: "category", handle: (*API).timeline},
 
 	{method: "GET", path: "/v1/dead-letters", action: operate.Look, query: lettersQuery, handle: (*API).letters},
-	{method: "GET", path: "/v1/dead-letters/{id}", action: operate.Look, handle: (*API).letter},
-	{method: "POST", path: "/v1/dead-letters/{id}/requeue", action: operate.Requeue, handle: (*API).requeue},
-	{method: "DELETE", path: "/v1/dead-letters/{id}", action: operate.Purge, handle: (*API).purge},
+	{method: "GET", path: "/v1/dead-letters/{id}", action: operate.Look, query: refQuery, handle: (*API).letter},
+	{method: "POST", path: "/v1/dead-letters/{id}/requeue", action: operate.Requeue, query: refQuery, handle: (*API).requeue},
+	{method: "DELETE", path: "/v1/dead-letters/{id}", action: operate.Purge, query: refQuery, handle: (*API).purge},
 
 	{method: "POST", path: "/v1/requeues", action: operate.RequeueEach, takes: true, handle: (*API).requeueEach},
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -91,11 +92,12 @@ func scopedRigOn(t *testing.T, client *redis.Client) *rig {
 	} {
 		must(t, trail.New(client, "").Add(t.Context(), e))
 	}
-	must(t, control.LeaveSnapshot(t.Context(), r.client, "", &control.Snapshot{ID: "w1", Routes: []way.Status{
+	_, err := control.LeaveSnapshot(t.Context(), r.client, "", &control.Snapshot{ID: "w1", Routes: []way.Status{
 		{App: "shop", Platform: push.APNs, Breaker: way.BreakerClosed}, {App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}},
-	}}))
+	}}, true)
+	must(t, err)
 	// what cannot be read is of no app
-	must(t, r.options.Records.SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(t, ledgertest.First(r.t, r.options.Records).SetAside(t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 	return r
 }
 
@@ -122,7 +124,7 @@ func (r *rig) buryOf(app, id string) {
 	job, err := push.Encode(&push.Job{Notification: &n, AcceptedAt: time.Now()})
 	must(r.t, err)
 	letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: id, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-	_, err = r.options.Records.Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
+	_, err = ledgertest.At(r.t, r.options.Records, id).Settle(r.t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
 	must(r.t, err)
 }
 

@@ -17,12 +17,8 @@ func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 	if err := c.as.KnownApp(s.App); err != nil {
 		return reply{}, err
 	}
-	list, next, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))
-	return reply{http.StatusOK, struct {
-		Waiting []control.Queued `json:"waiting"`
-		// Next is the cursor of the rest; "" when this is the end.
-		Next string `json:"next,omitempty"`
-	}{list, next}}, err
+	list, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))
+	return reply{http.StatusOK, list}, err
 }
 
 // maxCategories bounds the categories of one request.

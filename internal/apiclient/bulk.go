@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +14,8 @@ import (
 )
 
 // Queued calls f with each selected notification that waits, in no order, perhaps
-// with one twice, until f answers false.
+// with one twice, until f answers false. Where it went past shards that do not answer it then
+// returns a *ledger.UnreadError, and control.ErrCausesUnread where that is so.
 func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control.Queued) bool) error {
 	query := url.Values{}
 	for name, value := range map[string]string{"app": s.App, "user": s.User, "category": s.Category, "collapse_key": s.CollapseKey, "for": string(s.For)} {
@@ -21,21 +23,22 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 			query.Set(name, value)
 		}
 	}
+	var past []int
+	var causes error
 	for {
-		var page struct {
-			Waiting []control.Queued `json:"waiting"`
-			Next    string           `json:"next"`
-		}
+		var page control.Page
 		if err := c.call(ctx, http.MethodGet, "/v1/waiting?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
-		for _, q := range page.Waiting {
-			if !f(q) {
-				return nil
-			}
+		if past = append(past, page.Unread...); page.CausesUnread {
+			causes = control.ErrCausesUnread
 		}
-		if page.Next == "" {
-			return nil
+		more := true
+		for i := 0; more && i < len(page.Waiting); i++ {
+			more = f(page.Waiting[i])
+		}
+		if !more || page.Next == "" {
+			return errors.Join(unread(past), causes)
 		}
 		query.Set("cursor", page.Next)
 	}
@@ -43,30 +46,31 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 
 // CancelEach cancels notifications, and returns what became of each: nil, or what
 // control.Control's Cancel answers.
-func (c *Client) CancelEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/cancellations", ids, push.ErrUnknownID, push.ErrUnderWay)
+func (c *Client) CancelEach(ctx context.Context, refs []push.Ref) []error {
+	return c.each(ctx, "/v1/cancellations", refs, push.ErrUnknownID, push.ErrUnderWay)
 }
 
 // RequeueEach requeues dead letters, and returns what became of each.
-func (c *Client) RequeueEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/requeues", ids, ledger.ErrNoLetter, push.ErrStillThere)
+func (c *Client) RequeueEach(ctx context.Context, refs []push.Ref) []error {
+	return c.each(ctx, "/v1/requeues", refs, ledger.ErrNoLetter, push.ErrStillThere)
 }
 
 // PurgeEach deletes dead letters, and returns what became of each.
-func (c *Client) PurgeEach(ctx context.Context, ids []string) []error {
-	return c.each(ctx, "/v1/purges", ids, ledger.ErrNoLetter, push.ErrStillThere)
+func (c *Client) PurgeEach(ctx context.Context, refs []push.Ref) []error {
+	return c.each(ctx, "/v1/purges", refs, ledger.ErrNoLetter, push.ErrStillThere)
 }
 
-func (c *Client) each(ctx context.Context, path string, ids []string, unknown, underWay error) []error {
-	errs := make([]error, 0, len(ids))
-	for some := range slices.Chunk(ids, operate.MostIDs) {
+func (c *Client) each(ctx context.Context, path string, refs []push.Ref, unknown, underWay error) []error {
+	errs := make([]error, 0, len(refs))
+	for some := range slices.Chunk(refs, operate.MostIDs) {
 		var answer struct {
 			Results []struct {
 				Outcome operate.Outcome `json:"outcome"`
 				Detail  string          `json:"detail"`
+				Choices []push.Ref      `json:"choices"`
 			} `json:"results"`
 		}
-		err := c.call(ctx, http.MethodPost, path, map[string][]string{"ids": some}, &answer)
+		err := c.call(ctx, http.MethodPost, path, map[string][]push.Ref{"ids": some}, &answer)
 		for i := range some {
 			switch {
 			case err != nil:
@@ -76,9 +80,13 @@ func (c *Client) each(ctx context.Context, path string, ids []string, unknown, u
 				errs = append(errs, c.strange(http.StatusOK))
 				continue
 			}
-			failed := c.failedOne(http.StatusServiceUnavailable, answer.Results[i].Detail, nil)
-			err, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[answer.Results[i].Outcome]
-			if !known {
+			one := answer.Results[i]
+			failed := c.failedOne(http.StatusServiceUnavailable, one.Detail, nil)
+			err, known := map[operate.Outcome]error{operate.Done: nil, operate.Unknown: unknown, operate.Ended: push.ErrEnded, operate.UnderWay: underWay, operate.Failed: failed}[one.Outcome]
+			switch {
+			case one.Outcome == operate.Ambiguous && len(one.Choices) > 0:
+				err = several(some[i].ID, one.Choices)
+			case !known:
 				err = c.strange(http.StatusOK)
 			}
 			errs = append(errs, err)

@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 			got = append(got, r.URL.Path, r.URL.RawQuery, r.Method)
 			_, _ = io.WriteString(w, `{"state":"waiting"}`)
 		})
-		if _, err := c.Status(t.Context(), name); err != nil || got[0] != "/v1/notifications/"+name || got[1] != "" {
+		if _, err := c.Status(t.Context(), push.Ref{ID: name}); err != nil || got[0] != "/v1/notifications/"+name || got[1] != "" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -206,16 +206,21 @@ func TestTLS(t *testing.T) {
 func TestOutcomesOfSeveral(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{},{"outcome":"failed","detail":"Redis does not answer."}]}`)
+		_, _ = io.WriteString(w, `{"results":[{"outcome":"done"},{"outcome":"unknown"},{"outcome":"postponed"},{},{"outcome":"failed","detail":"Redis does not answer."},
+			{"outcome":"ambiguous"},{"outcome":"ambiguous","choices":[{"app":"shop","user":"ada"},{"app":"","user":""}]}]}`)
 	})
-	errs := c.CancelEach(t.Context(), []string{"a", "b", "c", "d", "e", "f"})
-	if len(errs) != 6 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
+	errs := c.CancelEach(t.Context(), []push.Ref{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}, {ID: "f"}, {ID: "g"}, {ID: "h"}})
+	if len(errs) != 8 || errs[0] != nil || !errors.Is(errs[1], push.ErrUnknownID) {
 		t.Fatalf("%v", errs)
 	}
 	if err := errs[4]; err == nil || !strings.HasSuffix(err.Error(), ": Redis does not answer") {
 		t.Errorf("%v", err)
 	}
-	for _, err := range append(errs[2:4], errs[5]) {
+	var several *push.AmbiguousError
+	if !errors.As(errs[6], &several) || !slices.Equal(several.Choices, []push.Ref{{ID: "g", App: "shop", User: "ada"}, {ID: "g"}}) {
+		t.Errorf("%v", errs[6])
+	}
+	for _, err := range append(errs[2:4], errs[5], errs[7]) {
 		if err == nil || !strings.Contains(err.Error(), "not as pushpace's API does") {
 			t.Errorf("%v", err)
 		}
@@ -226,7 +231,7 @@ func TestOutcomesOfSeveral(t *testing.T) {
 func TestOtherJSON(t *testing.T) {
 	t.Parallel()
 	c := client(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"ok":true}`) })
-	_, status := c.Status(t.Context(), "one")
+	_, status := c.Status(t.Context(), push.Ref{ID: "one"})
 	_, overview := c.Overview(t.Context())
 	for name, err := range map[string]error{"status": status, "overview": overview} {
 		if err == nil || !strings.Contains(err.Error(), "is the URL right?") {
@@ -288,13 +293,13 @@ func TestNoAnswerInProcess(t *testing.T) {
 	}), func() error { ended = true; return nil })
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Cancel(gone, "one"); !errors.Is(err, context.Canceled) {
+	if err := c.Cancel(gone, push.Ref{ID: "one"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := c.Cancel(t.Context(), "one"); err == nil {
+	if err := c.Cancel(t.Context(), push.Ref{ID: "one"}); err == nil {
 		t.Error("without an answer it is done")
 	}
-	if s, err := c.Status(t.Context(), "one"); err != nil || s.State != push.Waiting {
+	if s, err := c.Status(t.Context(), push.Ref{ID: "one"}); err != nil || s.State != push.Waiting {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if err := c.Close(); err != nil || !ended {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -17,7 +19,8 @@ const letters = "/v1/dead-letters"
 const pageSize = 500
 
 // Letters calls f with each selected dead letter, without its job, in no order, until f
-// answers false.
+// answers false. Where it went past shards that do not answer it then returns a
+// *ledger.UnreadError.
 func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(*ledger.Letter) bool) error {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	for name, value := range map[string]string{"app": s.App, "category": s.Category, "reason": s.Reason} {
@@ -28,42 +31,50 @@ func (c *Client) Letters(ctx context.Context, s operate.LetterSelection, f func(
 	if s.Since > 0 {
 		query.Set("since", s.Since.String())
 	}
+	var past []int
 	for {
-		var page struct {
-			Letters []ledger.Letter `json:"dead_letters"`
-			Next    string          `json:"next"`
-		}
+		var page operate.LetterPage
 		if err := c.call(ctx, http.MethodGet, letters+"?"+query.Encode(), nil, &page); err != nil {
 			return err
 		}
-		for i := range page.Letters {
-			if !f(&page.Letters[i]) {
-				return nil
-			}
+		past = append(past, page.Unread...)
+		more := true
+		for i := 0; more && i < len(page.Letters); i++ {
+			more = f(&page.Letters[i])
 		}
-		if page.Next == "" {
-			return nil
+		if !more || page.Next == "" {
+			return unread(past)
 		}
 		query.Set("cursor", page.Next)
 	}
 }
 
-// Letter returns the dead letter with that ID, or ledger.ErrNoLetter.
-func (c *Client) Letter(ctx context.Context, id string) (*ledger.Letter, error) {
+// unread is the error of a list that went past these shards; nil for none.
+func unread(past []int) error {
+	if len(past) == 0 {
+		return nil
+	}
+	slices.Sort(past)
+	return &ledger.UnreadError{Shards: slices.Compact(past)}
+}
+
+// Letter returns the dead letter, or ledger.ErrNoLetter or a *push.AmbiguousError.
+func (c *Client) Letter(ctx context.Context, ref push.Ref) (*ledger.Letter, error) {
 	l := &ledger.Letter{}
-	err := c.call(ctx, http.MethodGet, letters+segment(id), nil, l)
-	return l, about(err, ledger.ErrNoLetter)
+	err := c.call(ctx, http.MethodGet, named(letters, ref, ""), nil, l)
+	return l, about(err, ref, ledger.ErrNoLetter)
 }
 
 // Requeue puts a dead letter's notification back on its queue. It answers
-// ledger.ErrNoLetter when there is none.
-func (c *Client) Requeue(ctx context.Context, id string) error {
-	return about(c.call(ctx, http.MethodPost, letters+segment(id)+"/requeue", nil, nil), ledger.ErrNoLetter)
+// ledger.ErrNoLetter when there is none, or a *push.AmbiguousError.
+func (c *Client) Requeue(ctx context.Context, ref push.Ref) error {
+	return about(c.call(ctx, http.MethodPost, named(letters, ref, "/requeue"), nil, nil), ref, ledger.ErrNoLetter)
 }
 
-// Purge deletes the dead letter. It answers ledger.ErrNoLetter when there is none.
-func (c *Client) Purge(ctx context.Context, id string) error {
-	return about(c.call(ctx, http.MethodDelete, letters+segment(id), nil, nil), ledger.ErrNoLetter)
+// Purge deletes the dead letter. It answers ledger.ErrNoLetter when there is none, or a
+// *push.AmbiguousError.
+func (c *Client) Purge(ctx context.Context, ref push.Ref) error {
+	return about(c.call(ctx, http.MethodDelete, named(letters, ref, ""), nil, nil), ref, ledger.ErrNoLetter)
 }
 
 // Audit compares what was accepted with what became of it.

@@ -105,23 +105,38 @@ func array(ns []Item) *bytes.Buffer {
 	return body
 }
 
-// Status returns where the notification is, or push.ErrUnknownID.
-func (c *Client) Status(ctx context.Context, id string) (*control.Status, error) {
+// named is the path of what the reference names, on from a list's, with the rest of it.
+func named(list string, ref push.Ref, rest string) string {
+	path := list + segment(ref.ID) + rest
+	query := url.Values{}
+	for name, value := range map[string]string{"app": ref.App, "user": ref.User} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return path
+}
+
+// Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
+func (c *Client) Status(ctx context.Context, ref push.Ref) (*control.Status, error) {
 	s := &control.Status{}
-	err := c.call(ctx, http.MethodGet, notifications+segment(id), nil, s)
+	err := c.call(ctx, http.MethodGet, named(notifications, ref, ""), nil, s)
 	if err == nil && s.Record == nil {
 		err = c.strange(http.StatusOK)
 	}
-	return s, about(err, push.ErrUnknownID)
+	return s, about(err, ref, push.ErrUnknownID)
 }
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
-func (c *Client) Cancel(ctx context.Context, id string) error {
-	err := c.call(ctx, http.MethodDelete, notifications+segment(id), nil, nil)
+func (c *Client) Cancel(ctx context.Context, ref push.Ref) error {
+	err := about(c.call(ctx, http.MethodDelete, named(notifications, ref, ""), nil, nil), ref, push.ErrUnknownID)
 	if !is(err, http.StatusConflict) {
-		return about(err, push.ErrUnknownID)
+		return err
 	}
-	status, err := c.Status(ctx, id)
+	status, err := c.Status(ctx, ref)
 	switch {
 	case err != nil:
 		return err
@@ -154,10 +169,25 @@ func is(err error, status int) bool {
 	return errors.As(err, &p) && p.Status == status
 }
 
-// about is err, or unknown when the API does not have what was asked for.
-func about(err, unknown error) error {
-	if is(err, http.StatusNotFound) {
+// about is err, or unknown when the API does not have what was asked for, or a
+// *push.AmbiguousError when it has several.
+func about(err error, ref push.Ref, unknown error) error {
+	var p *Problem
+	switch {
+	case !errors.As(err, &p):
+		return err
+	case p.Status == http.StatusNotFound:
 		return unknown
+	case len(p.Choices) == 0:
+		return err
 	}
-	return err
+	return several(ref.ID, p.Choices)
+}
+
+// several says whose the ID is.
+func several(id string, choices []push.Ref) error {
+	for i := range choices {
+		choices[i].ID = id
+	}
+	return &push.AmbiguousError{Choices: choices}
 }

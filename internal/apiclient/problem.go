@@ -27,6 +27,8 @@ type Problem struct {
 	Errors []fault `json:"errors"`
 	// Apps are those that the request has to choose from.
 	Apps []string `json:"apps"`
+	// Choices are whose notifications, or dead letters, have the ID; they leave it out.
+	Choices []push.Ref `json:"choices"`
 	// RetryAfter is how long to wait before it is worth to ask again: 0 when the
 	// API does not say, 30 s at most.
 	RetryAfter time.Duration `json:"-"`

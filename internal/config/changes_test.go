@@ -123,7 +123,7 @@ func TestChangesForgetNoField(t *testing.T) {
 // is another. A new one is hidden, or named here by the end of its key.
 func TestChangesTellNoSecret(t *testing.T) {
 	t.Parallel()
-	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|` +
+	told := regexp.MustCompile(`(?:_file|[.](?:username|sentinel_username|server_name|prefix|on_outage|unknown_category|time_zone|` +
 		`topic|environment|algorithm|key_id|team_id|project_id|endpoint|listen|origin|format))$`)
 	texts := 0
 	const canary = "https://hooks.example.com/canary-7d1e?key=canary-7d1e"

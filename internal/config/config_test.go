@@ -51,7 +51,7 @@ func TestParseEverything(t *testing.T) {
 		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
 			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
-			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, MaxBooked: 500,
+			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, TimeZone: "Asia/Tokyo", MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
 				{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}},
 			Categories: map[string]Category{

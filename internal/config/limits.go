@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 )
@@ -27,6 +28,9 @@ type Limits struct {
 	Quotas map[string]NamedQuota `yaml:"quotas"`
 	// Device is how many pushes each device gets, of all users; nil for any number.
 	Device *Device `yaml:"device"`
+	// TimeZone is the IANA name of the zone of users whose notifications name none, where
+	// they need one. None by default.
+	TimeZone string `yaml:"time_zone"`
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
 	// put off without. 1,000 by default, 10 to 1,000.
 	MaxBooked int `yaml:"max_booked"`
@@ -65,6 +69,11 @@ func (l Limits) check(k *check, key string) {
 	case limits.AllowUnknown, limits.WarnUnknown, limits.RefuseUnknown:
 	default:
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
+	}
+	if l.TimeZone != "" {
+		if _, err := zone.Load(l.TimeZone); err != nil {
+			k.fault(join(key, "time_zone"), err.Error())
+		}
 	}
 	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxBooked)
 	if l.Default.Exempt {
@@ -117,6 +126,7 @@ func (l Limits) LogValue() slog.Value {
 		slog.Duration("horizon", l.Horizon),
 		slog.String("on_outage", string(l.OnOutage)),
 		slog.Int("max_booked", l.MaxBooked),
+		slog.String("time_zone", l.TimeZone),
 		slog.Int("categories", len(l.Categories)),
 		slog.String("unknown_category", string(l.UnknownCategory)),
 	}

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"regexp"
 	"time"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // Redis says how to reach a Redis.
@@ -21,6 +23,11 @@ type Redis struct {
 	// Prefix begins every key of pushpace's own, as in PREFIX:…; "pushpace" by
 	// default. For limits.redis it is redis.prefix by default.
 	Prefix string `yaml:"prefix"`
+	// Shards is into how many shards the queues and records are to be divided: a power of
+	// two up to 256, the most masters that a Cluster will ever have. Redis keeps it; 0, the
+	// default, takes what is kept, or else 8 on a Cluster and 1 elsewhere. limits.redis has
+	// none.
+	Shards int `yaml:"shards"`
 	// Strict refuses the start where a Redis that may lose keys is otherwise a
 	// warning.
 	Strict bool `yaml:"strict"`
@@ -68,6 +75,12 @@ func (r Redis) check(k *check, key string) {
 	}
 	if !prefix.MatchString(r.Prefix) {
 		k.fault(join(key, "prefix"), "want 1 to 64 letters, digits, and . _ : -")
+	}
+	switch {
+	case r.Shards != 0 && !shard.Valid(r.Shards):
+		k.fault(join(key, "shards"), "want a power of two up to 256: 1, 2, 4, 8, …")
+	case r.Shards != 0 && key != "redis":
+		k.fault(join(key, "shards"), "only for redis, which has the queues: a user's timelines lie by the user alone")
 	}
 	for name, d := range map[string]time.Duration{"dial_timeout": r.DialTimeout, "timeout": r.Timeout} {
 		k.duration(join(key, name), d, 10*time.Millisecond, time.Minute)

@@ -10,43 +10,64 @@ import (
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
 )
 
 const (
 	// rowsShown is how many entries a list has on a page, and as many can be selected.
 	rowsShown = 50
-	// lookTime is for how long a page looks for what it shows, and countTime for how long
-	// what is to be acted on is counted.
-	lookTime  = 400 * time.Millisecond
-	countTime = 3 * time.Second
 	// countMost bounds what is counted, and with it what one form acts on.
 	countMost = 20_000
 )
 
+// lookTime is for how long a page looks for what it shows, or what is to be acted on is
+// counted: half of the time that is left for it.
+func lookTime(ctx context.Context) time.Duration {
+	ends, _ := ctx.Deadline() // which every page has
+	return time.Until(ends) / 2
+}
+
 var (
 	errNoneSelected = &fault{http.StatusConflict, "Nothing is selected", "Nothing was done: nothing is selected, or nothing of it is left."}
 	errTooManyIDs   = &fault{http.StatusBadRequest, "Too many at once", "Nothing was done: select fewer, or all that match."}
+	errNotAnswered  = &fault{http.StatusServiceUnavailable, "Not all answer", "Nothing was done: some shards of Redis do not answer, and what is there is not counted. Come again when they do."}
 	errNotCounted   = &fault{http.StatusConflict, "Too many to count", "Nothing was done: there are more than can be counted while you wait. Select fewer, or take the command line, which takes its time: pushpace cancel --all, pushpace dead requeue --all."}
 )
 
-// selectedIDs returns those that were selected on a page, each once.
-func selectedIDs(form url.Values) ([]string, error) {
-	var ids []string
-	for _, id := range form["id"] {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
+// selectable is what names one that can be selected, as a query; what is "" is left out.
+func selectable(id, app, user string) string {
+	values := url.Values{"id": {id}}
+	for name, value := range map[string]string{"app": app, "user": user} {
+		if value != "" {
+			values.Set(name, value)
 		}
-		if len(ids) > operate.MostIDs {
+	}
+	return values.Encode()
+}
+
+// selectedOf returns those that were selected on a page, each once.
+func selectedOf(form url.Values) ([]push.Ref, error) {
+	var refs []push.Ref
+	for _, text := range form["ref"] {
+		values, err := url.ParseQuery(text)
+		if err != nil || strange(values, with(refFields, "id")) != "" {
+			return nil, errBadForm
+		}
+		ref := push.Ref{ID: values.Get("id"), App: values.Get("app"), User: values.Get("user")}
+		if !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+		if len(refs) > operate.MostIDs {
 			return nil, errTooManyIDs
 		}
 	}
-	return ids, nil
+	return refs, nil
 }
 
-// bulk does the same to each of the IDs, and returns where that leads, with what was
+// bulk does the same to each of them, and returns where that leads, with what was
 // done. The error is what kept it from all of them.
-func bulk(ctx context.Context, ids []string, done, back string, each func(ctx context.Context, ids []string) []error) (page, error) {
-	became, err := operate.InPages(ctx, ids, each)
+func bulk(ctx context.Context, refs []push.Ref, done, back string, each func(ctx context.Context, refs []push.Ref) []error) (page, error) {
+	became, err := operate.InPages(ctx, refs, each)
 	if became.Done == 0 && err != nil {
 		return page{}, err
 	}
@@ -97,11 +118,15 @@ func underLabels(fields []field) []fact {
 	return all
 }
 
-// sentences returns each name as a sentence.
-func sentences(names []string) []words.Sentence {
-	all := make([]words.Sentence, len(names))
-	for i, name := range names {
-		all[i] = words.Say(words.Printable(name))
+// sentences returns the ID of each as a sentence, and whose it is where that is known.
+func sentences(refs []push.Ref) []words.Sentence {
+	all := make([]words.Sentence, len(refs))
+	for i, ref := range refs {
+		text := words.Printable(ref.ID)
+		if ref.User != "" {
+			text += " (" + words.Printable(ref.User) + " of " + words.Printable(ref.App) + ")"
+		}
+		all[i] = words.Say(text)
 	}
 	return all
 }

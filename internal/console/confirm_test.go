@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // What is asked leads to a form that holds what the first one held, and what was
@@ -45,7 +47,7 @@ func TestConfirmHarmless(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	v := &visit{Request: httptest.NewRequest(http.MethodPost, "/console/waiting", nil), form: url.Values{"id": {`"><script>alert(1)</script>`}}}
 	hostile := "<img src=x>\u202e"
-	p := confirm(v, "Cancel", confirmation{Sentences: []string{"1 is cancelled."}, Facts: texts("App", hostile), Things: sentences([]string{hostile}), Button: "Cancel", Back: "javascript:alert(1)"})
+	p := confirm(v, "Cancel", confirmation{Sentences: []string{"1 is cancelled."}, Facts: texts("App", hostile), Things: sentences([]push.Ref{{ID: hostile}}), Button: "Cancel", Back: "javascript:alert(1)"})
 	if err := r.console.render(recorder, v, p); err != nil {
 		t.Fatal(err)
 	}

@@ -139,8 +139,9 @@ const (
 	// maxPath bounds an escaped path: two names, every byte of them escaped, and what
 	// is between them.
 	maxPath = 1024
-	// maxForm bounds a form, in bytes, and maxStrangersForm one of who has not signed in.
-	maxForm          = 64 << 10
+	// maxForm bounds a form, in bytes: all that a page shows may be selected, of whatever
+	// names. maxStrangersForm bounds one of who has not signed in.
+	maxForm          = 256 << 10
 	maxStrangersForm = 8 << 10
 )
 

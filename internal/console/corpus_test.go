@@ -17,6 +17,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -205,16 +206,16 @@ func (r *rig) plant(text string) {
 	}, text)
 	outcomes := []ledger.TargetOutcome{filledWith[ledger.TargetOutcome](word), {Platform: push.FCM, Kind: "retry", Reason: "unavailable", TokenEnd: word, ProviderID: text}}
 	r.enqueue(toUser("tried", "ada", "news"), toUser("ended", "ada", "news"))
-	_, err := o.Work.Records.Attempt(ctx, "tried", 1, 1, outcomes, text)
+	_, err := ledgertest.At(r.t, o.Work.Records, "tried").Attempt(ctx, "tried", 1, 1, outcomes, text)
 	must(r.t, err)
-	_, err = o.Work.Records.Settle(ctx, "ended", &ledger.End{State: push.Delivered, Outcomes: outcomes, Error: text})
+	_, err = ledgertest.At(r.t, o.Work.Records, "ended").Settle(ctx, "ended", &ledger.End{State: push.Delivered, Outcomes: outcomes, Error: text})
 	must(r.t, err)
 	r.bury(toUser("buried", "ada", "news"), text, time.Now())
 
 	for id, job := range map[string]string{"torn": text, "alien": fmt.Sprintf(`{"v":99,"notification":{"user":%q,"title":%q,"token":%q}}`, text, text, text), text: text} {
 		letter := filledWith[ledger.Letter](text)
 		letter.ID, letter.State, letter.Job, letter.At = id, ledger.Malformed, []byte(job), time.Now()
-		must(r.t, o.Work.Records.SetAside(ctx, &letter))
+		must(r.t, ledgertest.First(r.t, o.Work.Records).SetAside(ctx, &letter))
 	}
 
 	pauses := pause.NewStore(r.client, "")
@@ -249,7 +250,8 @@ func (r *rig) plant(text string) {
 		snapshot.Routes[i].App = "shop"
 	}
 	snapshot.Routes = append(snapshot.Routes, filledWith[workerroute.Status](text))
-	must(r.t, control.LeaveSnapshot(ctx, r.client, "", &snapshot))
+	_, err = control.LeaveSnapshot(ctx, r.client, "", &snapshot, true)
+	must(r.t, err)
 	r.client.Persist(ctx, "pushpace:{workers}:"+text)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/pushpace/pushpace/internal/api"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/pause"
 )
@@ -30,6 +31,7 @@ var (
 	errNotFromHere = &fault{http.StatusForbidden, "Only from this machine", "Without tokens, only this machine is answered, under localhost or its address."}
 	errBadQuery    = &fault{http.StatusBadRequest, "The address is not well formed", "A parameter has a value that this page does not take."}
 	errBadForm     = &fault{http.StatusBadRequest, "The form is not well formed", "Nothing was changed."}
+	errSeveral     = &fault{http.StatusConflict, "Several have this ID", "Notifications of several users have this ID: choose one."}
 	errBusy        = &fault{http.StatusServiceUnavailable, "Too much at once", "Other pages are being made: try again in a second."}
 	errPanicked    = &fault{http.StatusInternalServerError, "This should not happen", "The log says where it did."}
 	errSignIn      = &fault{http.StatusUnauthorized, "Sign in", "Your session has ended, or there was none. Nothing was changed."}
@@ -47,6 +49,7 @@ var faults = []struct {
 	err error
 	f   *fault
 }{
+	{push.ErrAmbiguous, errSeveral},
 	{limits.ErrOvertaken, errNewer}, {limits.ErrTooManyOverrides, errTooManyOverrides}, {operate.ErrNoOverride, errNewer},
 	{operate.ErrNoChange, errNoChange}, {operate.ErrNoUndo, errNoUndo},
 	{pause.ErrOver, errPauseOver}, {pause.ErrTooMany, errPauseTooMany}, {operate.ErrNoPause, errNoPause},
@@ -83,6 +86,9 @@ func (c *Console) fail(w http.ResponseWriter, v *visit, err error) {
 	f, cause := faultOf(err)
 	c.tell(v, "a page failed", f.status, v.who.Name, cause)
 	view := faultView{Detail: f.detail}
+	if several := new(push.AmbiguousError); f == errSeveral && errors.As(err, &several) && v.PathValue("id") != "" {
+		view.Owners = ownersAt(v.URL.EscapedPath(), several)
+	}
 	if v.Method == http.MethodGet && f.status == http.StatusBadRequest && v.URL.RawQuery != "" {
 		view.Plain = v.URL.EscapedPath()
 	}
@@ -123,9 +129,24 @@ func passes(v *visit, f *fault) bool {
 	return v.Method == http.MethodGet && f.status >= http.StatusInternalServerError
 }
 
+// An owner is a user who has an ID, and the page of what is theirs.
+type owner struct{ App, User, To string }
+
+// ownersAt are who has the ID that the path of a page names. What cannot be read is nobody's
+// and has no page.
+func ownersAt(path string, several *push.AmbiguousError) (all []owner) {
+	for _, ref := range several.Choices {
+		if ref.App != "" {
+			all = append(all, owner{ref.App, ref.User, address(path, field{"app", ref.App}, field{"user", ref.User})})
+		}
+	}
+	return all
+}
+
 // A faultView is what fault.html shows.
 type faultView struct {
 	Detail string
+	Owners []owner
 	Done   string // what is known of what a form asked for; "" for a page, and where the detail says so
 	Plain  string // the page without what its address asks for; "" for none
 	SignIn string // where the sign-in is that is needed; "" for none

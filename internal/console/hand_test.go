@@ -39,8 +39,9 @@ func (m mouse) press(label string) {
 func (m mouse) fill(label, text string) {
 	m.t.Helper()
 	m.has(fillable(label), label)
-	field := chromedp.JSPath(fillable(label))
-	m.do(chromedp.Clear(field), chromedp.SendKeys(field, text))
+	m.do(chromedp.Click(chromedp.JSPath(fillable(label))))
+	evaluate[bool](m.tab, fillable(label)+".select() === undefined")
+	m.do(chromedp.KeyEvent(text)) // in the place of what is selected
 }
 
 // keys has nothing but a keyboard.
@@ -63,6 +64,8 @@ func (k keys) fill(label, text string) {
 func (k keys) reach(element, label string) {
 	k.t.Helper()
 	k.has(element, label)
+	// A browser gives the focus after the page is there, and complains if it has gone elsewhere.
+	k.untilTrue(`!document.querySelector("[autofocus]") || document.activeElement !== document.body`)
 	const most = 200
 	for range most {
 		k.do(chromedp.KeyEvent(kb.Tab))

@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -62,7 +63,7 @@ func (r *rig) visitLimits(all ...*push.Notification) {
 			continue
 		}
 		until := time.Now().Add(d.Left)
-		_, err = r.setting.Work.Records.Defer(ctx, n.ID, until, d.Scope, d.Rule)
+		_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Defer(ctx, n.ID, until, d.Scope, d.Rule)
 		must(r.t, err)
 		r.returned(n.ID, queue.Deferred, until)
 	}
@@ -100,7 +101,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 	pipe.Del(ctx, asynqwire.QueueKey(name, "t:"+n.ID))
 	_, err = pipe.Exec(ctx)
 	must(r.t, err)
-	_, err = r.setting.Work.Records.Settle(ctx, n.ID, &ledger.End{State: push.Rejected, Error: "it is " + reason, Letter: &ledger.Letter{
+	_, err = ledgertest.At(r.t, r.setting.Work.Records, n.ID).Settle(ctx, n.ID, &ledger.End{State: push.Rejected, Error: "it is " + reason, Letter: &ledger.Letter{
 		ID: n.ID, State: push.Rejected, Reason: reason, Error: "it is " + reason, At: at, Queue: name, Job: job, Outcomes: push.Unsent(n.Targets),
 	}})
 	must(r.t, err)
@@ -109,7 +110,7 @@ func (r *rig) bury(n *push.Notification, reason string, at time.Time) {
 // state returns where a notification is.
 func (r *rig) state(id string) push.State {
 	r.t.Helper()
-	record, err := r.setting.Work.Records.Lookup(r.t.Context(), id)
+	record, _, err := r.setting.Work.Records.Lookup(r.t.Context(), push.Ref{ID: id})
 	must(r.t, err)
 	return record.State
 }

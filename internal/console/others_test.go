@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/quotas"
@@ -78,11 +79,11 @@ func (r *rig) fill(app, name string) {
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
 			must(t, err)
 			letter := &ledger.Letter{ID: id, State: push.Rejected, Reason: name, Attempts: 1, At: time.Now(), Queue: push.Default.Queue(), Job: job}
-			_, err = r.setting.Work.Records.Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
+			_, err = ledgertest.At(r.t, r.setting.Work.Records, id).Settle(t.Context(), id, &ledger.End{State: push.Rejected, Letter: letter})
 			must(t, err)
 		}
 	}
-	must(t, r.setting.Work.Control.Cancel(t.Context(), name+"-cancelled"))
+	must(t, r.setting.Work.Control.Cancel(t.Context(), push.Ref{ID: name + "-cancelled"}))
 	must(t, r.setting.Work.Control.Pause(t.Context(), pause.Pause{App: app, By: name + "-operator", Reason: name}))
 	r.act(trail.Entry{By: name + "-operator", Action: trail.Pause, Level: limits.Level{App: app}, Count: 1, Reason: name})
 	r.act(trail.Entry{By: name + "-operator", Action: trail.Cancel, Level: limits.Level{App: app}, ID: name + "-cancelled", Count: 1})
@@ -103,7 +104,8 @@ func (r *rig) work(routes ...way.Status) {
 	if len(routes) > 1 {
 		w.Waiting, w.Minutes, w.Quotas = 3, []control.Minute{{At: time.Now(), Sent: 777_777}}, []way.QuotaStatus{{Key: "apns/secret-app"}}
 	}
-	must(r.t, control.LeaveSnapshot(r.t.Context(), r.client, "", w))
+	_, err := control.LeaveSnapshot(r.t.Context(), r.client, "", w, true)
+	must(r.t, err)
 }
 
 var ownRoute = way.Status{App: "shop", Platform: push.APNs, Breaker: way.BreakerClosed}
@@ -128,7 +130,7 @@ func (r *rig) fillSecret() {
 	}
 	r.work(ownRoute, way.Status{App: "secret-app", Platform: push.FCM, Breaker: way.BreakerOpen, Trouble: way.Trouble{Reason: "unavailable", Error: "secret", Since: time.Now()}})
 	// what cannot be read is of no app
-	must(r.t, r.setting.Work.Records.SetAside(r.t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
+	must(r.t, ledgertest.First(r.t, r.setting.Work.Records).SetAside(r.t.Context(), &ledger.Letter{ID: "secret-malformed", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("secret")}))
 }
 
 func (r *rig) override(level limits.Level) {
@@ -160,7 +162,7 @@ func (r *rig) kept() map[string]string {
 // they are called there; {x} is secret, or what there is nothing of. A POST with any of
 // them changes nothing.
 var named = map[string][]string{
-	"id": {"{x}-1", "{x}-dead", "{x}-cancelled", "{x}-malformed"}, "q": {"{x}-1", "{x}-dead", "{x}-user", "{x}-cancelled"},
+	"ref": {"id={x}-1", "id={x}-dead", "id={x}-cancelled", "id={x}-malformed", "app={x}-app&id={x}-1&user={x}-user", "app=shop&id={x}-dead&user={x}-user"}, "q": {"{x}-1", "{x}-dead", "{x}-user", "{x}-cancelled"},
 	"user": {"{x}-user"}, "app": {"{x}-app"}, "category": {"{x}", "{x}-of-all"}, "quota": {"apns/{x}-app", "both"},
 }
 

@@ -29,8 +29,8 @@ type findView struct {
 	Apps []string
 	// Others are the other apps, where such a user may be.
 	Others []string
-	// IDs and Users could be meant, of what was looked at.
-	IDs   []string
+	// Refs and Users could be meant, of what was looked at.
+	Refs  []push.Ref
 	Users []meantUser
 }
 
@@ -67,7 +67,7 @@ func (c *Console) findPage(ctx context.Context, v *visit) (page, error) {
 
 // findUser adds which apps know the user, and who or what else could be meant.
 func findUser(ctx context.Context, v *visit, view *findView) error {
-	found, err := v.look(ctx, control.Selection{}, "", 1<<30, meantPages, lookTime/2)
+	found, err := v.look(ctx, control.Selection{}, "", 1<<30, meantPages, lookTime(ctx)/2)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func findUser(ctx context.Context, v *visit, view *findView) error {
 		}
 	}
 	if len(view.Apps) == 0 {
-		view.IDs, view.Users = meant(view.Query, found.rows)
+		view.Refs, view.Users = meant(view.Query, found.rows)
 	}
 	return nil
 }
@@ -102,9 +102,9 @@ func knows(t *control.Timeline) bool {
 	})
 }
 
-// meant returns which IDs and users of these could be meant by a text: what has it in
-// it, and what is spelt much like it.
-func meant(text string, rows []control.Queued) (ids []string, users []meantUser) {
+// meant returns which notifications and users of these could be meant by a text: whose
+// names have it in them, or are spelt much like it.
+func meant(text string, rows []control.Queued) (refs []push.Ref, users []meantUser) {
 	lower := strings.ToLower(text)
 	has := func(name string) bool { return strings.Contains(strings.ToLower(name), lower) }
 	var allIDs, allUsers []string
@@ -113,15 +113,17 @@ func meant(text string, rows []control.Queued) (ids []string, users []meantUser)
 	}
 	alike := []string{near.Name(text, allIDs), near.Name(text, allUsers)}
 	for _, q := range rows {
-		if len(ids) < meantMost && (has(q.ID) || q.ID == alike[0]) {
-			ids = append(ids, q.ID)
+		if len(refs) < meantMost && (has(q.ID) || q.ID == alike[0]) {
+			refs = append(refs, q.Ref())
 		}
 		u := meantUser{q.App, q.User}
 		if q.User != "" && len(users) < meantMost && (has(q.User) || q.User == alike[1]) && !slices.Contains(users, u) {
 			users = append(users, u)
 		}
 	}
-	slices.Sort(ids)
+	slices.SortFunc(refs, func(a, b push.Ref) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.User, b.User), cmp.Compare(a.App, b.App))
+	})
 	slices.SortFunc(users, func(a, b meantUser) int { return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.App, b.App)) })
-	return ids, users
+	return refs, users
 }

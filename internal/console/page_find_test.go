@@ -27,7 +27,7 @@ func TestFind(t *testing.T) {
 	}
 	contains(t, r.get(http.StatusOK, find("bob")), "Several apps know", `href="/console/users/bob?app=mail"`, `href="/console/users/bob?app=shop"`)
 	contains(t, r.get(http.StatusOK, find("adda")), "Nothing is known", "could be meant", `href="/console/users/ada?app=shop"`)
-	contains(t, r.get(http.StatusOK, find("MAIL")), "Nothing is known", `href="/console/notifications/mail-1"`)
+	contains(t, r.get(http.StatusOK, find("MAIL")), "Nothing is known", `href="/console/notifications/mail-1?app=mail&amp;user=bob"`)
 	contains(t, r.get(http.StatusOK, "/console/find"), "Give the ID")
 	for _, name := range append(hostile, "\x00", "\xff", "\u202eabc") {
 		lacks(t, r.get(http.StatusOK, find(name)), "<script>alert", "<img", "\u202e", "\x00")

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -48,6 +47,8 @@ type lettersView struct {
 	Next      string
 	Begin     string
 	Beginning bool
+	// Without says what could not be read.
+	Without []string
 }
 
 // A letterSum is how many letters have the same, and the address of those.
@@ -90,28 +91,26 @@ func letterSelected(v *visit, values url.Values) (operate.LetterSelection, []fie
 }
 
 // lookLetters returns the selected ones of the dead letters from a cursor on, without
-// their jobs, how many were looked at, and where the rest begins; "" when there is none.
-func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*ledger.Letter, looked int, next string, err error) {
+// their jobs, how many were looked at, and where the rest begins; "" when there is none. Unread
+// are the shards that did not answer.
+func (v *visit) lookLetters(ctx context.Context, s operate.LetterSelection, cursor string, most int, within time.Duration) (found []*ledger.Letter, looked int, next string, unread []int, err error) {
 	now := time.Now()
-	seen := map[string]bool{}
+	seen := map[push.Ref]bool{}
 	for next = cursor; ; {
-		var (
-			some []ledger.Letter
-			n    int
-		)
-		if some, n, next, err = v.as.Letters(ctx, next, lettersStep); err != nil {
-			return nil, 0, "", err
+		some, err := v.as.Letters(ctx, next, lettersStep)
+		if err != nil {
+			return nil, 0, "", nil, err
 		}
-		looked += n
-		for i := range some {
-			if l := &some[i]; !seen[l.ID] && s.Matches(l, now) {
-				seen[l.ID] = true
+		looked, next, unread = looked+some.Looked, some.Next, union(unread, some.Unread)
+		for i := range some.Letters {
+			if l := &some.Letters[i]; !seen[l.Ref()] && s.Matches(l, now) {
+				seen[l.Ref()] = true
 				found = append(found, l)
 			}
 		}
 		if next == "" || looked >= most || time.Since(now) > within {
 			slices.SortFunc(found, func(a, b *ledger.Letter) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
-			return found, looked, next, nil
+			return found, looked, next, unread, nil
 		}
 	}
 }
@@ -131,7 +130,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 			return page{}, errBadQuery
 		}
 	}
-	found, looked, next, err := v.lookLetters(ctx, s, cursor, lettersMost, lookTime)
+	found, looked, next, unread, err := v.lookLetters(ctx, s, cursor, lettersMost, lookTime(ctx))
 	if err != nil {
 		return page{}, err
 	}
@@ -142,7 +141,7 @@ func (c *Console) lettersPage(ctx context.Context, v *visit) (page, error) {
 		total = counts.Letters
 	}
 	view := viewOfLetters(found, looked, filter, cursor, next, skip, total, time.Now())
-	view.Apps = v.as.Apps()
+	view.Apps, view.Without = v.as.Apps(), notShown(unread)
 	return page{name: "letters", title: "Dead letters", data: view}, nil
 }
 
@@ -224,6 +223,8 @@ type letterView struct {
 	Payload payload
 	// Means and Do explain the reason; "" for what is not explained.
 	Means, Do string
+	// Here is its page, and History that of its notification; "" for none.
+	Here, History string
 }
 
 func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
@@ -231,27 +232,30 @@ func (c *Console) letterPage(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: viewOfLetter(l)}, nil
+	view := viewOfLetter(l)
+	view.Here = refTo("dead-letters", l.Ref())
+	if l.State != ledger.Malformed {
+		view.History = refTo("notifications", l.Ref())
+	}
+	return page{name: "letter", title: "Dead letter " + words.Printable(l.ID), data: view}, nil
 }
 
+// letterOf returns the letter of the address, which tells whose it is.
 func letterOf(ctx context.Context, v *visit) (*ledger.Letter, error) {
-	id := v.PathValue("id")
-	if !hasPage(id) {
+	if !hasPage(v.PathValue("id")) {
 		return nil, ledger.ErrNoLetter
 	}
-	found, err := v.as.Letter(ctx, id)
+	found, err := v.as.Letter(ctx, v.ref())
 	if err != nil {
 		return nil, err
 	}
+	found.Tell(push.Contents)
 	return found.Letter, nil
 }
 
 func viewOfLetter(l *ledger.Letter) letterView {
 	v := letterView{Letter: l, Payload: payloadOfJob(l.Job)}
 	v.Means, v.Do = words.Reason(l.State, l.Reason)
-	if job, err := push.Decode(l.Job); err == nil {
-		l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
-	}
 	for i, o := range l.Outcomes {
 		v.Targets = append(v.Targets, targetView{o, int64(i + 1), words.Outcome(o), toneOfOutcome(o)})
 	}
@@ -262,8 +266,8 @@ func viewOfLetter(l *ledger.Letter) letterView {
 type letterAct struct {
 	done             string
 	button, sentence string
-	do               func(as *operate.Operator, ctx context.Context, id string) error
-	each             func(as *operate.Operator, ctx context.Context, ids []string) []error
+	do               func(as *operate.Operator, ctx context.Context, ref push.Ref) error
+	each             func(as *operate.Operator, ctx context.Context, refs []push.Ref) []error
 }
 
 var letterActs = map[string]letterAct{
@@ -294,31 +298,33 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ids, err := selectedIDs(v.form)
+	refs, err := selectedOf(v.form)
 	if err != nil {
 		return page{}, err
 	}
 	if all {
-		found, _, next, err := v.lookLetters(ctx, s, "", countMost, countTime)
+		found, _, next, unread, err := v.lookLetters(ctx, s, "", countMost, lookTime(ctx))
 		switch {
 		case err != nil:
 			return page{}, err
 		case next != "":
 			return page{}, errNotCounted
+		case len(unread) > 0:
+			return page{}, errNotAnswered
 		}
-		ids = ids[:0]
+		refs = refs[:0]
 		for _, l := range found {
-			ids = append(ids, l.ID)
+			refs = append(refs, l.Ref())
 		}
 	}
-	if len(ids) == 0 {
+	if len(refs) == 0 {
 		return page{}, errNoneSelected
 	}
 	back := address(Path+"dead-letters", filter...)
-	if !v.expects(len(ids)) {
+	if !v.expects(len(refs)) {
 		asked := confirmation{
-			Sentences: []string{counted(len(ids), "dead letter is ", "dead letters are ") + act.sentence},
-			Things:    sentences(ids), Expect: len(ids), Button: act.button + " " + words.Grouped(len(ids)), Back: back,
+			Sentences: []string{counted(len(refs), "dead letter is ", "dead letters are ") + act.sentence},
+			Things:    sentences(refs), Expect: len(refs), Button: act.button + " " + words.Grouped(len(refs)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)
@@ -326,7 +332,7 @@ func (c *Console) actOnLetters(ctx context.Context, v *visit) (page, error) {
 		}
 		return confirm(v, act.button+" dead letters", asked), nil
 	}
-	return bulk(ctx, ids, act.done, back, func(ctx context.Context, ids []string) []error { return act.each(v.as, ctx, ids) })
+	return bulk(ctx, refs, act.done, back, func(ctx context.Context, refs []push.Ref) []error { return act.each(v.as, ctx, refs) })
 }
 
 // actOnLetter requeues or purges one, once that is confirmed.
@@ -340,19 +346,18 @@ func (c *Console) actOnLetter(ctx context.Context, v *visit) (page, error) {
 		return page{}, err
 	}
 	if !v.confirmed() {
-		shown := viewOfLetter(l)
 		return confirm(v, act.button+" a dead letter", confirmation{
 			Sentences: []string{"1 dead letter is " + act.sentence},
-			Facts:     texts("ID", l.ID, "App", shown.App, "User", shown.User, "Category", shown.Category, "Reason", l.Reason),
-			Button:    act.button + " it", Back: pathOf("dead-letters", l.ID),
+			Facts:     texts("ID", l.ID, "App", l.App, "User", l.User, "Category", l.Category, "Reason", l.Reason),
+			Button:    act.button + " it", Back: refTo("dead-letters", l.Ref()),
 		}), nil
 	}
-	if err := act.do(v.as, ctx, l.ID); err != nil {
+	if err := act.do(v.as, ctx, l.Ref()); err != nil {
 		return page{}, err
 	}
 	to := Path + "dead-letters"
 	if act.done == "requeued" && l.State != ledger.Malformed {
-		to = pathOf("notifications", l.ID)
+		to = refTo("notifications", l.Ref())
 	}
-	return page{to: fmt.Sprintf("%s?done=%s&n=1", to, act.done)}, nil
+	return page{to: address(to, field{"done", act.done}, field{"n", "1"})}, nil
 }

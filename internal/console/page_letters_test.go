@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -21,7 +22,7 @@ func (r *rig) letters(want ...string) {
 		r.t.Errorf("there are %d, want %q", counts.Letters, want)
 	}
 	for _, id := range want {
-		if _, err := r.setting.Work.Records.Letter(r.t.Context(), id); err != nil {
+		if _, _, err := r.setting.Work.Records.Letter(r.t.Context(), push.Ref{ID: id}, push.Contents, nil); err != nil {
 			r.t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -38,7 +39,7 @@ func TestLetters(t *testing.T) {
 	r.bury(toUser("middle", "bob", "orders"), "payload", now.Add(-3*time.Hour))
 	text := r.get(http.StatusOK, "/console/dead-letters")
 	contains(t, text, "3 dead letters.", `href="/console/dead-letters?reason=payload"`, `href="/console/dead-letters?app=shop"`, `href="/console/dead-letters?since=24h"`)
-	if a, b, c := strings.Index(text, `value="new"`), strings.Index(text, `value="middle"`), strings.Index(text, `value="old"`); a < 0 || a > b || b > c {
+	if a, b, c := strings.Index(text, `id=new&amp;`), strings.Index(text, `id=middle&amp;`), strings.Index(text, `id=old&amp;`); a < 0 || a > b || b > c {
 		t.Errorf("not the newest first: %d %d %d", a, b, c)
 	}
 	for query, want := range map[string]string{
@@ -63,7 +64,7 @@ func TestLettersPages(t *testing.T) {
 	for page, at := range []string{"/console/dead-letters", "/console/dead-letters?skip=50", "/console/dead-letters?skip=100"} {
 		text := r.get(http.StatusOK, at)
 		for i := range n {
-			if there := strings.Contains(text, fmt.Sprintf(`value="n-%03d"`, i)); there != (i/rowsShown == page) {
+			if there := strings.Contains(text, fmt.Sprintf(`id=n-%03d&amp;`, i)); there != (i/rowsShown == page) {
 				t.Errorf("page %d: letter %d: %t", page, i, there)
 			}
 		}
@@ -81,11 +82,11 @@ func TestLetter(t *testing.T) {
 	n.Title = hostile[0]
 	r.bury(n, "payload", time.Now())
 	text := r.get(http.StatusOK, "/console/dead-letters/one")
-	contains(t, text, "it is payload", "<details>", "…a1b2c3", "10000000000000001", "chip fault", `href="/console/notifications/one"`)
+	contains(t, text, "it is payload", "<details>", "…a1b2c3", "10000000000000001", "chip fault", `href="/console/notifications/one?app=shop&amp;user=ada"`)
 	lacks(t, text, secret[:20], "<script>alert")
 	for i, job := range []string{hostile[0] + `"token":"` + secret + `"`, "\x00\xff\u202e", ""} {
 		id := fmt.Sprintf("bad/%d?<b>", i)
-		must(t, r.setting.Work.Records.SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json", Error: hostile[1], At: time.Now(), Queue: push.Default.Queue(), Job: []byte(job)}))
+		must(t, ledgertest.First(r.t, r.setting.Work.Records).SetAside(t.Context(), &ledger.Letter{ID: id, State: ledger.Malformed, Reason: "not_json", Error: hostile[1], At: time.Now(), Queue: push.Default.Queue(), Job: []byte(job)}))
 		text := r.get(http.StatusOK, pathOf("dead-letters", id))
 		contains(t, text, "malformed", "not_json")
 		lacks(t, text, "<script>alert", "<img", "<b>", secret[:20], "\u202e", "\x00")
@@ -128,7 +129,7 @@ func TestActOnLetters(t *testing.T) {
 		r.bury(toUser(fmt.Sprintf("order-%d", i), "ada", "orders"), "unknown_app", time.Now())
 	}
 	const at = "/console/dead-letters"
-	asked := r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "id": {"news-0", "order-1"}})
+	asked := r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "ref": {"id=news-0", "id=order-1"}})
 	contains(t, asked, "2 dead letters are deleted for good", "news-0", "order-1")
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "2 purged.")
 	r.letters("news-1", "news-2", "order-0", "order-2")
@@ -143,7 +144,7 @@ func TestActOnLetters(t *testing.T) {
 	r.letters("news-1", "news-2")
 	r.states(map[push.State]int64{push.Waiting: 3, push.Rejected: 4})
 
-	asked = r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "id": {"news-1", "never"}})
+	asked = r.post(http.StatusOK, at, url.Values{"do": {"purge"}, "ref": {"id=news-1", "id=never"}})
 	contains(t, r.get(http.StatusOK, r.post(http.StatusSeeOther, at, hidden(t, asked))), "1 purged. The others")
 	r.post(http.StatusConflict, at, url.Values{"do": {"purge"}})
 	r.post(http.StatusBadRequest, at, url.Values{"do": {"all"}, "confirmed": {"yes"}, "expect": {"1"}})
@@ -158,7 +159,7 @@ func TestLettersOfSomeApps(t *testing.T) {
 	mail := toUser("mail-1", "bob", "")
 	mail.App = "mail"
 	r.bury(mail, "payload", time.Now())
-	must(t, r.setting.Work.Records.SetAside(t.Context(), &ledger.Letter{ID: "bad", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}))
+	must(t, ledgertest.First(r.t, r.setting.Work.Records).SetAside(t.Context(), &ledger.Letter{ID: "bad", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue(), Job: []byte("x")}))
 	some := []string{"mail"}
 	_, text := r.ofApps(some, http.MethodGet, "/console/dead-letters", nil)
 	contains(t, text, "1 dead letter.", "mail-1")
@@ -169,7 +170,7 @@ func TestLettersOfSomeApps(t *testing.T) {
 				t.Errorf("%s %s: %d", method, id, status)
 			}
 		}
-		r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "id": {id}, "confirmed": {"yes"}, "expect": {"1"}})
+		r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge"}, "ref": {"id=" + id}, "confirmed": {"yes"}, "expect": {"1"}})
 	}
 	r.letters("shop-1", "mail-1", "bad")
 	if status, text := r.ofApps(some, http.MethodPost, "/console/dead-letters", url.Values{"do": {"purge-all"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {

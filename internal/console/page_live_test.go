@@ -22,7 +22,7 @@ func TestLive(t *testing.T) {
 	}
 	pauses := pause.NewStore(r.client, "")
 	eventually.Holds(t, "the event is shown", func() bool {
-		if strings.Contains(r.get(http.StatusOK, "/console/live"), `href="/console/notifications/order-17"`) {
+		if strings.Contains(r.get(http.StatusOK, "/console/live"), `href="/console/notifications/order-17?app=shop&amp;user=ada"`) {
 			return true
 		}
 		feed := watch.NewFeed()

@@ -29,8 +29,8 @@ type notificationView struct {
 	Targets []targetView
 	// Payload is what it holds; nil where that is not kept.
 	Payload *payload
-	// Letter says that it is kept as a dead letter.
-	Letter bool
+	// Here is its page, and Letter that of its dead letter; "" for none.
+	Here, Letter string
 }
 
 // A step is a part of a notification's way.
@@ -66,19 +66,25 @@ const (
 )
 
 func (c *Console) notificationPage(ctx context.Context, v *visit) (page, error) {
-	id := v.PathValue("id")
-	known, err := v.as.Notification(ctx, id)
+	known, err := v.as.Notification(ctx, v.ref())
 	if err != nil {
 		return page{}, err
 	}
+	ref := push.Ref{ID: v.PathValue("id"), App: known.App, User: known.User}
 	view := viewOfNotification(known.Status, known.Timeline, known.Letter, time.Now())
-	return page{name: "notification", title: "Notification " + words.Printable(id), live: true, data: view}, nil
+	view.Here = refTo("notifications", ref)
+	if known.Letter != nil {
+		its := *known.Letter // which others look at
+		its.Tell(push.Contents)
+		view.Letter = refTo("dead-letters", its.Ref())
+	}
+	return page{name: "notification", title: "Notification " + words.Printable(ref.ID), live: true, data: view}, nil
 }
 
 // viewOfNotification makes the page of a status, of the user's line if it stands in
 // one, and of its dead letter if there is one.
 func viewOfNotification(s *control.Status, line *control.Timeline, letter *ledger.Letter, now time.Time) notificationView {
-	v := notificationView{Status: s, Letter: letter != nil, Steps: wayOf(s, now)}
+	v := notificationView{Status: s, Steps: wayOf(s, now)}
 	last := v.Steps[len(v.Steps)-1]
 	v.Tone, v.Until = last.Tone, last.Until
 	if s.Waits == nil {
@@ -232,10 +238,10 @@ func ordinal(n int) string {
 
 // cancelNotification ends the notification, once that is confirmed.
 func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error) {
-	id := v.PathValue("id")
-	back := pathOf("notifications", id)
+	ref := v.ref()
+	back := refTo("notifications", ref)
 	if !v.confirmed() {
-		status, err := v.as.Status(ctx, id)
+		status, err := v.as.Status(ctx, ref)
 		switch {
 		case err != nil:
 			return page{}, err
@@ -244,12 +250,12 @@ func (c *Console) cancelNotification(ctx context.Context, v *visit) (page, error
 		}
 		return confirm(v, "Cancel a notification", confirmation{
 			Sentences: []string{"1 notification that waits is ended, and never sent. What waits behind it moves up."},
-			Facts:     texts("ID", id, "App", status.App, "User", status.User, "Category", status.Category),
+			Facts:     texts("ID", ref.ID, "App", status.App, "User", status.User, "Category", status.Category),
 			Button:    "Cancel notification", Back: back,
 		}), nil
 	}
-	if err := v.as.Cancel(ctx, id); err != nil {
+	if err := v.as.Cancel(ctx, ref); err != nil {
 		return page{}, err
 	}
-	return page{to: back + "?done=cancelled&n=1"}, nil
+	return page{to: address(back, field{"done", "cancelled"}, field{"n", "1"})}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -45,7 +46,7 @@ func TestNotificationWaits(t *testing.T) {
 	r := newRig(t, slow)
 	ids := r.line("ada", 4)
 	text := r.get(http.StatusOK, "/console/notifications/"+ids[2])
-	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`"`, "Put off once",
+	contains(t, text, "It waits for a limit of its user: the general limit 1/1h, until <time", "2nd of 3", `href="/console/notifications/`+ids[1]+`?app=shop&amp;user=ada"`, "Put off once",
 		`href="/console/users/ada?app=shop"`, "<details>", "…a1b2c3", "10000000000000001", "<ol>")
 	lacks(t, text, secret[:20], `class="fault"`, "chip fault")
 }
@@ -68,10 +69,10 @@ func TestNotificationEnded(t *testing.T) {
 	r := newRig(t)
 	r.bury(toUser("bad", "ada", "news"), "unknown_app", time.Now())
 	text := r.get(http.StatusOK, "/console/notifications/bad")
-	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad"`, "…a1b2c3")
+	contains(t, text, "It was rejected", "chip fault", "it is unknown_app", `href="/console/dead-letters/bad?app=shop&amp;user=ada"`, "…a1b2c3")
 	lacks(t, text, secret[:20], ">Cancel notification<")
 	r.enqueue(toUser("good", "ada", "news"))
-	_, err := r.setting.Work.Records.Settle(t.Context(), "good", &ledger.End{State: push.Delivered, Attempts: 1, Outcomes: []ledger.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
+	_, err := ledgertest.At(r.t, r.setting.Work.Records, "good").Settle(t.Context(), "good", &ledger.End{State: push.Delivered, Attempts: 1, Outcomes: []ledger.TargetOutcome{{Platform: push.APNs, TokenEnd: "a1b2c3", Kind: "delivered", ProviderID: "<x>"}}})
 	must(t, err)
 	text = r.get(http.StatusOK, "/console/notifications/good")
 	contains(t, text, "It was delivered", "not kept after its end", "&lt;x&gt;")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
@@ -77,7 +78,8 @@ type tally struct {
 
 // accounts is what the audit says.
 type accounts struct {
-	// State is "" where it is not known, "exact", or how many are missing or too many.
+	// State is "" where it is not known, "exact", that it cannot be told, or how many are missing
+	// or too many.
 	State, Class       string
 	Accepted, InFlight int64
 }
@@ -127,7 +129,7 @@ func viewOfOverview(o *operate.Overview, audit *control.Audit) overviewView {
 		Accounts: accountsOf(audit), NotRead: map[string]string{},
 	}
 	for _, u := range o.Unread {
-		view.NotRead[string(u.Part)] = u.Problem
+		view.NotRead[string(u.Part)] = o.NotRead(u.Part)
 	}
 	for _, state := range jobStates {
 		view.States = append(view.States, words.Job(string(state)))
@@ -245,6 +247,10 @@ func incidentsOf(o *operate.Overview, audit *control.Audit) (all []words.Sentenc
 		add("The accounts differ: ", a.State)
 	}
 	for _, u := range o.Unread {
+		if u.Shards != nil {
+			add("Read in part: ", u.Part.Words(), " (", words.Printable(u.Problem), ")")
+			continue
+		}
 		add("Not read: ", u.Part.Words(), " (", words.Printable(u.Problem), ")")
 	}
 	return all
@@ -304,7 +310,10 @@ func accountsOf(a *control.Audit) accounts {
 		return accounts{}
 	}
 	told := accounts{State: "exact", Accepted: a.Accepted, InFlight: a.InFlight}
-	if !a.Balanced() {
+	switch a.Balance() {
+	case control.Untold:
+		told.State = "cannot tell: " + ledger.Silent(a.Unread)
+	case control.Unbalanced:
 		told.Class = "fault"
 		told.State = counted(a.Difference, "waits, and is on no queue", "wait, and are on no queue")
 		if a.Difference < 0 {

@@ -225,9 +225,9 @@ func countWaiting(ctx context.Context, v *visit, p pause.Pause, counts func(cont
 	}
 	n := len(slices.DeleteFunc(found.rows, func(q control.Queued) bool { return !counts(q) }))
 	switch {
-	case found.next != "" && n == 0:
+	case found.more() && n == 0:
 		return "It is not known how many notifications wait", nil
-	case found.next != "":
+	case found.more():
 		return "At least " + counted(n, "notification waits", "notifications wait"), nil
 	}
 	return counted(n, "notification waits", "notifications wait"), nil

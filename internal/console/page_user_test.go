@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -78,7 +79,7 @@ func TestUser(t *testing.T) {
 	page := r.as(viewerToken).get(http.StatusOK, path)
 	r.has(page, "<h1>User O&#39;Brien &amp; &lt;Söhne&gt;/日</h1>",
 		"second is next, and waits another ", "for the general limit gap of 1h after first. 3 have slots",
-		`<a href="/console/notifications/second">`, "<bdi>first</bdi> + 1h",
+		`<a href="`+html.EscapeString(refTo("notifications", push.Ref{ID: "second", App: "shop", User: user}))+`">`, "<bdi>first</bdi> + 1h",
 		`<svg class="picture"`, "<title>Timeline of ", ">general</tspan></text>", ">1 sent, 2 booked; 1 later</text>", "second", ">digest</tspan></text>", "1/24h: 0 of 1, free now", ">security</tspan></text>", ">exempt</text>",
 		"Limits in force", ">general</th><td>gap 1h</td>", "1 of 1", "<td>app and user</td>", until.UTC().Format("2006-01-02 15:04"),
 		"<bdi>digest</bdi></th><td>1/24h</td>", "configuration", "<bdi>security</bdi></th><td>exempt</td>",
@@ -274,7 +275,7 @@ func TestUserPages(t *testing.T) {
 		page := r.get(http.StatusOK, path)
 		_, list, _ := strings.Cut(page, "<h2>What waits</h2>")
 		list, _, _ = strings.Cut(list, "<h2>What was sent</h2>")
-		for _, id := range regexp.MustCompile(`notifications/(n\d\d)"`).FindAllStringSubmatch(list, -1) {
+		for _, id := range regexp.MustCompile(`notifications/(n\d\d)\?app=shop&amp;user=ada"`).FindAllStringSubmatch(list, -1) {
 			seen[id[1]]++
 		}
 		next := regexp.MustCompile(`href="([^"]+)">More</a>`).FindStringSubmatch(list)

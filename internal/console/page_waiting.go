@@ -43,6 +43,8 @@ type waitingView struct {
 	Rows          []waitingRow
 	// Next is the address of the rest, and Begin of the beginning.
 	Next, Begin string
+	// Without says what could not be read.
+	Without []string
 }
 
 // A choice is one of a form's, by its value.
@@ -80,7 +82,13 @@ type sight struct {
 	// "" when there is none.
 	pages []sightPage
 	next  string
+	// unread are the shards that did not answer, and causesUnread as a control.Page has it.
+	unread       []int
+	causesUnread bool
 }
+
+// more reports whether there may be more than was seen.
+func (s *sight) more() bool { return s.next != "" || len(s.unread) > 0 }
 
 // A sightPage is where a page of the queue begins: its cursor, and the first of its rows.
 type sightPage struct {
@@ -91,25 +99,43 @@ type sightPage struct {
 // look looks at what is selected from a cursor on until there is enough, or so many pages
 // or for so long were looked at.
 func (v *visit) look(ctx context.Context, s control.Selection, cursor string, enough, pages int, within time.Duration) (*sight, error) {
-	seen, end := map[string]bool{}, time.Now().Add(within)
+	seen, end := map[push.Ref]bool{}, time.Now().Add(within)
 	found := &sight{next: cursor}
 	for {
 		found.pages = append(found.pages, sightPage{found.next, len(found.rows)})
-		list, next, err := v.as.Waiting(ctx, s, found.next)
+		list, err := v.as.Waiting(ctx, s, found.next)
 		if err != nil {
 			return nil, err
 		}
-		for _, q := range list {
-			if !seen[q.ID] {
-				seen[q.ID] = true
+		found.unread = union(found.unread, list.Unread)
+		found.causesUnread = found.causesUnread || list.CausesUnread
+		for _, q := range list.Waiting {
+			if !seen[q.Ref()] {
+				seen[q.Ref()] = true
 				found.rows = append(found.rows, q)
 			}
 		}
-		if found.next = next; next == "" || len(found.rows) >= enough || len(found.pages) >= pages || time.Now().After(end) {
+		if found.next = list.Next; found.next == "" || len(found.rows) >= enough || len(found.pages) >= pages || time.Now().After(end) {
 			return found, nil
 		}
 	}
 }
+
+// union are those of two lists of shards, each once.
+func union(a, b []int) []int {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// notShown says of which shards nothing is shown.
+func notShown(shards []int) []string {
+	if len(shards) == 0 {
+		return nil
+	}
+	return []string{upper(ledger.Silent(shards)) + ": what is there is not shown."}
+}
+
+// upper begins a sentence.
+func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // position says where the row of that number is, as a cursor of the list; "" behind the
 // last one.
@@ -177,7 +203,7 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 	if at == "" {
 		enough = math.MaxInt // for the sums
 	}
-	found, err := v.look(ctx, s, cursor, enough, lookPages, lookTime)
+	found, err := v.look(ctx, s, cursor, enough, lookPages, lookTime(ctx))
 	if err != nil {
 		return page{}, err
 	}
@@ -188,7 +214,10 @@ func (c *Console) waitingPage(ctx context.Context, v *visit) (page, error) {
 		total = counts.Waiting()
 	}
 	view := viewOfWaiting(found, filter, at == "", skip, total)
-	view.Apps = v.as.Apps()
+	view.Apps, view.Without = v.as.Apps(), notShown(found.unread)
+	if found.causesUnread {
+		view.Without = append(view.Without, upper(control.ErrCausesUnread.Error())+".")
+	}
 	return page{name: "waiting", title: "Waiting", data: view}, nil
 }
 
@@ -308,24 +337,24 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	ids, err := selectedIDs(v.form)
+	refs, err := selectedOf(v.form)
 	if err != nil {
 		return page{}, err
 	}
 	all := v.form.Get("all") == "yes"
 	if all {
-		if ids, err = allWaiting(ctx, v, s); err != nil {
+		if refs, err = allWaiting(ctx, v, s); err != nil {
 			return page{}, err
 		}
 	}
-	if len(ids) == 0 {
+	if len(refs) == 0 {
 		return page{}, errNoneSelected
 	}
 	back := address(Path+"waiting", filter...)
-	if !v.expects(len(ids)) {
+	if !v.expects(len(refs)) {
 		asked := confirmation{
-			Sentences: []string{counted(len(ids), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
-			Things:    sentences(ids), Expect: len(ids), Button: "Cancel " + words.Grouped(len(ids)), Back: back,
+			Sentences: []string{counted(len(refs), "notification that waits is", "notifications that wait are") + " ended, and never sent. What waits behind moves up."},
+			Things:    sentences(refs), Expect: len(refs), Button: "Cancel " + words.Grouped(len(refs)), Back: back,
 		}
 		if all {
 			asked.Things, asked.Facts = nil, underLabels(filter)
@@ -336,25 +365,28 @@ func (c *Console) cancelWaiting(ctx context.Context, v *visit) (page, error) {
 		}
 		return confirm(v, "Cancel what waits", asked), nil
 	}
-	return bulk(ctx, ids, "cancelled", back, v.as.CancelEach)
+	return bulk(ctx, refs, "cancelled", back, v.as.CancelEach)
 }
 
-// allWaiting returns the IDs of all that is selected, those last that come first: who is
+// allWaiting returns all that is selected, those last that come first: who is
 // cancelled moves nobody up then who is cancelled next.
-func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]string, error) {
-	found, err := v.look(ctx, s, "", countMost, countMost, countTime)
+func allWaiting(ctx context.Context, v *visit, s control.Selection) ([]push.Ref, error) {
+	found, err := v.look(ctx, s, "", countMost, countMost, lookTime(ctx))
 	if err != nil {
 		return nil, err
 	}
-	if found.next != "" {
+	switch {
+	case found.next != "":
 		return nil, errNotCounted
+	case found.more():
+		return nil, errNotAnswered
 	}
 	slices.SortFunc(found.rows, func(a, b control.Queued) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.ID, b.ID)) })
-	ids := make([]string, len(found.rows))
+	refs := make([]push.Ref, len(found.rows))
 	for i, q := range found.rows {
-		ids[i] = q.ID
+		refs[i] = q.Ref()
 	}
-	return ids, nil
+	return refs, nil
 }
 
 // allThat says that it is all of a selection.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestWaiting(t *testing.T) {
 	r.enqueue(n)
 	text := r.get(http.StatusOK, "/console/waiting")
 	contains(t, text, "7 wait.", "the general limit 1/1h", "the instant that its producer has set", "a worker, which takes it next",
-		`<a href="/console/users/ada?app=shop">`, `value="ada-1"`, "Cancel all that match", `<a href="/console/waiting?app=shop&amp;user=ada">4</a>`)
+		`<a href="/console/users/ada?app=shop">`, `value="app=shop&amp;id=ada-1&amp;user=ada"`, "Cancel all that match", `<a href="/console/waiting?app=shop&amp;user=ada">4</a>`)
 	lacks(t, text, `class="fault"`, "chip fault")
 	for query, want := range map[string]string{
 		"?user=ada": "4 match", "?user=ada&app=shop": "4 match", "?app=mail": "Nothing matches", "?category=news": "7 match", "?collapse_key=k": "1 matches", "?user=" + url.QueryEscape(hostile[0]): "Nothing matches",
@@ -73,7 +74,7 @@ func TestWaitingPages(t *testing.T) {
 	at, pages := "/console/waiting", 0
 	for ; at != "" && pages < 10; pages++ {
 		text := r.get(http.StatusOK, at)
-		for _, m := range regexp.MustCompile(`name="id" value="(n-\d+)"`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`name="ref" value="app=shop&amp;id=(n-\d+)&amp;`).FindAllStringSubmatch(text, -1) {
 			if seen[m[1]] {
 				t.Errorf("%s is there twice", m[1])
 			}
@@ -97,7 +98,7 @@ func TestCancelSelected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, slow)
 	ids := r.line("ada", 5)
-	form := url.Values{"id": {ids[1], ids[3]}, "user": {"ada"}}
+	form := url.Values{"ref": {selectable(ids[1], "shop", "ada"), "id=" + ids[3]}, "user": {"ada"}}
 	asked := r.post(http.StatusOK, "/console/waiting", form)
 	contains(t, asked, "2 notifications that wait are ended", ids[1], ids[3], "Cancel 2")
 	r.states(map[push.State]int64{push.Waiting: 5})
@@ -108,7 +109,7 @@ func TestCancelSelected(t *testing.T) {
 		t.Error("others are cancelled")
 	}
 	// what has ended meanwhile is not counted as done
-	to = r.post(http.StatusSeeOther, "/console/waiting", hidden(t, r.post(http.StatusOK, "/console/waiting", url.Values{"id": {ids[1], ids[2]}})))
+	to = r.post(http.StatusSeeOther, "/console/waiting", hidden(t, r.post(http.StatusOK, "/console/waiting", url.Values{"ref": {"id=" + ids[1], "id=" + ids[2]}})))
 	contains(t, r.get(http.StatusOK, to), "1 cancelled. The others")
 	r.states(map[push.State]int64{push.Waiting: 2, push.Cancelled: 3})
 }
@@ -149,14 +150,14 @@ func TestForgedCancellations(t *testing.T) {
 	ids := r.line("ada", 3)
 	many := url.Values{"confirmed": {"yes"}, "expect": {"101"}}
 	for i := range 101 {
-		many.Add("id", fmt.Sprint(i))
+		many.Add("ref", fmt.Sprint("id=", i))
 	}
 	for status, forms := range map[int][]url.Values{
-		http.StatusBadRequest: {{"id": {ids[0]}, "x": {"y"}}, many, {"user": {"a", "b"}, "all": {"yes"}}, {"id": {strings.Repeat("x", maxForm)}}},
+		http.StatusBadRequest: {{"ref": {"id=" + ids[0]}, "x": {"y"}}, {"ref": {ids[0]}}, {"ref": {"id=%"}}, many, {"user": {"a", "b"}, "all": {"yes"}}, {"ref": {"id=" + strings.Repeat("x", maxForm)}}},
 		http.StatusConflict:   {{"confirmed": {"yes"}, "expect": {"0"}}, {"all": {"yes"}, "user": {"nobody"}, "confirmed": {"yes"}, "expect": {"3"}}},
 		http.StatusOK: {{"all": {"yes"}}, {"all": {"yes"}, "confirmed": {"yes"}}, {"all": {"yes"}, "confirmed": {"yes"}, "expect": {"2"}}, {"all": {"yes"}, "confirmed": {"true"}, "expect": {"3"}},
-			{"id": ids, "confirmed": {"yes"}, "expect": {"2"}}, {"all": {"yes"}, "expect": {"3"}}},
-		http.StatusSeeOther: {{"id": hostile, "confirmed": {"yes"}, "expect": {fmt.Sprint(len(hostile))}}},
+			{"ref": bare(ids), "confirmed": {"yes"}, "expect": {"2"}}, {"all": {"yes"}, "expect": {"3"}}},
+		http.StatusSeeOther: {{"ref": bare(hostile), "confirmed": {"yes"}, "expect": {fmt.Sprint(len(hostile))}}},
 	} {
 		for _, form := range forms {
 			operator.post(status, "/console/waiting", form)
@@ -167,10 +168,32 @@ func TestForgedCancellations(t *testing.T) {
 	contains(t, operator.post(http.StatusOK, "/console/waiting", url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"2"}}), "nothing was done", pauseFirst)
 	viewer.post(http.StatusForbidden, "/console/waiting", url.Values{"all": {"yes"}, "confirmed": {"yes"}, "expect": {"3"}})
 	r.states(map[push.State]int64{push.Waiting: 3})
-	lacks(t, viewer.get(http.StatusOK, "/console/waiting"), "Cancel", `name="id"`)
+	lacks(t, viewer.get(http.StatusOK, "/console/waiting"), "Cancel", `name="ref"`)
 	for _, name := range hostile {
-		text := operator.post(http.StatusOK, "/console/waiting", url.Values{"id": {name}})
+		text := operator.post(http.StatusOK, "/console/waiting", url.Values{"ref": {selectable("one", name, name), selectable(name, "", "")}})
 		lacks(t, text, "<script>alert", "<img")
+	}
+}
+
+// bare are what selects these by their IDs alone.
+func bare(ids []string) []string {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = selectable(id, "", "")
+	}
+	return all
+}
+
+// All that a page shows can be selected, of whatever names.
+func TestTheLongestSelection(t *testing.T) {
+	t.Parallel()
+	id, name := strings.Repeat("%", longestID), strings.Repeat("é", push.MaxNameBytes/2)
+	form := url.Values{"ref": slices.Repeat([]string{selectable(id, name, name)}, rowsShown)}
+	for _, field := range waitingFilter {
+		form.Set(field, name)
+	}
+	if got := len(form.Encode()); got > maxForm {
+		t.Errorf("%d bytes, at most %d are read", got, maxForm)
 	}
 }
 
@@ -191,7 +214,7 @@ func TestWaitingOfSomeApps(t *testing.T) {
 	if status, _ := r.ofApps(some, http.MethodGet, "/console/waiting?app=shop", nil); status != http.StatusForbidden {
 		t.Error(status)
 	}
-	if status, _ := r.ofApps(some, http.MethodPost, "/console/waiting", url.Values{"id": {"shop-1"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {
+	if status, _ := r.ofApps(some, http.MethodPost, "/console/waiting", url.Values{"ref": {"id=shop-1"}, "confirmed": {"yes"}, "expect": {"1"}}); status != http.StatusSeeOther {
 		t.Error(status)
 	}
 	if status, _ := r.ofApps(some, http.MethodPost, "/console/waiting", url.Values{"all": {"yes"}, "app": {"shop"}, "confirmed": {"yes"}, "expect": {"2"}}); status != http.StatusForbidden {

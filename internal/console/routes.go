@@ -29,6 +29,9 @@ const (
 	signOutPath = "/console/signout"
 )
 
+// refFields say whose an ID is, where several users have it.
+var refFields = []string{"app", "user"}
+
 // with are the names, and some more.
 func with(names []string, more ...string) []string { return append(slices.Clone(names), more...) }
 
@@ -50,16 +53,16 @@ var routes = []route{
 	{method: "POST", path: signOutPath, handle: (*Console).signOut},
 
 	{method: "GET", path: "/console/find", action: operate.Look, query: []string{"q"}, handle: (*Console).findPage},
-	{method: "GET", path: "/console/notifications/{id}", action: operate.Look, query: []string{"done", "n"}, handle: (*Console).notificationPage},
-	{method: "POST", path: "/console/notifications/{id}", action: operate.Cancel, form: confirmFields, within: actWithin, handle: (*Console).cancelNotification},
+	{method: "GET", path: "/console/notifications/{id}", action: operate.Look, query: with(refFields, "done", "n"), handle: (*Console).notificationPage},
+	{method: "POST", path: "/console/notifications/{id}", action: operate.Cancel, query: refFields, form: confirmFields, within: actWithin, handle: (*Console).cancelNotification},
 
 	{method: "GET", path: "/console/waiting", action: operate.Look, query: with(waitingFilter, "cursor", "done", "n"), handle: (*Console).waitingPage},
-	{method: "POST", path: "/console/waiting", action: operate.CancelEach, form: with(waitingFilter, "id", "all", "confirmed", "expect"), within: actWithin, handle: (*Console).cancelWaiting},
+	{method: "POST", path: "/console/waiting", action: operate.CancelEach, form: with(waitingFilter, "ref", "all", "confirmed", "expect"), within: actWithin, handle: (*Console).cancelWaiting},
 
 	{method: "GET", path: "/console/dead-letters", action: operate.Look, query: with(letterFilter, "cursor", "skip", "done", "n"), handle: (*Console).lettersPage},
-	{method: "POST", path: "/console/dead-letters", action: operate.RequeueEach, form: with(letterFilter, "id", "do", "confirmed", "expect"), within: actWithin, handle: (*Console).actOnLetters},
-	{method: "GET", path: "/console/dead-letters/{id}", action: operate.Look, handle: (*Console).letterPage},
-	{method: "POST", path: "/console/dead-letters/{id}", action: operate.Requeue, form: with(confirmFields, "do"), within: actWithin, handle: (*Console).actOnLetter},
+	{method: "POST", path: "/console/dead-letters", action: operate.RequeueEach, form: with(letterFilter, "ref", "do", "confirmed", "expect"), within: actWithin, handle: (*Console).actOnLetters},
+	{method: "GET", path: "/console/dead-letters/{id}", action: operate.Look, query: refFields, handle: (*Console).letterPage},
+	{method: "POST", path: "/console/dead-letters/{id}", action: operate.Requeue, query: refFields, form: with(confirmFields, "do"), within: actWithin, handle: (*Console).actOnLetter},
 
 	{method: "GET", path: "/console/pauses", action: operate.Look, query: []string{"done", "n"}, handle: (*Console).pausesPage},
 	{method: "POST", path: "/console/pauses", action: operate.Pause, form: with(pauseFields, "reason", "for", "until", "confirmed", "expect"), within: actWithin, handle: (*Console).beginPause},

@@ -11,6 +11,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/push"
 	"maps"
 )
 
@@ -67,6 +68,16 @@ func (c *Console) visit(req *http.Request, r route) (*visit, error) {
 		v.form = req.PostForm
 	}
 	return v, nil
+}
+
+// ref is the notification or the dead letter that the address names.
+func (v *visit) ref() push.Ref {
+	return push.Ref{ID: v.PathValue("id"), App: v.query.Get("app"), User: v.query.Get("user")}
+}
+
+// refTo is the address of that below a list's.
+func refTo(list string, ref push.Ref) string {
+	return address(pathOf(list, ref.ID), field{"app", ref.App}, field{"user", ref.User})
 }
 
 // whose returns who makes the request, by one of the places for requests.

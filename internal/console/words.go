@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/push"
 )
 
 // functions are those of the templates.
@@ -17,7 +18,9 @@ var functions = template.FuncMap{
 	"label":  func(name string) string { return labels[name] },
 	"name":   words.Printable,
 	"path":   pathOf,
+	"pathTo": func(list, id, app, user string) string { return refTo(list, push.Ref{ID: id, App: app, User: user}) },
 	"pieces": pieces,
+	"ref":    selectable,
 	"static": staticURL,
 	"utc":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") + " UTC" },
 	"iso":    func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },

@@ -36,6 +36,7 @@ func (s *site) testZone(t *testing.T) {
 	b.open(http.StatusOK, "/console/pauses") // and the next page is
 	all("UTC")
 	b.run(`document.getElementById("until").value = "2099-01-01T10:00:00"`)
+	b.run(`document.getElementById("until").dispatchEvent(new Event("input", {bubbles: true}))`) // or the page is renewed beneath it
 	b.do(chromedp.Click(chromedp.CSS("#zone")))
 	b.untilTrue(`document.getElementById("until").value.startsWith("2099-01-01T19:00")`)
 	b.run(`document.getElementById("app").value = "shop"`)
@@ -44,12 +45,12 @@ func (s *site) testZone(t *testing.T) {
 	all("Asia/Tokyo")
 
 	b.open(http.StatusOK, "/console/waiting") // one box selects all
-	boxes := evaluate[int](b, `document.querySelectorAll("input[name=id]").length`)
+	boxes := evaluate[int](b, `document.querySelectorAll("input[name=ref]").length`)
 	if boxes < 2 {
 		t.Fatalf("%d wait", boxes)
 	}
 	b.do(chromedp.Click(chromedp.CSS("input[data-all]")))
 	b.until("main", fmt.Sprint("Cancel ", boxes))
-	b.run(`document.querySelector("input[name=id]").click()`)
+	b.run(`document.querySelector("input[name=ref]").click()`)
 	b.until("main", fmt.Sprint("Cancel ", boxes-1))
 }

@@ -18,7 +18,9 @@ import (
 // A Backlog is what Redis holds, of all processes together.
 type Backlog struct {
 	Counts ledger.Counts
-	Jobs   map[string]map[queue.JobState]int64 // by queue
+	Jobs   queue.Jobs
+	// Unread are the shards that did not answer: the rest is without theirs.
+	Unread []int
 	// Webhooks are when the first of the reports was made that an app's webhook has
 	// not acknowledged, zero for none, by app and kind. One that is not known is not
 	// there.
@@ -75,19 +77,20 @@ func (b *backlog) close() {
 }
 
 var (
-	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, the node that has the queues.", nil, nil)
+	redisUp    = prometheus.NewDesc("pushpace_redis_up", "1 while the queue's Redis answers in time, and takes what it is told; of a Cluster, all its masters.", nil, nil)
 	notDone    = prometheus.NewDesc("pushpace_waiting", "Notifications that were accepted and have not ended.", nil, nil)
 	booked     = prometheus.NewDesc("pushpace_bookings", "Notifications that wait since a limit has put them off.", nil, nil)
 	letters    = prometheus.NewDesc("pushpace_dead_letters", "Dead letters that are kept.", nil, nil)
 	oldest     = prometheus.NewDesc("pushpace_webhook_oldest_seconds", "How old the oldest report is that an app's webhook was posted and has not taken; 0 for none.", []string{"app", "webhook"}, nil)
 	jobs       = prometheus.NewDesc("pushpace_jobs", "Jobs on the queues.", []string{"queue", "state"}, nil)
 	alive      = prometheus.NewDesc("pushpace_workers", "Workers that are alive.", nil, nil)
+	unread     = prometheus.NewDesc("pushpace_unread_shards", "Shards of a Cluster that did not answer: what waits, and is on the queues, is told without theirs.", nil, nil)
 	waitsSince = prometheus.NewDesc("pushpace_oldest_waiting_seconds", "Since when the oldest of those looked at that wait for it was accepted.", []string{"for"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (b *backlog) Describe(all chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, waitsSince} {
+	for _, d := range []*prometheus.Desc{redisUp, notDone, booked, letters, oldest, jobs, alive, unread, waitsSince} {
 		all <- d
 	}
 }
@@ -101,10 +104,12 @@ func (b *backlog) Collect(samples chan<- prometheus.Metric) {
 	if b.status != nil {
 		up = up && b.status().Trouble == redisreply.None
 	}
+	up = up && len(last.Unread) == 0
 	gauge(redisUp, oneIf(up))
 	if !known {
 		return
 	}
+	gauge(unread, float64(len(last.Unread)))
 	gauge(notDone, float64(last.Counts.Waiting()))
 	gauge(booked, float64(max(0, last.Counts.Booked)))
 	gauge(letters, float64(last.Counts.Letters))

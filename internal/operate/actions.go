@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -34,21 +35,30 @@ func (o *Operator) record(ctx context.Context, a *Action, e trail.Entry) {
 	}
 }
 
-// entryOn is an entry about notifications or dead letters, with the apps that are recorded.
-func (o *Operator) entryOn(ctx context.Context, ids []string) trail.Entry {
+// entryOn is an entry about notifications or dead letters of the apps that they are named
+// with, or else are recorded, as far as it sees them: others may have the same IDs.
+func (o *Operator) entryOn(ctx context.Context, refs []push.Ref) trail.Entry {
 	if o.s.trail == nil {
 		return trail.Entry{}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trailWithin)
 	defer cancel()
-	known, _ := o.s.with.Records.Briefs(ctx, ids) // without them no app is known
-	apps := make([]string, len(ids))
-	for i, id := range ids {
-		apps[i] = known[id].App
+	var bare []string
+	for _, ref := range refs {
+		if ref.App == "" {
+			bare = append(bare, ref.ID)
+		}
+	}
+	known, _ := o.s.with.Records.Briefs(ctx, bare) // without them no app is known
+	apps := make([]string, len(refs))
+	for i, ref := range refs {
+		if its := cmp.Or(ref.App, known[ref.ID].App); o.Sees(its) {
+			apps[i] = its
+		}
 	}
 	e := o.entryIn(apps)
-	if len(ids) == 1 && push.ValidID(ids[0]) {
-		e.ID = ids[0]
+	if len(refs) == 1 && push.ValidID(refs[0].ID) {
+		e.ID = refs[0].ID
 	}
 	return e
 }

@@ -91,34 +91,38 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 			{"its end", func(ctx context.Context, o *Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, &trail.Entry{Action: trail.Resume, Count: 1}},
 			{"its second end", func(ctx context.Context, o *Operator) error { return errOf(o.Resume(ctx, pause.Pause{})) }, nil},
 
-			{"a cancellation", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, "shop-cancelled") },
+			{"a cancellation", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"}) },
 				&trail.Entry{Action: trail.Cancel, Level: shop, ID: "shop-cancelled", Count: 1}},
 			{"a producer's", func(ctx context.Context, _ *Operator) error {
-				return s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, "shop-waits")
+				return s.As(access.Bearer{Name: "backend", Role: config.Producer}, "").Cancel(ctx, push.Ref{ID: "shop-waits"})
 			}, nil},
-			{"of one that has ended", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, "shop-cancelled") }, nil},
+			{"of one that has ended", func(ctx context.Context, o *Operator) error { return o.Cancel(ctx, push.Ref{ID: "shop-cancelled"}) }, nil},
 			{"several", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []string{"shop-each", "none", "mail-each"})...)
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "shop-each"}, {ID: "none"}, {ID: "mail-each"}})...)
 			},
 				&trail.Entry{Action: trail.Cancel, Apps: []string{"mail", "shop"}, Count: 2}},
 			{"several, of which one is", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []string{"none", "mail-waits"})...)
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "mail-waits"}})...)
 			},
 				&trail.Entry{Action: trail.Cancel, Level: limits.Level{App: "mail"}, ID: "mail-waits", Count: 1}},
 			{"several, of which none is", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.CancelEach(ctx, []string{"none", "mail-waits"})...)
+				return cmpOr(o.CancelEach(ctx, []push.Ref{{ID: "none"}, {ID: "mail-waits"}})...)
 			}, nil},
 
-			{"a requeue", func(ctx context.Context, o *Operator) error { return o.Requeue(ctx, "shop-requeued") },
+			{"a requeue", func(ctx context.Context, o *Operator) error { return o.Requeue(ctx, push.Ref{ID: "shop-requeued"}) },
 				&trail.Entry{Action: trail.Requeue, ID: "shop-requeued", Count: 1}}, // whose app is known once a worker has it
 			{"requeues", func(ctx context.Context, o *Operator) error {
-				return cmpOr(o.RequeueEach(ctx, []string{"shop-requeues", "mail-requeues"})...)
+				return cmpOr(o.RequeueEach(ctx, []push.Ref{{ID: "shop-requeues"}, {ID: "mail-requeues"}})...)
 			},
 				&trail.Entry{Action: trail.Requeue, Count: 2}},
-			{"a purge", func(ctx context.Context, o *Operator) error { return o.Purge(ctx, "shop-purged") },
+			{"of whom it is said", func(ctx context.Context, o *Operator) error {
+				return cmpOr(o.PurgeEach(ctx, []push.Ref{{ID: "mail-purged", App: "mail"}, {ID: "shop-letter", App: "mail"}})...)
+			},
+				&trail.Entry{Action: trail.Purge, Level: limits.Level{App: "mail"}, ID: "mail-purged", Count: 1}},
+			{"a purge", func(ctx context.Context, o *Operator) error { return o.Purge(ctx, push.Ref{ID: "shop-purged"}) },
 				&trail.Entry{Action: trail.Purge, ID: "shop-purged", Count: 1}},
 			{"purges by the shop's", func(ctx context.Context, _ *Operator) error {
-				return cmpOr(s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "").PurgeEach(ctx, []string{"shop-purges", "shop-letter", "mail-purges"})...)
+				return cmpOr(s.As(access.Bearer{Name: "root", Role: config.Operator, Apps: []string{"shop"}}, "").PurgeEach(ctx, []push.Ref{{ID: "shop-purges"}, {ID: "shop-letter"}, {ID: "mail-purges"}})...)
 			}, &trail.Entry{Action: trail.Purge, Level: shop, Count: 2}},
 		} {
 			everything := s.As(root, "192.0.2.1:1")

@@ -27,7 +27,9 @@ const (
 	Unknown  Outcome = "unknown"
 	Ended    Outcome = "ended"
 	UnderWay Outcome = "under_way"
-	Failed   Outcome = "failed"
+	// Ambiguous is what several users have the ID of, and says too little whose is meant.
+	Ambiguous Outcome = "ambiguous"
+	Failed    Outcome = "failed"
 )
 
 // OutcomeOf returns what an error says became of it.
@@ -41,6 +43,8 @@ func OutcomeOf(err error) Outcome {
 		return Ended
 	case errors.Is(err, push.ErrUnderWay), errors.Is(err, push.ErrStillThere):
 		return UnderWay
+	case errors.Is(err, push.ErrAmbiguous):
+		return Ambiguous
 	}
 	return Failed
 }
@@ -56,13 +60,13 @@ type Bulk struct {
 	Failed   int `json:"failed"`
 }
 
-// InPages has f act on the IDs, and returns what became of them, and the first
+// InPages has f act on all of them, and returns what became of them, and the first
 // error. It stops after the page in which ctx ends.
-func InPages(ctx context.Context, ids []string, f func(context.Context, []string) []error) (b Bulk, first error) {
-	b.Selected = len(ids)
-	for try := 1; len(ids) > 0; try++ {
-		var again []string
-		for page := range slices.Chunk(ids, MostIDs) {
+func InPages(ctx context.Context, refs []push.Ref, f func(context.Context, []push.Ref) []error) (b Bulk, first error) {
+	b.Selected = len(refs)
+	for try := 1; len(refs) > 0; try++ {
+		var again []push.Ref
+		for page := range slices.Chunk(refs, MostIDs) {
 			if ctx.Err() != nil {
 				b.Failed += len(page)
 				first = cmp.Or(first, ctx.Err())
@@ -82,13 +86,13 @@ func InPages(ctx context.Context, ids []string, f func(context.Context, []string
 				}
 			}
 		}
-		if ids = again; try == underWayTries {
+		if refs = again; try == underWayTries {
 			break
 		}
-		if len(ids) > 0 {
+		if len(refs) > 0 {
 			_ = clock.Sleep(ctx, underWayPause) // the next page notices the end of ctx
 		}
 	}
-	b.UnderWay = len(ids)
+	b.UnderWay = len(refs)
 	return b, first
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 // Each has its own answer, and no more than a few are under way at once.
@@ -18,16 +20,16 @@ func TestEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		underWay, peak := 0, 0
-		ids := make([]string, MostIDs)
+		refs := make([]push.Ref, MostIDs)
 		want := make([]error, MostIDs)
 		wrong := errors.New("wrong")
-		for i := range ids {
-			ids[i] = strconv.Itoa(i)
+		for i := range refs {
+			refs[i].ID = strconv.Itoa(i)
 			if i%3 == 0 {
 				want[i] = wrong
 			}
 		}
-		got := of().each(t.Context(), CancelEach, ids, func(_ context.Context, id string) error {
+		got := of().each(t.Context(), CancelEach, refs, func(_ context.Context, ref push.Ref) error {
 			mu.Lock()
 			underWay++
 			peak = max(peak, underWay)
@@ -36,7 +38,7 @@ func TestEach(t *testing.T) {
 			mu.Lock()
 			underWay--
 			mu.Unlock()
-			if i, _ := strconv.Atoi(id); i%3 == 0 {
+			if i, _ := strconv.Atoi(ref.ID); i%3 == 0 {
 				return wrong
 			}
 			return nil

@@ -114,9 +114,11 @@ func (s *sharedBy[K, T]) get(ctx context.Context, key K) (T, error) {
 	return one.get(ctx)
 }
 
-// forget has the next asker read the key's value again.
-func (s *sharedBy[K, T]) forget(key K) {
-	if one, known := s.recent.Peek(key); known {
-		one.forget()
+// forget has the next asker of one of these keys read its value again.
+func (s *sharedBy[K, T]) forget(these func(K) bool) {
+	for _, key := range s.recent.Keys() {
+		if one, known := s.recent.Peek(key); known && these(key) {
+			one.forget()
+		}
 	}
 }

@@ -67,8 +67,8 @@ func TestForget(t *testing.T) {
 		first.Go(func() { _, _ = s.get(t.Context(), "key") })
 		synctest.Wait()
 		now.Store(7)
-		s.forget("key")
-		s.forget("another")
+		s.forget(func(k string) bool { return k == "key" })
+		s.forget(func(k string) bool { return k == "another" })
 		for range 2 {
 			if n, err := s.get(t.Context(), "key"); n != 7 || err != nil {
 				t.Errorf("%d, %v", n, err)

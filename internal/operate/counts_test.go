@@ -53,7 +53,7 @@ func TestCountsAgree(t *testing.T) {
 			{App: "shop", Platform: push.APNs, Breaker: route.BreakerClosed},
 			{App: "mail", Platform: push.FCM, Breaker: route.BreakerOpen}, // whose trouble is not told yet
 		}}
-		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
+		if _, err := control.LeaveSnapshot(t.Context(), client, "", snapshot, true); err != nil {
 			t.Fatal(err)
 		}
 		if err := pause.NewStore(client, "").Begin(t.Context(), pause.Pause{Category: "news", By: "ada"}); err != nil {
@@ -79,14 +79,14 @@ func TestCountsAgree(t *testing.T) {
 		}
 		got = map[control.Cause]int64{}
 		for cursor := ""; ; {
-			list, next, err := o.Waiting(t.Context(), control.Selection{}, cursor)
+			list, err := o.Waiting(t.Context(), control.Selection{}, cursor)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, q := range list {
+			for _, q := range list.Waiting {
 				got[q.For]++
 			}
-			if cursor = next; cursor == "" {
+			if cursor = list.Next; cursor == "" {
 				break
 			}
 		}
@@ -103,7 +103,7 @@ func TestCountsAgree(t *testing.T) {
 			}
 		}
 		for id, want := range map[string]control.Cause{"kept-1": control.ForProvider, "opened-1": control.ForProvider, "due-1": control.ForWorker, "paused-1": control.ForPause} {
-			if s, err := c.Status(t.Context(), id); err != nil || s.Waits.For != want {
+			if s, err := c.Status(t.Context(), push.Ref{ID: id}); err != nil || s.Waits.For != want {
 				t.Errorf("%s: %+v, %v", id, s, err)
 			}
 		}

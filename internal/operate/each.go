@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/pushpace/pushpace/push"
 )
 
 const (
@@ -15,28 +17,28 @@ const (
 	idsAtOnce = 16
 )
 
-// each does that with each ID, where the bearer may ask for the action, and returns what
-// became of each.
-func (o *Operator) each(ctx context.Context, a *Action, ids []string, do func(ctx context.Context, id string) error) []error {
+// each does that with each of them, where the bearer may ask for the action, and returns
+// what became of each.
+func (o *Operator) each(ctx context.Context, a *Action, refs []push.Ref, do func(context.Context, push.Ref) error) []error {
 	if err := o.may(a); err != nil {
-		return slices.Repeat([]error{err}, len(ids))
+		return slices.Repeat([]error{err}, len(refs))
 	}
-	errs := make([]error, len(ids))
+	errs := make([]error, len(refs))
 	var g errgroup.Group
 	g.SetLimit(idsAtOnce)
-	for i, id := range ids {
+	for i, ref := range refs {
 		g.Go(func() error {
-			errs[i] = do(ctx, id)
+			errs[i] = do(ctx, ref)
 			return nil
 		})
 	}
 	_ = g.Wait() // each has its own
-	var done []string
+	var done []push.Ref
 	var failed error
 	for i, err := range errs {
 		switch OutcomeOf(err) {
 		case Done:
-			done = append(done, ids[i])
+			done = append(done, refs[i])
 		case Failed:
 			failed = err
 		}

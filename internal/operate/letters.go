@@ -8,30 +8,40 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
+// A LetterPage is a part of the dead letters.
+type LetterPage struct {
+	Letters []ledger.Letter `json:"dead_letters"`
+	// Next is the cursor of the rest; "" when this is the end.
+	Next string `json:"next,omitempty"`
+	// Unread are the shards that did not answer, by their numbers, which the list goes past.
+	Unread []int `json:"unread_shards,omitempty"`
+	// Looked is how many were looked at.
+	Looked int `json:"-"`
+}
+
 // Letters returns a part of the dead letters that it sees, without their jobs, of about so
-// many, and the cursor that the next call goes on from. Looked are how many there were.
-func (o *Operator) Letters(ctx context.Context, cursor string, most int) (letters []ledger.Letter, looked int, next string, err error) {
+// many, from a cursor on.
+func (o *Operator) Letters(ctx context.Context, cursor string, most int) (*LetterPage, error) {
 	if err := o.may(Look); err != nil {
-		return nil, 0, "", err
+		return nil, err
 	}
 	found, next, err := o.s.letters(ctx, cursor, most)
-	letters = make([]ledger.Letter, 0, len(found))
+	page := &LetterPage{Letters: make([]ledger.Letter, 0, len(found)), Next: next, Looked: len(found)}
 	for _, l := range found {
 		if o.Sees(l.App) {
 			l.Job = nil
-			letters = append(letters, *l)
+			page.Letters = append(page.Letters, *l)
 		}
 	}
-	return letters, len(found), next, err
+	page.Unread, err = ledger.Unread(err)
+	return page, err
 }
 
 // letters is LettersFrom, and names whose the notifications are.
 func (s *Service) letters(ctx context.Context, cursor string, most int) (all []*ledger.Letter, next string, err error) {
 	all, next, err = s.with.Records.LettersFrom(ctx, cursor, most)
 	for _, l := range all {
-		if job, err := push.Decode(l.Job); err == nil {
-			l.App, l.User, l.Category = job.Notification.App, job.Notification.User, job.Notification.Category
-		}
+		l.Tell(push.Contents)
 	}
 	return all, next, err
 }
@@ -54,12 +64,12 @@ type DeadLetter struct {
 	Notification *push.Notification `json:"notification,omitempty"`
 }
 
-// Letter returns the dead letter with that ID, whole, or ledger.ErrNoLetter.
-func (o *Operator) Letter(ctx context.Context, id string) (*DeadLetter, error) {
+// Letter returns the dead letter, whole, or ledger.ErrNoLetter or a *push.AmbiguousError.
+func (o *Operator) Letter(ctx context.Context, ref push.Ref) (*DeadLetter, error) {
 	if err := o.may(Look); err != nil {
 		return nil, err
 	}
-	l, err := o.letter(ctx, id)
+	l, err := o.letter(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -72,49 +82,48 @@ func (o *Operator) Letter(ctx context.Context, id string) (*DeadLetter, error) {
 
 // Requeue has a dead letter's notification sent again. Its errors are those of
 // push.Producer.
-func (o *Operator) Requeue(ctx context.Context, id string) error {
-	return o.act(ctx, Requeue, id, o.s.with.Producer.Requeue)
+func (o *Operator) Requeue(ctx context.Context, ref push.Ref) error {
+	return o.act(ctx, Requeue, ref, o.s.with.Producer.RequeueOf)
 }
 
-// Purge deletes a dead letter, or returns ledger.ErrNoLetter.
-func (o *Operator) Purge(ctx context.Context, id string) error {
-	return o.act(ctx, Purge, id, o.s.purge)
+// Purge deletes a dead letter, or returns ledger.ErrNoLetter or a *push.AmbiguousError.
+func (o *Operator) Purge(ctx context.Context, ref push.Ref) error {
+	return o.act(ctx, Purge, ref, o.s.purge)
 }
 
-func (s *Service) purge(ctx context.Context, id string) error {
-	there, err := s.with.Records.Purge(ctx, id)
-	if err == nil && !there {
-		return ledger.ErrNoLetter
-	}
-	return err
+func (s *Service) purge(ctx context.Context, ref push.Ref) error {
+	return s.with.Records.Purge(ctx, ref, push.Contents)
 }
 
 // act does that to a dead letter.
-func (o *Operator) act(ctx context.Context, a *Action, id string, do func(context.Context, string) error) error {
+func (o *Operator) act(ctx context.Context, a *Action, ref push.Ref, do func(context.Context, push.Ref) error) error {
 	if err := o.may(a); err != nil {
 		return err
 	}
-	if err := o.actOn(ctx, id, do); err != nil {
+	if err := o.actOn(ctx, ref, do); err != nil {
 		return err
 	}
-	o.did(ctx, a, o.entryOn(ctx, []string{id}))
+	o.did(ctx, a, o.entryOn(ctx, []push.Ref{ref}))
 	return nil
 }
 
-func (o *Operator) actOn(ctx context.Context, id string, do func(context.Context, string) error) error {
-	if err := o.knowsLetter(ctx, id); err != nil {
+func (o *Operator) actOn(ctx context.Context, ref push.Ref, do func(context.Context, push.Ref) error) error {
+	ref, err := o.knowsLetter(ctx, ref)
+	if err != nil {
 		return err
 	}
-	defer o.s.notifications.forget(id)
-	return do(ctx, id)
+	defer o.s.forgetID(ref.ID)
+	return do(ctx, ref)
 }
 
 // RequeueEach has dead letters' notifications sent again, and returns what became of each.
-func (o *Operator) RequeueEach(ctx context.Context, ids []string) []error {
-	return o.each(ctx, RequeueEach, ids, func(ctx context.Context, id string) error { return o.actOn(ctx, id, o.s.with.Producer.Requeue) })
+func (o *Operator) RequeueEach(ctx context.Context, refs []push.Ref) []error {
+	return o.each(ctx, RequeueEach, refs, func(ctx context.Context, ref push.Ref) error {
+		return o.actOn(ctx, ref, o.s.with.Producer.RequeueOf)
+	})
 }
 
 // PurgeEach deletes dead letters, and returns what became of each.
-func (o *Operator) PurgeEach(ctx context.Context, ids []string) []error {
-	return o.each(ctx, PurgeEach, ids, func(ctx context.Context, id string) error { return o.actOn(ctx, id, o.s.purge) })
+func (o *Operator) PurgeEach(ctx context.Context, refs []push.Ref) []error {
+	return o.each(ctx, PurgeEach, refs, func(ctx context.Context, ref push.Ref) error { return o.actOn(ctx, ref, o.s.purge) })
 }

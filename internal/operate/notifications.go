@@ -85,15 +85,16 @@ func (o *Operator) result(n *push.Notification, r push.Result) Result {
 	return Result{r, Warnings(n, o.s.with.Limits)}
 }
 
-// Status returns where the notification is, or push.ErrUnknownID.
-func (o *Operator) Status(ctx context.Context, id string) (*control.Status, error) {
-	if err := o.mayKnow(ctx, Status, id); err != nil {
+// Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
+func (o *Operator) Status(ctx context.Context, ref push.Ref) (*control.Status, error) {
+	ref, err := o.mayKnow(ctx, Status, ref)
+	if err != nil {
 		return nil, err
 	}
 	if err := o.s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	return o.s.with.Control.Status(ctx, id)
+	return o.s.with.Control.Status(ctx, ref)
 }
 
 // A Notification is all that is known of one: its status, its user's timeline while a
@@ -104,34 +105,35 @@ type Notification struct {
 	Letter   *ledger.Letter
 }
 
-// Notification returns what is known of the notification with that ID, as it was not long
-// ago, or push.ErrUnknownID.
-func (o *Operator) Notification(ctx context.Context, id string) (*Notification, error) {
-	if err := o.mayKnow(ctx, Look, id); err != nil {
+// Notification returns what is known of the notification, as it was not long ago, or
+// push.ErrUnknownID or a *push.AmbiguousError.
+func (o *Operator) Notification(ctx context.Context, ref push.Ref) (*Notification, error) {
+	ref, err := o.mayKnow(ctx, Look, ref)
+	if err != nil {
 		return nil, err
 	}
-	known, err := o.s.notifications.get(ctx, id)
+	known, err := o.s.notifications.get(ctx, ref)
 	if err != nil || known.Letter == nil || o.SeesAll() {
 		return known, err
 	}
 	its := *known // whose letter may be of another app
-	if its.Letter, err = o.letter(ctx, id); errors.Is(err, ledger.ErrNoLetter) {
+	if its.Letter, err = o.letter(ctx, ref); errors.Is(err, ledger.ErrNoLetter) {
 		err = nil
 	}
 	return &its, err
 }
 
-// mayKnow returns nil where it may ask for that of the notification with that ID.
-func (o *Operator) mayKnow(ctx context.Context, a *Action, id string) error {
+// mayKnow returns the name of the notification where it may ask for that of it.
+func (o *Operator) mayKnow(ctx context.Context, a *Action, ref push.Ref) (push.Ref, error) {
 	if err := o.may(a); err != nil {
-		return err
+		return ref, err
 	}
-	return o.notification(ctx, id)
+	return o.notification(ctx, ref)
 }
 
-func (s *Service) readNotification(ctx context.Context, id string) (n *Notification, err error) {
+func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notification, err error) {
 	n = new(Notification)
-	if n.Status, err = s.with.Control.Status(ctx, id); err != nil {
+	if n.Status, err = s.with.Control.Status(ctx, ref); err != nil {
 		return nil, err
 	}
 	if w := n.Waits; w != nil && w.For == control.ForLimit {
@@ -139,87 +141,119 @@ func (s *Service) readNotification(ctx context.Context, id string) (n *Notificat
 			n.Timeline = nil // the rest is told all the same
 		}
 	}
-	if n.Letter, err = s.with.Records.Letter(ctx, id); errors.Is(err, ledger.ErrNoLetter) {
-		err = nil
-	}
+	n.Letter, err = s.letterOf(ctx, ref.ID, n.Status)
 	return n, err
 }
 
-// Knows reports whether there is a notification with that ID, or a dead letter.
+// letterOf returns the dead letter of a notification, nil for none. One that is not known
+// whose it is is that of whose shard it is in.
+func (s *Service) letterOf(ctx context.Context, id string, of *control.Status) (*ledger.Letter, error) {
+	at, err := s.with.Records.Of(ctx, of.App, of.User)
+	if err != nil {
+		return nil, err
+	}
+	l, err := at.Letter(ctx, id)
+	if errors.Is(err, ledger.ErrNoLetter) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	its := *l
+	if its.Tell(push.Contents); its.App != "" && of.App != "" && (its.App != of.App || its.User != of.User) {
+		return nil, nil
+	}
+	return l, nil
+}
+
+// Knows reports whether there is a notification with that ID, or a dead letter, or several.
 func (o *Operator) Knows(ctx context.Context, id string) (notification, letter bool, err error) {
 	if err := o.may(Look); err != nil {
 		return false, false, err
 	}
 	if push.ValidID(id) {
-		if err = o.knows(ctx, id); err == nil || !errors.Is(err, push.ErrUnknownID) {
-			return err == nil, false, err
+		_, err = o.s.with.Records.Resolve(ctx, push.Ref{ID: id}, o.Sees)
+		if known := err == nil || errors.Is(err, push.ErrAmbiguous); known {
+			return true, false, nil
+		}
+		if !errors.Is(err, push.ErrUnknownID) {
+			return false, false, err
 		}
 	}
-	if _, err = o.letter(ctx, id); err == nil || !errors.Is(err, ledger.ErrNoLetter) {
-		return false, err == nil, err
+	switch _, err = o.letter(ctx, push.Ref{ID: id}); {
+	case err == nil, errors.Is(err, push.ErrAmbiguous):
+		return false, true, nil
+	case errors.Is(err, ledger.ErrNoLetter):
+		return false, false, nil
 	}
-	return false, false, nil
+	return false, false, err
 }
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
-func (o *Operator) Cancel(ctx context.Context, id string) error {
-	if err := o.cancel(ctx, Cancel, id, func() error { return o.s.refresh(ctx) }); err != nil {
+func (o *Operator) Cancel(ctx context.Context, ref push.Ref) error {
+	if err := o.cancel(ctx, Cancel, ref, func() error { return o.s.refresh(ctx) }); err != nil {
 		return err
 	}
 	// a producer may cancel as many as it likes
 	o.s.repeats.Tell(ctx, o.s.with.Log, slog.LevelInfo, Cancel.done, []slog.Attr{slog.String("by", o.who.Name)}, slog.String("remote", o.remote))
 	if o.who.Role == config.Operator { // else it is a producer's, and no operator's action
-		o.record(ctx, Cancel, o.entryOn(ctx, []string{id}))
+		o.record(ctx, Cancel, o.entryOn(ctx, []push.Ref{ref}))
 	}
 	return nil
 }
 
-func (o *Operator) cancel(ctx context.Context, a *Action, id string, refresh func() error) error {
-	if err := o.mayKnow(ctx, a, id); err != nil {
+func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, refresh func() error) error {
+	ref, err := o.mayKnow(ctx, a, ref)
+	if err != nil {
 		return err
 	}
 	if err := refresh(); err != nil {
 		return err
 	}
-	defer o.s.notifications.forget(id)
-	return o.s.with.Control.Cancel(ctx, id)
+	defer o.s.forgetID(ref.ID)
+	return o.s.with.Control.Cancel(ctx, ref)
 }
 
 // CancelEach ends notifications that wait, and returns what became of each.
-func (o *Operator) CancelEach(ctx context.Context, ids []string) []error {
+func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	refresh := sync.OnceValue(func() error { return o.s.refresh(ctx) })
-	return o.each(ctx, CancelEach, ids, func(ctx context.Context, id string) error { return o.cancel(ctx, CancelEach, id, refresh) })
+	return o.each(ctx, CancelEach, refs, func(ctx context.Context, ref push.Ref) error {
+		return o.cancel(ctx, CancelEach, ref, refresh)
+	})
 }
 
-// Waiting returns the selected ones of the next few hundred jobs, and the cursor that the
-// next call goes on from: see control.Control.Queued.
-func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor string) ([]control.Queued, string, error) {
+// forgetID has notifications of that ID be read again.
+func (s *Service) forgetID(id string) {
+	s.notifications.forget(func(ref push.Ref) bool { return ref.ID == id })
+}
+
+// Waiting returns the selected ones of the next few hundred jobs: see control.Control.Queued.
+func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor string) (*control.Page, error) {
 	if err := o.may(Look); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if s.For != "" && !slices.Contains(control.Causes, s.For) {
-		return nil, "", &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(control.CauseNames(), ", ")}
+		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(control.CauseNames(), ", ")}
 	}
 	s.Apps = o.who.Apps
-	list, next, err := o.s.with.Control.Queued(ctx, s, cursor)
-	if list == nil {
-		list = []control.Queued{}
-	}
-	return list, next, err
+	return o.s.with.Control.Queued(ctx, s, cursor)
 }
 
-// Counts are how many wait and have ended, of all apps together; nil for a bearer of some.
+// Counts are how many wait and have ended in the shards that answer, of all apps together;
+// nil for a bearer of some.
 func (o *Operator) Counts(ctx context.Context) (*ledger.Counts, error) {
 	if err := o.may(Look); err != nil || !o.SeesAll() {
 		return nil, err
 	}
 	counts, err := o.s.with.Records.Counts(ctx)
+	_, err = ledger.Unread(err)
 	return &counts, err
 }
 
-// CountWaiting returns how many notifications wait.
+// CountWaiting returns how many notifications wait in the shards that answer.
 func (s *Service) CountWaiting(ctx context.Context) (int64, error) {
 	counts, err := s.with.Records.Counts(ctx)
+	_, err = ledger.Unread(err)
 	return counts.Waiting(), err
 }
 
@@ -322,6 +356,10 @@ func (s *Service) readUser(ctx context.Context, k userKey) (*User, error) {
 		}
 	}
 	slices.Sort(ids)
-	sent, err := s.with.Records.Briefs(ctx, slices.Compact(ids))
+	at, err := s.with.Records.Of(ctx, k.app, k.user)
+	if err != nil {
+		return nil, err
+	}
+	sent, err := at.Briefs(ctx, slices.Compact(ids))
 	return &User{t, sent}, err
 }

@@ -63,7 +63,7 @@ type Options struct {
 type Producer interface {
 	Enqueue(ctx context.Context, n *push.Notification) (push.Receipt, error)
 	EnqueueAll(ctx context.Context, notifications []*push.Notification) []push.Result
-	Requeue(ctx context.Context, id string) error
+	RequeueOf(ctx context.Context, ref push.Ref) error
 }
 
 // A Service is what operators work with. It is safe for concurrent use; Close it.
@@ -77,7 +77,7 @@ type Service struct {
 	audit         shared[*control.Audit]
 	quotas        shared[[]quotas.Status]
 	users         *sharedBy[userKey, *User]
-	notifications *sharedBy[string, *Notification]
+	notifications *sharedBy[push.Ref, *Notification]
 	throughput    *sharedBy[Range, *Throughput]
 }
 

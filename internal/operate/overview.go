@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/lately"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/pause"
@@ -144,13 +145,14 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 		}
 		return s.with.Control.PausesSeen(ctx, alive)
 	})
-	jobs := begin(ctx, func(ctx context.Context) (map[string]map[queue.JobState]int64, error) {
-		return queue.NewInspector(s.with.Queue).ReadJobs(ctx)
+	jobs := begin(ctx, func(ctx context.Context) (map[int]queue.Jobs, error) {
+		return queue.ReadJobs(ctx, s.with.Queue, s.with.Records)
 	})
 	backlog := begin(ctx, func(ctx context.Context) (*control.Backlog, error) {
 		alive, err1 := workers.get(ctx)
 		seen, err2 := pauses.get(ctx)
 		counted, err3 := jobs.get(ctx)
+		_, err3 = ledger.Unread(err3)
 		if err := cmp.Or(err1, err2, err3); err != nil {
 			return nil, err
 		}
@@ -158,13 +160,7 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	})
 	oldest := begin(ctx, s.with.Control.OldestDue)
 	minutes := begin(ctx, func(ctx context.Context) ([]control.Minute, error) { return s.readMinutes(ctx, o.At, lately.Kept) })
-	letters := begin(ctx, func(ctx context.Context) (Letters, error) {
-		counted, err := counts.get(ctx)
-		if err != nil {
-			return Letters{}, err
-		}
-		return s.sampleLetters(ctx, counted.Letters)
-	})
+	letters := begin(ctx, func(ctx context.Context) (Letters, error) { return s.sampleLetters(ctx, counts) })
 	nodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) { return redisconn.Look(ctx, s.with.Queue) })
 	limitsNodes := begin(ctx, func(ctx context.Context) ([]redisconn.Node, error) {
 		if s.with.LimitsRedis == nil {
@@ -189,17 +185,16 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	o.OldestDue, failed[PartOldestDue] = oldest.get(ctx)
 	queued, err := jobs.get(ctx)
 	failed[PartQueues] = err
-	o.Queues = queuesOf(queued)
+	o.Queues = queuesOf(queue.Sum(queued))
 	o.Letters, failed[PartLetters] = letters.get(ctx)
 	o.Pauses, failed[PartPauses] = pauses.get(ctx)
 	waits, err := backlog.get(ctx)
 	failed[PartWaits] = err
-	if waits != nil {
+	if _, err := ledger.Unread(err); err == nil {
 		o.Waits, o.Pauses = waits.Waits, waits.Pauses
 		o.DrainsIn = drainsIn(o.Waits, o.Minutes, o.At)
 	}
-	maps.DeleteFunc(failed, func(_ Part, err error) bool { return err == nil })
-	if len(failed) == len(ofQueue) {
+	if !slices.ContainsFunc(ofQueue, func(part Part) bool { _, err := ledger.Unread(failed[part]); return err == nil }) {
 		return nil, failed[PartWorkers]
 	}
 	o.Redis, failed[PartRedis] = nodes.get(ctx)
@@ -208,12 +203,13 @@ func (s *Service) readOverview(ctx context.Context) (*Overview, error) {
 	return o, nil
 }
 
-// tellUnread lists the parts that could not be read, and logs them. Where there would be a
-// list, there is an empty one.
+// tellUnread lists the parts that could not be read, of some shards or at all, and logs them.
+// Where there would be a list, there is an empty one.
 func (s *Service) tellUnread(ctx context.Context, o *Overview, failed map[Part]error) {
 	for _, part := range slices.Sorted(maps.Keys(failed)) {
 		if err := failed[part]; err != nil {
-			o.Unread = append(o.Unread, Unread{part, Cause(err)})
+			shards, _ := ledger.Unread(err)
+			o.Unread = append(o.Unread, Unread{part, Cause(err), shards})
 			s.repeats.Tell(ctx, s.with.Log, slog.LevelWarn, "a part of the overview could not be read", []slog.Attr{slog.String("part", string(part))}, slog.String("cause", Cause(err)))
 		}
 	}
@@ -231,7 +227,7 @@ func orEmpty[T any](list []T) []T {
 }
 
 // queuesOf are the queues with their jobs, sorted by name.
-func queuesOf(jobs map[string]map[queue.JobState]int64) (all []Queue) {
+func queuesOf(jobs queue.Jobs) (all []Queue) {
 	for name, states := range jobs {
 		all = append(all, Queue{name, states})
 	}
@@ -239,12 +235,19 @@ func queuesOf(jobs map[string]map[queue.JobState]int64) (all []Queue) {
 	return all
 }
 
-func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, error) {
-	all := Letters{Count: count, Reasons: map[string]int{}, by: map[string]map[string]int{}}
-	if count == 0 {
-		return all, nil
-	}
+// sampleLetters looks at some dead letters while they are counted: both take their time where a
+// shard does not answer.
+func (s *Service) sampleLetters(ctx context.Context, counts *reading[ledger.Counts]) (Letters, error) {
+	all := Letters{Reasons: map[string]int{}, by: map[string]map[string]int{}}
 	some, _, err := s.letters(ctx, "", letters)
+	if _, err := ledger.Unread(err); err != nil {
+		return all, err
+	}
+	counted, uncounted := counts.get(ctx)
+	if _, failed := ledger.Unread(uncounted); failed != nil {
+		return all, failed
+	}
+	all.Count = counted.Letters
 	for _, l := range some {
 		all.LookedAt++
 		all.Reasons[l.Reason]++
@@ -253,7 +256,7 @@ func (s *Service) sampleLetters(ctx context.Context, count int64) (Letters, erro
 		}
 		all.by[l.App][l.Reason]++
 	}
-	return all, err
+	return all, cmp.Or(uncounted, err)
 }
 
 // overviewOf returns what of the overview it sees: all of it, or what is its apps'. What

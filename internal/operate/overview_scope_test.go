@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -47,14 +48,14 @@ func TestOverviewOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := records.SetAside(t.Context(), &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
+			if err := ledgertest.First(t, records).SetAside(t.Context(), &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "reason-of-" + app, At: time.Now(), Queue: push.Default.Queue(), Job: job}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		snapshot := &control.Snapshot{ID: "w1", Host: "h", Pulls: true, Waiting: 3, Routes: []route.Status{
 			{App: "shop", Platform: push.FCM, InFlight: 2}, {App: "secret-app", Platform: push.APNs, InFlight: 9},
 		}}
-		if err := control.LeaveSnapshot(t.Context(), client, "", snapshot); err != nil {
+		if _, err := control.LeaveSnapshot(t.Context(), client, "", snapshot, true); err != nil {
 			t.Fatal(err)
 		}
 		store := pause.NewStore(client, "")

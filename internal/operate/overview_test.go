@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
@@ -102,7 +103,7 @@ func TestReadOverview(t *testing.T) {
 				t.Fatal(err)
 			}
 			letter := &ledger.Letter{ID: "gone-" + id, State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}
-			if err := records.SetAside(t.Context(), letter); err != nil {
+			if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -166,10 +167,10 @@ func TestOverviewOfWhatCouldBeRead(t *testing.T) {
 			if _, err := push.NewProducer(client, "", 0).Enqueue(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			if err := records.SetAside(t.Context(), &ledger.Letter{ID: "gone", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+			if err := ledgertest.First(t, records).SetAside(t.Context(), &ledger.Letter{ID: "gone", State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
 				t.Fatal(err)
 			}
-			client.AddHook(&breakage{"hscan", broken})
+			redistest.Hook(client, &breakage{"hscan", broken})
 			const within = 4 * time.Second
 			s := New(Options{Control: control.New(client, records, nil, limits.New(throttle.Policy{}, nil)), Records: records, Queue: client, Within: within, Log: slog.New(slog.DiscardHandler)})
 			began := time.Now()

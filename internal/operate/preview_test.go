@@ -26,7 +26,10 @@ import (
 	"github.com/pushpace/pushpace/worker/reschedule"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
 
 const maxWait = 2 * time.Second
 
@@ -75,7 +78,7 @@ func (s *stage) reschedule() func(app, user string) time.Time {
 	s.t.Helper()
 	told := &tellingHook{at: map[string]time.Time{}}
 	client := redis.NewClient(s.client.Options())
-	client.AddHook(told)
+	redistest.Hook(client, told)
 	limiter, err := throttle.New(client, throttle.Options{Prefix: s.prefix})
 	must(s.t, err)
 	policies := limits.New(s.general, s.categories)

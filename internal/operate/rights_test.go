@@ -84,11 +84,11 @@ var tries = map[string]try{
 		return o.EnqueueAll(ctx, []Parsed{{Notification: &push.Notification{App: app, User: "u", Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}}})[0].Err
 	}, others, false},
 	"Status": {Status, func(ctx context.Context, o *Operator, app string) error {
-		_, err := o.Status(ctx, app+"-waits")
+		_, err := o.Status(ctx, push.Ref{ID: app + "-waits"})
 		return err
 	}, push.ErrUnknownID, false},
 	"Notification": {Look, func(ctx context.Context, o *Operator, app string) error {
-		_, err := o.Notification(ctx, app+"-waits")
+		_, err := o.Notification(ctx, push.Ref{ID: app + "-waits"})
 		return err
 	}, push.ErrUnknownID, false},
 	"Knows": {Look, func(ctx context.Context, o *Operator, app string) error {
@@ -96,13 +96,15 @@ var tries = map[string]try{
 		_, letter, err2 := o.Knows(ctx, app+"-letter")
 		return cmpOr(err, err2, told(notification && app == "mail"), told(letter && app == "mail"))
 	}, nil, false},
-	"Cancel": {Cancel, func(ctx context.Context, o *Operator, app string) error { return o.Cancel(ctx, app+"-cancelled") }, push.ErrUnknownID, false},
+	"Cancel": {Cancel, func(ctx context.Context, o *Operator, app string) error {
+		return o.Cancel(ctx, push.Ref{ID: app + "-cancelled"})
+	}, push.ErrUnknownID, false},
 	"CancelEach": {CancelEach, func(ctx context.Context, o *Operator, app string) error {
-		return o.CancelEach(ctx, []string{app + "-each"})[0]
+		return o.CancelEach(ctx, []push.Ref{{ID: app + "-each"}})[0]
 	}, push.ErrUnknownID, false},
 	"Waiting": {Look, func(ctx context.Context, o *Operator, app string) error {
-		list, _, err := o.Waiting(ctx, control.Selection{}, "")
-		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(list, func(q control.Queued) bool { return q.App == app })))
+		list, err := o.Waiting(ctx, control.Selection{}, "")
+		return cmpOr(err, told(app == "mail" && list != nil && slices.ContainsFunc(list.Waiting, func(q control.Queued) bool { return q.App == app })))
 	}, nil, false},
 	"Counts": {Look, func(ctx context.Context, o *Operator, _ string) error {
 		counts, err := o.Counts(ctx)
@@ -179,20 +181,24 @@ var tries = map[string]try{
 	}, nil, false},
 
 	"Letters": {Look, func(ctx context.Context, o *Operator, app string) error {
-		all, _, _, err := o.Letters(ctx, "", 100)
-		return cmpOr(err, told(app == "mail" && slices.ContainsFunc(all, func(l ledger.Letter) bool { return l.App == app })))
+		all, err := o.Letters(ctx, "", 100)
+		return cmpOr(err, told(app == "mail" && all != nil && slices.ContainsFunc(all.Letters, func(l ledger.Letter) bool { return l.App == app })))
 	}, nil, false},
 	"Letter": {Look, func(ctx context.Context, o *Operator, app string) error {
-		_, err := o.Letter(ctx, app+"-letter")
+		_, err := o.Letter(ctx, push.Ref{ID: app + "-letter"})
 		return err
 	}, ledger.ErrNoLetter, false},
-	"Requeue": {Requeue, func(ctx context.Context, o *Operator, app string) error { return o.Requeue(ctx, app+"-requeued") }, ledger.ErrNoLetter, false},
-	"RequeueEach": {RequeueEach, func(ctx context.Context, o *Operator, app string) error {
-		return o.RequeueEach(ctx, []string{app + "-requeues"})[0]
+	"Requeue": {Requeue, func(ctx context.Context, o *Operator, app string) error {
+		return o.Requeue(ctx, push.Ref{ID: app + "-requeued"})
 	}, ledger.ErrNoLetter, false},
-	"Purge": {Purge, func(ctx context.Context, o *Operator, app string) error { return o.Purge(ctx, app+"-purged") }, ledger.ErrNoLetter, false},
+	"RequeueEach": {RequeueEach, func(ctx context.Context, o *Operator, app string) error {
+		return o.RequeueEach(ctx, []push.Ref{{ID: app + "-requeues"}})[0]
+	}, ledger.ErrNoLetter, false},
+	"Purge": {Purge, func(ctx context.Context, o *Operator, app string) error {
+		return o.Purge(ctx, push.Ref{ID: app + "-purged"})
+	}, ledger.ErrNoLetter, false},
 	"PurgeEach": {PurgeEach, func(ctx context.Context, o *Operator, app string) error {
-		return o.PurgeEach(ctx, []string{app + "-purges"})[0]
+		return o.PurgeEach(ctx, []push.Ref{{ID: app + "-purges"}})[0]
 	}, ledger.ErrNoLetter, false},
 
 	"Pauses": {Look, func(ctx context.Context, o *Operator, app string) error {
@@ -285,7 +291,9 @@ func plant(t *testing.T, s *Service) {
 			one.ID, one.NotBefore = app+"-"+what, time.Time{}
 			job, err := push.Encode(&push.Job{Notification: &one, AcceptedAt: time.Now()})
 			must(err)
-			must(s.with.Records.SetAside(ctx, &ledger.Letter{ID: one.ID, State: ledger.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
+			at, err := s.with.Records.Of(ctx, app, one.User)
+			must(err)
+			must(at.SetAside(ctx, &ledger.Letter{ID: one.ID, State: ledger.Malformed, Reason: "test", At: time.Now(), Queue: push.Default.Queue(), Job: job}))
 		}
 		for _, category := range []string{"unset", "undone", "looked at"} {
 			_, err := everything.SetLimit(ctx, limits.Override{Level: limits.Level{App: app, Category: category}, Policy: rate})

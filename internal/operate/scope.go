@@ -215,47 +215,39 @@ func (o *Operator) eventsOf(all []watch.Event) []watch.Event {
 	return slices.DeleteFunc(slices.Clone(all), func(e watch.Event) bool { return !o.Sees(e.App) })
 }
 
-// notification returns nil for the ID of one that it sees, and push.ErrUnknownID for any
-// other, and what cannot be an ID. Of a bearer of all apps it does not look.
-func (o *Operator) notification(ctx context.Context, id string) error {
-	if !push.ValidID(id) {
-		return push.ErrUnknownID
+// notification returns the name of one that it sees, push.ErrUnknownID for any other and
+// for what cannot be an ID, and an *OthersError where another's app is named. Of a bearer
+// of all apps it does not look.
+func (o *Operator) notification(ctx context.Context, ref push.Ref) (push.Ref, error) {
+	if !push.ValidID(ref.ID) {
+		return ref, push.ErrUnknownID
 	}
+	if err := o.MayNarrow(ref.App); err != nil || o.SeesAll() {
+		return ref, err
+	}
+	return o.s.with.Records.Resolve(ctx, ref, o.Sees)
+}
+
+// letter returns the dead letter, and ledger.ErrNoLetter for one that it does not see. One
+// whose job cannot be read, and was not accepted, is no app's.
+func (o *Operator) letter(ctx context.Context, ref push.Ref) (*ledger.Letter, error) {
+	if err := o.MayNarrow(ref.App); err != nil {
+		return nil, err
+	}
+	l, _, err := o.s.with.Records.Letter(ctx, ref, push.Contents, o.Sees)
+	return l, err
+}
+
+// knowsLetter returns the name of a dead letter that it sees, and ledger.ErrNoLetter for
+// any other. Of a bearer of all apps it does not look.
+func (o *Operator) knowsLetter(ctx context.Context, ref push.Ref) (push.Ref, error) {
 	if o.SeesAll() {
-		return nil
+		return ref, nil
 	}
-	return o.knows(ctx, id)
-}
-
-// knows returns nil for the ID of a notification that is recorded and that it sees, and
-// push.ErrUnknownID for any other.
-func (o *Operator) knows(ctx context.Context, id string) error {
-	record, err := o.s.with.Records.Lookup(ctx, id)
-	if err == nil && !o.Sees(record.App) {
-		return push.ErrUnknownID
+	l, err := o.letter(ctx, ref)
+	if err != nil {
+		return ref, err
 	}
-	return err
-}
-
-// letter returns the dead letter with that ID, and ledger.ErrNoLetter for one that it does
-// not see. One whose job cannot be read is no app's.
-func (o *Operator) letter(ctx context.Context, id string) (*ledger.Letter, error) {
-	l, err := o.s.with.Records.Letter(ctx, id)
-	if err != nil || o.SeesAll() {
-		return l, err
-	}
-	if job, err := push.Decode(l.Job); err != nil || !o.Sees(job.Notification.App) {
-		return nil, ledger.ErrNoLetter
-	}
-	return l, nil
-}
-
-// knowsLetter returns nil for the ID of a dead letter that it sees, and ledger.ErrNoLetter
-// for any other. Of a bearer of all apps it does not look.
-func (o *Operator) knowsLetter(ctx context.Context, id string) error {
-	if o.SeesAll() {
-		return nil
-	}
-	_, err := o.letter(ctx, id)
-	return err
+	l.Tell(push.Contents)
+	return l.Ref(), nil
 }

@@ -41,16 +41,19 @@ var (
 	ofSome = []Part{PartWorkers, PartWaits, PartPauses, PartLetters}
 )
 
-// An Unread part of an overview could not be read: its fields are zero, which says nothing.
+// An Unread part of an overview could not be read: its fields are zero, which says nothing. Where
+// it has shards they are without those alone.
 type Unread struct {
 	Part Part `json:"part"`
 	// Problem is why, without secrets.
 	Problem string `json:"problem"`
+	// Shards are those that did not answer, by their numbers, where others did.
+	Shards []int `json:"shards,omitempty"`
 }
 
-// NotRead says why the part could not be read; "" where it was read.
+// NotRead says why the part could not be read; "" where it was read, if only of some shards.
 func (o *Overview) NotRead(part Part) string {
-	if i := slices.IndexFunc(o.Unread, func(u Unread) bool { return u.Part == part }); i >= 0 {
+	if i := slices.IndexFunc(o.Unread, func(u Unread) bool { return u.Part == part && u.Shards == nil }); i >= 0 {
 		return o.Unread[i].Problem
 	}
 	return ""
@@ -70,7 +73,7 @@ func (o *Overview) WaitingNotRead() string {
 func (o *Operator) unreadOf(all []Unread) (its []Unread) {
 	for _, u := range all {
 		if slices.Contains(ofSome, u.Part) {
-			its = append(its, Unread{u.Part, "Redis did not answer as it should"})
+			its = append(its, Unread{u.Part, "Redis did not answer as it should", u.Shards})
 		}
 	}
 	return its

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
 const (
@@ -17,8 +19,8 @@ const (
 	redirects = 2
 )
 
-// newCluster returns a client of a Cluster.
-func newCluster(opts *redis.UniversalOptions) *redis.ClusterClient {
+// newCluster returns a client of a Cluster, of whose nodes each has its errors heard.
+func newCluster(opts *redis.UniversalOptions, h *heard) *redis.ClusterClient {
 	o := opts.Cluster()
 	o.ClusterStateReloadInterval, o.MaxRedirects = reloadEvery, redirects
 	o.MaxRetries = -1 // what is sent on is tried again
@@ -26,6 +28,8 @@ func newCluster(opts *redis.UniversalOptions) *redis.ClusterClient {
 	cluster.OnNewNode(func(node *redis.Client) {
 		node.AddHook(reloads{cluster})
 		node.AddHook(progresses{})
+		node.AddHook(h)
+		node.AddHook(pipeline.Refusals{})
 	})
 	return cluster
 }

@@ -37,7 +37,8 @@ func openEmbedded(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, e
 		_ = e.Close()
 		return nil, err
 	}
-	conn := &Conn{Client: newClient(opts), embedded: e}
+	conn := newConn(opts)
+	conn.embedded = e
 	if err := conn.Client.Ping(ctx).Err(); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("the embedded Redis does not answer: %w", err)

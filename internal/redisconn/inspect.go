@@ -11,16 +11,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/config"
 )
 
 // eachNode calls f for each master of a Cluster, at once, or for the one server.
 func eachNode(ctx context.Context, c redis.UniversalClient, f func(context.Context, *redis.Client) error) error {
-	switch c := c.(type) {
-	case *redis.ClusterClient:
-		return c.ForEachMaster(ctx, f)
-	case *redis.Client:
-		return f(ctx, c)
+	if cluster, ok := pipeline.OfCluster(c); ok {
+		return cluster.ForEachMaster(ctx, f)
+	}
+	if single, ok := pipeline.Alone(c).(*redis.Client); ok {
+		return f(ctx, single)
 	}
 	return fmt.Errorf("a client of type %T is not known", c)
 }
@@ -128,11 +129,14 @@ func unfit(info map[string]string, mode config.Mode) error {
 // snapshots says whether Redis saves its keys to a file from time to time.
 type snapshots struct{ known, taken bool }
 
-// assess says how a Redis that has these fields of INFO may lose keys.
+// assess says how a Redis that has these fields of INFO may lose keys, or is too old.
 func assess(info map[string]string, s snapshots) []string {
 	var warnings []string
-	if v := info["redis_version"]; !atLeast(v, 6, 2) {
+	switch v := info["redis_version"]; {
+	case !atLeast(v, 6, 2):
 		warnings = append(warnings, fmt.Sprintf("version %s is below 6.2: upgrade it", v))
+	case info["cluster_enabled"] == "1" && !atLeast(v, 7, 0): // no sharded publish
+		warnings = append(warnings, fmt.Sprintf("version %s of a Cluster is below 7, and workers take up to a second to find what is due: upgrade it", v))
 	}
 	if p := info["maxmemory_policy"]; p != "noeviction" && p != "" {
 		warnings = append(warnings, fmt.Sprintf("maxmemory-policy is %s, which drops jobs and limits when memory is short: set noeviction", p))

@@ -19,6 +19,7 @@ func TestAssess(t *testing.T) {
 		{"well", well, snapshots{known: true}, nil},
 		{"old", strings.Replace(well, "7.0.15", "6.0.16", 1), snapshots{}, []string{"version 6.0.16 is below 6.2"}},
 		{"just new enough", strings.Replace(well, "7.0.15", "6.2.0", 1), snapshots{}, nil},
+		{"too old for a Cluster", strings.Replace(well, "7.0.15", "6.2.0", 1) + "cluster_enabled:1\r\n", snapshots{}, []string{"version 6.2.0 of a Cluster is below 7"}},
 		{"two digits", strings.Replace(well, "7.0.15", "10.0.0", 1), snapshots{}, nil},
 		{"strange version", strings.Replace(well, "7.0.15", "unstable", 1), snapshots{}, nil},
 		{"evicts", strings.Replace(well, "noeviction", "allkeys-lru", 1), snapshots{}, []string{"maxmemory-policy is allkeys-lru"}},

@@ -33,6 +33,7 @@ type Conn struct {
 	// the remedy.
 	Warnings []string
 
+	heard    *heard
 	embedded io.Closer // nil for a server
 }
 
@@ -50,7 +51,7 @@ func Open(ctx context.Context, cfg config.Redis, poolSize int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
-	conn := &Conn{Client: newClient(opts)}
+	conn := newConn(opts)
 	found, err := inspect(ctx, conn.Client, cfg.Address.Mode)
 	if err == nil {
 		err = earlier(ctx, conn.Client, cfg.Prefix)
@@ -74,21 +75,22 @@ func Unchecked(cfg config.Redis, poolSize int) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis %s: %w", cfg.Address, err)
 	}
-	return &Conn{Client: newClient(opts)}, nil
+	return newConn(opts), nil
 }
 
-// newClient returns a client none of whose commands reads as empty when Redis
-// refuses the connection.
-func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
-	var client redis.UniversalClient
+// newConn returns a connection none of whose commands reads as empty when Redis
+// refuses it.
+func newConn(opts *redis.UniversalOptions) *Conn {
+	c := &Conn{heard: new(heard)}
 	if opts.IsClusterMode {
-		client = newCluster(opts)
+		c.Client = newCluster(opts, c.heard)
 	} else {
-		client = redis.NewUniversalClient(opts)
-		client.AddHook(progresses{})
+		c.Client = redis.NewUniversalClient(opts)
+		c.Client.AddHook(progresses{})
 	}
-	client.AddHook(pipeline.Refusals{})
-	return client
+	c.Client.AddHook(c.heard)
+	c.Client.AddHook(pipeline.Refusals{})
+	return c
 }
 
 // discard closes a client and does not wait long: with silent Sentinels Close

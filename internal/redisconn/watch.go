@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -66,7 +67,7 @@ func (c *Conn) Watch(cfg config.Redis, o WatchOptions) *Watch {
 	ctx, stop := context.WithCancel(context.Background())
 	w := &Watch{o: o, cfg: cfg, woken: make(chan struct{}, 1), stop: stop, nodes: map[string]condition{}}
 	w.write = func(ctx context.Context) map[string]error { return write(ctx, c.Client, cfg.Prefix) }
-	c.Client.AddHook(listener{w})
+	c.heard.by.Store(w)
 	w.looking.Go(func() { w.run(ctx) })
 	return w
 }
@@ -221,25 +222,31 @@ func (w *Watch) heard(err error) {
 	w.wake()
 }
 
-// A listener has the errors of a client's commands heard.
-type listener struct{ *Watch }
+// heard has the errors of commands heard by the Watch that there is.
+type heard struct{ by atomic.Pointer[Watch] }
 
-func (listener) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h *heard) hear(err error) {
+	if w := h.by.Load(); w != nil && err != nil {
+		w.heard(err)
+	}
+}
 
-func (l listener) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (*heard) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *heard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		l.heard(err)
+		h.hear(err)
 		return err
 	}
 }
 
-func (l listener) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h *heard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
 		if err != nil {
 			for _, cmd := range cmds {
-				l.heard(cmd.Err())
+				h.hear(cmd.Err())
 			}
 		}
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 )
 
@@ -26,7 +27,7 @@ const (
 //
 // The key is PREFIX:probe, a text; on a Cluster PREFIX:{probe-0} and so on.
 func write(ctx context.Context, c redis.UniversalClient, prefix string) map[string]error {
-	cluster, ok := c.(*redis.ClusterClient)
+	cluster, ok := pipeline.OfCluster(c)
 	if !ok {
 		return map[string]error{"": c.Set(ctx, prefix+":probe", 1, lookEvery).Err()}
 	}

@@ -3,8 +3,10 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,9 +52,10 @@ func OverAll(t *testing.T, test func(t *testing.T, client redis.UniversalClient,
 	on := func(name string, open func(t *testing.T) redis.UniversalClient) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := open(t)
+			client, prefix := open(t), Prefix()
 			t.Cleanup(func() { _ = client.Close() })
-			test(t, client, Prefix())
+			divide(t, client, prefix)
+			test(t, client, prefix)
 		})
 	}
 	on("embedded", func(t *testing.T) redis.UniversalClient {
@@ -69,7 +72,26 @@ func cluster(t *testing.T) redis.UniversalClient {
 	for _, node := range StartCluster(t, 3) {
 		addresses = append(addresses, node.Addr())
 	}
-	return connectCluster(t, addresses)
+	client := connectCluster(t, addresses)
+	divide(t, client, "pushpace")
+	return client
+}
+
+// divide has a Cluster be divided into one shard under the prefix, or as PUSHPACE_SHARDS says.
+func divide(t *testing.T, client redis.UniversalClient, prefix string) {
+	t.Helper()
+	if _, ok := client.(*redis.ClusterClient); ok {
+		Divide(t, client, prefix, cmp.Or(os.Getenv("PUSHPACE_SHARDS"), "1"))
+	}
+}
+
+// Divide has what begins with the prefix be divided into so many shards, as the first of its
+// users does.
+func Divide(t testing.TB, client redis.UniversalClient, prefix, shards string) {
+	t.Helper()
+	if err := client.HSet(t.Context(), prefix+":layout", "shards", shards).Err(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // connectCluster is Connect to a Cluster, by a client that holds scripts to one slot.
@@ -79,9 +101,32 @@ func connectCluster(t *testing.T, addresses []string) redis.UniversalClient {
 		Addrs: addresses, ContextTimeoutEnabled: true, PoolSize: 100,
 		DialTimeout: Patience, ReadTimeout: Patience, WriteTimeout: Patience, PoolTimeout: Patience,
 	})
-	client.AddHook(new(declared))
+	Hook(client, new(declared))
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// Hook has the hook called for what is sent to Redis: of a Cluster by each node's client.
+func Hook(client redis.UniversalClient, hook redis.Hook) {
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		client.AddHook(hook)
+		return
+	}
+	hooked := false
+	each := func(_ context.Context, node *redis.Client) error {
+		if hooked {
+			node.AddHook(hook)
+		}
+		return nil
+	}
+	for range 2 { // at first it may have to meet them
+		if err := cluster.ForEachMaster(context.Background(), each); err != nil {
+			panic(err)
+		}
+		hooked = true
+	}
+	cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 }
 
 // join gives node i of n its slots and introduces it to the first node.

@@ -7,12 +7,13 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// declared is a hook of a Cluster's client that has Redis hold each script to one slot: it
+// declared is a hook of each of a Cluster's nodes that has Redis hold each script to one slot: it
 // is sent as text behind a "#!lua". Without that line a script may use a key of another slot
 // for as long as its node has that slot too, and fails after the next reshard.
 type declared struct {
@@ -64,6 +65,9 @@ func (d *declared) hold(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "eval":
 		text, _ := args[1].(string)
+		if strings.HasPrefix(text, "#!lua\n") { // sent on, to another node
+			return true
+		}
 		sum := sha1.Sum([]byte(text))
 		d.texts.Store(hex.EncodeToString(sum[:]), text)
 		args[1] = "#!lua\n" + text

@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"flag"
+	"os"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/pushpace/pushpace/internal/base/racing"
@@ -13,9 +15,16 @@ import (
 // see in time is over.
 const atOnce = 16
 
-// Parallel has a test binary run so many tests at once, unless it was told how many. It is
-// for TestMain.
+// gcPercent has little garbage be looked for: the embedded Redis makes a new Lua for each
+// script, so that a heap of a few megabytes is full again a hundred times a second.
+const gcPercent = 400
+
+// Parallel has a test binary run so many tests at once, unless it was told how many, and
+// collect its garbage seldom, unless GOGC says when. It is for TestMain.
 func Parallel() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	n := atOnce
 	if racing.Watched { // they want more of the processors
 		n = atOnce * 3 / 4

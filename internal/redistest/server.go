@@ -179,6 +179,7 @@ func (s *Server) launch() error {
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1",
 		"--dir", s.dir, "--logfile", s.logFile(), "--save", "",
+		"--repl-diskless-sync-delay", "0", // a replica has its copy at once, not after 5 s
 	}
 	args = append(args, s.args...)
 	if s.config != "" {

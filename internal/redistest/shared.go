@@ -71,18 +71,22 @@ func Over(t *testing.T, test func(t *testing.T, client redis.UniversalClient)) {
 		})
 		return
 	}
-	on := func(name string, options func(t *testing.T) *redis.Options) {
+	on := func(name string, connect func(t testing.TB) *redis.Client) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, Connect(t, options(t)))
+			test(t, connect(t))
 		})
 	}
-	on("embedded", func(t *testing.T) *redis.Options { return &redis.Options{Addr: Miniredis(t).Addr()} })
-	on("redis", func(t *testing.T) *redis.Options {
-		o := Shared(t).Options()
-		o.DB = Database(t)
-		return o
-	})
+	on("embedded", func(t testing.TB) *redis.Client { return Connect(t, &redis.Options{Addr: Miniredis(t).Addr()}) })
+	on("redis", Own)
+}
+
+// Own connects to the shared Redis, where the test has a database of its own.
+func Own(t testing.TB) *redis.Client {
+	t.Helper()
+	o := Shared(t).Options()
+	o.DB = Database(t)
+	return Connect(t, o)
 }
 
 // Patience is how long a command may take on a busy machine.

@@ -194,7 +194,7 @@ func shipped() *push.Notification {
 func TestFromProducerToProvider(t *testing.T) {
 	t.Parallel()
 	var r *receiver
-	for range 5 { // one that finds no connection in time is admitted again
+	for range 50 { // one that finds no connection in time is admitted again
 		r = newReceiver(t)
 		producers, workers := start(t, r, 1), start(t, r, 0) // the producer decides
 		send(t, producers, workers, shipped())

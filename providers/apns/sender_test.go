@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
@@ -21,7 +22,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m)
+}
 
 const secret = "payload-secret"
 

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
@@ -18,7 +19,10 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m)
+}
 
 func TestSuite(t *testing.T) {
 	for _, protocol := range []struct {

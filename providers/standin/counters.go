@@ -13,7 +13,7 @@ type Count struct {
 	// Connections were accepted in all; Open are still open.
 	Connections int64 `json:"connections"`
 	Open        int64 `json:"open"`
-	// Received are the pushes whose request came in, whatever became of them.
+	// Received are the pushes that came in, whatever became of them.
 	Received int64 `json:"received"`
 	// InFlight are the pushes that wait for their answer; Peak is the most
 	// there were at once.

@@ -19,6 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	redistest.Parallel()
 	_ = flag.Set("rapid.checks", strconv.Itoa(racing.Few(100))) // which are 100 where nobody says so
 	goleak.VerifyTestMain(m, redistest.Dialing())
 }

@@ -43,7 +43,7 @@ const timeout = time.Second
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	r := &Redis{client: client, prefix: cmp.Or(prefix, "pushpace") + ":{meter/", batches: pipeline.NewBatches[*takes](client, mostTakes),
 		bucket: redis.NewScript(bucketSource), cells: redis.NewScript(cellsSource)}
-	if pipeline.Of(client) == nil {
+	if !pipeline.Shares(client) {
 		r.timeout = timeout
 	}
 	return r
@@ -68,7 +68,7 @@ func (r *Redis) Take(ctx context.Context, key string, s Spec, a Ask) (Answer, er
 	name := r.prefix + throttle.Escape(key) + "}:" + suffix
 	var shared *takes
 	var i int
-	err := r.batches.Do(ctx, kind(suffix, terms),
+	err := r.batches.Do(ctx, name, kind(suffix, terms),
 		func() *takes { return &takes{client: r.client, script: script, terms: terms} },
 		func(t *takes) {
 			i, shared = t.Len(), t

@@ -191,7 +191,7 @@ func TestTakesTogether(t *testing.T) {
 	server := redistest.Start(t)
 	base := server.Client(t)
 	counter := new(calls)
-	base.AddHook(counter)
+	redistest.Hook(base, counter)
 	client, stop := pipeline.Share(base, pipeline.Options{Timeout: redistest.Patience})
 	defer stop()
 	m, ctx := meter.NewPatient(client, "p"), t.Context()
@@ -321,7 +321,7 @@ func TestLostReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	hook := new(losing)
-	client.AddHook(hook)
+	redistest.Hook(client, hook)
 	for name, spec := range both(t) {
 		taken, lost := 0, 0
 		for i := range 20 {

@@ -25,10 +25,31 @@ type Audit struct {
 	// Difference is Waiting less Queued: 0 at rest, and in motion within what is
 	// in flight.
 	Difference int64 `json:"difference"`
+	// Unread are the shards that did not answer, by their numbers: the sums are without
+	// theirs.
+	Unread []int `json:"unread_shards,omitempty"`
 }
 
-// Balanced reports whether the difference is within what is in flight.
-func (a *Audit) Balanced() bool { return max(a.Difference, -a.Difference) <= a.InFlight }
+// A Balance is what an audit says of the accounts.
+type Balance int
+
+// What it may say.
+const (
+	Balanced   Balance = iota // the difference is within what is in flight
+	Unbalanced                // it is not
+	Untold                    // some shards did not answer
+)
+
+// Balance returns what it says.
+func (a *Audit) Balance() Balance {
+	switch {
+	case len(a.Unread) > 0:
+		return Untold
+	case max(a.Difference, -a.Difference) > a.InFlight:
+		return Unbalanced
+	}
+	return Balanced
+}
 
 const (
 	// Jobs are on the queue for a moment that do not wait: of what ended when its worker
@@ -43,7 +64,7 @@ const (
 func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 	for try := 1; ; try++ {
 		a, err := c.count(ctx)
-		if err != nil || a.Difference >= -a.InFlight || try == auditTries {
+		if err != nil || a.Balance() != Unbalanced || a.Difference > 0 || try == auditTries {
 			return a, err
 		}
 		if ends, some := ctx.Deadline(); some && time.Until(ends) < 2*auditPause {
@@ -55,22 +76,34 @@ func (c *Control) Audit(ctx context.Context) (*Audit, error) {
 	}
 }
 
-// count counts what is at one instant.
+// count counts what is at one instant in each shard: nothing goes from one to another.
 func (c *Control) count(ctx context.Context) (*Audit, error) {
-	pipe := c.client.TxPipeline()
-	sums, queues := c.records.CountsOn(ctx, pipe), c.inspector.JobsOn(ctx, pipe)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("count what was accepted and what waits: %w", err)
+	type both struct {
+		counts ledger.Counts
+		jobs   queue.Jobs
 	}
-	counts, err := sums()
+	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) (both, error) {
+		pipe := c.client.TxPipeline()
+		sums, queues := at.CountsOn(ctx, pipe), c.jobs(at).JobsOn(ctx, pipe)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return both{}, fmt.Errorf("count what was accepted and what waits: %w", err)
+		}
+		counts, err := sums()
+		return both{counts, queues()}, err
+	})
+	unread, err := ledger.Unread(err)
 	if err != nil {
 		return nil, err
 	}
-	return newAudit(counts, queues()), nil
+	sum, jobs := ledger.Counts{}, make(map[int]queue.Jobs, len(all))
+	for shard, one := range all {
+		sum, jobs[shard] = sum.Plus(one.counts), one.jobs
+	}
+	return newAudit(sum, queue.Sum(jobs), unread), nil
 }
 
-func newAudit(counts ledger.Counts, queues map[string]map[queue.JobState]int64) *Audit {
-	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed}
+func newAudit(counts ledger.Counts, queues queue.Jobs, unread []int) *Audit {
+	a := &Audit{Accepted: counts.Accepted, Ended: counts.Ended, Waiting: counts.Waiting(), Malformed: counts.Malformed, Unread: unread}
 	for _, jobs := range queues {
 		a.InFlight += jobs[queue.JobActive]
 		a.Queued += jobs[queue.JobPending] + jobs[queue.JobActive] + jobs[queue.JobScheduled] + jobs[queue.JobPutOff]

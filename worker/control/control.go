@@ -32,12 +32,11 @@ import (
 // Control is for operators: it looks at the notifications on the queue, and
 // takes them from it. Its zero value is not usable.
 type Control struct {
-	client    redis.UniversalClient
-	records   *ledger.Records
-	limiter   throttle.Planner
-	limits    *limits.Policies
-	inspector *queue.Inspector
-	pauses    *pause.Store
+	client  redis.UniversalClient
+	records *ledger.Records
+	limiter throttle.Planner
+	limits  *limits.Policies
+	pauses  *pause.Store
 	// exact is how many jobs are all looked into for what they wait for. Of more so many are
 	// drawn of each queue and state.
 	exact, sample int
@@ -46,13 +45,15 @@ type Control struct {
 const (
 	exactBelow = 5000
 	sampleSize = 200
+	// leastSample is drawn at least where there are several shards, which share a sample.
+	leastSample = 20
 )
 
 // New returns a control over the workers' queues, records, limits and
 // pauses, which are under the records' prefix.
 func New(client redis.UniversalClient, records *ledger.Records, limiter throttle.Planner, limits *limits.Policies) *Control {
 	prefix := records.Prefix()
-	return &Control{client, records, limiter, limits, queue.NewInspector(client), pause.NewStore(client, prefix), exactBelow, sampleSize}
+	return &Control{client, records, limiter, limits, pause.NewStore(client, prefix), exactBelow, sampleSize}
 }
 
 // Sampling returns a control that draws so many jobs of each queue and state, however few
@@ -64,21 +65,30 @@ func (c *Control) Sampling(sample int) *Control {
 }
 
 // Cancel ends a notification that waits, gives its slot back, and has those
-// behind it move up. It returns push.ErrUnknownID, push.ErrEnded or push.ErrUnderWay
-// when there is nothing to cancel, or not now. Calling it again after another error
-// is safe. While the limits' Redis is away the slot is given back later, by a
-// worker.
-func (c *Control) Cancel(ctx context.Context, id string) error {
-	taken, err := c.records.Take(ctx, id, push.Cancelled, push.Contents)
+// behind it move up. It returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
+// *push.AmbiguousError when there is nothing to cancel, or not now, or one is to be
+// chosen. Calling it again after another error is safe. While the limits' Redis is away
+// the slot is given back later, by a worker.
+func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
+	at, err := c.records.Find(ctx, ref)
+	if err != nil {
+		return err
+	}
+	taken, err := at.Take(ctx, ref, push.Cancelled, push.Contents)
 	if err != nil {
 		return err
 	}
 	moved, err := c.GiveBack(ctx, taken)
 	if err == nil {
-		c.Wake(ctx, moved)
+		c.Wake(ctx, Moved{taken.App, taken.User, moved})
 	}
-	_ = c.records.Leave(ctx, taken) // else it is counted a little later
+	_ = taken.Leave(ctx) // else it is counted a little later
 	return nil
+}
+
+// jobs are those of a shard.
+func (c *Control) jobs(at *ledger.Shard) *queue.Inspector {
+	return queue.NewInspector(c.client, at.Shard)
 }
 
 // GiveBack gives back what a notification holds that was taken from the queue,

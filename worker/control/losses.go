@@ -16,19 +16,27 @@ const sumsEvery = 2 * time.Second
 
 // TellLosses has the log tell, until ctx ends, when Redis has accepted fewer than before:
 // it has come back empty, from an old snapshot, or as a replica that lagged far behind.
-// Where the sums cannot be read nothing is told, as in its trouble, of which others tell.
+// Each shard is compared with what it said last: of one whose sums cannot be read nothing is
+// told, as in its trouble, of which others tell.
 func (c *Control) TellLosses(ctx context.Context, log *slog.Logger) {
-	var before ledger.Counts
+	last := map[int]ledger.Counts{}
 	clock.Every(ctx, sumsEvery, func() {
-		now, err := c.records.PrimaryCounts(ctx)
-		if err != nil {
+		counts, err := c.records.PrimaryCounts(ctx)
+		if _, err := ledger.Unread(err); err != nil {
 			return
 		}
-		if n, fewer := lost(before, now); fewer {
-			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis no longer has what was accepted: about %d notifications that waited are gone; have them sent again, and have Redis persist its keys (appendonly yes)", n),
+		var waited int64
+		var before, now ledger.Counts // of those that have lost some
+		for shard, one := range counts {
+			if n, fewer := lost(last[shard], one); fewer {
+				waited, before, now = waited+n, before.Plus(last[shard]), now.Plus(one)
+			}
+			last[shard] = one
+		}
+		if before.Accepted > 0 {
+			log.LogAttrs(ctx, slog.LevelError, fmt.Sprintf("Redis no longer has what was accepted: about %d notifications that waited are gone; have them sent again, and have Redis persist its keys (appendonly yes)", waited),
 				slog.Int64("accepted_before", before.Accepted), slog.Int64("accepted_now", now.Accepted))
 		}
-		before = now
 	})
 }
 

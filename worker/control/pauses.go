@@ -5,10 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/pushpace/pushpace/internal/base/asynqwire"
-	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -56,7 +54,8 @@ func Resumes(p, s pause.Pause) bool {
 }
 
 // Pauses returns the pauses in force, the operators' first, then the providers',
-// then the trouble that no pause covers, with how many wait for each provider.
+// then the trouble that no pause covers, with how many wait for each provider in the shards
+// that answer.
 func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 	in, err := c.surroundings(ctx)
 	if err != nil {
@@ -66,7 +65,7 @@ func (c *Control) Pauses(ctx context.Context) ([]pause.Pause, error) {
 		return in.pauses, nil
 	}
 	b, err := c.backlogNow(ctx, in)
-	if err != nil {
+	if _, err := ledger.Unread(err); err != nil {
 		return nil, err
 	}
 	return b.Pauses, nil
@@ -156,75 +155,4 @@ func join(s, o *pause.Pause) {
 	} else {
 		s.Workers = 0 // all share it
 	}
-}
-
-const (
-	// wakeAtOnce is how many paused jobs come back at once.
-	wakeAtOnce = 200
-	// The next ones wait until so few are due on their queue, for a while at
-	// most: what was not paused is not to stand behind all that was.
-	dueMost   = 1000
-	duePause  = 25 * time.Millisecond
-	duePauses = 20
-)
-
-// WakeSome has so many of the jobs that a selector keeps come back, and reports whether
-// it kept any. What is not on the queue yet, or not woken for an error, is woken later.
-func (c *Control) WakeSome(ctx context.Context, selector string, n int, which pause.Which) (some bool, err error) {
-	for n > 0 {
-		jobs, err := c.pauses.PopJobs(ctx, selector, min(n, wakeAtOnce), which)
-		if err != nil || len(jobs) == 0 {
-			return some, err
-		}
-		some, n = true, n-len(jobs)
-		if err := c.wakeJobs(ctx, selector, jobs); err != nil {
-			return some, err
-		}
-	}
-	return some, nil
-}
-
-func (c *Control) wakeJobs(ctx context.Context, selector string, jobs []pause.Job) error {
-	byQueue := map[string][]string{}
-	for _, job := range jobs {
-		if job.Queue != "" {
-			byQueue[job.Queue] = append(byQueue[job.Queue], job.ID)
-			continue
-		}
-		for queue := range asynqwire.Queues() {
-			byQueue[queue] = append(byQueue[queue], job.ID)
-		}
-	}
-	var inHand []string
-	for queue, ids := range byQueue {
-		some, err := c.inspector.WakeAll(ctx, queue, ids)
-		if err != nil {
-			return err
-		}
-		inHand = append(inHand, some...)
-	}
-	woken := slices.DeleteFunc(jobs, func(job pause.Job) bool { return slices.Contains(inHand, job.ID) })
-	if err := c.pauses.Woken(ctx, selector, woken); err != nil {
-		return err
-	}
-	for queue := range byQueue {
-		if err := c.drained(ctx, queue); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drained waits until few jobs of the queue are due, for a while at most.
-func (c *Control) drained(ctx context.Context, queue string) error {
-	for range duePauses {
-		due, err := c.inspector.Due(ctx, queue)
-		if err != nil || due < dueMost {
-			return err
-		}
-		if err := clock.Sleep(ctx, duePause); err != nil {
-			return err
-		}
-	}
-	return nil
 }

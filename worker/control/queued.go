@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -34,6 +35,9 @@ type Queued struct {
 	// kept are the pauses, by their place among all, that keep one that waits for a provider.
 	kept []int
 }
+
+// Ref names it: by its ID alone where its job cannot be read.
+func (q Queued) Ref() push.Ref { return push.Ref{ID: q.ID, App: q.App, User: q.User} }
 
 // A Selection selects notifications. Each field matches any when it is empty, so
 // that the zero value selects all.
@@ -62,37 +66,78 @@ func (s Selection) matches(n *push.Notification) bool {
 	return true
 }
 
-// Queued returns the selected ones of the next few hundred jobs, in no order,
-// perhaps none, and the cursor that the next call goes on from; "" begins, and is
-// answered at the end. One that moves on meanwhile may be missed, and one may
-// come twice.
-func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (list []Queued, next string, err error) {
+// A Page is a part of what waits.
+type Page struct {
+	Waiting []Queued `json:"waiting"`
+	// Next is the cursor of the rest; "" when this is the end.
+	Next string `json:"next,omitempty"`
+	// Unread are the shards that did not answer, by their numbers, which the list goes past.
+	Unread []int `json:"unread_shards,omitempty"`
+	// CausesUnread says that what the workers tell, or the pauses, could not be read: they wait
+	// for what their jobs say alone.
+	CausesUnread bool `json:"causes_unread,omitempty"`
+}
+
+// ErrCausesUnread says of what was listed that CausesUnread is true.
+var ErrCausesUnread = errors.New("what workers and pauses tell cannot be read: each is said to wait for what its job says alone")
+
+// Queued returns the selected ones of the next few hundred jobs, in no order, perhaps none,
+// with the cursor that the next call goes on from; "" begins, and is answered at the end. One
+// that moves on meanwhile may be missed, and one may come twice.
+func (c *Control) Queued(ctx context.Context, s Selection, cursor string) (*Page, error) {
 	at, position, err := readSpot(cursor)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	in, err := c.surroundings(ctx)
+	shards, err := c.records.All(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	for looked := 0; at < len(queue.Spots) && looked < queue.PageSize; {
-		var jobs []queue.Waiting
-		if jobs, position, err = c.inspector.Page(ctx, queue.Spots[at], position); err != nil {
-			return nil, "", err
-		}
-		some, err := c.classify(ctx, queue.Spots[at], jobs, s, in)
-		if err != nil {
-			return nil, "", err
-		}
-		list, looked = append(list, some...), looked+len(jobs)
-		if position == 0 {
-			at++
-		}
+	if at >= len(shards)*len(queue.Spots) {
+		return nil, ledger.ErrCursor
 	}
-	if at < len(queue.Spots) {
-		next = fmt.Sprintf("%d-%d", at, position)
+	page := &Page{Waiting: []Queued{}}
+	near, cancel := ledger.InTime(ctx, len(shards))
+	defer cancel()
+	in, err := c.surroundings(near)
+	if page.CausesUnread = len(shards) > 1 && redisreply.Of(err) != redisreply.None; page.CausesUnread {
+		in = &surroundings{}
+	} else if err != nil {
+		return nil, err
 	}
-	return list, next, c.tellRules(ctx, list)
+	looked := 0
+	err = c.records.Walk(ctx, at/len(queue.Spots), func(ctx context.Context, shard *ledger.Shard) (enough bool, err error) {
+		first := shard.Number * len(queue.Spots)
+		if at < first {
+			at, position = first, 0
+		}
+		for at < first+len(queue.Spots) && looked < queue.PageSize {
+			spot := queue.Spots[at-first]
+			var jobs []queue.Waiting
+			if jobs, position, err = c.jobs(shard).Page(ctx, spot, position); err != nil {
+				return false, err
+			}
+			some, err := c.classify(ctx, shard, spot, jobs, s, in)
+			if err == nil {
+				err = c.tellRules(ctx, shard, some)
+			}
+			if err != nil {
+				return false, err
+			}
+			page.Waiting, looked = append(page.Waiting, some...), looked+len(jobs)
+			if position == 0 {
+				at++
+			}
+		}
+		return looked >= queue.PageSize, nil
+	})
+	if page.Unread, err = ledger.Unread(err); err != nil {
+		return nil, err
+	}
+	if looked >= queue.PageSize && at < len(shards)*len(queue.Spots) {
+		page.Next = fmt.Sprintf("%d-%d", at, position)
+	}
+	return page, nil
 }
 
 // readSpot reads a cursor.
@@ -103,7 +148,7 @@ func readSpot(cursor string) (at int, position uint64, err error) {
 	left, right, _ := strings.Cut(cursor, "-")
 	at, err1 := strconv.Atoi(left)
 	position, err2 := strconv.ParseUint(right, 10, 64)
-	if err := errors.Join(err1, err2); err != nil || at < 0 || at >= len(queue.Spots) {
+	if err := errors.Join(err1, err2); err != nil || at < 0 {
 		return 0, 0, ledger.ErrCursor
 	}
 	return at, position, nil
@@ -121,7 +166,7 @@ func (c *Control) surroundings(ctx context.Context) (*surroundings, error) {
 
 // classify returns those of the jobs that are selected. One that cannot be read,
 // which a worker will set aside, is there when everything is selected.
-func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
+func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Spot, jobs []queue.Waiting, s Selection, in *surroundings) ([]Queued, error) {
 	now := time.Now()
 	var list []Queued
 	seen := map[string]*returnedJob{} // of what waits for a provider
@@ -149,7 +194,7 @@ func (c *Control) classify(ctx context.Context, at queue.Spot, jobs []queue.Wait
 		}
 		list = append(list, q)
 	}
-	records, err := c.records.Briefs(ctx, parted)
+	records, err := shard.Briefs(ctx, parted)
 	for i := range list {
 		q, job := &list[i], seen[list[i].ID]
 		if job == nil {
@@ -176,14 +221,14 @@ type returnedJob struct {
 }
 
 // tellRules adds to what a limit has put off by which one, and until when.
-func (c *Control) tellRules(ctx context.Context, list []Queued) error {
+func (c *Control) tellRules(ctx context.Context, shard *ledger.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {
 		if q.For == ForLimit {
 			ids = append(ids, q.ID)
 		}
 	}
-	briefs, err := c.records.Briefs(ctx, ids)
+	briefs, err := shard.Briefs(ctx, ids)
 	if err != nil {
 		return err
 	}

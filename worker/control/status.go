@@ -44,15 +44,15 @@ type Waits struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Status returns where the notification is, or push.ErrUnknownID. Without a
-// limiter, or while that is away, what a worker has in hand is not told apart from
+// Status returns where the notification is, or push.ErrUnknownID or a *push.AmbiguousError.
+// Without a limiter, or while that is away, what a worker has in hand is not told apart from
 // what waits there for its slot.
-func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
-	record, job, err := c.look(ctx, id)
+func (c *Control) Status(ctx context.Context, ref push.Ref) (*Status, error) {
+	record, job, err := c.look(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	s := &Status{ID: id, Record: record}
+	s := &Status{ID: ref.ID, Record: record}
 	if record.State.Ended() {
 		return s, nil
 	}
@@ -85,17 +85,17 @@ func (c *Control) Status(ctx context.Context, id string) (*Status, error) {
 
 // look returns a notification's record, and its job unless it has ended; nil when
 // it has none.
-func (c *Control) look(ctx context.Context, id string) (*ledger.Record, *queue.Place, error) {
-	record, err := c.records.Lookup(ctx, id)
+func (c *Control) look(ctx context.Context, ref push.Ref) (*ledger.Record, *queue.Place, error) {
+	record, at, err := c.records.Lookup(ctx, ref)
 	if err != nil || record.State.Ended() {
 		return record, nil, err
 	}
-	job, err := c.inspector.Find(ctx, record.Queue, id)
+	job, err := c.jobs(at).Find(ctx, record.Queue, ref.ID)
 	if err != nil {
 		return nil, nil, err
 	}
 	if job == nil {
-		record, err = c.records.Lookup(ctx, id) // it may just have ended
+		record, err = at.Lookup(ctx, ref.ID) // it may just have ended
 	}
 	return record, job, err
 }

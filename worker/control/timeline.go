@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -81,9 +82,9 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		categories = c.limits.Categories(app, user)
 	}
 	categories = slices.Sorted(slices.Values(categories))
-	at := places{false: {}, true: {}}
+	where := places{false: {}, true: {}}
 	for _, category := range append([]string{""}, slices.Compact(categories)...) {
-		if err := c.addScope(ctx, t, at, category); err != nil {
+		if err := c.addScope(ctx, t, where, category); err != nil {
 			return nil, err
 		}
 	}
@@ -91,16 +92,20 @@ func (c *Control) Timeline(ctx context.Context, app, user string, categories []s
 		t.Now = time.Now().UTC()
 	}
 	slices.SortStableFunc(t.Bookings, func(a, b Waiter) int { return a.Slot.Compare(b.Slot) })
-	return t, c.addStates(ctx, t.Bookings[:min(len(t.Bookings), TimelineStates)])
+	at, err := c.records.Of(ctx, app, user)
+	if err != nil {
+		return nil, err
+	}
+	return t, c.addStates(ctx, at, t.Bookings[:min(len(t.Bookings), TimelineStates)])
 }
 
 // addStates adds to those that wait what their records and the queue tell of them.
-func (c *Control) addStates(ctx context.Context, list []Waiter) error {
+func (c *Control) addStates(ctx context.Context, at *ledger.Shard, list []Waiter) error {
 	ids := make([]string, len(list))
 	for i, w := range list {
 		ids[i] = w.ID
 	}
-	known, err := c.records.Briefs(ctx, ids)
+	known, err := at.Briefs(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func (c *Control) addStates(ctx context.Context, list []Waiter) error {
 			queues[id] = b.Queue
 		}
 	}
-	jobs, err := c.inspector.States(ctx, queues)
+	jobs, err := c.jobs(at).States(ctx, queues)
 	if err != nil {
 		return err
 	}
@@ -120,7 +125,7 @@ func (c *Control) addStates(ctx context.Context, list []Waiter) error {
 			gone = append(gone, id)
 		}
 	}
-	now, err := c.records.Briefs(ctx, gone) // they may just have ended
+	now, err := at.Briefs(ctx, gone) // they may just have ended
 	if err != nil {
 		return err
 	}

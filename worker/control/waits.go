@@ -2,10 +2,13 @@ package control
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/worker/pause"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -59,17 +62,26 @@ type Backlog struct {
 }
 
 // Backlog returns what notifications wait for, by what these workers tell, PausesSeen and
-// Inspector.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
+// queue.ReadJobs. Where fewer than 5,000 wait, all are looked into. Of more, asynq counts those that are due, in hand and
 // scheduled; of the rest, and of those that are due while something is paused or a route is
 // open, 200 of each queue are drawn, all of them where they are no more. It takes a few round
-// trips and a few steps for each job that is looked into.
-func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[string]map[queue.JobState]int64) (*Backlog, error) {
+// trips and a few steps for each job that is looked into. Of a shard whose jobs were not
+// counted it tells nothing: see ledger.Each.
+func (c *Control) Backlog(ctx context.Context, workers []Snapshot, pauses []pause.Pause, jobs map[int]queue.Jobs) (*Backlog, error) {
 	return c.backlog(ctx, &surroundings{workers, pauses}, jobs)
 }
 
-// OldestDue returns since when the job is due that is due the longest; zero when none is.
-func (c *Control) OldestDue(ctx context.Context) (time.Time, error) {
-	return c.inspector.OldestDue(ctx, time.Now())
+// OldestDue returns since when the job is due that is due the longest; zero when none is. It
+// is of the shards that answer: see ledger.Each.
+func (c *Control) OldestDue(ctx context.Context) (oldest time.Time, err error) {
+	now := time.Now()
+	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) (time.Time, error) {
+		return c.jobs(at).OldestDue(ctx, now)
+	})
+	for _, one := range all {
+		oldest = earlier(oldest, one)
+	}
+	return oldest, err
 }
 
 // Waits is Backlog's, by what the workers that are alive tell.
@@ -79,22 +91,44 @@ func (c *Control) Waits(ctx context.Context) ([]Share, error) {
 		return nil, err
 	}
 	b, err := c.backlogNow(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return b.Waits, nil
+	return b.Waits, err
 }
 
 // backlogNow is backlog of the jobs that there are now.
 func (c *Control) backlogNow(ctx context.Context, in *surroundings) (*Backlog, error) {
-	jobs, err := c.inspector.ReadJobs(ctx)
-	if err != nil {
-		return nil, err
+	jobs, err := queue.ReadJobs(ctx, c.client, c.records)
+	if _, err := ledger.Unread(err); err != nil {
+		return &Backlog{}, err
 	}
 	return c.backlog(ctx, in, jobs)
 }
 
-func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[string]map[queue.JobState]int64) (*Backlog, error) {
+// A draw is what is drawn of a spot.
+type draw struct {
+	at      queue.Spot
+	size    int64
+	looked  int // how many of them were looked into
+	waiting []Queued
+}
+
+// errUncounted stands for why the jobs of a shard were not counted.
+var errUncounted = fmt.Errorf("its jobs were not counted: %w", context.DeadlineExceeded)
+
+func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[int]queue.Jobs) (*Backlog, error) {
+	shards, err := c.records.All(ctx)
+	if err != nil {
+		return &Backlog{}, err
+	}
+	exact, sample := allBelow(queue.Sum(sizes), c.exact), max(min(leastSample, c.sample), c.sample/len(shards))
+	if exact {
+		sample = c.exact
+	}
+	all, err := ledger.Each(ctx, c.records, func(ctx context.Context, at *ledger.Shard) ([]draw, error) {
+		if sizes[at.Number] == nil {
+			return nil, errUncounted
+		}
+		return c.draw(ctx, at, sizes[at.Number], sample, in)
+	})
 	shares := map[Cause]*Share{}
 	of := func(cause Cause) *Share {
 		if shares[cause] == nil {
@@ -102,34 +136,22 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[strin
 		}
 		return shares[cause]
 	}
-	exact, sample := allBelow(sizes, c.exact), c.sample
-	if exact {
-		sample = c.exact
-	}
 	kept := make([]float64, len(in.pauses)) // by the pause that keeps them
-	for _, at := range queue.Spots {
-		size := sizes[at.Queue][at.State]
-		if size == 0 {
-			continue
-		}
-		jobs, err := c.inspector.Sample(ctx, at, size, sample)
-		if err != nil {
-			return nil, err
-		}
-		stands := max(1, float64(size)/float64(len(jobs))) // for so many each stands that was drawn
+	var draws []draw
+	for _, n := range slices.Sorted(maps.Keys(all)) { // in one order, by which sums are rounded
+		draws = append(draws, all[n]...)
+	}
+	for _, d := range draws {
+		stands := max(1, float64(d.size)/float64(d.looked)) // for so many each stands that was drawn
 		if exact {
 			stands = 1 // others have moved on since they were counted
 		}
 		each := stands
-		if one := in.only(at.State); one != "" && !exact {
-			of(one).add(float64(size), time.Time{}, false)
+		if one := in.only(d.at.State); one != "" && !exact {
+			of(one).add(float64(d.size), time.Time{}, false)
 			each = 0
 		}
-		list, err := c.classify(ctx, at, jobs, Selection{}, in)
-		if err != nil {
-			return nil, err
-		}
-		for _, q := range list {
+		for _, q := range d.waiting {
 			s := of(q.For)
 			s.add(each, q.Accepted, each > 1)
 			if s.by[q.App] == nil {
@@ -152,11 +174,32 @@ func (c *Control) backlog(ctx context.Context, in *surroundings, sizes map[strin
 			b.Waits = append(b.Waits, *s)
 		}
 	}
-	return b, nil
+	return b, err
+}
+
+// draw draws so many jobs of each of a shard's spots.
+func (c *Control) draw(ctx context.Context, shard *ledger.Shard, sizes queue.Jobs, sample int, in *surroundings) ([]draw, error) {
+	var all []draw
+	for _, at := range queue.Spots {
+		size := sizes[at.Queue][at.State]
+		if size == 0 {
+			continue
+		}
+		jobs, err := c.jobs(shard).Sample(ctx, at, size, sample)
+		if err != nil {
+			return nil, err
+		}
+		list, err := c.classify(ctx, shard, at, jobs, Selection{}, in)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, draw{at, size, len(jobs), list})
+	}
+	return all, nil
 }
 
 // allBelow reports whether there are fewer jobs than that.
-func allBelow(sizes map[string]map[queue.JobState]int64, most int) bool {
+func allBelow(sizes queue.Jobs, most int) bool {
 	n := int64(0)
 	for _, at := range queue.Spots {
 		n += sizes[at.Queue][at.State]

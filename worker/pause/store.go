@@ -19,13 +19,10 @@ import (
 
 // A Store shares the pauses among all workers, in keys of one hash tag:
 //
-//	PREFIX:{pauses}:providers        hash, no longer than the last of them
-//	PREFIX:{pauses}:operators        hash; what was ended stays for a while
-//	PREFIX:{pauses}:resumed          hash of what operators had tried again, for a minute
-//	PREFIX:{pauses}:holding          set of what keeps jobs: SELECTORs, and routes' names
-//	PREFIX:{pauses}:held:SELECTOR    sorted set of those
-//	PREFIX:{pauses}:waking:SELECTOR  sorted set of those of them that a worker wakes
-//	PREFIX:{pauses}:watched          channel of those who watch what happens, while somebody does
+//	PREFIX:{pauses}:providers  hash, no longer than the last of them
+//	PREFIX:{pauses}:operators  hash; what was ended stays for a while
+//	PREFIX:{pauses}:resumed    hash of what operators had tried again, for a minute
+//	PREFIX:{pauses}:watched    channel of those who watch what happens, while somebody does
 //
 // store.lua says what is in each. It is safe for concurrent use.
 type Store struct {
@@ -43,9 +40,9 @@ var source string
 
 var script = redis.NewScript(source)
 
-// run runs an operation, of the selector's jobs if it is about any.
-func (s *Store) run(ctx context.Context, op, selector string, args ...any) *redis.Cmd {
-	keys := []string{"providers", "operators", "resumed", "holding", "held:" + selector, "waking:" + selector, "watched"}
+// run runs an operation.
+func (s *Store) run(ctx context.Context, op string, args ...any) *redis.Cmd {
+	keys := []string{"providers", "operators", "resumed", "watched"}
 	for i := range keys {
 		keys[i] = s.prefix + keys[i]
 	}
@@ -72,7 +69,7 @@ func (s *Store) Begin(ctx context.Context, p Pause) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	begun, err := s.run(ctx, "begin", "", p.Selector(), p.entry(Operator), maxOperators).Int()
+	begun, err := s.run(ctx, "begin", p.Selector(), p.entry(Operator), maxOperators).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("begin a pause: %w", err)
@@ -91,7 +88,7 @@ func (s *Store) End(ctx context.Context, p Pause) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
 	}
-	ended, err := s.run(ctx, "end", "", p.Selector(), p.By).Int()
+	ended, err := s.run(ctx, "end", p.Selector(), p.By).Int()
 	if err != nil {
 		return false, fmt.Errorf("end a pause: %w", err)
 	}
@@ -116,7 +113,7 @@ func (s *Store) Share(ctx context.Context, p Pause) (Shared, error) {
 	if !p.Until.IsZero() {
 		length = max(1, time.Until(p.Until).Milliseconds())
 	}
-	shared, err := s.run(ctx, "share", "", p.field(), length, p.entry(Provider)).Int()
+	shared, err := s.run(ctx, "share", p.field(), length, p.entry(Provider)).Int()
 	if err != nil {
 		return Outlasted, fmt.Errorf("share a pause: %w", err)
 	}
@@ -130,7 +127,7 @@ func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error 
 	for _, route := range routes {
 		args = append(args, route)
 	}
-	if err := s.run(ctx, "try", "", args...).Err(); err != nil {
+	if err := s.run(ctx, "try", args...).Err(); err != nil {
 		return fmt.Errorf("end a provider's pause: %w", err)
 	}
 	return nil
@@ -140,10 +137,6 @@ func (s *Store) TryAgain(ctx context.Context, by string, routes []string) error 
 // nothing.
 type InForce struct {
 	Operators, Providers []Pause
-	// Keeping are the selectors of operators' pauses, in force or not, that keep jobs.
-	Keeping []string
-	// Held is how many jobs are kept for want of an open route, by APP/PLATFORM.
-	Held map[string]int64
 	// Tried tells by APP/PLATFORM who has had providers tried again of late.
 	Tried map[string]Try
 	// Unread are the fields of what is not of this version, and has no effect.
@@ -169,20 +162,20 @@ func (s *Store) Read(ctx context.Context) (*InForce, error) { return s.Tell(ctx,
 // Watch has every worker tell what happens for so long, and returns the channel on which
 // they do: the given one, or that of whoever watches already.
 func (s *Store) Watch(ctx context.Context, channel string, life time.Duration) (string, error) {
-	return s.run(ctx, "watch", "", channel, life.Milliseconds()).Text()
+	return s.run(ctx, "watch", channel, life.Milliseconds()).Text()
 }
 
 // Tell is Read, and in the same step has those who watch, if anybody does, know what
 // has happened; nothing when it is empty.
 func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	asked := time.Now()
-	reply, err := s.run(ctx, "read", "", happened).Slice()
+	reply, err := s.run(ctx, "read", happened).Slice()
 	if err != nil {
 		return nil, fmt.Errorf("list the pauses: %w", err)
 	}
 	ms, _ := reply[0].(int64)
 	now := time.UnixMilli(ms)
-	all := &InForce{Held: map[string]int64{}, Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
+	all := &InForce{Tried: map[string]Try{}, Ahead: aheadBy(now, asked, time.Now()), bySelector: map[selector]Pause{}}
 	read(all, reply[1], func(_ string, e entry) {
 		if p, lasts := e.pause(now, asked); lasts {
 			p.Until = p.ends
@@ -198,15 +191,7 @@ func (s *Store) Tell(ctx context.Context, happened string) (*InForce, error) {
 	})
 	read(all, reply[3], func(route string, t Try) { all.Tried[route] = t })
 	slices.SortFunc(all.Providers, func(a, b Pause) int { return strings.Compare(a.field(), b.field()) })
-	keeping, _ := reply[4].([]any)
-	for ; len(keeping) > 1; keeping = keeping[2:] {
-		if name := fmt.Sprint(keeping[0]); strings.HasPrefix(name, "[") { // JSON
-			all.Keeping = append(all.Keeping, name)
-		} else {
-			all.Held[name], _ = keeping[1].(int64)
-		}
-	}
-	all.Watched = reply[5] != ""
+	all.Watched = reply[4] != ""
 	all.Operators = slices.SortedFunc(maps.Values(all.bySelector), func(a, b Pause) int { return strings.Compare(a.Selector(), b.Selector()) })
 	return all, nil
 }
@@ -264,11 +249,10 @@ func (f *InForce) On(now time.Time, app string, platform push.Platform, category
 	return last
 }
 
-// Over are the selectors of the pauses that keep jobs and are not in force any more.
-func (f *InForce) Over() []string {
-	return slices.DeleteFunc(slices.Clone(f.Keeping), func(selector string) bool {
-		return slices.ContainsFunc(f.Operators, func(p Pause) bool { return p.Selector() == selector })
-	})
+// Over reports whether that is the selector of a pause, and of none that is in force then.
+func (f *InForce) Over(now time.Time, selector string) bool {
+	return strings.HasPrefix(selector, "[") && // JSON, and no route's name
+		!slices.ContainsFunc(f.Operators, func(p Pause) bool { return p.Selector() == selector && p.Left(now) > 0 })
 }
 
 // Count is how many operators' pauses are in force.

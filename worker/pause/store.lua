@@ -4,13 +4,9 @@
 --       2 hash of the operators': SELECTOR -> entry; for a while after it was ended,
 --         with ended_by
 --       3 hash: APP/PLATFORM -> JSON {at, by}, when an operator had it tried again last
---       4 set of what keeps jobs: SELECTORs, and APP/PLATFORM for routes
---       5 sorted set of the jobs of one of them: "QUEUE ID" by priority and acceptance,
---         QUEUE empty when it is not known; for read, how all of these begin
---       6 sorted set of those of them that a worker wakes, by until when; likewise
---       7 channel of those who watch what happens, while somebody does
+--       4 channel of those who watch what happens, while somebody does
 -- ARGV  op, then the operation's own
-local providers, operators, tried, keeping, jobs, waking, watched = unpack(KEYS)
+local providers, operators, tried, watched = unpack(KEYS)
 local op = ARGV[1]
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
@@ -27,16 +23,7 @@ if op == 'read' then -- ARGV what has happened, if anything
   local channel = redis.pcall('GET', watched)
   if type(channel) ~= 'string' then channel = '' end
   if channel ~= '' and ARGV[2] ~= '' then redis.pcall('PUBLISH', channel, ARGV[2]) end
-  local function count(set)
-    local n = redis.pcall('ZCARD', set)
-    return type(n) == 'number' and n or 0
-  end
-  local kept = {} -- how many jobs each keeps
-  for _, name in ipairs(redis.call('SMEMBERS', keeping)) do
-    kept[#kept + 1] = name
-    kept[#kept + 1] = count(jobs .. name) + count(waking .. name)
-  end
-  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), kept, channel}
+  return {now, redis.call('HGETALL', providers), redis.call('HGETALL', operators), redis.call('HGETALL', tried), channel}
 elseif op == 'watch' then -- ARGV channel, for how long; all who watch have the first one's
   local channel = redis.call('GET', watched) or ARGV[2]
   redis.call('SET', watched, channel, 'PX', ARGV[3])
@@ -78,39 +65,6 @@ elseif op == 'share' then -- ARGV field, length (0 for no end), entry
 end
 
 local selector = ARGV[2]
-local function forget() -- the SELECTOR, when it keeps nothing more
-  if redis.call('EXISTS', jobs, waking) == 0 then redis.call('SREM', keeping, selector) end
-  return 1
-end
-if op == 'add' then -- ARGV how long at most, score, jobs
-  for i = 5, #ARGV do
-    redis.call('ZREM', waking, ARGV[i])
-    redis.call('ZADD', jobs, ARGV[4], ARGV[i])
-  end
-  redis.call('PEXPIRE', jobs, ARGV[3])
-  return redis.call('SADD', keeping, selector)
-elseif op == 'pop' then -- ARGV how long at most, how many, for how long, first or any
-  redis.call('ZREM', waking, '') -- which a full Redis takes, and then the rest
-  -- those come first that were popped and not woken
-  local popped = redis.call('ZRANGEBYSCORE', waking, '-inf', now, 'LIMIT', 0, ARGV[4])
-  if ARGV[6] == 'any' then
-    for _, job in ipairs(redis.call('ZRANDMEMBER', jobs, ARGV[4] - #popped)) do
-      redis.call('ZREM', jobs, job)
-      popped[#popped + 1] = job
-    end
-  else
-    local first = redis.call('ZPOPMIN', jobs, ARGV[4] - #popped)
-    for i = 1, #first, 2 do popped[#popped + 1] = first[i] end
-  end
-  for _, job in ipairs(popped) do redis.call('ZADD', waking, now + ARGV[5], job) end
-  redis.call('PEXPIRE', waking, ARGV[3])
-  forget()
-  return popped
-elseif op == 'woken' then -- ARGV jobs
-  for i = 3, #ARGV do redis.call('ZREM', waking, ARGV[i]) end
-  return forget()
-end
-
 local all = redis.call('HGETALL', operators)
 for i = 1, #all, 2 do -- what is over goes
   local _, ends = read(all[i + 1])

@@ -35,10 +35,12 @@ type client struct {
 	// context, and share nothing.
 	alone    redis.UniversalClient
 	config   Config
+	server   *Server
 	shard    shard.Shard
 	batches  *pipeline.Batches[batch]
-	failed   atomic.Bool // the last pull
-	left     atomic.Bool // a job that was cut off is not put back
+	failed   atomic.Bool  // the last pull
+	forwards atomic.Int64 // turns at it
+	left     atomic.Bool  // a job that was cut off is not put back
 	refusals refusals
 	handler  Handler
 	works    recent[Work] // of the jobs on their way through asynq
@@ -48,8 +50,8 @@ type client struct {
 	ending    context.Context // ends with the server
 	end       context.CancelFunc
 
-	idle  *idle
-	lives map[string]*life // by queue
+	idle *idle
+	life *life
 
 	mu    sync.Mutex
 	ready map[string][]pulled // by queue: jobs that were pulled ahead
@@ -58,14 +60,10 @@ type client struct {
 
 func newClient(c Config) *client {
 	ending, end := context.WithCancel(context.Background())
-	lives := make(map[string]*life)
-	for queue := range asynqwire.Queues() {
-		lives[queue] = newLife(queue)
-	}
 	return &client{
 		ending: ending, end: end,
-		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard(), refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
-		idle: newIdle(c.Records.Shard()), lives: lives, ready: make(map[string][]pulled), stuck: make(map[string]int),
+		UniversalClient: c.Client, alone: pipeline.Alone(c.Client), config: c, shard: c.Records.Shard, refusals: refusals{log: c.RedisLog}, batches: pipeline.NewBatches[batch](c.Client, batchMost),
+		idle: newIdle(c.Records.Shard, c.Hands, c.Role), life: newLife(), ready: make(map[string][]pulled), stuck: make(map[string]int),
 	}
 }
 
@@ -86,11 +84,54 @@ func (c *client) EvalSha(ctx context.Context, sha string, keys []string, args ..
 	case requeueHash:
 		return c.cutOff(ctx, keys, args)
 	}
-	if scripts[sha] == "" {
+	switch name := scripts[sha]; {
+	case name == "":
 		return redis.NewCmdResult(nil, asynqwire.UnknownScript(sha))
+	case toldServers[name]:
+		return redis.NewCmdResult("OK", nil)
 	}
 	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
+
+// toldServers are the scripts by which asynq's server tells of itself, every few seconds, and
+// of all jobs in its hands. Their keys are no shard's, and the server waits for the answer
+// before it hands out another job, so that a master that hangs would stall all shards. They
+// are not run: the workers' snapshots tell more.
+var toldServers = map[string]bool{"writeServerStateCmd": true, "clearServerStateCmd": true}
+
+// toldIn reports whether that is a key of the same.
+func toldIn(key string) bool { return key == "asynq:servers" || key == "asynq:workers" }
+
+// ZAdd implements redis.Cmdable.
+func (c *client) ZAdd(ctx context.Context, key string, members ...redis.Z) *redis.IntCmd {
+	if toldIn(key) {
+		return redis.NewIntResult(0, nil)
+	}
+	return c.UniversalClient.ZAdd(ctx, key, members...)
+}
+
+// ZRem implements redis.Cmdable.
+func (c *client) ZRem(ctx context.Context, key string, members ...any) *redis.IntCmd {
+	if toldIn(key) {
+		return redis.NewIntResult(0, nil)
+	}
+	return c.UniversalClient.ZRem(ctx, key, members...)
+}
+
+// Subscribe implements redis.UniversalClient. asynq's server listens by it for jobs that
+// asynq's own tools cancel, by a connection of its own for each shard, all to the one node of
+// a Cluster that has the channel. It is refused, and asks again every 5 s without any
+// command: what is cancelled is taken from the queue, and not from a worker's hands.
+func (c *client) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	return closed().Subscribe(ctx, channels...)
+}
+
+// closed is a client that has no connection, and makes none.
+var closed = sync.OnceValue(func() *redis.Client {
+	client := redis.NewClient(&redis.Options{})
+	_ = client.Close()
+	return client
+})
 
 // A batch is jobs that are done at about the same time, and share a command.
 type batch struct {
@@ -110,12 +151,12 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 	id, _ := args[0].(string)
 	outcomes, ours := c.delivered.of(id)
 	if !ours {
-		owned := append(slices.Clip(args), c.lives[c.shard.QueueOf(keys[0])].term.Load().id)
+		owned := append(slices.Clip(args), c.life.term.Load().id)
 		return c.insist(ctx, func(ctx context.Context) *redis.Cmd { return endScript.Run(ctx, c.UniversalClient, keys, owned...) })
 	}
 	cmd := c.insist(ctx, func(ctx context.Context) *redis.Cmd {
 		cmd := redis.NewCmd(ctx)
-		err := c.batches.Do(ctx, keys[3], // asynq's count of the queue's day
+		err := c.batches.Do(ctx, keys[0], keys[3], // asynq's count of the queue's day
 			func() batch {
 				return batch{c.config.Records.NewDones(keys, args), c.mostStuck(c.shard.QueueOf(keys[0]))}
 			},
@@ -136,7 +177,7 @@ func (c *client) done(ctx context.Context, keys []string, args []any) *redis.Cmd
 func (c *client) mostStuck(queue string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return int64(2*c.stuck[queue]) > c.idle.inHand.Load()
+	return 2*c.stuck[queue] > c.config.Hands.count()
 }
 
 // insist repeats what takes a job out of hand. asynq's own repetitions come with a

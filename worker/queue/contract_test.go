@@ -58,7 +58,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 	options.DB = redistest.Database(t)
 	client := redistest.Connect(t, options)
 	seen := &transcript{began: time.Now(), scripts: map[string]string{}, extended: make(chan struct{})}
-	client.AddHook(seen)
+	redistest.Hook(client, seen)
 	queue, tasks := push.Default.Queue(), asynq.NewClientFromRedisClient(client)
 	enqueue := func(id string, more ...asynq.Option) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestAsynqIsTheOneWeKnow(t *testing.T) {
 // Another script is refused, whatever it is called with.
 func TestAnUnknownScriptIsRefused(t *testing.T) {
 	t.Parallel()
-	s := NewServer(Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler)})
+	s := NewServer(Config{Records: new(ledger.Shard), Hands: NewHands(8), RedisLog: slog.New(slog.DiscardHandler)})
 	err := s.client.EvalSha(t.Context(), strings.Repeat("0", 40), []string{asynqwire.QueueKey("q", "pending")}, "id").Err()
 	if err == nil || !strings.Contains(err.Error(), asynqwire.Version) {
 		t.Errorf("%v", err)
@@ -146,7 +146,7 @@ func TestAnotherAsynqStopsTheStart(t *testing.T) {
 			t.Errorf("%s: %v", known[hash], err)
 		}
 	}
-	s := NewServer(Config{Records: ledger.NewRecords(nil, "", 0), RedisLog: slog.New(slog.DiscardHandler), Handlers: 1})
+	s := NewServer(Config{Records: new(ledger.Shard), RedisLog: slog.New(slog.DiscardHandler), Hands: NewHands(1)})
 	refusal := errors.New("another asynq")
 	s.check = func() error { return refusal }
 	if err := s.Start(t.Context(), nil); !errors.Is(err, refusal) {

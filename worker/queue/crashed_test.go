@@ -12,6 +12,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
 )
@@ -41,7 +42,7 @@ func TestWhatCrashedWorkersLeft(t *testing.T) {
 	crashedJobs(t, client, queue, 3)
 	var ends atomic.Int64
 	c := newClient(Config{
-		Client: client, Records: ledger.NewRecords(client, "", 0), SetAside: func(push.State) { ends.Add(1) },
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), SetAside: func(push.State) { ends.Add(1) },
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
 	for range 2 {
@@ -67,7 +68,7 @@ func TestWhatCannotBeSetAside(t *testing.T) {
 	client.Set(t.Context(), "pushpace:letters", "spoiled", 0) // no letter can be written
 	var log strings.Builder
 	s := NewServer(Config{
-		Client: client, Records: ledger.NewRecords(client, "", 0), SetAside: func(push.State) { t.Error("one is set aside") },
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), SetAside: func(push.State) { t.Error("one is set aside") },
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	look := func() error {

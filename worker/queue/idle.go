@@ -5,13 +5,14 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/worker/clock"
+	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // An idle process does not ask for jobs time and again, it waits for a word:
@@ -26,10 +27,13 @@ import (
 //     asynq's has put the job there, costs a poll at most; one too many costs a pull.
 //   - Who cannot take a job, as all handlers are busy or the process ends, leaves the
 //     set and passes the word on.
+//   - Who does not lead the shard does not enter it, and looks whether a job is due: one
+//     command for all queues.
 //
 // A process that has crashed stays in the set, and takes one word of each queue along.
 
-// pollIdle is how often a process asks a queue that was empty, without any word.
+// pollIdle is how often a process asks a queue that was empty without any word, where it
+// leads the shard.
 const pollIdle = 1200 * time.Millisecond
 
 // idlePolls is the life of the set of idle processes: each enters it at every poll.
@@ -44,21 +48,21 @@ const echoAfter = 5 * time.Second
 type idle struct {
 	shard   shard.Shard
 	channel string
-	poll    time.Duration
+	role    func() roles.Role
+	poll    time.Duration // where it leads
 	echo    time.Duration // between two words to itself
 	limit   time.Duration // for what is said to Redis that may get lost
 	woken   chan struct{} // holds that a word has come
 
-	inHand atomic.Int64 // jobs that the handlers have
-	most   int64        // that they may have
+	hands *Hands
 
 	mu     sync.Mutex
 	queues []string
 	until  map[string]time.Time // by queue: when it is asked again; zero for now
 }
 
-func newIdle(of shard.Shard) *idle {
-	i := &idle{shard: of, channel: "asynq:idle:" + rand.Text(), poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
+func newIdle(of shard.Shard, hands *Hands, role func() roles.Role) *idle {
+	i := &idle{shard: of, role: role, channel: of.Channel("idle:" + rand.Text()), hands: hands, poll: pollIdle, echo: echoAfter, limit: leaveTimeout, woken: make(chan struct{}, 1), until: make(map[string]time.Time)}
 	for queue := range asynqwire.Queues() {
 		i.queues = append(i.queues, queue)
 	}
@@ -75,8 +79,16 @@ func (i *idle) claim(queue string) bool {
 	if now.Before(i.until[queue]) {
 		return false
 	}
-	i.until[queue] = now.Add(i.poll)
+	i.until[queue] = now.Add(i.role().Polls(i.poll))
 	return true
+}
+
+// entered is the channel that a pull enters where it finds nothing; empty for none.
+func (i *idle) entered() string {
+	if i.role() != roles.Leads {
+		return ""
+	}
+	return i.channel
 }
 
 // ask has the queue be asked after so long.
@@ -123,8 +135,8 @@ func (i *idle) wait(ctx context.Context) {
 
 // listen takes words until ctx ends.
 func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *slog.Logger) {
-	if err := client.Publish(ctx, i.channel, "").Err(); redis.HasErrorPrefix(err, "NOPERM") {
-		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking once a second: allow Redis's user the channels &asynq:*", slog.Any("error", err))
+	if err := i.publish(ctx, client); redis.HasErrorPrefix(err, "NOPERM") {
+		log.LogAttrs(ctx, slog.LevelWarn, "an idle worker is not woken, and finds jobs by asking about once a second: allow Redis's user the channels &asynq:*", slog.Any("error", err))
 	}
 	for ctx.Err() == nil {
 		i.hear(ctx, client)
@@ -135,7 +147,11 @@ func (i *idle) listen(ctx context.Context, client redis.UniversalClient, log *sl
 // before a connection, the first one or a new one, is worth nothing: all queues are
 // asked then.
 func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
-	words := client.Subscribe(ctx, i.channel)
+	subscribe := client.Subscribe
+	if i.shard.Sharded() {
+		subscribe = client.SSubscribe
+	}
+	words := subscribe(ctx, i.channel)
 	defer words.Close()
 	heard := words.ChannelWithSubscriptions()
 	echo := time.NewTicker(i.echo)
@@ -152,11 +168,8 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 			if told {
 				asked = []string{i.shard.QueueOf(message.Payload)}
 			}
-			for _, queue := range asked {
-				i.ask(queue, 0)
-			}
-			i.wake()
-			if told && i.inHand.Load() >= i.most {
+			i.heard(asked)
+			if told && i.hands.full(asked[0]) {
 				i.leave(ctx, client, asked)
 			}
 		case <-echo.C:
@@ -165,12 +178,55 @@ func (i *idle) hear(ctx context.Context, client redis.UniversalClient) {
 			}
 			silent = true
 			publishing, cancel := context.WithTimeout(ctx, i.limit)
-			_ = client.Publish(publishing, i.channel, "").Err() // or it is silent
+			_ = i.publish(publishing, client) // or it is silent
 			cancel()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// look looks whether jobs are due, where the process does not lead, until ctx ends. Where it
+// leads from now on, it asks all queues: it may be told of none before.
+func (i *idle) look(ctx context.Context, client redis.UniversalClient) {
+	ticks, was := 0, i.role()
+	clock.Every(ctx, i.poll/4, func() {
+		ticks++
+		role := i.role()
+		leads := role == roles.Leads && was != roles.Leads
+		if every := role.Looks(); leads || every > 0 && ticks%every == 0 && i.due(ctx, client) {
+			i.heard(i.queues)
+		}
+		was = role
+	})
+}
+
+// heard has these queues be asked now.
+func (i *idle) heard(queues []string) {
+	for _, queue := range queues {
+		i.ask(queue, 0)
+	}
+	i.wake()
+}
+
+// due reports whether there are jobs that are, on any of the queues.
+func (i *idle) due(ctx context.Context, client redis.UniversalClient) bool {
+	ctx, cancel := context.WithTimeout(ctx, i.limit)
+	defer cancel()
+	var pending []string
+	for _, queue := range i.queues {
+		pending = append(pending, i.shard.QueueKey(queue, "pending"))
+	}
+	some, err := client.Exists(ctx, pending...).Result()
+	return err == nil && some > 0
+}
+
+// publish gives the process a word of its own, which is empty.
+func (i *idle) publish(ctx context.Context, client redis.UniversalClient) error {
+	if i.shard.Sharded() {
+		return client.SPublish(ctx, i.channel, "").Err()
+	}
+	return client.Publish(ctx, i.channel, "").Err()
 }
 
 // leaveScript takes a process out of a set of idle ones, and wakes another: there may

@@ -16,9 +16,11 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // An idler is a server that has nothing to do, and the IDs of what it is handed.
@@ -39,11 +41,17 @@ func (s *idler) Take(job Job) Work {
 	}
 }
 
-// idling runs a server that asks for jobs so often without a word.
+// idling runs a server that leads, and asks for jobs so often without a word.
 func idling(t *testing.T, client redis.UniversalClient, poll time.Duration) *idler {
 	t.Helper()
+	return idlingAs(t, client, poll, leads)
+}
+
+// idlingAs is idling for a server of that role.
+func idlingAs(t *testing.T, client redis.UniversalClient, poll time.Duration, role func() roles.Role) *idler {
+	t.Helper()
 	s := &idler{t: t, redis: client, handled: make(chan string, 1000), Server: NewServer(Config{
-		Client: client, Records: ledger.NewRecords(client, "", 0), Handlers: 6, ShutdownTimeout: time.Second,
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: role, Hands: NewHands(6), ShutdownTimeout: time.Second,
 		Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 		Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})}
@@ -72,7 +80,11 @@ func (s *idler) rest() {
 func (s *idler) listens() bool {
 	var n atomic.Int64
 	count := func(ctx context.Context, node *redis.Client) error {
-		n.Add(node.PubSubNumSub(ctx, s.client.idle.channel).Val()[s.client.idle.channel])
+		count := node.PubSubNumSub
+		if s.client.shard.Sharded() {
+			count = node.PubSubShardNumSub
+		}
+		n.Add(count(ctx, s.client.idle.channel).Val()[s.client.idle.channel])
 		return nil
 	}
 	switch client := s.redis.(type) {
@@ -106,7 +118,11 @@ func (s *idler) enqueueUntold(id string, p push.Priority) {
 // tell gives the server a word, as asynqwire.WakeIdle does that picks it.
 func (s *idler) tell(p push.Priority) {
 	s.redis.SRem(s.t.Context(), s.client.shard.IdleKey(p.Queue()), s.client.idle.channel)
-	s.redis.Publish(s.t.Context(), s.client.idle.channel, s.client.shard.IdleKey(p.Queue()))
+	publish := s.redis.Publish
+	if s.client.shard.Sharded() {
+		publish = s.redis.SPublish
+	}
+	publish(s.t.Context(), s.client.idle.channel, s.client.shard.IdleKey(p.Queue()))
 }
 
 // isHanded waits for a job.
@@ -179,7 +195,7 @@ func TestAWordForWhatComesBack(t *testing.T) {
 		s.rest()
 		put("woken", time.Hour)
 		client.ZUnionStore(t.Context(), s.client.shard.QueueKey(queue, "retry"), &redis.ZStore{Keys: []string{s.client.shard.QueueKey(queue, "scheduled")}})
-		if _, err := NewInspector(client).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
+		if _, err := NewInspector(client, shard.Named(client, "", 1)[0]).WakeAll(t.Context(), queue, []string{"woken"}); err != nil {
 			t.Fatal(err)
 		}
 		s.isHanded("woken")
@@ -374,7 +390,8 @@ func TestWordsAfterTrouble(t *testing.T) {
 				Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, MaxRedirects: 2,
 				ContextTimeoutEnabled: true, ReadTimeout: impatience, DialTimeout: impatience, DialerRetries: 1,
 			})
-			master := redistest.NodeOf(t, nodes, shard.Of(client, "").QueueKey(push.Default.Queue(), "pending"))
+			redistest.Divide(t, client, "pushpace", "1")
+			master := redistest.NodeOf(t, nodes, shard.Named(client, "", 1)[0].QueueKey(push.Default.Queue(), "pending"))
 			replica := redistest.Replica(t, master, nodes, args)
 			return connect(t, client), func() { redistest.FailOver(t, master, replica) }
 		},
@@ -411,7 +428,7 @@ func connect(t *testing.T, client redis.UniversalClient) redis.UniversalClient {
 // A pull that found nothing tells nothing of a queue for which a word has come since.
 func TestAnEmptyPullThatIsOvertaken(t *testing.T) {
 	t.Parallel()
-	i, queue := newIdle(shard.Shard{}), push.Default.Queue()
+	i, queue := newIdle(shard.Shard{}, NewHands(6), leads), push.Default.Queue()
 	for _, others := range i.queues {
 		i.ask(others, time.Hour)
 	}
@@ -456,7 +473,7 @@ func TestAUserWithoutChannels(t *testing.T) {
 	client := redis.NewClient(options)
 	t.Cleanup(func() { _ = client.Close() })
 	var logged strings.Builder
-	i := newIdle(shard.Shard{})
+	i := newIdle(shard.Shard{}, NewHands(6), leads)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	i.listen(ctx, client, slog.New(slog.NewTextHandler(&logged, nil)))

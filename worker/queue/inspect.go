@@ -12,15 +12,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// An Inspector looks at the jobs on the queues. It is safe for concurrent use.
+// An Inspector looks at the jobs on a shard's queues. It is safe for concurrent use.
 type Inspector struct {
 	client redis.UniversalClient
 	shard  shard.Shard
 }
 
-// NewInspector returns an inspector on the client.
-func NewInspector(client redis.UniversalClient) *Inspector {
-	return &Inspector{client, shard.Of(client, "")}
+// NewInspector returns an inspector of the shard on the client.
+func NewInspector(client redis.UniversalClient, of shard.Shard) *Inspector {
+	return &Inspector{client, of}
 }
 
 // A Place is where asynq has a job.
@@ -96,22 +96,35 @@ func (i *Inspector) States(ctx context.Context, queues map[string]string) (map[s
 	return states, nil
 }
 
-// wakeScript moves jobs that wait for another visit to the end of the queue. It
-// returns those that a worker has in hand.
+// WakeJob is Lua: wakeJob has a job that has returned to its queue, which has retry, pending,
+// the idle and the prefix of its tasks, be due at the end of it. It returns what the job is:
+// 'due', 'in hand' of a worker, or nil where it does not wait there.
+const WakeJob = asynqwire.WakeIdle + `
+local function wakeJob(queue, id)
+  local key = queue.tasks .. id
+  if redis.call('ZREM', queue.retry, id) == 1 then
+    local full = redis.pcall('LPUSH', queue.pending, id)
+    if type(full) == 'table' then -- it is no list
+      redis.call('ZADD', queue.retry, 0, id)
+      return nil
+    end
+    redis.pcall('HSET', key, 'state', 'pending')
+    wake(queue.idle)
+    return 'due'
+  elseif redis.pcall('HGET', key, 'state') == 'active' then
+    return 'in hand'
+  end
+end
+`
+
+// wakeScript wakes jobs, and returns those that a worker has in hand.
 //
 // KEYS  retry, pending, the idle
 // ARGV  prefix of the tasks' keys, IDs
-var wakeScript = redis.NewScript(asynqwire.WakeIdle + `
-local awake = {}
+var wakeScript = redis.NewScript(WakeJob + `
+local queue, awake = {retry = KEYS[1], pending = KEYS[2], idle = KEYS[3], tasks = ARGV[1]}, {}
 for i = 2, #ARGV do
-  local key = ARGV[1] .. ARGV[i]
-  if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
-    redis.call('LPUSH', KEYS[2], ARGV[i])
-    redis.pcall('HSET', key, 'state', 'pending')
-    wake(KEYS[3])
-  elseif redis.pcall('HGET', key, 'state') == 'active' then
-    awake[#awake + 1] = ARGV[i]
-  end
+  if wakeJob(queue, ARGV[i]) == 'in hand' then awake[#awake + 1] = ARGV[i] end
 end
 return awake
 `)
@@ -125,9 +138,4 @@ func (i *Inspector) WakeAll(ctx context.Context, queue string, ids []string) (in
 	}
 	keys := []string{i.shard.QueueKey(queue, "retry"), i.shard.QueueKey(queue, "pending"), i.shard.IdleKey(queue)}
 	return wakeScript.Run(ctx, i.client, keys, args...).StringSlice()
-}
-
-// Due is how many jobs of the queue are.
-func (i *Inspector) Due(ctx context.Context, queue string) (int64, error) {
-	return i.client.LLen(ctx, i.shard.QueueKey(queue, "pending")).Result()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/ledger"
 )
 
 // A JobState is where a job is on asynq's queue, from a closed set.
@@ -43,19 +44,38 @@ var jobStates = []JobState{JobPending, JobActive, JobScheduled, JobPutOff, JobAr
 // set by instant.
 func (s JobState) isList() bool { return s == JobPending || s == JobActive }
 
-// ReadJobs counts the jobs of each of our queues by their state. Each count is
-// one step for Redis, however many there are.
-func (i *Inspector) ReadJobs(ctx context.Context) (map[string]map[JobState]int64, error) {
-	pipe := i.client.Pipeline()
-	jobs := i.JobsOn(ctx, pipe)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("count the jobs: %w", err)
+// Jobs are how many there are on each of our queues, by their state.
+type Jobs map[string]map[JobState]int64
+
+// Sum is how many there are of all shards together.
+func Sum(all map[int]Jobs) Jobs {
+	sum := Jobs{}
+	for queue := range asynqwire.Queues() {
+		sum[queue] = map[JobState]int64{}
+		for _, jobs := range all {
+			for state, n := range jobs[queue] {
+				sum[queue][state] += n
+			}
+		}
 	}
-	return jobs(), nil
+	return sum
 }
 
-// JobsOn is ReadJobs on a pipe, whose answers are there when it was executed.
-func (i *Inspector) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map[string]map[JobState]int64 {
+// ReadJobs counts the jobs of each shard, by its number. Each count is one step for Redis,
+// however many there are.
+func ReadJobs(ctx context.Context, client redis.UniversalClient, records *ledger.Records) (map[int]Jobs, error) {
+	return ledger.Each(ctx, records, func(ctx context.Context, s *ledger.Shard) (Jobs, error) {
+		pipe := client.Pipeline()
+		counts := NewInspector(client, s.Shard).JobsOn(ctx, pipe)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, fmt.Errorf("count the jobs: %w", err)
+		}
+		return counts(), nil
+	})
+}
+
+// JobsOn counts the shard's jobs on a pipe: the answers are there when it was executed.
+func (i *Inspector) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() Jobs {
 	counts := map[string][]*redis.IntCmd{}
 	for queue := range asynqwire.Queues() {
 		for _, s := range jobStates {
@@ -66,8 +86,8 @@ func (i *Inspector) JobsOn(ctx context.Context, pipe redis.Pipeliner) func() map
 			counts[queue] = append(counts[queue], count(ctx, i.shard.QueueKey(queue, s.Asynq())))
 		}
 	}
-	return func() map[string]map[JobState]int64 {
-		jobs := make(map[string]map[JobState]int64, len(counts))
+	return func() Jobs {
+		jobs := make(Jobs, len(counts))
 		for queue, all := range counts {
 			jobs[queue] = make(map[JobState]int64, len(all))
 			for i, count := range all {

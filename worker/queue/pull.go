@@ -10,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -55,7 +56,7 @@ const handOut = 5 * time.Second
 //
 // KEYS  pending, paused, active, lease, retry, a string that is never there, the idle
 // ARGV  end of the lease (s), prefix of the tasks' keys, how many, how long a
-// message may be; the channel of an idle worker, and for how long (s); how many of a
+// message may be; the channel of an idle worker or none, and for how long (s); how many of a
 // burst; the worker's ID by its sign of life; then of each that is stalled its mark and
 // until when its jobs stay (Unix s)
 //
@@ -115,8 +116,10 @@ while #ids < most and looked < 256 do
   local popped = redis.call('RPOP', KEYS[1], most - #ids)
   if not popped then
     answer[2] = 1
-    redis.pcall('SADD', KEYS[7], ARGV[5])
-    redis.pcall('EXPIRE', KEYS[7], ARGV[6])
+    if ARGV[5] ~= '' then
+      redis.pcall('SADD', KEYS[7], ARGV[5])
+      redis.pcall('EXPIRE', KEYS[7], ARGV[6])
+    end
     break
   end
   for _, id in ipairs(popped) do take(id) end
@@ -155,8 +158,16 @@ type pulled struct {
 func (c *client) dequeue(ctx context.Context, keys []string, args []any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	queue := c.shard.QueueOf(keys[0])
-	if c.refusals.recording() || c.ending.Err() != nil || !c.lives[queue].term.Load().Sure() {
+	if c.refusals.recording() || c.ending.Err() != nil || !c.life.term.Load().Sure() {
 		_ = clock.Sleep(c.ending, failedPause)
+		cmd.SetErr(redis.Nil)
+		return cmd
+	}
+	if c.config.Hands.full(queue) {
+		c.stale(ctx, queue)
+		if c.idle.ask(queue, handsFull); c.config.Hands.full(push.Critical.Queue()) {
+			c.config.Hands.wait(c.ending)
+		}
 		cmd.SetErr(redis.Nil)
 		return cmd
 	}
@@ -214,6 +225,7 @@ func (c *client) workOf(job Job) (work Work) {
 			work = func(context.Context) error { return err }
 		}
 	}()
+	job.At = c.server
 	return c.handler.Take(job)
 }
 
@@ -221,8 +233,8 @@ func (c *client) workOf(job Job) (work Work) {
 func (c *client) more() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, ready := range c.ready {
-		if len(ready) > 0 {
+	for queue, ready := range c.ready {
+		if len(ready) > 0 && !c.config.Hands.full(queue) {
 			return true
 		}
 	}
@@ -261,14 +273,14 @@ func (c *client) pull(ctx context.Context, queue string, keys []string, args []a
 // take takes jobs from the queue, and reports whether it is empty then.
 func (c *client) take(ctx context.Context, queue string, keys []string, args []any) (jobs []pulled, empty bool, err error) {
 	most, burst, stalled := prefetched, prefetchedBurst, c.config.Stalled(queue, time.Now())
-	if c.idle.inHand.Load() > prefetched {
+	if c.config.Hands.count() > prefetched {
 		burst = most // to take one of many in hand out of the active list is dear
 	}
 	if c.failed.Load() {
 		most, burst = 1, 1 // what a lost answer holds is nobody's until its lease is over
 	}
-	lease, term := args[0], c.lives[queue].term.Load()
-	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.channel, int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
+	lease, term := args[0], c.life.term.Load()
+	args = []any{lease, args[1], most, asynqwire.MaxEnvelopeSize, c.idle.entered(), int(max(1, idlePolls*c.idle.poll/time.Second)), burst, term.id}
 	stuck := 0
 	for _, s := range stalled {
 		args = append(args, s.Mark, s.Until.Unix())
@@ -297,19 +309,29 @@ func (c *client) take(ctx context.Context, queue string, keys []string, args []a
 	return jobs, reply[1] == int64(1), nil
 }
 
-// next hands out a job that was pulled before, or nil. What has lain for long goes
-// back to the head of its queue, and is pulled again with a lease of its own.
+// next hands out a job that was pulled before, or nil.
 func (c *client) next(ctx context.Context, queue string) *pulled {
+	c.stale(ctx, queue)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ready := c.ready[queue]
+	if len(ready) == 0 {
+		return nil
+	}
+	c.ready[queue] = ready[1:]
+	return &ready[0]
+}
+
+// stale has what was pulled and has lain for long go back to the head of its queue: it is
+// pulled again with a lease of its own.
+func (c *client) stale(ctx context.Context, queue string) {
 	c.mu.Lock()
 	ready := c.ready[queue]
-	if len(ready) > 0 && time.Since(ready[0].at) < handOut {
-		c.ready[queue] = ready[1:]
-		c.mu.Unlock()
-		return &ready[0]
-	}
+	old := len(ready) > 0 && time.Since(ready[0].at) >= handOut
 	c.mu.Unlock()
-	_ = c.putBack(ctx, queue) // else it is found when its lease is over
-	return nil
+	if old {
+		_ = c.putBack(ctx, queue) // else it is found when its lease is over
+	}
 }
 
 // putBackScript returns a job to the head of its queue as long as its lease is

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -28,7 +29,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		var stalled []Stalled
 		c := newClient(Config{
-			Client: client, Records: ledger.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return stalled },
+			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Stalled: func(string, time.Time) []Stalled { return stalled },
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
 		queue := push.Bulk.Queue()
@@ -52,7 +53,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 		}
 		take()
 		for inHand, want := range map[int64]bool{39: true, 40: false} {
-			if c.idle.inHand.Store(inHand); c.mostStuck(queue) != want {
+			if c.config.Hands.inHand = int(inHand); c.mostStuck(queue) != want {
 				t.Errorf("of %d in hand 20 are stuck, and most: %t", inHand, !want)
 			}
 		}
@@ -71,7 +72,7 @@ func TestWhereWhatIsDoneIsLookedFor(t *testing.T) {
 func TestAPanicOverAJob(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	c := &client{handler: panics{}, idle: newIdle(shard.Shard{}), config: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	c := &client{handler: panics{}, idle: newIdle(shard.Shard{}, NewHands(6), leads), config: Config{Hands: NewHands(6), Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	c.works.note("", func(context.Context) error {
 		var none []string
 		return errors.New(none[3])
@@ -160,7 +161,7 @@ func TestAPausedQueue(t *testing.T) {
 		n := newNewcomer(t, client)
 		n.enqueue("job")
 		queue := push.Default.Queue()
-		if err := client.Set(t.Context(), shard.Of(client, "").QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
+		if err := client.Set(t.Context(), shard.Named(client, "", 1)[0].QueueKey(queue, "paused"), 1, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		jobs, empty, err := n.once()
@@ -179,7 +180,7 @@ func TestAHostileMessageIsPulled(t *testing.T) {
 		n := newNewcomer(t, client)
 		task := asynq.NewTask(asynqwire.TaskType, []byte(strings.Repeat(`"app":`, asynqwire.MaxEnvelopeSize/8)))
 		for range 3 * prefetched {
-			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Of(client, "").Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
+			if _, err := asynq.NewClientFromRedisClient(client).Enqueue(task, asynq.Queue(shard.Named(client, "", 1)[0].Queue(push.Default.Queue())), asynq.MaxRetry(asynqwire.MaxRetry)); err != nil {
 				t.Fatal(err)
 			}
 		}

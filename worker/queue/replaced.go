@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
+	"github.com/pushpace/pushpace/push"
 )
 
 // returnJob insists on returnScript, or for a job whose lease is over on retryCmd. Where
@@ -26,7 +27,7 @@ func (c *client) returnJob(ctx context.Context, keys []string, args []any) *redi
 	}
 	run := func(ctx context.Context) *redis.Cmd { return c.UniversalClient.EvalSha(ctx, retryHash, keys, args...) }
 	if envelope.Error != asynq.ErrLeaseExpired.Error() {
-		owned := append(slices.Clip(args), c.lives[c.shard.QueueOf(keys[1])].term.Load().id)
+		owned := append(slices.Clip(args), c.life.term.Load().id)
 		run = func(ctx context.Context) *redis.Cmd { return returnScript.Run(ctx, c.UniversalClient, keys, owned...) }
 	}
 	again := false
@@ -136,38 +137,47 @@ func (c *client) cutOff(ctx context.Context, keys []string, args []any) (cmd *re
 	envelope, _ := asynqwire.ReadEnvelope(message)
 	queue := c.shard.QueueOf(keys[0])
 	keys = append(slices.Clip(keys), c.shard.IdleKey(queue))
-	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.lives[queue].term.Load().id)
+	return cutOffScript.Run(ctx, c.UniversalClient, keys, args[0], envelope.FailedOnceMore(), c.life.term.Load().id)
 }
 
-// forward takes the place of forwardCmd, which asynq runs for what is scheduled, and
-// then for what is to be retried: the first one has looked at both.
+// forward takes the place of forwardCmd, which asynq runs of each queue for what is scheduled,
+// and then for what is to be retried: one of them looks at all, unless others do.
 func (c *client) forward(ctx context.Context, keys []string, args []any) *redis.Cmd {
-	queue := c.shard.QueueOf(keys[0])
-	scheduled, retry := c.shard.QueueKey(queue, "scheduled"), c.shard.QueueKey(queue, "retry")
-	if keys[0] == retry {
+	if keys[0] != c.shard.QueueKey(push.Critical.Queue(), "scheduled") || c.config.Role().Rests(c.forwards.Add(1)) {
 		return redis.NewCmdResult(int64(0), nil)
 	}
-	return forwardScript.Run(ctx, c.UniversalClient, []string{scheduled, retry, keys[1], c.shard.IdleKey(queue)}, args...)
+	var all []string
+	of := []any{args[0], args[2]}
+	for _, p := range []push.Priority{push.Critical, push.Default, push.Bulk} {
+		for _, name := range []string{"scheduled", "retry", "pending", "idle"} {
+			all = append(all, c.shard.QueueKey(p.Queue(), name))
+		}
+		of = append(of, c.shard.QueueKey(p.Queue(), "t:"))
+	}
+	return forwardScript.Run(ctx, c.UniversalClient, all, of...)
 }
 
-// forwardScript is forwardCmd, which stops for ever at a task whose key is
+// forwardScript is forwardCmd for several queues, which stops for ever at a task whose key is
 // of another type, and knows no groups.
 //
-// KEYS  scheduled, retry, pending, the idle
-// ARGV  now (s), prefix of the tasks' keys, now (ns), prefix of the groups' keys
+// KEYS  of each queue scheduled, retry, pending, the idle
+// ARGV  now (s), now (ns); of each queue the prefix of the tasks' keys
 var forwardScript = redis.NewScript(asynqwire.WakeIdle + `
 local moved = 0
-for delayed = 1, 2 do
-  local ids = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
-  if #ids > 0 then
-    redis.call('LPUSH', KEYS[3], unpack(ids))
-    redis.call('ZREM', KEYS[delayed], unpack(ids))
+for q = 1, #KEYS / 4 do
+  local pending, idle, task = KEYS[4 * q - 1], KEYS[4 * q], ARGV[2 + q]
+  for delayed = 4 * q - 3, 4 * q - 2 do
+    local ids = redis.call('ZRANGEBYSCORE', KEYS[delayed], '-inf', ARGV[1], 'LIMIT', 0, 100)
+    if #ids > 0 then
+      redis.call('LPUSH', pending, unpack(ids))
+      redis.call('ZREM', KEYS[delayed], unpack(ids))
+    end
+    for _, id in ipairs(ids) do redis.pcall('HSET', task .. id, 'state', 'pending', 'pending_since', ARGV[2]) end
+    for _ = 1, #ids do
+      if not wake(idle) then break end
+    end
+    moved = moved + #ids
   end
-  for _, id in ipairs(ids) do redis.pcall('HSET', ARGV[2] .. id, 'state', 'pending', 'pending_since', ARGV[3]) end
-  for _ = 1, #ids do
-    if not wake(KEYS[4]) then break end
-  end
-  moved = moved + #ids
 end
 return moved
 `)

@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/roles"
 )
 
 // A Job is one that asynq has handed out.
@@ -32,8 +33,9 @@ type Job struct {
 	Back time.Time
 	// Last is its last Return. Wanted is zero for one that has been woken since.
 	Last Return
-	// Term is the one in which it was pulled.
+	// Term is the one in which it was pulled, and At the server that has pulled it.
 	Term *Term
+	At   *Server
 }
 
 // A Handler works off jobs.
@@ -48,10 +50,13 @@ type Work func(ctx context.Context) error
 
 // Config says what a Server works with. All of it is required.
 type Config struct {
-	Client  redis.UniversalClient
-	Records *ledger.Records
-	// Handlers is how many jobs are in hand at most.
-	Handlers int
+	Client redis.UniversalClient
+	// Records are the shard's whose queues these are.
+	Records *ledger.Shard
+	// Role returns how the process serves the shard.
+	Role func() roles.Role
+	// Hands are those of all servers of the process.
+	Hands *Hands
 	// ShutdownTimeout bounds the end of what is under way.
 	ShutdownTimeout time.Duration
 	// Stalled returns what nothing is to be pulled for from a queue.
@@ -63,7 +68,7 @@ type Config struct {
 	RedisLog *slog.Logger
 }
 
-// A Server pulls jobs and has them handled.
+// A Server pulls a shard's jobs and has them handled.
 type Server struct {
 	config Config
 	client *client
@@ -77,8 +82,13 @@ type Server struct {
 
 // NewServer returns a server that has not started yet.
 func NewServer(c Config) *Server {
-	return &Server{config: c, client: newClient(c), check: Check, signOff: func(error) {}}
+	s := &Server{config: c, client: newClient(c), check: Check, signOff: func(error) {}}
+	s.client.server = s
+	return s
 }
+
+// Records are the shard's.
+func (s *Server) Records() *ledger.Shard { return s.config.Records }
 
 const (
 	// askAgain is about how long asynq sleeps after it has found nothing: see idle.go.
@@ -94,11 +104,11 @@ func (s *Server) Start(ctx context.Context, h Handler) error {
 		return err
 	}
 	s.client.handler = h
-	s.client.idle.most = int64(s.config.Handlers)
 	s.sign()
+	s.listening.Go(func() { s.client.idle.look(s.client.ending, s.client.UniversalClient) })
 	s.listening.Go(func() { s.client.idle.listen(s.client.ending, s.client.UniversalClient, s.config.RedisLog) })
 	server := asynq.NewServerFromRedisClient(s.client, asynq.Config{
-		Concurrency:              s.config.Handlers,
+		Concurrency:              s.config.Hands.most,
 		Queues:                   s.client.shard.Queues(),
 		BaseContext:              func() context.Context { growStack(); return ctx },
 		TaskCheckInterval:        askAgain,
@@ -155,10 +165,8 @@ func (s *Server) sign() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.signOff = cancel
 	var first sync.WaitGroup
-	for _, l := range s.client.lives {
-		first.Add(1)
-		s.signing.Go(func() { s.client.keep(ctx, l, first.Done) })
-	}
+	first.Add(1)
+	s.signing.Go(func() { s.client.keep(ctx, s.client.life, first.Done) })
 	first.Wait()
 }
 
@@ -199,9 +207,11 @@ type processor struct{ client *client }
 // ProcessTask implements asynq.Handler.
 func (p processor) ProcessTask(ctx context.Context, _ *asynq.Task) (err error) {
 	growStack()
-	p.client.idle.inHand.Add(1)
-	defer p.client.idle.inHand.Add(-1)
 	id, _ := asynq.GetTaskID(ctx)
+	name, _ := asynq.GetQueueName(ctx)
+	queue := p.client.shard.Plain(name)
+	p.client.config.Hands.take(queue)
+	defer p.client.config.Hands.free(queue)
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = p.client.panicked(ctx, id, cause)
@@ -261,7 +271,7 @@ const longest = 400
 
 func (l asynqLog) write(level slog.Level, args []any) {
 	text := fmt.Sprint(args...)
-	if strings.Contains(text, "NOT FOUND") { // another worker was faster
+	if strings.Contains(text, "NOT FOUND") || strings.Contains(text, "cancelation channel") { // another worker was faster; see client.Subscribe
 		level = slog.LevelDebug
 	}
 	message := "queue: " + subject(text)

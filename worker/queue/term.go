@@ -22,7 +22,7 @@ import (
 // A worker that was killed leaves jobs in hand, which asynq brings back when their
 // leases have been over for long. They come back sooner by a sign of life:
 //
-//   - A worker signs each queue's set of workers once a second. Redis's clock says when,
+//   - A worker signs the shard's set of workers once a second. Redis's clock says when,
 //     and every job that it pulls names the ID that it signs with.
 //   - A worker that has not signed for deadAfter is dead. Another worker writes that down,
 //     which ends the ID for good, and puts the jobs that name it at the head of the queue.
@@ -34,7 +34,7 @@ import (
 //     no answer for sureFor first signs for as long again, as the others do meanwhile, and
 //     then judges them.
 //
-// The set lies with the queue, so that on a Cluster no other node is asked for its sake.
+// The set lies with the queues, so that on a Cluster no other node is asked for its sake.
 
 const (
 	signEvery = time.Second
@@ -93,9 +93,8 @@ func (t *Term) note(until time.Time, over bool) {
 	t.news = make(chan struct{})
 }
 
-// A life is a worker's on one queue.
+// A life is a worker's in one shard.
 type life struct {
-	queue                              string
 	every, sureFor, deadAfter, perSign time.Duration
 	term                               atomic.Pointer[Term]
 	// last is when the last sign was sent that was answered, and since the first of those
@@ -104,15 +103,15 @@ type life struct {
 	burying     atomic.Bool
 }
 
-func newLife(queue string) *life {
-	l := &life{queue: queue, every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: signTimeout}
+func newLife() *life {
+	l := &life{every: signEvery, sureFor: sureFor, deadAfter: deadAfter, perSign: signTimeout}
 	l.term.Store(newTerm())
 	return l
 }
 
-// workersKey is the set of a queue's workers, by when each has signed last, in Unix s
+// workersKey is the set of the shard's workers, by when each has signed last, in Unix s
 // of Redis's clock, and 0 for one that is dead.
-func (c *client) workersKey(queue string) string { return c.shard.QueueKey(queue, "workers") }
+func (c *client) workersKey() string { return c.shard.Key("signs") }
 
 // signScript signs, unless the worker is dead, and returns other workers that are. It
 // begins with what a Redis without memory does not refuse, so that it takes the rest
@@ -148,11 +147,11 @@ func (c *client) sign(ctx context.Context, l *life) (dead []string, err error) {
 		l.since = now
 	}
 	judges := now.Sub(l.since) >= l.sureFor
-	dead, err = signScript.Run(ctx, c.alone, []string{c.workersKey(l.queue)},
+	dead, err = signScript.Run(ctx, c.alone, []string{c.workersKey()},
 		term.id, !term.signed, l.deadAfter.Seconds(), judges).StringSlice()
 	if errors.Is(err, redis.Nil) {
 		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "this worker was taken for dead: others have what it had in hand",
-			slog.String("queue", l.queue), slog.Duration("unseen", now.Sub(l.last)))
+			slog.Int("shard", c.shard.Number), slog.Duration("unseen", now.Sub(l.last)))
 		l.term.Store(newTerm()) // before anything is signed: what was pulled is lost by then
 		term.note(time.Time{}, true)
 		return c.sign(ctx, l)
@@ -174,8 +173,8 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	var side sync.WaitGroup
 	defer side.Wait()
 	unsure := clock.Trouble{
-		Log:    c.config.RedisLog.With("queue", l.queue),
-		Begins: "nothing of a queue is sent: this worker cannot leave its sign of life, and others may take it for dead",
+		Log:    c.config.RedisLog.With("shard", c.shard.Number),
+		Begins: "nothing of a shard is sent: this worker cannot leave its sign of life, and others may take it for dead",
 		Ends:   "the worker's sign of life is left again",
 	}
 	clock.Every(ctx, l.every, func() {
@@ -189,7 +188,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 		if len(dead) > 0 && l.burying.CompareAndSwap(false, true) {
 			side.Go(func() {
 				defer l.burying.Store(false)
-				c.bury(ctx, l.queue, dead)
+				c.bury(ctx, dead)
 			})
 		}
 	})
@@ -198,7 +197,7 @@ func (c *client) keep(ctx context.Context, l *life, begun func()) {
 	}
 	last, cancel := context.WithTimeout(context.Background(), l.perSign)
 	defer cancel()
-	_ = c.alone.ZRem(last, c.workersKey(l.queue), l.term.Load().id).Err() // else it is dead in a while
+	_ = c.alone.ZRem(last, c.workersKey(), l.term.Load().id).Err() // else it is dead in a while
 }
 
 // An orphan is a job that a dead worker has in hand.
@@ -213,18 +212,23 @@ const buryTimeout = 10 * time.Second
 
 // bury puts back what dead workers had in hand, and forgets them. Until it has they are
 // found again; several workers may do it at once.
-func (c *client) bury(ctx context.Context, queue string, dead []string) {
+func (c *client) bury(ctx context.Context, dead []string) {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
-	orphans, err := c.orphans(ctx, queue, dead)
 	n := 0
-	if err == nil {
-		n, err = c.handBack(ctx, queue, orphans)
+	var err error
+	for queue := range asynqwire.Queues() {
+		orphans, failed := c.orphans(ctx, queue, dead)
+		some := 0
+		if failed == nil {
+			some, failed = c.handBack(ctx, queue, orphans)
+		}
+		n, err = n+some, errors.Join(err, failed)
 	}
 	if err == nil {
-		err = c.alone.ZRem(ctx, c.workersKey(queue), dead).Err()
+		err = c.alone.ZRem(ctx, c.workersKey(), dead).Err()
 	}
-	attrs := []slog.Attr{slog.String("queue", queue), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
+	attrs := []slog.Attr{slog.Int("shard", c.shard.Number), slog.Int("workers", len(dead)), slog.Int("jobs", n)}
 	if err != nil {
 		c.config.RedisLog.LogAttrs(ctx, slog.LevelWarn, "what dead workers had in hand is not all back on the queue yet", append(attrs, slog.Any("error", err))...)
 		return

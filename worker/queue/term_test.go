@@ -16,6 +16,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
 	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -26,16 +27,17 @@ import (
 type newcomer struct {
 	*client
 	*life
-	t *testing.T
+	queue string
+	t     *testing.T
 }
 
 func newNewcomer(t *testing.T, client redis.UniversalClient) *newcomer {
 	t.Helper()
 	c := newClient(Config{
-		Client: client, Records: ledger.NewRecords(client, "", 0), Stalled: func(string, time.Time) []Stalled { return nil },
+		Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(8), Stalled: func(string, time.Time) []Stalled { return nil },
 		SetAside: func(push.State) {}, Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 	})
-	n := &newcomer{client: c, life: c.lives[push.Default.Queue()], t: t}
+	n := &newcomer{client: c, life: c.life, queue: push.Default.Queue(), t: t}
 	n.life.perSign = redistest.Patience
 	n.sign()
 	return n
@@ -65,7 +67,7 @@ func (n *newcomer) unseen(ago time.Duration) {
 	n.t.Helper()
 	now, err := n.client.Time(n.t.Context()).Result()
 	if err == nil {
-		err = n.client.ZAdd(n.t.Context(), n.key("workers"), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
+		err = n.client.ZAdd(n.t.Context(), n.client.workersKey(), redis.Z{Score: float64(now.Add(-ago).Unix()), Member: n.id()}).Err()
 	}
 	if err != nil {
 		n.t.Fatal(err)
@@ -158,8 +160,8 @@ func TestADeadWorkersJobsComeBack(t *testing.T) {
 		if !slices.Equal(found, []string{dead.id()}) {
 			t.Fatalf("dead are %v, want %s", found, dead.id())
 		}
-		alive.bury(t.Context(), alive.queue, found)
-		newNewcomer(t, client).bury(t.Context(), alive.queue, found) // by another worker at the same time
+		alive.bury(t.Context(), found)
+		newNewcomer(t, client).bury(t.Context(), found) // by another worker at the same time
 		if found := alive.sign(); len(found) > 0 {
 			t.Errorf("%v is dead once more", found)
 		}
@@ -224,10 +226,10 @@ func TestWhoLeavesJobsDoesNotSignOff(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
 			end(cause)
 			n.keep(ctx, n.life, func() {})
-			if got := client.ZCard(t.Context(), n.key("workers")).Val(); got != want {
+			if got := client.ZCard(t.Context(), n.client.workersKey()).Val(); got != want {
 				t.Errorf("%d are left for %v, want %d", got, cause, want)
 			}
-			client.Del(t.Context(), n.key("workers"))
+			client.Del(t.Context(), n.client.workersKey())
 		}
 	})
 }
@@ -245,7 +247,7 @@ func TestAWorkerThatWasTakenForDead(t *testing.T) {
 			t.Error("the term is lost at once")
 		}
 		stopped.unseen(time.Hour)
-		other.bury(t.Context(), other.queue, other.seasoned().sign())
+		other.bury(t.Context(), other.seasoned().sign())
 		if got := other.pull(); !slices.Equal(got, []string{"job"}) {
 			t.Fatalf("the other pulls %v", got)
 		}
@@ -335,7 +337,7 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		s := &refuser{handled: make(chan Job, 10), goOn: make(chan error)}
 		s.Server = NewServer(Config{
-			Client: client, Records: ledger.NewRecords(client, "", 0), Handlers: 4, ShutdownTimeout: time.Second,
+			Client: client, Records: ledgertest.First(t, ledger.NewRecords(client, "", 0)), Role: leads, Hands: NewHands(4), ShutdownTimeout: time.Second,
 			Stalled: func(string, time.Time) []Stalled { return nil }, SetAside: func(push.State) {},
 			Log: slog.New(slog.DiscardHandler), RedisLog: slog.New(slog.DiscardHandler),
 		})
@@ -347,13 +349,13 @@ func TestAServerDropsWhatIsLost(t *testing.T) {
 		other := newNewcomer(t, client)
 		other.enqueue("job")
 		first := <-s.handled
-		if err := client.ZAdd(t.Context(), other.key("workers"), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
+		if err := client.ZAdd(t.Context(), other.client.workersKey(), redis.Z{Score: 0, Member: first.Term.id}).Err(); err != nil {
 			t.Fatal(err)
 		}
 		for news := first.Term.awaited(); !first.Term.Lost(t.Context()); news = first.Term.awaited() {
 			<-news // until its next sign it does not know
 		}
-		other.bury(t.Context(), other.queue, []string{first.Term.id})
+		other.bury(t.Context(), []string{first.Term.id})
 		second := <-s.handled // in another term
 		s.goOn <- errors.New("the first visit has failed")
 		if second.Term == first.Term || second.Retries != 1 {
@@ -414,7 +416,7 @@ func TestADeadWorkersJobWithoutAMessage(t *testing.T) {
 		if err := client.HDel(t.Context(), dead.key("t:one"), "msg").Err(); err != nil {
 			t.Fatal(err)
 		}
-		alive.bury(t.Context(), alive.queue, []string{dead.id()})
+		alive.bury(t.Context(), []string{dead.id()})
 		if n, err := client.LLen(t.Context(), dead.key("pending")).Result(); n != 2 || err != nil {
 			t.Errorf("%d are back on the queue, %v", n, err)
 		}

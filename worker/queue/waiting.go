@@ -16,7 +16,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 )
 
-// A Spot is one of asynq's collections of waiting jobs.
+// A Spot is one of asynq's collections of waiting jobs, in each shard.
 type Spot struct {
 	Queue string
 	State JobState

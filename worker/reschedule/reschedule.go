@@ -201,14 +201,14 @@ func (r *rescheduler) moveUsers(ctx context.Context) error {
 	r.users = map[limits.Level]bool{}
 	r.mu.Unlock()
 	var errs []error
-	var moved []throttle.Booking
+	var moved []control.Moved
 	for of := range users {
 		for _, app := range r.Apps {
 			if of.App != "" && of.App != app {
 				continue
 			}
 			bookings, err := r.move(ctx, limits.Level{App: app, User: of.User, Category: of.Category})
-			moved = append(moved, bookings...)
+			moved = append(moved, control.Moved{App: app, User: of.User, Bookings: bookings})
 			if err != nil {
 				errs = append(errs, err)
 				r.mu.Lock()
@@ -274,8 +274,9 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 	if r.Waiting == nil {
 		return nil
 	}
-	var moved []throttle.Booking
+	var moved []control.Moved
 	var first time.Time
+	bookings := 0
 	failed := false
 	one := func(app, user string) error {
 		if of.App != "" && of.App != app {
@@ -284,10 +285,13 @@ func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
 		if len(moved) == 0 {
 			first = time.Now()
 		}
-		bookings, err := r.move(ctx, limits.Level{App: app, User: user, Category: of.Category})
-		if moved = append(moved, bookings...); len(moved) >= wakeBatch || time.Since(first) > wakeEvery {
+		its, err := r.move(ctx, limits.Level{App: app, User: user, Category: of.Category})
+		if len(its) > 0 {
+			moved = append(moved, control.Moved{App: app, User: user, Bookings: its})
+		}
+		if bookings += len(its); bookings >= wakeBatch || time.Since(first) > wakeEvery {
 			r.Control.WakeAll(ctx, moved)
-			moved = nil
+			moved, bookings = nil, 0
 		}
 		switch {
 		case errors.Is(err, throttle.ErrUnavailable), ctx.Err() != nil:

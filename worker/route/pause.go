@@ -229,7 +229,6 @@ func (rs *Routes) Apply(ctx context.Context, in *pause.InForce, asked time.Time)
 			}
 		}
 		rs.tryAgain(ctx, r, in.Tried[r.Name()])
-		r.held.Store(in.Held[r.Name()])
 	}
 }
 

@@ -183,6 +183,9 @@ func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 // Name is the route's in Redis: APP/PLATFORM.
 func (r *Route) Name() string { return r.App + "/" + string(r.Platform) }
 
+// Holds takes over how many notifications all workers together have held.
+func (r *Route) Holds(n int64) { r.held.Store(n) }
+
 // Credential is the fingerprint of what the route sends with.
 func (r *Route) Credential() string { return r.fingerprint() }
 

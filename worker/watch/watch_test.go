@@ -19,7 +19,10 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m, redistest.Dialing())
+}
 
 // quick are times that a test has.
 var quick = times{life: time.Hour, renew: 50 * time.Millisecond, check: 100 * time.Millisecond, keep: time.Hour}

@@ -1,17 +1,22 @@
 package asynqwire
 
 // IdleKey is the set of the worker processes that have found a queue empty: of each,
-// the channel on which it hears that a job is due. worker/queue has the protocol.
+// the channel on which it hears that a job is due, on a Cluster one of the queue's slot.
+// worker/queue has the protocol.
 func IdleKey(queue string) string { return QueueKey(queue, "idle") }
 
 // WakeIdle is Lua: wake, given an IdleKey, tells one idle process that a job is due
 // there, and returns whether there was one. While nobody is idle, that is one command on
-// a key that is not there. It never makes its script fail.
+// a key that is not there. tell gives a channel taken from there the word. Neither makes its
+// script fail.
 const WakeIdle = `
+local function tell(channel, idle) -- one with a hash tag is a Cluster's
+  redis.pcall(string.find(channel, '{', 1, true) and 'SPUBLISH' or 'PUBLISH', channel, idle)
+end
 local function wake(idle)
   local channel = redis.pcall('SPOP', idle)
   if type(channel) ~= 'string' then return false end
-  redis.pcall('PUBLISH', channel, idle)
+  tell(channel, idle)
   return true
 end
 `

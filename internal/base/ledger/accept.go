@@ -26,7 +26,7 @@ import (
 //
 // It returns of each what asynq's does for a job that is new, 1; else the state that
 // the record had, and 1 if that is of another content.
-var enqueueScript = redis.NewScript(`
+var enqueueScript = redis.NewScript(asynqwire.WakeIdle + `
 -- ofAnotherContent is 1 when the record is of another content, 0 when it is not, or when
 -- nobody knows.
 local function ofAnotherContent(record, of)
@@ -85,7 +85,7 @@ for i = 1, #jobs do
   end
 end
 local idle = redis.pcall('SPOP', KEYS[3], #ids)
-for i = 1, #idle do redis.pcall('PUBLISH', idle[i], KEYS[3]) end
+for i = 1, #idle do tell(idle[i], KEYS[3]) end
 return replies
 `)
 
@@ -95,6 +95,7 @@ type Acceptance struct {
 	Facts     Facts
 
 	message []byte // asynq's
+	at      *Shard
 
 	// State is the one that its record had; empty for none.
 	State State
@@ -106,13 +107,13 @@ type Acceptance struct {
 
 // NewAcceptance returns the way of a notification with that job to the queue. headers are
 // asynq's, and may be nil.
-func (r *Records) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
-	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: asynqwire.Message(id, r.shard.Queue(queue), job, headers)}
+func (r *Shard) NewAcceptance(id, queue string, job []byte, headers map[string]string, facts Facts) *Acceptance {
+	return &Acceptance{ID: id, Queue: queue, Facts: facts, message: asynqwire.Message(id, r.Queue(queue), job, headers), at: r}
 }
 
 // acceptances are of one queue, and share a command.
 type acceptances struct {
-	records *Records
+	records *Shard
 	all     []*Acceptance
 }
 
@@ -130,7 +131,7 @@ func (s *acceptances) Command(ctx context.Context) *redis.Cmd {
 
 // call is what enqueueScript is called with.
 func (s *acceptances) call() (keys []string, args []any) {
-	queue, now, shard := s.all[0].Queue, time.Now(), s.records.shard
+	queue, now, shard := s.all[0].Queue, time.Now(), s.records.Shard
 	keys = append(make([]string, 0, 4+2*len(s.all)), shard.QueueKey(queue, "pending"), shard.QueueKey(queue, "scheduled"), shard.IdleKey(queue), shard.Key("counts"))
 	args = append(make([]any, 0, 1+7*len(s.all)), queue)
 	task, record, instant := shard.QueueKey(queue, "t:"), shard.Key("id:"), any(now.UnixNano())
@@ -209,21 +210,21 @@ func (r *Records) NewAcceptor() *Acceptor {
 // Enqueue enqueues a new notification. It then has the State of the record that stood
 // there, if any.
 func (o *Acceptor) Enqueue(ctx context.Context, a *Acceptance) error {
-	return o.batches.Do(ctx, a.Queue,
-		func() *acceptances { return &acceptances{records: o.records} },
+	return o.batches.Do(ctx, a.at.QueueKey(a.Queue, "pending"), a.at.Queue(a.Queue),
+		func() *acceptances { return &acceptances{records: a.at} },
 		func(s *acceptances) { s.all = append(s.all, a) })
 }
 
 // EnqueueAll enqueues the notifications in one round trip, each as Enqueue does, and each
 // with its own Err.
 func (o *Acceptor) EnqueueAll(ctx context.Context, batch []*Acceptance) {
-	var batches []*acceptances // of each queue in the order of the notifications
+	var batches []*acceptances // of each shard's queue in the order of the notifications
 	open := make(map[string]*acceptances)
 	for _, a := range batch {
-		s := open[a.Queue]
+		s := open[a.at.Queue(a.Queue)]
 		if s == nil || len(s.all) == acceptancesMost {
-			s = &acceptances{records: o.records}
-			open[a.Queue], batches = s, append(batches, s)
+			s = &acceptances{records: a.at}
+			open[a.at.Queue(a.Queue)], batches = s, append(batches, s)
 		}
 		s.all = append(s.all, a)
 	}

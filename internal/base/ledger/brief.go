@@ -25,14 +25,14 @@ type Brief struct {
 
 // Briefs returns, by ID, those of the notifications that are known. It makes one round
 // trip.
-func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
+func (r *Shard) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	pipe := r.client.Pipeline()
 	records := make([]*redis.SliceCmd, len(ids))
 	for i, id := range ids {
-		records[i] = pipe.HMGet(ctx, r.shard.Key("id:"+id), "state", "queue", "until", "scope", "rule", "outcomes", "of")
+		records[i] = pipe.HMGet(ctx, r.Key("id:"+id), "state", "queue", "until", "scope", "rule", "outcomes", "of")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("records of notifications: %w", err)

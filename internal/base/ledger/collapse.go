@@ -58,7 +58,7 @@ type CollapseKey struct{ App, User, Key string }
 // the newest with it, by when they were accepted, and the IDs of some of those that
 // it supersedes. The next call says which of them are done, and answers others,
 // until there are none.
-func (r *Records) Collapse(ctx context.Context, key CollapseKey, id string, accepted time.Time, wait time.Duration, done []string) (newest bool, older []string, err error) {
+func (r *Shard) Collapse(ctx context.Context, key CollapseKey, id string, accepted time.Time, wait time.Duration, done []string) (newest bool, older []string, err error) {
 	args := []any{
 		accepted.UnixMicro(), id, (wait + r.retention).Milliseconds(),
 		time.Now().UnixMilli(), collapseTime.Milliseconds(), collapsePage,
@@ -77,7 +77,7 @@ func (r *Records) Collapse(ctx context.Context, key CollapseKey, id string, acce
 	return reply[0] == int64(1), older, nil
 }
 
-func (r *Records) collapseKey(key CollapseKey, kind string) string {
+func (r *Shard) collapseKey(key CollapseKey, kind string) string {
 	user := url.QueryEscape(key.App) + "/" + url.QueryEscape(key.User)
-	return r.shard.Key(kind + user + "/" + url.QueryEscape(key.Key))
+	return r.Key(kind + user + "/" + url.QueryEscape(key.Key))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
 
@@ -20,7 +21,7 @@ func TestCollapseInPages(t *testing.T) {
 		ctx, records, start := t.Context(), ledger.NewRecords(client, "", 0), time.Now()
 		claim := func(i int, done []string) (bool, []string) {
 			t.Helper()
-			newest, older, err := records.Collapse(ctx, ledger.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
+			newest, older, err := ledgertest.First(t, records).Collapse(ctx, ledger.CollapseKey{App: "shop", User: "u", Key: "k"}, fmt.Sprintf("n %d", i), start.Add(time.Duration(i)*time.Millisecond), 0, done)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
 // A DeadToken tells that a token will never work again. Drop it, unless it was
@@ -30,13 +32,13 @@ type DeadToken struct {
 
 // DeadTokens are the reports of dead tokens for producers, each at least once:
 //
-//	dead-tokens    stream of the shard: app, user, platform, token, reason, since,
+//	dead-tokens    stream of each shard: app, user, platform, token, reason, since,
 //	               notification, at; the instants in RFC 3339, since
 //	               empty when it is not known
 //
 // Readers that are one another's substitutes share a consumer group, by Next
 // and Ack. It holds the latest reports only: see NewDeadTokens.
-type DeadTokens struct{ stream stream }
+type DeadTokens struct{ streams }
 
 // DefaultDeadTokens is how many reports are kept when nothing else is said.
 const DefaultDeadTokens = 100_000
@@ -48,7 +50,7 @@ func NewDeadTokens(client redis.UniversalClient, prefix string, kept int) *DeadT
 	if kept <= 0 {
 		kept = DefaultDeadTokens
 	}
-	return &DeadTokens{newStream(client, prefix, "dead-tokens", "dead tokens", kept)}
+	return &DeadTokens{newStreams(client, prefix, "dead-tokens", "dead tokens", kept)}
 }
 
 // Add reports dead tokens. Their Entry is not used. After an error some may be
@@ -57,9 +59,13 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 	if len(tokens) == 0 {
 		return nil
 	}
-	pipe := t.stream.client.Pipeline()
+	all, err := t.all(ctx)
+	if err != nil {
+		return err
+	}
+	pipe := t.records.client.Pipeline()
 	for _, d := range tokens {
-		pipe.XAdd(ctx, t.stream.add([]string{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
+		pipe.XAdd(ctx, all[shard.Of(len(all), d.App, d.User)].add([]string{"app", d.App, "user", d.User, "platform", string(d.Platform), "token", d.Token, "reason", d.Reason,
 			"since", written(d.Since), "notification", d.Notification, "at", written(d.At)}))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -72,7 +78,7 @@ func (t *DeadTokens) Add(ctx context.Context, tokens ...DeadToken) error {
 // a reader took and has left for so long, or else new ones. A new group begins
 // with the oldest report in the stream.
 func (t *DeadTokens) Next(ctx context.Context, group string, left time.Duration, n int) ([]DeadToken, error) {
-	entries, err := t.stream.next(ctx, group, left, n)
+	entries, err := t.streams.next(ctx, group, left, n)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +98,5 @@ func (t *DeadTokens) Ack(ctx context.Context, group string, tokens ...DeadToken)
 	for i := range tokens {
 		ids[i] = tokens[i].Entry
 	}
-	return t.stream.ack(ctx, group, ids)
-}
-
-// Oldest is when the first of the reports was made that the group's readers have
-// taken and not acknowledged; zero when there is none.
-func (t *DeadTokens) Oldest(ctx context.Context, group string) (time.Time, error) {
-	return t.stream.oldest(ctx, group)
+	return t.streams.ack(ctx, group, ids)
 }

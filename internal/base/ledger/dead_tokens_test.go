@@ -61,7 +61,7 @@ func TestDeadTokens(t *testing.T) {
 			t.Errorf("left behind: %+v, want the second", left)
 		}
 		// What the stream has dropped since is left behind no more.
-		if err := client.XTrimMaxLen(ctx, shard.Of(client, "pushpace").Key("dead-tokens"), 0).Err(); err != nil {
+		if err := client.XTrimMaxLen(ctx, shard.Named(client, "pushpace", 1)[0].Key("dead-tokens"), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if left := next(0, 10); len(left) != 0 {
@@ -73,6 +73,7 @@ func TestDeadTokens(t *testing.T) {
 func TestDeadTokensAreBounded(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
+		redistest.Divide(t, client, "acme", "1")
 		reports := ledger.NewDeadTokens(client, "acme", 100)
 		for batch := range 10 {
 			tokens := make([]ledger.DeadToken, 100)
@@ -83,7 +84,7 @@ func TestDeadTokensAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n, err := client.XLen(t.Context(), shard.Of(client, "acme").Key("dead-tokens")).Result()
+		n, err := client.XLen(t.Context(), shard.Named(client, "acme", 1)[0].Key("dead-tokens")).Result()
 		if err != nil || n < 100 || n > 300 {
 			t.Errorf("%d reports are kept, %v; want about 100", n, err)
 		}

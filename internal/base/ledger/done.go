@@ -84,7 +84,7 @@ return answers
 // at the first attempt. They end in one step, and doing so again changes nothing.
 // It is for one goroutine at a time.
 type Dones struct {
-	records *Records
+	records *Shard
 	keys    []string
 	args    []any
 	targets []any // of each job in JSON, where ends are told of
@@ -92,9 +92,9 @@ type Dones struct {
 
 // NewDones takes the keys and arguments that asynq gives its script for a job that
 // is done, of any of the jobs.
-func (r *Records) NewDones(keys []string, args []any) *Dones {
+func (r *Shard) NewDones(keys []string, args []any) *Dones {
 	return &Dones{
-		records: r, keys: []string{keys[0], keys[1], keys[3], keys[4], r.shard.Key("counts")},
+		records: r, keys: []string{keys[0], keys[1], keys[3], keys[4], r.Key("counts")},
 		args: []any{args[1], nil, r.retention.Milliseconds(), nil},
 	}
 }
@@ -102,7 +102,7 @@ func (r *Records) NewDones(keys []string, args []any) *Dones {
 // Add adds a job: its ID, its key, and what became of its notification's targets.
 func (d *Dones) Add(id, task string, outcomes []TargetOutcome) {
 	words, ids := encodeOutcomes(outcomes)
-	d.keys = append(d.keys, task, d.records.shard.Key("id:"+id))
+	d.keys = append(d.keys, task, d.records.Key("id:"+id))
 	d.args = append(d.args, id, words, ids)
 	if d.records.tells() {
 		targets, _ := targetsText(outcomes) // of strings, which never fails

@@ -23,8 +23,8 @@ type Letter struct {
 	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
 	At       time.Time       `json:"at"`
 	Queue    string          `json:"queue"`
-	// App, User and Category are the notification's. Lists tell them; they are not
-	// kept beside the Job, in which they are.
+	// App, User and Category are the notification's. Lists tell them. They are kept beside
+	// a Job that cannot be read and was accepted; else they are in it: see Tell.
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
@@ -46,11 +46,12 @@ var ErrNoLetter = errors.New("there is no dead letter with this ID")
 // producer, say, that ends as rejected instead, and when the letter has more
 // attempts than are recorded, as one that may have been sent; a job on another
 // queue than the notification's is not that. The letter then has the state in which
-// it ends.
-func (r *Records) SetAside(ctx context.Context, l *Letter) error {
+// it ends, and whose it is.
+func (r *Shard) SetAside(ctx context.Context, l *Letter) error {
 	record, err := r.Lookup(ctx, l.ID)
 	if err == nil && !record.State.Ended() && (record.Queue == "" || record.Queue == l.Queue) {
 		l.State, l.Outcomes = Rejected, record.Outcomes
+		l.App, l.User, l.Category = record.App, record.User, record.Category
 		if l.Attempts > record.Attempts {
 			l.Outcomes = Doubt(record.Outcomes)
 		}
@@ -69,8 +70,8 @@ func (r *Records) SetAside(ctx context.Context, l *Letter) error {
 }
 
 // Letter answers the dead letter with that ID, or ErrNoLetter.
-func (r *Records) Letter(ctx context.Context, id string) (*Letter, error) {
-	text, err := r.client.HGet(ctx, r.shard.Key("letters"), id).Bytes()
+func (r *Shard) Letter(ctx context.Context, id string) (*Letter, error) {
+	text, err := r.client.HGet(ctx, r.Key("letters"), id).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil, ErrNoLetter
 	}
@@ -88,13 +89,26 @@ func readLetter(text []byte) (*Letter, error) {
 	return l, nil
 }
 
+// Tell adds whose the letter is, where that is not kept, by what read reads in its job.
+func (l *Letter) Tell(read func(payload []byte) (Contents, error)) {
+	if l.App != "" {
+		return
+	}
+	if its, err := read(l.Job); err == nil {
+		l.App, l.User, l.Category = its.App, its.User, its.Category
+	}
+}
+
+// Ref names the letter, once it tells whose it is.
+func (l *Letter) Ref() Ref { return Ref{l.ID, l.App, l.User} }
+
 // ErrCursor means that a cursor is none that LettersFrom has answered.
 var ErrCursor = errors.New("the cursor is not known")
 
 // LettersFrom answers about as many dead letters as limit says, in no order, and
 // the cursor that the next call goes on from; "" begins, and is answered at the
 // end. One that comes or goes meanwhile may be missed, and one may come twice.
-func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
+func (r *Shard) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
 	at := uint64(0)
 	if cursor != "" {
 		if at, err = strconv.ParseUint(cursor, 10, 64); err != nil || at == 0 {
@@ -102,7 +116,7 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 		}
 	}
 	for len(letters) < limit {
-		fields, then, err := r.client.HScan(ctx, r.shard.Key("letters"), at, "", int64(limit)).Result()
+		fields, then, err := r.client.HScan(ctx, r.Key("letters"), at, "", int64(limit)).Result()
 		if err != nil {
 			return nil, "", fmt.Errorf("dead letters: %w", err)
 		}
@@ -122,8 +136,8 @@ func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (le
 
 // Purge deletes the dead letter; what became of its notification stays counted.
 // It answers false when there is none.
-func (r *Records) Purge(ctx context.Context, id string) (bool, error) {
-	n, err := r.client.HDel(ctx, r.shard.Key("letters"), id).Result()
+func (r *Shard) Purge(ctx context.Context, id string) (bool, error) {
+	n, err := r.client.HDel(ctx, r.Key("letters"), id).Result()
 	if err != nil {
 		return false, fmt.Errorf("dead letter: %w", err)
 	}

@@ -36,25 +36,25 @@ type OutcomeEvent struct {
 // Outcomes are the events of how notifications have ended, each at least once. The
 // Records write them: see WithOutcomes.
 //
-//	outcomes    stream of the shard: id, app, user, category, state, reason, attempts,
+//	outcomes    stream of each shard: id, app, user, category, state, reason, attempts,
 //	            at in RFC 3339, targets in JSON
 //
 // Readers that are one another's substitutes share a consumer group, by Next and
 // Ack. It holds the latest events only.
-type Outcomes struct{ stream stream }
+type Outcomes struct{ streams }
 
 const outcomesName, outcomesWhat = "outcomes", "outcome events"
 
 // NewOutcomes returns the events under the prefix, "pushpace" when it is empty.
 func NewOutcomes(client redis.UniversalClient, prefix string) *Outcomes {
-	return &Outcomes{newStream(client, prefix, outcomesName, outcomesWhat, 0)}
+	return &Outcomes{newStreams(client, prefix, outcomesName, outcomesWhat, 0)}
 }
 
 // Next answers at most n events that the group has not acknowledged: those that a
 // reader took and has left for so long, or else new ones. A new group begins with
 // the oldest event in the stream.
 func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n int) ([]OutcomeEvent, error) {
-	entries, err := o.stream.next(ctx, group, left, n)
+	entries, err := o.streams.next(ctx, group, left, n)
 	if err != nil {
 		return nil, err
 	}
@@ -78,26 +78,11 @@ func (o *Outcomes) Ack(ctx context.Context, group string, events ...OutcomeEvent
 	for i := range events {
 		ids[i] = events[i].Entry
 	}
-	return o.stream.ack(ctx, group, ids)
-}
-
-// Oldest is when the first of the events was told that the group's readers have
-// taken and not acknowledged; zero when there is none.
-func (o *Outcomes) Oldest(ctx context.Context, group string) (time.Time, error) {
-	return o.stream.oldest(ctx, group)
-}
-
-// WithOutcomes answers records that tell of each end in the stream of the Outcomes,
-// where about as many as kept stay; 0 tells nothing. They do so in the step of the end
-// itself.
-func (r *Records) WithOutcomes(kept int) *Records {
-	own := *r
-	own.outcomes = newStream(r.client, r.prefix, outcomesName, outcomesWhat, kept)
-	return &own
+	return o.streams.ack(ctx, group, ids)
 }
 
 // tells reports whether ends are told of.
-func (r *Records) tells() bool { return r.outcomes.kept > 0 }
+func (r *Shard) tells() bool { return r.outcomes.kept > 0 }
 
 func targetsText(outcomes []TargetOutcome) (string, error) {
 	if outcomes == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -19,7 +20,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		for i, targets := range []string{`[{"kind":"delivered"}]`, `[{`, "", `[]`} {
-			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Of(client, "pushpace").Key("outcomes"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
+			if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: shard.Named(client, "pushpace", 1)[0].Key("outcomes"), Values: []string{"id", fmt.Sprint(i), "targets", targets}}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,7 +39,7 @@ func TestAnEventThatCannotBeRead(t *testing.T) {
 // An end that is tried again and again is told once.
 func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 	redistest.OverAll(t, func(t *testing.T, client redis.UniversalClient, prefix string) {
-		counts := shard.Of(client, prefix).Key("counts")
+		counts := shard.Named(client, prefix, 1)[0].Key("counts")
 		spoil := func(count string) {
 			t.Helper()
 			if err := client.HSet(t.Context(), counts, "delivered", count).Err(); err != nil {
@@ -47,18 +48,18 @@ func TestAnEndThatIsNotRecordedAtOnceIsToldOnce(t *testing.T) {
 		}
 		records := ledger.NewRecords(client, prefix, 0).WithOutcomes(100)
 		n := &push.Notification{ID: "tried", App: "shop", User: "ada"}
-		if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
+		if err := ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
 		end := ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}, Attempts: 1}
 		spoil("abc")
 		for range 3 {
-			if _, err := records.Settle(t.Context(), n.ID, &end); err == nil {
+			if _, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err == nil {
 				t.Fatal("it is recorded in spite of its count")
 			}
 		}
 		spoil("0")
-		if first, err := records.Settle(t.Context(), n.ID, &end); err != nil || !first {
+		if first, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, &end); err != nil || !first {
 			t.Errorf("%t, %v", first, err)
 		}
 		if events, err := ledger.NewOutcomes(client, prefix).Next(t.Context(), "g", 0, 10); err != nil || len(events) != 1 {

@@ -1,16 +1,14 @@
-// Package ledger keeps what became of each notification: a record by its ID, sums, dead
-// letters, notes of what is taken from the queue, and the streams that tell of ends and
-// of dead tokens. It knows no notification but by what a record says of it.
 package ledger
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,21 +16,15 @@ import (
 	"github.com/pushpace/pushpace/internal/base/shard"
 )
 
-// Records keep what became of each notification, and the sums. Records and sums are keys of
-// one shard, which has the queues too, so that a record, the sums and a job change in one
-// step:
-//
-//	id:ID     hash: a Record
-//	counts    hash: a count by name
-//	letters   hash: a Letter by ID, in JSON
-//
-// Nothing trims the letters.
+// Records keep what became of each notification, in its Shard. They are safe for concurrent
+// use.
 type Records struct {
 	client    redis.UniversalClient
 	prefix    string
-	shard     shard.Shard
 	retention time.Duration
-	outcomes  stream // ends are told of there; none is kept when they are not
+	kept      int // outcomes that are told of
+	layout    *shard.Layout
+	shards    *atomic.Pointer[[]*Shard] // nil until they are known
 }
 
 // DefaultRetention is how long an ID is known where no retention is given.
@@ -48,280 +40,146 @@ func NewRecords(client redis.UniversalClient, prefix string, retention time.Dura
 	if retention <= 0 {
 		retention = DefaultRetention
 	}
-	return &Records{client: client, prefix: prefix, shard: shard.Of(client, prefix), retention: retention}
+	return &Records{client: client, prefix: prefix, retention: retention, layout: shard.NewLayout(client, prefix, 0), shards: new(atomic.Pointer[[]*Shard])}
+}
+
+// WithOutcomes answers records that tell of each end in the stream of the Outcomes,
+// where about as many as kept stay; 0 tells nothing. They do so in the step of the end
+// itself.
+func (r *Records) WithOutcomes(kept int) *Records {
+	own := *r
+	own.kept, own.shards = kept, new(atomic.Pointer[[]*Shard])
+	return &own
 }
 
 // Prefix begins all of pushpace's keys.
 func (r *Records) Prefix() string { return r.prefix }
 
-// Shard is where the records are.
-func (r *Records) Shard() shard.Shard { return r.shard }
+// All returns the shards, by their numbers. Once they are known it asks nobody.
+func (r *Records) All(ctx context.Context) ([]*Shard, error) {
+	if known := r.shards.Load(); known != nil {
+		return *known, nil
+	}
+	shards, err := r.layout.Shards(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*Shard, len(shards))
+	for i, s := range shards {
+		all[i] = &Shard{Shard: s, client: r.client, prefix: r.prefix, retention: r.retention}
+		all[i].outcomes = newStream(r.client, s, outcomesName, outcomesWhat, perShard(r.kept, len(shards)))
+	}
+	r.shards.Store(&all)
+	return all, nil
+}
 
-// A Record is what is known of one notification.
-type Record struct {
-	State State `json:"state"`
-	// App, User and Category are the notification's.
-	App      string    `json:"app,omitempty"`
-	User     string    `json:"user,omitempty"`
-	Category string    `json:"category,omitempty"`
-	Queue    string    `json:"queue"`
-	Accepted time.Time `json:"accepted_at"`
-	// NotBefore and ExpiresAt are the notification's; zero for none.
-	NotBefore time.Time `json:"not_before,omitzero"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
-	// last time.
-	Deferrals int       `json:"deferrals"`
-	Until     time.Time `json:"until,omitzero"`
-	Scope     string    `json:"scope,omitempty"`
-	Rule      string    `json:"rule,omitempty"`
-	// Attempts is how often it was sent: 1 for what was delivered at once.
-	Attempts int `json:"attempts"`
-	// FirstAttempt is when the first of them was over.
-	FirstAttempt time.Time `json:"first_attempt,omitzero"`
-	// Outcomes are the last ones of each target, in the order of the targets.
-	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
-	// Error is the last attempt's.
-	Error string    `json:"error,omitempty"`
-	Ended time.Time `json:"ended_at,omitzero"`
+// perShard is how many of so many each shard keeps.
+func perShard(kept, shards int) int { return (kept + shards - 1) / shards }
 
-	outcomes string // as they are kept
+// KeepLayout is shard.Layout.Keep.
+func (r *Records) KeepLayout(ctx context.Context) error { return r.layout.Keep(ctx) }
+
+// Of returns the shard of what is sent to an app's user.
+func (r *Records) Of(ctx context.Context, app, user string) (*Shard, error) {
+	all, err := r.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return all[shard.Of(len(all), app, user)], nil
+}
+
+// Briefs answers what is known of each of the notifications, by ID: of one of those that
+// share it.
+func (r *Records) Briefs(ctx context.Context, ids []string) (map[string]Brief, error) {
+	all, err := Each(ctx, r, func(ctx context.Context, s *Shard) (map[string]Brief, error) { return s.Briefs(ctx, ids) })
+	known := map[string]Brief{}
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		maps.Copy(known, all[n])
+	}
+	return known, err
+}
+
+// LettersFrom answers about as many dead letters, in no order, from a cursor on, which is ""
+// at first, and the next cursor, "" at the end: see Shard.LettersFrom. It goes past a shard
+// that does not answer: see Walk.
+func (r *Records) LettersFrom(ctx context.Context, cursor string, limit int) (letters []*Letter, next string, err error) {
+	all, err := r.All(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	at, full := 0, false
+	if number, rest, several := strings.Cut(cursor, "-"); several {
+		if at, err = strconv.Atoi(number); err != nil || at < 0 || at >= len(all) || at == 0 && rest == "" {
+			return nil, "", ErrCursor
+		}
+		cursor = rest
+	}
+	err = r.Walk(ctx, at, func(ctx context.Context, s *Shard) (bool, error) {
+		if s.Number > at {
+			at, cursor = s.Number, ""
+		}
+		some, then, err := s.LettersFrom(ctx, cursor, limit-len(letters))
+		if err != nil {
+			return false, err
+		}
+		letters, cursor = append(letters, some...), then
+		full = then != "" || len(letters) >= limit
+		return full, nil
+	})
+	if _, err := Unread(err); err != nil {
+		return nil, "", err
+	}
+	if cursor == "" {
+		at++
+	}
+	switch {
+	case !full, at == len(all):
+		return letters, "", err
+	case at == 0:
+		return letters, cursor, err
+	}
+	return letters, fmt.Sprintf("%d-%s", at, cursor), err
+}
+
+// Counts answers the sums of all shards. They are exact while nothing moves.
+func (r *Records) Counts(ctx context.Context) (sum Counts, err error) {
+	all, err := r.countsOf(ctx, func(redis.Pipeliner, *Shard) {})
+	for _, one := range all {
+		sum = sum.Plus(one)
+	}
+	return sum, err
+}
+
+// PrimaryCounts answers the sums of each shard, by its number. It fails on a replica, whose
+// counts may be old.
+func (r *Records) PrimaryCounts(ctx context.Context) (map[int]Counts, error) {
+	return r.countsOf(ctx, func(pipe redis.Pipeliner, s *Shard) { pipe.HIncrBy(ctx, s.Key("counts"), "accepted", 0) })
+}
+
+func (r *Records) countsOf(ctx context.Context, before func(redis.Pipeliner, *Shard)) (map[int]Counts, error) {
+	return Each(ctx, r, func(ctx context.Context, s *Shard) (Counts, error) {
+		pipe := r.client.Pipeline()
+		before(pipe, s)
+		counts := s.CountsOn(ctx, pipe)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return Counts{}, fmt.Errorf("counts of notifications: %w", err)
+		}
+		return counts()
+	})
+}
+
+// Plus adds other sums.
+func (c Counts) Plus(o Counts) Counts {
+	ended := map[State]int64{}
+	for _, s := range EndStates {
+		ended[s] = c.Ended[s] + o.Ended[s]
+	}
+	return Counts{
+		Accepted: c.Accepted + o.Accepted, Ended: ended, Malformed: c.Malformed + o.Malformed, Deferred: c.Deferred + o.Deferred,
+		Booked: c.Booked + o.Booked, DeadTokens: c.DeadTokens + o.DeadTokens, Letters: c.Letters + o.Letters,
+	}
 }
 
 // ErrConflict means that the ID is known as another notification's: of another
 // user, or with other content. Nothing was enqueued.
 var ErrConflict = errors.New("the ID is another notification's: it was used with another user or other content")
-
-// ErrUnknownID means that no notification has that ID, or that it was
-// forgotten since.
-var ErrUnknownID = errors.New("the ID is not known")
-
-//go:embed settle.lua
-var settleSource string
-
-//go:embed records.lua
-var recordsSource string
-
-var recordsScript = redis.NewScript(settleSource + recordsSource)
-
-func (r *Records) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
-	keys := []string{r.shard.Key("id:" + id), r.shard.Key("counts"), r.shard.Key("letters")}
-	if op == "settle" && r.tells() {
-		keys = append(keys, r.outcomes.key)
-	}
-	now := time.Now()
-	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
-	reply, err := recordsScript.Run(ctx, r.client, keys, argv...).Slice()
-	if err != nil {
-		return nil, fmt.Errorf("record of a notification: %s: %w", op, err)
-	}
-	return reply, nil
-}
-
-// Facts are what the record of a new notification says of it.
-type Facts struct {
-	App, User, Category  string    // without a line feed
-	NotBefore, ExpiresAt time.Time // zero for none
-	// Digest is that of the content; nil when nobody knows what was handed over.
-	Digest []byte
-}
-
-// fields are the record's, as names and values. What it is of comes first, where
-// ofAnotherContent looks for it: app, user and category, which are one line each, and the
-// digest. They are one value for the sake of speed.
-func (f *Facts) fields() []any {
-	of := make([]byte, 0, 64)
-	of = append(append(of, f.App...), '\n')
-	of = append(append(of, f.User...), '\n')
-	of = append(append(of, f.Category...), '\n')
-	all := append(make([]any, 0, 6), "of", append(of, f.Digest...))
-	if !f.NotBefore.IsZero() {
-		all = append(all, "not_before", f.NotBefore.UnixMilli())
-	}
-	if !f.ExpiresAt.IsZero() {
-		all = append(all, "expires", f.ExpiresAt.UnixMilli())
-	}
-	return all
-}
-
-// Arrive counts a notification as accepted that a worker found on that queue, and
-// that no Producer has accepted.
-func (r *Records) Arrive(ctx context.Context, id, queue string, facts Facts) error {
-	_, err := r.run(ctx, "arrive", id, append([]any{queue}, facts.fields()...)...)
-	return err
-}
-
-// Defer notes that the notification waits until that instant, and by which
-// scope and rule. It answers true, and notes nothing, when the notification has ended.
-func (r *Records) Defer(ctx context.Context, id string, until time.Time, scope, rule string) (ended bool, err error) {
-	reply, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
-	return err == nil && reply[0] == int64(0), err
-}
-
-// Attempt notes the n-th attempt, made at that visit of the job, after which some
-// targets have to be sent to again. Noting it twice counts it once. It answers
-// false, and notes nothing, when the notification has ended, or a later visit's
-// attempt is noted: whoever made this one has not been alone with the job.
-func (r *Records) Attempt(ctx context.Context, id string, n, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
-	words, ids := encodeOutcomes(outcomes)
-	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem)
-	return err == nil && reply[0] == int64(1), err
-}
-
-// An End is how a notification ends.
-type End struct {
-	State    State
-	Outcomes []TargetOutcome
-	Error    string
-	// Attempts is how often it was sent; 0 leaves what is noted.
-	Attempts int
-	// Deferrals is how often it was put off besides what Defer has noted.
-	Deferrals int
-	// DeadTokens is how many of the outcomes are dead tokens.
-	DeadTokens int
-	// Letter is kept when the State is dead.
-	Letter *Letter
-}
-
-// Settle ends the notification, and counts it. A second call for the same one
-// changes nothing, and answers false. After an error it is to be called again with
-// the same End.
-func (r *Records) Settle(ctx context.Context, id string, e *End) (bool, error) {
-	args, err := r.end(e)
-	if err != nil {
-		return false, err
-	}
-	reply, err := r.run(ctx, "settle", id, args...)
-	if err != nil {
-		return false, err
-	}
-	return reply[0] == int64(1), nil
-}
-
-// end is the end as settle.lua has it.
-func (r *Records) end(e *End) ([]any, error) {
-	letter := []byte{}
-	if e.State.Dead() && e.Letter != nil {
-		var err error
-		if letter, err = json.Marshal(e.Letter); err != nil {
-			return nil, err
-		}
-	}
-	words, ids := encodeOutcomes(e.Outcomes)
-	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
-	if r.tells() {
-		targets, err := targetsText(e.Outcomes)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, r.outcomes.kept, e.reason(), written(time.Now()), targets)
-	}
-	return args, nil
-}
-
-// Lookup answers the notification's record, or ErrUnknownID.
-func (r *Records) Lookup(ctx context.Context, id string) (*Record, error) {
-	fields, err := r.client.HGetAll(ctx, r.shard.Key("id:"+id)).Result()
-	if err != nil {
-		return nil, fmt.Errorf("record of a notification: %w", err)
-	}
-	if len(fields) == 0 {
-		return nil, ErrUnknownID
-	}
-	rec := &Record{
-		State: State(fields["state"]),
-		Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
-		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
-		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
-		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
-	}
-	if of := strings.SplitN(fields["of"], "\n", 4); len(of) == 4 {
-		rec.App, rec.User, rec.Category = of[0], of[1], of[2]
-	}
-	rec.outcomes = fields["outcomes"]
-	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
-	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
-	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
-		rec.FirstAttempt = rec.Ended
-	}
-	if rec.Outcomes, err = decodeOutcomes(fields["outcomes"], fields["sent"]); err != nil {
-		return nil, fmt.Errorf("record of a notification: %w", err)
-	}
-	return rec, nil
-}
-
-func instant(ms string) time.Time {
-	n, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(n).UTC()
-}
-
-// Counts are sums over all notifications.
-type Counts struct {
-	Accepted   int64
-	Ended      map[State]int64
-	Malformed  int64
-	Deferred   int64 // deferrals
-	Booked     int64 // of those that wait, how many a limit has put off
-	DeadTokens int64
-	Letters    int64 // dead letters that are kept
-}
-
-// Waiting is what was accepted and has not ended.
-func (c Counts) Waiting() int64 {
-	n := c.Accepted
-	for _, ended := range c.Ended {
-		n -= ended
-	}
-	return n
-}
-
-// Counts answers the sums. They are exact while nothing moves.
-func (r *Records) Counts(ctx context.Context) (Counts, error) {
-	pipe := r.client.Pipeline()
-	counts := r.CountsOn(ctx, pipe)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Counts{}, fmt.Errorf("counts of notifications: %w", err)
-	}
-	return counts()
-}
-
-// PrimaryCounts is Counts that fails on a replica, whose counts may be old.
-func (r *Records) PrimaryCounts(ctx context.Context) (Counts, error) {
-	pipe := r.client.TxPipeline()
-	pipe.HIncrBy(ctx, r.shard.Key("counts"), "accepted", 0)
-	counts := r.CountsOn(ctx, pipe)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Counts{}, fmt.Errorf("counts of notifications: %w", err)
-	}
-	return counts()
-}
-
-// CountsOn has the sums read on a pipe of the records' Redis. What it answers
-// answers them once the pipe was executed.
-func (r *Records) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
-	counts := pipe.HGetAll(ctx, r.shard.Key("counts"))
-	letters := pipe.HLen(ctx, r.shard.Key("letters"))
-	return func() (Counts, error) { return readCounts(counts.Val(), letters.Val()) }
-}
-
-func readCounts(fields map[string]string, letters int64) (Counts, error) {
-	counts := make(map[string]int64, len(fields))
-	for name, text := range fields {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return Counts{}, fmt.Errorf("counts of notifications: %s: %w", name, err)
-		}
-		counts[name] = n
-	}
-	c := Counts{
-		Accepted: counts["accepted"], Ended: make(map[State]int64, len(EndStates)), Malformed: counts["malformed"],
-		Deferred: counts["deferred"], Booked: counts["booked"], DeadTokens: counts["dead_tokens"], Letters: letters,
-	}
-	for _, s := range EndStates {
-		c.Ended[s] = counts[string(s)]
-	}
-	return c, nil
-}

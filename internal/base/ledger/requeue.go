@@ -63,13 +63,13 @@ var ErrInHand = errors.New("a job with this ID is there: of the last attempt, or
 // of attempts, and deletes the letter. headers are asynq's, and may be nil; facts are what
 // the job says of it, nil for one that cannot be read. It returns ErrNoLetter when there is none, or when the notification has
 // ended otherwise since, and ErrInHand when it is too early.
-func (r *Records) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
+func (r *Shard) Requeue(ctx context.Context, l *Letter, job []byte, headers map[string]string, facts *Facts) error {
 	keys := []string{
-		r.shard.Key("id:" + l.ID), r.shard.Key("counts"), r.shard.Key("letters"),
-		r.shard.QueueKey(l.Queue, "t:"+l.ID), r.shard.QueueKey(l.Queue, "pending"), r.shard.QueueKey(l.Queue, "scheduled"),
-		r.shard.QueueKey(l.Queue, "retry"), r.shard.QueueKey(l.Queue, "archived"), r.shard.IdleKey(l.Queue),
+		r.Key("id:" + l.ID), r.Key("counts"), r.Key("letters"),
+		r.QueueKey(l.Queue, "t:"+l.ID), r.QueueKey(l.Queue, "pending"), r.QueueKey(l.Queue, "scheduled"),
+		r.QueueKey(l.Queue, "retry"), r.QueueKey(l.Queue, "archived"), r.IdleKey(l.Queue),
 	}
-	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.shard.Queue(l.Queue), job, headers), time.Now().UnixNano()}
+	args := []any{l.ID, l.text, string(l.State), l.Queue, asynqwire.Message(l.ID, r.Queue(l.Queue), job, headers), time.Now().UnixNano()}
 	if facts != nil {
 		args = append(args, facts.fields()...)
 	}

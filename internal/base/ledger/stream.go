@@ -22,11 +22,8 @@ type stream struct {
 	what   string
 }
 
-func newStream(client redis.UniversalClient, prefix, name, what string, kept int) stream {
-	if prefix == "" {
-		prefix = "pushpace"
-	}
-	return stream{client, shard.Of(client, prefix).Key(name), int64(kept), what}
+func newStream(client redis.UniversalClient, of shard.Shard, name, what string, kept int) stream {
+	return stream{client, of.Key(name), int64(kept), what}
 }
 
 // add is the command that reports one, given its fields.

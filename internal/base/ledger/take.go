@@ -53,6 +53,7 @@ type Taken struct {
 	By string `json:"by"`
 
 	note string // "" where there is none
+	at   *Shard
 }
 
 //go:embed take.lua
@@ -68,8 +69,8 @@ var takenScript = redis.NewScript(takenSource)
 // takeGrace is for how long a worker leaves a note to whoever works at it.
 const takeGrace = 2 * time.Second
 
-func (r *Records) takenKeys() []string {
-	return []string{r.shard.Key("taken:notes"), r.shard.Key("taken:due")}
+func (r *Shard) takenKeys() []string {
+	return []string{r.Key("taken:notes"), r.Key("taken:due")}
 }
 
 // A queuedJob is asynq's.
@@ -97,7 +98,7 @@ return {state, redis.call('HGET', KEYS[1], 'msg') or ''}
 
 // JobState answers where asynq has the notification's job: pending, active, scheduled or
 // retry; empty when it has none.
-func (r *Records) JobState(ctx context.Context, queue, id string) (string, error) {
+func (r *Shard) JobState(ctx context.Context, queue, id string) (string, error) {
 	job, err := r.queued(ctx, queue, id)
 	if err != nil || job == nil {
 		return "", err
@@ -106,8 +107,8 @@ func (r *Records) JobState(ctx context.Context, queue, id string) (string, error
 }
 
 // queued answers the job with that ID, nil when there is none.
-func (r *Records) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
-	known, err := lookScript.Run(ctx, r.client, []string{r.shard.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
+func (r *Shard) queued(ctx context.Context, queue, id string) (*queuedJob, error) {
+	known, err := lookScript.Run(ctx, r.client, []string{r.QueueKey(queue, "t:"+id)}, asynqwire.MaxEnvelopeSize).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("look for the job: %w", err)
 	}
@@ -128,16 +129,19 @@ type Contents struct {
 // takeTries is how often a job is looked at that changes meanwhile.
 const takeTries = 5
 
-// Take takes a notification that waits from the queue, and ends it in that state,
+// Take takes the notification, which waits, from the queue, and ends it in that state,
 // or as delivered when one of its targets was. read reads its job's payload. It answers
 // ErrUnknownID, ErrEnded or ErrUnderWay when there is nothing to take, or not now. After
 // another error it may be taken or not; calling it again is safe.
-func (r *Records) Take(ctx context.Context, id string, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
-	jobless := false
+func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
+	id, jobless := ref.ID, false
 	for range takeTries {
 		record, err := r.Lookup(ctx, id)
 		if err != nil {
 			return nil, err
+		}
+		if !ref.names(record.App, record.User) {
+			return nil, ErrUnknownID
 		}
 		if record.State.Ended() {
 			return nil, &EndedError{record.State}
@@ -171,18 +175,18 @@ func (r *Records) Take(ctx context.Context, id string, state State, read func(pa
 
 // close ends a notification that waits and has no job, as none should: Redis has lost it.
 // Nobody knows what was sent. It returns nil for one that has ended meanwhile.
-func (r *Records) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
+func (r *Shard) close(ctx context.Context, id string, record *Record, state State) (*Taken, error) {
 	end := endOf(Doubt(record.Outcomes), state)
 	end.Error = "its job was gone"
 	if first, err := r.Settle(ctx, id, &end); err != nil || !first {
 		return nil, err
 	}
-	return &Taken{ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
+	return &Taken{at: r, ID: id, App: record.App, User: record.User, Category: record.Category, State: end.State, Used: true}, nil
 }
 
 // take takes the job, and ends its notification. It returns nil where the job has changed
 // since it was looked at.
-func (r *Records) take(ctx context.Context, id string, record *Record, job *queuedJob, c Contents, state State) (*Taken, error) {
+func (r *Shard) take(ctx context.Context, id string, record *Record, job *queuedJob, c Contents, state State) (*Taken, error) {
 	outcomes := record.Outcomes
 	if outcomes == nil {
 		outcomes = c.Targets
@@ -191,7 +195,7 @@ func (r *Records) take(ctx context.Context, id string, record *Record, job *queu
 		outcomes = Doubt(outcomes)
 	}
 	end := endOf(outcomes, state)
-	t := &Taken{ID: id, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
+	t := &Taken{at: r, ID: id, App: c.App, User: c.User, Category: c.Category, State: end.State, By: rand.Text()}
 	for i := range outcomes {
 		t.Used = t.Used || outcomes[i].Taken()
 	}
@@ -204,9 +208,9 @@ func (r *Records) take(ctx context.Context, id string, record *Record, job *queu
 	if err != nil {
 		return nil, err
 	}
-	keys := append(r.takenKeys(), r.shard.Key("id:"+id), r.shard.Key("counts"), r.shard.Key("letters"), r.shard.QueueKey(record.Queue, "t:"+id))
+	keys := append(r.takenKeys(), r.Key("id:"+id), r.Key("counts"), r.Key("letters"), r.QueueKey(record.Queue, "t:"+id))
 	for _, list := range []string{"pending", "scheduled", "retry", "archived"} {
-		keys = append(keys, r.shard.QueueKey(record.Queue, list))
+		keys = append(keys, r.QueueKey(record.Queue, list))
 	}
 	if r.tells() {
 		keys = append(keys, r.outcomes.key)
@@ -236,33 +240,33 @@ func endOf(outcomes []TargetOutcome, state State) End {
 
 // Freed tells that what the notification held is given back. It answers whether
 // nobody has told so before.
-func (r *Records) Freed(ctx context.Context, t *Taken) (first bool, err error) {
+func (t *Taken) Freed(ctx context.Context) (first bool, err error) {
 	if t.note == "" {
 		return true, nil
 	}
-	reply, err := r.onNotes(ctx, "drop", t.ID, t.note, 0)
+	reply, err := t.at.onNotes(ctx, "drop", t.ID, t.note, 0)
 	return len(reply) > 0, err
 }
 
 // Leave leaves the notification to the workers, which look at it at once.
-func (r *Records) Leave(ctx context.Context, t *Taken) error {
+func (t *Taken) Leave(ctx context.Context) error {
 	if t.note == "" {
 		return nil
 	}
-	_, err := r.onNotes(ctx, "leave", t.ID, t.note, 0)
+	_, err := t.at.onNotes(ctx, "leave", t.ID, t.note, 0)
 	return err
 }
 
 // Abandoned answers notifications that somebody has taken from the queue and not
 // freed, at most so many, and leaves each to the caller for a while. more says that there
 // may be others.
-func (r *Records) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
+func (r *Shard) Abandoned(ctx context.Context, limit int) (taken []*Taken, more bool, err error) {
 	reply, err := r.onNotes(ctx, "claim", "", "", limit)
 	var errs []error
 	for i := 0; i+1 < len(reply); i += 2 {
-		t := &Taken{ID: reply[i], note: reply[i+1]}
+		t := &Taken{at: r, ID: reply[i], note: reply[i+1]}
 		if err := json.Unmarshal([]byte(t.note), t); err != nil {
-			_, dropped := r.Freed(ctx, t)
+			_, dropped := t.Freed(ctx)
 			errs = append(errs, fmt.Errorf("note of a notification that was taken from the queue: %w", err), dropped)
 			continue
 		}
@@ -271,8 +275,8 @@ func (r *Records) Abandoned(ctx context.Context, limit int) (taken []*Taken, mor
 	return taken, len(reply) >= 2*limit, errors.Join(append(errs, err)...)
 }
 
-func (r *Records) onNotes(ctx context.Context, op, id, note string, limit int) ([]string, error) {
-	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds(), limit, r.shard.Key("id:")).StringSlice()
+func (r *Shard) onNotes(ctx context.Context, op, id, note string, limit int) ([]string, error) {
+	reply, err := takenScript.Run(ctx, r.client, r.takenKeys(), op, id, note, takeGrace.Milliseconds(), limit, r.Key("id:")).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("notes of notifications that were taken from the queue: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/ledger/ledgertest"
 	"github.com/pushpace/pushpace/internal/base/shard"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
@@ -60,20 +61,20 @@ func TestTakeTellsWhatWasFaster(t *testing.T) {
 			if c.job {
 				_, err = producer.Enqueue(t.Context(), n)
 			} else {
-				err = records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User})
+				err = ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			own := *options
 			meanwhile := redistest.Connect(t, &own)
-			meanwhile.AddHook(&before{words: []any{"pushpace:id:" + c.id, "pushpace:counts"}, do: func() {
+			redistest.Hook(meanwhile, &before{words: []any{"pushpace:id:" + c.id, "pushpace:counts"}, do: func() {
 				end := ledger.End{State: push.Expired}
-				if first, err := records.Settle(t.Context(), c.id, &end); err != nil || !first {
+				if first, err := ledgertest.At(t, records, c.id).Settle(t.Context(), c.id, &end); err != nil || !first {
 					t.Errorf("%t, %v", first, err)
 				}
 			}})
-			taken, err := ledger.NewRecords(meanwhile, "", 0).Take(t.Context(), c.id, push.Cancelled, push.Contents)
+			taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), c.id).Take(t.Context(), push.Ref{ID: c.id}, push.Cancelled, push.Contents)
 			if taken != nil || !errors.Is(err, push.ErrEnded) || !strings.HasSuffix(err.Error(), ": expired") {
 				t.Errorf("%+v, %v", taken, err)
 			}
@@ -88,25 +89,25 @@ func TestAttemptsAreNotedInOrder(t *testing.T) {
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		records := ledger.NewRecords(client, "", 0)
 		n := &push.Notification{ID: "tried", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
-		if err := records.Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
+		if err := ledgertest.At(t, records, n.ID).Arrive(t.Context(), n.ID, n.Priority.Queue(), ledger.Facts{App: n.App, User: n.User}); err != nil {
 			t.Fatal(err)
 		}
 		for i, c := range []struct {
 			n, visit int
 			noted    bool
 		}{{1, 0, true}, {1, 0, true}, {1, 2, true}, {1, 1, false}, {2, 3, true}, {1, 3, false}, {3, 0, true}} {
-			noted, err := records.Attempt(t.Context(), "tried", c.n, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
+			noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", c.n, c.visit, []ledger.TargetOutcome{{Kind: "retry"}}, "")
 			if err != nil || noted != c.noted {
 				t.Errorf("%d: the attempt %d of visit %d: noted %t, %v", i, c.n, c.visit, noted, err)
 			}
 		}
-		if _, err := records.Settle(t.Context(), "tried", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}}); err != nil {
+		if _, err := ledgertest.At(t, records, "tried").Settle(t.Context(), "tried", &ledger.End{State: push.Delivered, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}}}); err != nil {
 			t.Fatal(err)
 		}
-		if noted, err := records.Attempt(t.Context(), "tried", 4, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
+		if noted, err := ledgertest.At(t, records, "tried").Attempt(t.Context(), "tried", 4, 4, []ledger.TargetOutcome{{Kind: "retry"}}, "late"); err != nil || noted {
 			t.Errorf("after the end: noted %t, %v", noted, err)
 		}
-		record, err := records.Lookup(t.Context(), "tried")
+		record, _, err := records.Lookup(t.Context(), push.Ref{ID: "tried"})
 		if err != nil || record.Attempts != 3 || record.State != push.Delivered || record.Error != "" || record.Outcomes[0].Kind != "delivered" {
 			t.Errorf("record %+v, %v", record, err)
 		}
@@ -123,13 +124,13 @@ func TestTakeKnowsTheLastAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		meanwhile := redistest.Another(t, client)
-		meanwhile.AddHook(&before{words: []any{shard.Of(client, "").QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
+		redistest.Hook(meanwhile, &before{words: []any{shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:tried")}, do: func() {
 			outcomes := []ledger.TargetOutcome{{Kind: "delivered"}, {Kind: "retry"}}
-			if noted, err := records.Attempt(t.Context(), n.ID, 1, 0, outcomes, ""); err != nil || !noted {
+			if noted, err := ledgertest.At(t, records, n.ID).Attempt(t.Context(), n.ID, 1, 0, outcomes, ""); err != nil || !noted {
 				t.Errorf("noted %t, %v", noted, err)
 			}
 		}})
-		taken, err := ledger.NewRecords(meanwhile, "", 0).Take(t.Context(), n.ID, push.Cancelled, push.Contents)
+		taken, err := ledgertest.At(t, ledger.NewRecords(meanwhile, "", 0), n.ID).Take(t.Context(), push.Ref{ID: n.ID}, push.Cancelled, push.Contents)
 		if err != nil || taken.State != push.Delivered || !taken.Used {
 			t.Errorf("%+v, %v", taken, err)
 		}
@@ -159,13 +160,13 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
 		twice := redistest.Another(t, client)
-		twice.AddHook(again{shard.Of(client, "pushpace").Key("letters")})
+		redistest.Hook(twice, again{shard.Named(client, "pushpace", 1)[0].Key("letters")})
 		records, producer := ledger.NewRecords(twice, "", 0), push.NewProducer(twice, "", 0)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		if taken, err := records.Take(t.Context(), n.ID, push.Cancelled, push.Contents); err != nil || taken.State != push.Cancelled {
+		if taken, err := ledgertest.At(t, records, n.ID).Take(t.Context(), push.Ref{ID: n.ID}, push.Cancelled, push.Contents); err != nil || taken.State != push.Cancelled {
 			t.Errorf("take: %+v, %v", taken, err)
 		}
 		job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -173,7 +174,7 @@ func TestWhatIsDoneTwiceIsToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		letter := &ledger.Letter{ID: "bad", State: ledger.Malformed, Reason: "invalid", Queue: n.Priority.Queue(), Job: job}
-		if err := records.SetAside(t.Context(), letter); err != nil {
+		if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
 		if err := producer.Requeue(t.Context(), letter.ID); err != nil {
@@ -193,19 +194,19 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 		records, producer := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0)
 		n := &push.Notification{ID: "one", App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 		letter := &ledger.Letter{ID: n.ID, State: ledger.Malformed, Reason: "not_json", Queue: n.Priority.Queue(), Job: []byte("{")}
-		if err := records.SetAside(t.Context(), letter); err != nil {
+		if err := ledgertest.First(t, records).SetAside(t.Context(), letter); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := producer.Enqueue(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
-		task := shard.Of(client, "").QueueKey(n.Priority.Queue(), "t:one")
+		task := shard.Named(client, "", 1)[0].QueueKey(n.Priority.Queue(), "t:one")
 		before := client.HGetAll(t.Context(), task).Val()
-		kept, err := records.Letter(t.Context(), n.ID)
+		kept, _, err := records.Letter(t.Context(), ledger.Ref{ID: n.ID}, push.Contents, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := records.Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, ledger.ErrInHand) {
+		if err := ledgertest.First(t, records).Requeue(t.Context(), kept, kept.Job, nil, nil); !errors.Is(err, ledger.ErrInHand) {
 			t.Error(err)
 		}
 		if after := client.HGetAll(t.Context(), task).Val(); !maps.Equal(before, after) {
@@ -218,7 +219,7 @@ func TestAMalformedLetterTakesNoOthersPlace(t *testing.T) {
 func TestARequeuedJobIsDue(t *testing.T) {
 	t.Parallel()
 	redistest.Over(t, func(t *testing.T, client redis.UniversalClient) {
-		records, producer, s := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Of(client, "")
+		records, producer, s := ledger.NewRecords(client, "", 0), push.NewProducer(client, "", 0), shard.Named(client, "", 1)[0]
 		for _, state := range []string{"pending", "scheduled", "retry", "archived"} {
 			n := &push.Notification{ID: state, App: "a", User: "u", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}, Title: "t"}
 			job, err := push.Encode(&push.Job{Notification: n, AcceptedAt: time.Now()})
@@ -227,7 +228,7 @@ func TestARequeuedJobIsDue(t *testing.T) {
 			}
 			queue := n.Priority.Queue()
 			end := &ledger.End{State: push.Exhausted, Letter: &ledger.Letter{ID: n.ID, State: push.Exhausted, Reason: "r", Queue: queue, Job: job}}
-			if _, err := records.Settle(t.Context(), n.ID, end); err != nil {
+			if _, err := ledgertest.At(t, records, n.ID).Settle(t.Context(), n.ID, end); err != nil {
 				t.Fatal(err)
 			}
 			client.HSet(t.Context(), s.QueueKey(queue, "t:"+n.ID), "state", state, "msg", "old")

@@ -18,11 +18,10 @@ type Batch interface {
 }
 
 // Batches have callers at about the same time share a command: the first one sends it,
-// and others join until it leaves. On a client without a Pipeline each goes alone.
+// and others join until it leaves. On a client that Share has not made each goes alone.
 type Batches[B Batch] struct {
-	client   redis.UniversalClient
-	pipeline *Pipeline
-	most     int
+	client redis.UniversalClient
+	most   int
 
 	mu   sync.Mutex
 	open map[string]*joined[B] // by what is alike in them
@@ -37,18 +36,22 @@ type joined[B Batch] struct {
 
 // NewBatches returns batches of so many at most on the client.
 func NewBatches[B Batch](client redis.UniversalClient, most int) *Batches[B] {
-	return &Batches[B]{client: client, pipeline: Of(client), most: most, open: make(map[string]*joined[B])}
+	return &Batches[B]{client: client, most: most, open: make(map[string]*joined[B])}
 }
 
-// Do joins a batch of that kind, or makes one, and returns once it is answered. add
-// adds the caller's part to it.
-func (b *Batches[B]) Do(ctx context.Context, kind string, open func() B, add func(B)) error {
+// Do joins a batch of that kind, or makes one, and returns once it is answered. add adds
+// the caller's part to it, of which that is a key: on a Cluster those share a batch whose
+// keys are of one slot.
+func (b *Batches[B]) Do(ctx context.Context, key, kind string, open func() B, add func(B)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if _, cluster := OfCluster(b.client); cluster {
+		kind = tag(key) + "\x00" + kind
+	}
 	j, place := b.join(kind, open, add)
 	if place == 0 {
-		b.send(ctx, kind, j)
+		b.send(ctx, key, kind, j)
 		close(j.ready)
 	}
 	<-j.ready // as soon as the pipeline has an answer, or gives up
@@ -65,7 +68,7 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 	j := b.open[kind]
 	if j == nil || j.batch.Len() == b.most {
 		j = &joined[B]{batch: open(), ready: make(chan struct{})}
-		if b.pipeline != nil {
+		if Shares(b.client) {
 			b.open[kind] = j
 		}
 	}
@@ -74,8 +77,8 @@ func (b *Batches[B]) join(kind string, open func() B, add func(B)) (*joined[B], 
 }
 
 // send sends the batch's command. It is joined for as long as possible.
-func (b *Batches[B]) send(ctx context.Context, kind string, j *joined[B]) {
-	if b.pipeline == nil {
+func (b *Batches[B]) send(ctx context.Context, key, kind string, j *joined[B]) {
+	if !Shares(b.client) {
 		cmd := j.batch.Command(ctx)
 		_ = b.client.Process(ctx, cmd) // the error is the command's
 		j.errs, j.err = j.batch.Read(ctx, cmd)
@@ -88,11 +91,20 @@ func (b *Batches[B]) send(ctx context.Context, kind string, j *joined[B]) {
 		cmd = j.batch.Command(ctx)
 		shared.Commands = []redis.Cmder{cmd}
 	}
-	if j.err = b.pipeline.Do(shared); j.err != nil {
+	pipeline, err := For(ctx, b.client, key)
+	if err == nil {
+		err = pipeline.Do(shared)
+	}
+	if err != nil {
+		j.err = err
 		b.close(kind, j) // it may never have been prepared
 		return
 	}
-	j.errs, j.err = j.batch.Read(context.WithoutCancel(ctx), cmd)
+	ctx = context.WithoutCancel(ctx)
+	if cluster, ok := b.client.(*Cluster); ok {
+		_ = cluster.redirect(ctx, cmd)
+	}
+	j.errs, j.err = j.batch.Read(ctx, cmd)
 }
 
 // close lets nobody join any more.

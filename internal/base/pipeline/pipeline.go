@@ -1,11 +1,11 @@
-// Package pipeline lets concurrent callers share pipelines to one Redis server:
+// Package pipeline lets concurrent callers share pipelines to a Redis server:
 // the more commands are made at once, the fewer system calls and wake-ups each
 // of them costs, and a lone command leaves at once.
 //
-// Share makes a client of which every command goes this way; who has several that
-// belong together finds its Pipeline with Of, and hands them over as a Group. The
-// lanes, one goroutine each, are the only ones that send; a Group is theirs from Do
-// until Do returns.
+// Share makes a client of which every command goes this way, of a Cluster every script;
+// who has commands that belong together finds their Pipeline with For, and hands them over
+// as a Group. The lanes, one goroutine each, are the only ones that send; a Group is theirs
+// from Do until Do returns.
 //
 // go-redis pipelines by itself too (AutoPipeline), single commands as fast. It does
 // not do what is relied on here:
@@ -44,6 +44,7 @@ type Pipeline struct {
 	client  *redis.Client
 	timeout time.Duration
 	queue   chan *Group
+	gate    *gate // nil where there is one server: whoever waits for it waits for nothing else
 
 	mu     sync.RWMutex // held for reading while a group is handed over
 	closed bool
@@ -111,11 +112,32 @@ func (p *Pipeline) Close() {
 	p.lanes.Wait()
 }
 
+// Closed reports whether the pipeline has been closed.
+func (p *Pipeline) Closed() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.closed
+}
+
 // Do sends the group and waits for its replies. It returns the error of the
 // connection, if any: whether the commands were executed is then not known. A
 // command's own error is in the command. It returns within about twice the
-// time-out when Redis accepts and never answers.
+// time-out when Redis accepts and never answers, and at once while a Cluster's
+// master is known to be away.
 func (p *Pipeline) Do(g *Group) error {
+	if p.gate == nil {
+		return p.do(g)
+	}
+	tries, err := p.gate.enter()
+	if err != nil {
+		return err
+	}
+	err = p.do(g)
+	p.gate.leave(tries, err)
+	return err
+}
+
+func (p *Pipeline) do(g *Group) error {
 	if g.done == nil {
 		g.done = make(chan struct{}, 1)
 	}
@@ -301,36 +323,48 @@ type Client struct {
 	pipeline *Pipeline
 }
 
-// Share returns a client for the same server whose commands share pipelines,
-// a *Client, and what ends them. The client given stays the caller's, and is to be
-// closed after. A client of a Cluster is returned as it is: its commands go to
-// many servers.
+// Share returns a client for the same server whose commands share pipelines, a *Client,
+// or for the same Cluster whose scripts do, a *Cluster, and what ends them. The client
+// given stays the caller's, and is to be closed after. Another one, as one that Share has
+// made, is returned as it is.
 func Share(client redis.UniversalClient, o Options) (redis.UniversalClient, func()) {
-	single, ok := client.(*redis.Client)
-	if !ok {
-		return client, func() {}
+	switch c := client.(type) {
+	case *redis.Client:
+		p := New(c, o)
+		shared := c.WithTimeout(p.timeout) // a copy on the same connections, without hooks
+		shared.AddHook(Refusals{})
+		shared.AddHook(p.Hook())
+		return &Client{shared, p}, p.Close
+	case *redis.ClusterClient:
+		shared := share(c, o)
+		return shared, shared.close
 	}
-	p := New(single, o)
-	shared := single.WithTimeout(p.timeout) // a copy on the same connections, without hooks
-	shared.AddHook(Refusals{})
-	shared.AddHook(p.Hook())
-	return &Client{shared, p}, p.Close
+	return client, func() {}
 }
 
 // Alone returns the client that Share was given, whose commands end with their context;
 // one that Share has not made is returned as it is.
 func Alone(client redis.UniversalClient) redis.UniversalClient {
-	if shared, ok := client.(*Client); ok {
-		return shared.pipeline.client
+	switch c := client.(type) {
+	case *Client:
+		return c.pipeline.client
+	case *Cluster:
+		return c.ClusterClient
 	}
 	return client
 }
 
-// Of returns the pipeline that the client's commands share, for those that have
-// groups to send; nil for a client that Share has not made.
-func Of(client redis.UniversalClient) *Pipeline {
-	if shared, ok := client.(*Client); ok {
-		return shared.pipeline
+// Shares reports whether Share has made the client.
+func Shares(client redis.UniversalClient) bool { return Alone(client) != client }
+
+// For returns the pipeline of the server that has the key, for those that have groups to
+// send; nil for a client that Share has not made.
+func For(ctx context.Context, client redis.UniversalClient, key string) (*Pipeline, error) {
+	switch c := client.(type) {
+	case *Client:
+		return c.pipeline, nil
+	case *Cluster:
+		return c.master(ctx, key)
 	}
-	return nil
+	return nil, nil
 }

@@ -20,7 +20,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Dialing()) }
 
 // count is a hook that counts the pipelines that leave.
-type count struct{ pipelines, longest atomic.Int64 }
+type count struct {
+	pipelines, longest atomic.Int64
+	lose               atomic.Bool // has the next answer be lost, with its connection
+}
 
 func (*count) DialHook(next redis.DialHook) redis.DialHook          { return next }
 func (*count) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }

@@ -1,49 +1,85 @@
-// Package shard names what lies together in Redis: the queues, and all that is kept of the
-// notifications on them, so that one script can change both. A script's keys have to be of
-// one hash slot on a Cluster, of which Redis takes what stands in braces.
+// Package shard says where in Redis notifications lie. A shard is a block of a Cluster's
+// hash slots, which follows from a notification's app and user: that of their timelines.
+// Its queues, and all that is kept of the notifications on them, lie in one slot of the
+// block, so that one script can change them together: a script's keys have to be of one slot
+// on a Cluster, of which Redis takes what stands in braces.
 package shard
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/pipeline"
 )
 
-// A Shard is where notifications lie.
+// Most bounds how many shards there are.
+const Most = 256
+
+// A Shard is where the notifications of some users lie.
 type Shard struct {
-	base   string            // of its keys
-	queues map[string]string // asynq's name of each of our queues; nil where it is the same
+	// Number is its place among the shards, from 0.
+	Number int
+
+	base    string            // of its keys
+	queues  map[string]string // asynq's name of each of our queues; nil where it is the same
+	cluster bool
 }
 
-// Of returns the shard on the client's Redis, whose keys begin with the prefix. Where there
-// is one server the names are plain.
-func Of(client redis.UniversalClient, prefix string) Shard {
-	if _, cluster := client.(*redis.ClusterClient); !cluster {
-		return Shard{base: prefix + ":"}
+// Shards are all that there are, by their numbers.
+type Shards []Shard
+
+// Of is the number of the shard, of so many, of what is sent to an app's user.
+func Of(shards int, app, user string) int {
+	if shards == 1 {
+		return 0
 	}
-	names := onCluster()
-	return Shard{base: prefix + ":{" + names.tag + "}:", queues: names.queues}
+	return slotOf(UserTag(app, user)) * shards / slots
 }
 
-// names are those that fall into one slot.
+// Named returns so many shards, a power of two, whose keys begin with the prefix. Where there
+// is one, on one server, the names are plain.
+func Named(client redis.UniversalClient, prefix string, n int) Shards {
+	_, cluster := pipeline.OfCluster(client)
+	if n == 1 && !cluster {
+		return Shards{{base: prefix + ":"}}
+	}
+	all := make(Shards, n)
+	for i, names := range landings(n) {
+		all[i] = Shard{Number: i, base: prefix + ":{" + names.tag + "}:", queues: names.queues, cluster: cluster}
+	}
+	return all
+}
+
+// names are those of a shard that fall into one slot, the middle of its block.
 type names struct {
 	tag    string
 	queues map[string]string
 }
 
-// home is the slot in which all of a Cluster's only shard lies.
-const home = slots / 2
+var found sync.Map // of landings, by how many
 
-var onCluster = sync.OnceValue(func() names {
-	n := names{tag: landing("shard", home), queues: map[string]string{}}
-	for queue := range asynqwire.Queues() {
-		n.queues[queue] = landing(queue, home)
+func landings(n int) []names {
+	if known, ok := found.Load(n); ok {
+		return known.([]names)
 	}
-	return n
-})
+	all := make([]names, n)
+	for i := range all {
+		slot, of := (2*i+1)*slots/(2*n), ""
+		if n > 1 {
+			of = fmt.Sprintf("-%02d", i)
+		}
+		all[i] = names{tag: landing("shard"+of, slot), queues: map[string]string{}}
+		for queue := range asynqwire.Queues() {
+			all[i].queues[queue] = landing(queue+of, slot)
+		}
+	}
+	found.Store(n, all)
+	return all
+}
 
 // Key is the shard's key of that name.
 func (s Shard) Key(name string) string { return s.base + name }
@@ -71,10 +107,27 @@ func (s Shard) QueueKey(queue, name string) string { return asynqwire.QueueKey(s
 // IdleKey is asynqwire.IdleKey of one of our queues.
 func (s Shard) IdleKey(queue string) string { return asynqwire.IdleKey(s.Queue(queue)) }
 
+// Channel is one for words about the shard's queues. On a Cluster it is of the shard's slot,
+// and one that is published there alone.
+func (s Shard) Channel(name string) string {
+	if s.cluster {
+		return s.QueueKey(asynqwire.Queue("default"), name)
+	}
+	return "asynq:" + name
+}
+
+// Sharded reports whether the shard's channels are a Cluster's.
+func (s Shard) Sharded() bool { return s.cluster }
+
 // QueueOf is our queue, of which that is one of asynq's keys: asynq:{NAME}:….
 func (s Shard) QueueOf(key string) string {
 	_, name, _ := strings.Cut(key, "{")
 	name, _, _ = strings.Cut(name, "}")
+	return s.Plain(name)
+}
+
+// Plain is our queue of asynq's name.
+func (s Shard) Plain(name string) string {
 	for queue, its := range s.queues {
 		if its == name {
 			return queue

@@ -15,7 +15,10 @@ import (
 // The names are where the data of those who run a Cluster lie: another name loses it.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	one, cluster := Of(redis.NewClient(&redis.Options{}), "pushpace"), Of(redis.NewClusterClient(&redis.ClusterOptions{}), "acme")
+	of := func(shards, number int) Shard {
+		return Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", shards)[number]
+	}
+	one, cluster := Named(redis.NewClient(&redis.Options{}), "pushpace", 1)[0], Named(redis.NewClusterClient(&redis.ClusterOptions{}), "acme", 1)[0]
 	for _, c := range []struct{ got, want string }{
 		{one.Key("id:7"), "pushpace:id:7"},
 		{one.QueueKey("pushpace-bulk", "pending"), "asynq:{pushpace-bulk}:pending"},
@@ -27,6 +30,16 @@ func TestNames(t *testing.T) {
 		{cluster.IdleKey("pushpace-bulk"), "asynq:{pushpace-bulk-84p}:idle"},
 		{cluster.QueueOf("asynq:{pushpace-bulk-84p}:idle"), "pushpace-bulk"},
 		{cluster.Queue("another"), "another"},
+		{cluster.Channel("idle:x"), "asynq:{pushpace-default-963}:idle:x"},
+		{one.Channel("idle:x"), "asynq:idle:x"},
+		{of(8, 3).Key("counts"), "acme:{shard-03-2nv}:counts"},
+		{of(8, 7).QueueKey("pushpace-default", "pending"), "asynq:{pushpace-default-07-7u2}:pending"},
+		{of(16, 7).Key("counts"), "acme:{shard-07-bbs}:counts"},
+		{of(16, 7).Queue("pushpace-critical"), "pushpace-critical-07-g1u"},
+		{of(16, 7).Queue("pushpace-default"), "pushpace-default-07-4eu"},
+		{of(16, 7).Queue("pushpace-bulk"), "pushpace-bulk-07-0iv"},
+		{of(64, 63).Queue("pushpace-bulk"), "pushpace-bulk-63-6jc"},
+		{of(256, 255).Key("counts"), "acme:{shard-255-64j}:counts"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %s, want %s", c.got, c.want)
@@ -50,12 +63,21 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%q is in %d, and not in %d", tag, slot(tag), slotOf(tag))
 		}
 	}
-	s := Of(redis.NewClusterClient(&redis.ClusterOptions{}), "pushpace")
-	for _, queue := range slices.Sorted(maps.Keys(asynqwire.Queues())) {
-		for _, key := range []string{s.QueueKey(queue, "pending"), s.IdleKey(queue), s.Key("counts")} {
-			if slot(key) != home {
-				t.Errorf("%s is in %d", key, slot(key))
+	for _, n := range []int{1, 8} {
+		for k, s := range Named(redis.NewClusterClient(&redis.ClusterOptions{}), "pushpace", n) {
+			for _, queue := range slices.Sorted(maps.Keys(asynqwire.Queues())) {
+				for _, key := range []string{s.QueueKey(queue, "pending"), s.IdleKey(queue), s.Key("counts"), s.Channel("idle:x")} {
+					if got, want := slot(key), int64(k*slots/n+slots/n/2); got != want {
+						t.Errorf("%s is in %d, want %d", key, got, want)
+					}
+				}
 			}
+		}
+	}
+	for i := range 200 { // a user's timeline is in the block of the user's shard
+		app, user := fmt.Sprintf("shop {%d}", i%3), fmt.Sprintf("u-%d\xff}/", i)
+		if got, want := slot("p:{"+UserTag(app, user)+"}:sent")*8/slots, int64(Of(8, app, user)); got != want {
+			t.Errorf("%q is in shard %d, and the timeline in the block of %d", user, want, got)
 		}
 	}
 	seen := map[string]bool{}

@@ -64,7 +64,7 @@
   // one box selects all that a table shows; the buttons say how many that are
   const select = () => {
     for (const all of document.querySelectorAll("input[data-all]")) {
-      const boxes = [...all.form.querySelectorAll("input[name=id]")];
+      const boxes = [...all.form.querySelectorAll("input[name=ref]")];
       const n = boxes.filter((e) => e.checked).length;
       all.closest("label").hidden = false;
       all.checked = n > 0 && n === boxes.length;
@@ -73,7 +73,7 @@
     }
   };
   document.addEventListener("change", ({ target }) => {
-    if (target.matches("input[data-all]")) for (const e of target.form.querySelectorAll("input[name=id]")) e.checked = target.checked;
+    if (target.matches("input[data-all]")) for (const e of target.form.querySelectorAll("input[name=ref]")) e.checked = target.checked;
     select();
   });
   select();

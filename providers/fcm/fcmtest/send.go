@@ -21,8 +21,6 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusNotFound)
 		return
 	}
-	s.Begin()
-	defer s.End()
 	project := r.PathValue("project")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	now := time.Now()
@@ -30,6 +28,8 @@ func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusRequestEntityTooLarge)
 		return
 	}
+	s.Begin() // not before: a sender that is late voids a request by its body
+	defer s.End()
 	if s.seen != nil {
 		s.seen(body)
 	}

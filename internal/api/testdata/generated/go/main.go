@@ -1,8 +1,10 @@
-// What a producer writes against the generated client. Arguments: URL, token.
+// What a producer writes against the generated client, and an operator. Arguments: URL, their
+// tokens.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -42,7 +44,7 @@ func main() {
 	if err != nil || batch.JSON202 == nil || fmt.Sprint(batch.JSON202.Results[0].Status, batch.JSON202.Results[1].Status) != "202 200" {
 		log.Fatalf("the batch: %v %s", err, batch.Body)
 	}
-	status, err := client.GetNotificationWithResponse(ctx, "activity-go")
+	status, err := client.GetNotificationWithResponse(ctx, "activity-go", nil)
 	if err != nil || status.JSON200 == nil || status.JSON200.State != "waiting" {
 		log.Fatalf("the status: %v %s", err, status.Body)
 	}
@@ -53,5 +55,17 @@ func main() {
 	refused, err := client.EnqueueWithResponse(ctx, nil, api.Notification{App: "dmeo", User: "dan", Title: text("t"), Targets: activity.Targets})
 	if err != nil || refused.ApplicationproblemJSON400 == nil || (*refused.ApplicationproblemJSON400.Errors)[0].Pointer != "/app" {
 		log.Fatalf("the mistyped app: %v %s", err, refused.Body)
+	}
+	var alone, whole api.SomeIDs_Ids_Item
+	if err := errors.Join(alone.FromSomeIDsIds0("mistyped"), whole.FromRef(api.Ref{Id: "localised-go", App: text("demo"), User: text("nobody")})); err != nil {
+		log.Fatal(err)
+	}
+	operator := func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+os.Args[3])
+		return nil
+	}
+	cancelled, err := client.CancelNotificationsWithResponse(ctx, api.SomeIDs{Ids: []api.SomeIDs_Ids_Item{alone, whole}}, operator)
+	if err != nil || cancelled.JSON200 == nil || cancelled.JSON200.Results[0].Outcome != "unknown" || cancelled.JSON200.Results[1].Outcome != "unknown" {
+		log.Fatalf("what is nobody's: %v %s", err, cancelled.Body)
 	}
 }

@@ -1,10 +1,11 @@
-// What a producer writes against the generated types. Arguments: URL, token.
+// What a producer writes against the generated types, and an operator. Arguments: URL, their
+// tokens.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
 declare const process: { argv: string[] };
 
-const [, , baseUrl, token] = process.argv;
+const [, , baseUrl, token, operator] = process.argv;
 const client = createClient<paths>({ baseUrl, headers: { Authorization: `Bearer ${token}` } });
 
 const localised: components["schemas"]["Notification"] = {
@@ -41,4 +42,12 @@ if (status.data?.state !== "waiting") {
 const refused = await client.POST("/v1/notifications", { body: { ...activity, id: "mistyped", app: "dmeo" } });
 if (!refused.error?.errors?.some((fault) => fault.pointer === "/app")) {
   throw new Error(`the mistyped app: ${refused.response.status} ${JSON.stringify(refused.error)}`);
+}
+const cancelled = await client.POST("/v1/cancellations", {
+  body: { ids: ["mistyped", { id: "localised", app: "demo", user: "nobody" }] },
+  headers: { Authorization: `Bearer ${operator}` },
+});
+const outcomes = cancelled.data?.results.map((result) => result.outcome).join();
+if (outcomes !== "unknown,unknown") {
+  throw new Error(`what is nobody's: ${cancelled.response.status} ${outcomes} ${JSON.stringify(cancelled.error)}`);
 }

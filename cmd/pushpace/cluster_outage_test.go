@@ -1,0 +1,331 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/internal/violations"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// A master without a replica is killed, and comes back with all that it had acknowledged.
+func TestAClusterLosesAMaster(t *testing.T) {
+	t.Parallel()
+	withoutAMaster(t, outage{
+		leave: (*redistest.Server).Kill, back: (*redistest.Server).Restart,
+		lasts: time.Duration(soaking(10, 3)) * time.Second, replaced: true,
+	})
+}
+
+// A master hangs: it accepts connections, and says nothing. Whose limits lie elsewhere are
+// checked, though the operator has chosen to send unchecked where they cannot be.
+func TestAClustersMasterHangs(t *testing.T) {
+	t.Parallel()
+	withoutAMaster(t, outage{
+		leave: (*redistest.Server).Pause, back: (*redistest.Server).Resume,
+		lasts: time.Duration(soaking(20, 5)) * time.Second, open: true,
+	})
+}
+
+// An outage is how a master is away.
+type outage struct {
+	leave, back func(*redistest.Server, testing.TB)
+	lasts       time.Duration // at least
+	replaced    bool          // a worker that starts meanwhile takes the place of the others
+	open        bool          // limits.on_outage
+}
+
+// withoutAMaster has notifications handed over to users on all masters while one of these is
+// away. The others' are accepted and sent as before. Nothing is lost, nobody gets more than
+// the limits allow, and what is sent twice was in hand.
+func withoutAMaster(t *testing.T, o outage) {
+	policy := throttle.Policy{MinGap: 100 * time.Millisecond, Rates: []throttle.Rate{{Count: 40, Period: 5 * time.Second}}}
+	r := newClusterRig(t, policy)
+	if o.open {
+		r.env = append(r.env, "PUSHPACE_LIMITS__ON_OUTAGE=open")
+	}
+	r.work(t, 2)
+	h := newHanding(t, r)
+	ctx, stop := context.WithCancel(t.Context())
+	var producers sync.WaitGroup
+	defer producers.Wait()
+	defer stop()
+	for node := range r.nodes {
+		for range 2 {
+			producers.Go(func() { h.produce(ctx, t, node) })
+		}
+	}
+	// rate is how many of the others' are sent in a second, of 100 or more
+	rate := func(what string, least time.Duration) float64 {
+		t.Helper()
+		from, began := len(h.sent(false)), time.Now()
+		n := func() int { return len(h.sent(false)) - from }
+		if !eventually.Within(eventually.Patience, func() bool { return time.Since(began) >= least && n() >= 100 }) {
+			t.Fatalf("%s: of the others' %d are sent in %s", what, n(), time.Since(began))
+		}
+		return float64(n()) / time.Since(began).Seconds()
+	}
+	rate("at first", 0) // scripts are loaded, and all are connected
+	before := rate("before", o.lasts/2)
+
+	recorded := h.recorded(t)
+	h.left = time.Now()
+	o.leave(h.victim, t)
+	meanwhile := rate("meanwhile", o.lasts/2)
+	var ending []*program
+	if o.replaced {
+		ending, r.workers = r.workers, nil
+		r.work(t, 1)
+		for _, w := range ending { // from now on they pull nothing
+			w.terminate(t)
+			w.until(t, "it ends", func() bool { return w.said("stopping") > 0 })
+		}
+	}
+	later := rate("later", o.lasts/2)
+	inHand := len(h.sent(true)) - recorded
+	h.back = time.Now()
+	o.back(h.victim, t)
+	r.workers[0].until(t, "those on the master are accepted again", func() bool { return h.accepts(h.back) })
+	stop()
+	producers.Wait()
+	r.rest(t, len(h.accepted))
+	for _, w := range ending {
+		if status := w.wait(t, time.Minute); status != exitDone {
+			t.Errorf("exit status %d: %s", status, &w.stderr)
+		}
+	}
+	t.Logf("the others' were sent at %.0f a second, at %.0f and %.0f meanwhile", before, meanwhile, later)
+	if min(meanwhile, later) < before/3 { // nearly all on a machine that keeps up
+		t.Errorf("of the others' %.0f and %.0f are sent a second while a master is away, and %.0f before", meanwhile, later, before)
+	}
+	h.judgeAccepts(t)
+	h.judgeSent(t, inHand, o.open)
+}
+
+// A handing is what is handed over to the users of each master, and how that goes.
+type handing struct {
+	*clusterRig
+	users      [3][]string
+	victim     *redistest.Server // is away from left to back
+	at         int               // its place
+	left, back time.Time
+
+	mu       sync.Mutex
+	accepted map[string]handed // by ID
+	tries    []try
+}
+
+// A handed notification is to a user of one master.
+type handed struct {
+	user string
+	node int
+}
+
+// A try is one to hand a notification over.
+type try struct {
+	node  int
+	began time.Time
+	took  time.Duration
+	err   error
+}
+
+// newHanding chooses the master that is to leave: while one is away that has what operators
+// have said, a worker that starts takes nothing.
+func newHanding(t *testing.T, r *clusterRig) *handing {
+	t.Helper()
+	h := &handing{clusterRig: r, users: r.usersOf(t), accepted: map[string]handed{}}
+	said := []*redistest.Server{redistest.NodeOf(t, r.nodes, "{pauses}"), redistest.NodeOf(t, r.nodes, "{limits}")}
+	h.at = slices.IndexFunc(r.nodes, func(node *redistest.Server) bool { return !slices.Contains(said, node) })
+	h.victim = r.nodes[h.at]
+	return h
+}
+
+// usersOf are, by the place of each node, the users all of whose keys it has: the timeline
+// of some is on another master than their shard's queues.
+func (r *clusterRig) usersOf(t *testing.T) (all [3][]string) {
+	t.Helper()
+	shards, err := r.records.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		user := fmt.Sprint("user-", i)
+		its := redistest.NodeOf(t, r.nodes, shards[shard.Of(len(shards), "shop", user)].Key("counts"))
+		if redistest.NodeOf(t, r.nodes, "{"+shard.UserTag("shop", user)+"}") == its {
+			at := slices.Index(r.nodes, its)
+			all[at] = append(all[at], user)
+		}
+	}
+	return all
+}
+
+// produce hands over three to one user and then to the next until ctx ends, each until it is
+// accepted.
+func (h *handing) produce(ctx context.Context, t *testing.T, node int) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for range 3 {
+			to := handed{h.users[node][i%len(h.users[node])], node}
+			id := rand.Text()
+			n := &push.Notification{ID: id, App: "shop", User: to.user, Title: "hello", Targets: []push.Target{{Platform: push.FCM, Token: id}}}
+			if !eventually.Within(eventually.Patience, func() bool { return h.try(t, n, node) }) {
+				t.Errorf("a notification on master %d is not accepted", node)
+				return
+			}
+			h.mu.Lock()
+			h.accepted[id] = to
+			h.mu.Unlock()
+		}
+	}
+}
+
+func (h *handing) try(t *testing.T, n *push.Notification, node int) bool {
+	began := time.Now()
+	_, err := h.producer.Enqueue(t.Context(), n)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tries = append(h.tries, try{node, began, time.Since(began), err})
+	return err == nil
+}
+
+// accepts reports whether the master that was away has accepted one that was handed over
+// since then.
+func (h *handing) accepts(since time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.tries, func(a try) bool { return a.node == h.at && a.err == nil && a.began.After(since) })
+}
+
+// sent answers the instants at which those on the master that leaves were sent, or the others'.
+func (h *handing) sent(victims bool) map[string][]time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	sent := map[string][]time.Time{}
+	for _, e := range h.fcm.Ledger().Entries() {
+		if to, known := h.accepted[e.Notification]; known && (to.node == h.at) == victims {
+			sent[e.Notification] = append(sent[e.Notification], e.At)
+		}
+	}
+	return sent
+}
+
+// recorded is how many are recorded as delivered on the master that is to leave.
+func (h *handing) recorded(t *testing.T) (n int) {
+	t.Helper()
+	shards, err := h.records.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts, err := h.records.PrimaryCounts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range shards {
+		if redistest.NodeOf(t, h.nodes, at.Key("counts")) == h.victim {
+			n += int(counts[i].Ended[push.Delivered])
+		}
+	}
+	return n
+}
+
+// judgeAccepts: the others' are accepted meanwhile as before. Of those on the master that is
+// away few wait until the time-out, after the first.
+func (h *handing) judgeAccepts(t *testing.T) {
+	t.Helper()
+	var before, others, refused []time.Duration
+	var first time.Duration // until one is accepted again
+	for _, a := range h.tries {
+		switch during := a.began.After(h.left) && a.began.Before(h.back); {
+		case a.node != h.at && a.err != nil:
+			t.Errorf("one on master %d is not accepted: %v", a.node, a.err)
+		case a.node != h.at && during:
+			others = append(others, a.took)
+		case a.node != h.at && a.began.Before(h.left):
+			before = append(before, a.took)
+		case a.node == h.at && a.err != nil && during && a.began.After(h.left.Add(redisTimeout)):
+			refused = append(refused, a.took)
+		case a.node == h.at && a.err == nil && a.began.After(h.back) && first == 0:
+			first = a.began.Add(a.took).Sub(h.left)
+		}
+	}
+	t.Logf("accepted within %s by the median and %s for 99 %%, and %s and %s meanwhile; refused within %s and %s; the master was away for %s, and its shards for %s",
+		share(before, 50), share(before, 99), share(others, 50), share(others, 99), share(refused, 50), share(refused, 99), h.back.Sub(h.left), first)
+	if got := share(others, 90); got > redisTimeout/2 {
+		t.Errorf("a tenth of the others' are accepted after %s and more", got)
+	}
+	if got := share(refused, 50); got > redisTimeout/4 {
+		t.Errorf("half of those on a master that is away are refused after %s and more", got)
+	}
+}
+
+// share is what so many of a hundred do not exceed; 0 of none.
+func share(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
+}
+
+// judgeSent: each is sent, and of those that were in hand on the master that left some may be
+// sent twice. All were let through by their users' limits, but for those on that master where
+// the operator has chosen to send them unchecked.
+func (h *handing) judgeSent(t *testing.T, inHand int, unchecked bool) {
+	t.Helper()
+	all, twice := h.sent(true), 0
+	for _, at := range all {
+		twice += len(at) - 1
+	}
+	if twice > inHand {
+		t.Errorf("%d are sent twice, and %d were in hand", twice, inHand)
+	}
+	for id, at := range h.sent(false) {
+		if all[id] = at; len(at) > 1 {
+			t.Errorf("%s is sent %d times, and its master was there", id, len(at))
+		}
+	}
+	sent, of := map[string]bool{}, map[string]int{} // those of a user that are not known as admitted
+	for id, to := range h.accepted {
+		if sent[id] = len(all[id]) > 0; !sent[id] {
+			t.Errorf("%s is lost: it was accepted on master %d", id, to.node)
+		}
+		of[to.user]++
+	}
+	var users []string // none of whom may have been sent to unchecked
+	for node := range h.nodes {
+		if node != h.at || !unchecked {
+			users = append(users, h.users[node]...)
+		}
+	}
+	admitted := admissionsOf(t, h.client, "shop", users, sent)
+	for _, a := range admitted {
+		of[a.User]--
+	}
+	for _, user := range users {
+		if of[user] > 0 {
+			t.Errorf("%d of %s's are sent unchecked", of[user], user)
+		}
+	}
+	found := violations.Find(admitted, h.policy, nil, time.Millisecond)
+	t.Logf("%d accepted, %d lost, %d violations, %d sent twice, %d in hand", len(h.accepted), len(h.accepted)-len(all), len(found), twice, inHand)
+	if len(found) > 0 {
+		t.Errorf("%d of %d admissions exceed the limits: %+v", len(found), len(admitted), found[0])
+	}
+}

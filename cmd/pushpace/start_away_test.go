@@ -1,0 +1,95 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// While any master of a Cluster is away, workers and producers start all the same. What lies
+// elsewhere is accepted at once, and sent unless nobody can tell what operators have paused;
+// the rest when the master is back.
+func TestStartWithoutAMaster(t *testing.T) {
+	aboutProcesses(t, "kills masters")
+	t.Parallel()
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
+	s := &site{}
+	s.dir = write(t, "config.yaml", string(pushpace.ConfigYAML))
+	s.env = []string{"PUSHPACE_REDIS__ADDRESS=" + nodes[0].Addr() + "," + nodes[1].Addr() + "," + nodes[2].Addr()}
+	s.simulate(t)
+	s.stop(t, s.serve(t)) // it divides the Cluster
+	const users = 30
+	waited := 0
+	for away, node := range nodes {
+		ids := map[string]bool{} // not accepted yet
+		for i := range users {
+			ids[fmt.Sprintf("away-%d-%d", away, i)] = true
+		}
+		send := func() {
+			var input strings.Builder
+			for id := range ids {
+				input.WriteString(notification(id, id, "security", "fcm", "phone-of-"+id))
+			}
+			with := s.setup
+			with.stdin = strings.NewReader(input.String())
+			p := start(t, with, "send", "--file", "-")
+			p.wait(t, time.Minute)
+			for id := range ids {
+				if strings.Contains(p.stdout.String(), `"id":"`+id+`","known"`) {
+					delete(ids, id)
+				}
+			}
+		}
+		arrived := func() int {
+			at := map[string]bool{}
+			for _, e := range s.ledger(t) {
+				if strings.HasPrefix(e.Notification, fmt.Sprintf("away-%d-", away)) {
+					at[e.Notification] = true
+				}
+			}
+			return len(at)
+		}
+		node.Kill(t)
+		workers := s.serve(t)
+		send()
+		accepted := users - len(ids)
+		if accepted == 0 || accepted == users {
+			t.Errorf("master %d is away, and %d are accepted", away, accepted)
+		}
+		says := func() bool {
+			return strings.Contains(workers.stderr.String(), "nothing is taken from the queue before")
+		}
+		workers.until(t, "what lies elsewhere is sent, or waits", func() bool { return says() || arrived() == accepted })
+		waits, back := says(), time.Now()
+		node.Restart(t)
+		workers.until(t, "all is accepted", func() bool { send(); return len(ids) == 0 })
+		workers.until(t, "all is sent", func() bool { return arrived() == users })
+		if waits {
+			waited++
+			for _, e := range s.ledger(t) {
+				if strings.HasPrefix(e.Notification, fmt.Sprintf("away-%d-", away)) && e.At.Before(back) {
+					t.Errorf("%s is sent, and may be paused", e.Notification)
+				}
+			}
+		}
+		s.stop(t, workers)
+	}
+	if waited != 2 { // of the masters that have the pauses and the limits
+		t.Errorf("for %d of 3 masters the workers wait", waited)
+	}
+	sent := map[string]int{}
+	for _, e := range s.ledger(t) {
+		sent[e.Notification]++
+	}
+	for id, n := range sent {
+		if n != 1 {
+			t.Errorf("%s is sent %d times", id, n)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+// Package ledger keeps what became of each notification: a record by its ID, sums, dead
+// letters, notes of what is taken from the queue, and the streams that tell of ends and
+// of dead tokens. It knows no notification but by what a record says of it.
+package ledger
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/shard"
+)
+
+// A Shard has the records and sums of its notifications. They are keys of one slot, which
+// has the queues too, so that a record, the sums and a job change in one step:
+//
+//	id:ID     hash: a Record
+//	counts    hash: a count by name
+//	letters   hash: a Letter by ID, in JSON
+//
+// Nothing trims the letters.
+type Shard struct {
+	shard.Shard
+
+	client    redis.UniversalClient
+	prefix    string
+	retention time.Duration
+	outcomes  stream // ends are told of there; none is kept when they are not
+}
+
+// A Record is what is known of one notification.
+type Record struct {
+	State State `json:"state"`
+	// App, User and Category are the notification's.
+	App      string    `json:"app,omitempty"`
+	User     string    `json:"user,omitempty"`
+	Category string    `json:"category,omitempty"`
+	Queue    string    `json:"queue"`
+	Accepted time.Time `json:"accepted_at"`
+	// NotBefore and ExpiresAt are the notification's; zero for none.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	// Deferrals is how often it was put off; Until, Scope and Rule tell of the
+	// last time.
+	Deferrals int       `json:"deferrals"`
+	Until     time.Time `json:"until,omitzero"`
+	Scope     string    `json:"scope,omitempty"`
+	Rule      string    `json:"rule,omitempty"`
+	// Attempts is how often it was sent: 1 for what was delivered at once.
+	Attempts int `json:"attempts"`
+	// FirstAttempt is when the first of them was over.
+	FirstAttempt time.Time `json:"first_attempt,omitzero"`
+	// Outcomes are the last ones of each target, in the order of the targets.
+	Outcomes []TargetOutcome `json:"outcomes,omitempty"`
+	// Error is the last attempt's.
+	Error string    `json:"error,omitempty"`
+	Ended time.Time `json:"ended_at,omitzero"`
+
+	outcomes string // as they are kept
+}
+
+//go:embed settle.lua
+var settleSource string
+
+//go:embed records.lua
+var recordsSource string
+
+var recordsScript = redis.NewScript(settleSource + recordsSource)
+
+func (r *Shard) run(ctx context.Context, op, id string, args ...any) ([]any, error) {
+	keys := []string{r.Key("id:" + id), r.Key("counts"), r.Key("letters")}
+	if op == "settle" && r.tells() {
+		keys = append(keys, r.outcomes.key)
+	}
+	now := time.Now()
+	argv := append([]any{op, id, now.UnixMilli(), r.retention.Milliseconds()}, args...)
+	reply, err := recordsScript.Run(ctx, r.client, keys, argv...).Slice()
+	if err != nil {
+		return nil, fmt.Errorf("record of a notification: %s: %w", op, err)
+	}
+	return reply, nil
+}
+
+// Facts are what the record of a new notification says of it.
+type Facts struct {
+	App, User, Category  string    // without a line feed
+	NotBefore, ExpiresAt time.Time // zero for none
+	// Digest is that of the content; nil when nobody knows what was handed over.
+	Digest []byte
+}
+
+// fields are the record's, as names and values. What it is of comes first, where
+// ofAnotherContent looks for it: app, user and category, which are one line each, and the
+// digest. They are one value for the sake of speed.
+func (f *Facts) fields() []any {
+	of := make([]byte, 0, 64)
+	of = append(append(of, f.App...), '\n')
+	of = append(append(of, f.User...), '\n')
+	of = append(append(of, f.Category...), '\n')
+	all := append(make([]any, 0, 6), "of", append(of, f.Digest...))
+	if !f.NotBefore.IsZero() {
+		all = append(all, "not_before", f.NotBefore.UnixMilli())
+	}
+	if !f.ExpiresAt.IsZero() {
+		all = append(all, "expires", f.ExpiresAt.UnixMilli())
+	}
+	return all
+}
+
+// splitOf reads what a record is of; "" for each that is not known.
+func splitOf(text string) (app, user, category string) {
+	if of := strings.SplitN(text, "\n", 4); len(of) == 4 {
+		app, user, category = of[0], of[1], of[2]
+	}
+	return app, user, category
+}
+
+// Arrive counts a notification as accepted that a worker found on that queue, and
+// that no Producer has accepted.
+func (r *Shard) Arrive(ctx context.Context, id, queue string, facts Facts) error {
+	_, err := r.run(ctx, "arrive", id, append([]any{queue}, facts.fields()...)...)
+	return err
+}
+
+// Defer notes that the notification waits until that instant, and by which
+// scope and rule. It answers true, and notes nothing, when the notification has ended.
+func (r *Shard) Defer(ctx context.Context, id string, until time.Time, scope, rule string) (ended bool, err error) {
+	reply, err := r.run(ctx, "defer", id, until.UnixMilli(), scope, rule)
+	return err == nil && reply[0] == int64(0), err
+}
+
+// Attempt notes the n-th attempt, made at that visit of the job, after which some
+// targets have to be sent to again. Noting it twice counts it once. It answers
+// false, and notes nothing, when the notification has ended, or a later visit's
+// attempt is noted: whoever made this one has not been alone with the job.
+func (r *Shard) Attempt(ctx context.Context, id string, n, visit int, outcomes []TargetOutcome, problem string) (noted bool, err error) {
+	words, ids := encodeOutcomes(outcomes)
+	reply, err := r.run(ctx, "attempt", id, n, visit, words, ids, problem)
+	return err == nil && reply[0] == int64(1), err
+}
+
+// An End is how a notification ends.
+type End struct {
+	State    State
+	Outcomes []TargetOutcome
+	Error    string
+	// Attempts is how often it was sent; 0 leaves what is noted.
+	Attempts int
+	// Deferrals is how often it was put off besides what Defer has noted.
+	Deferrals int
+	// DeadTokens is how many of the outcomes are dead tokens.
+	DeadTokens int
+	// Letter is kept when the State is dead.
+	Letter *Letter
+}
+
+// Settle ends the notification, and counts it. A second call for the same one
+// changes nothing, and answers false. After an error it is to be called again with
+// the same End.
+func (r *Shard) Settle(ctx context.Context, id string, e *End) (bool, error) {
+	args, err := r.end(e)
+	if err != nil {
+		return false, err
+	}
+	reply, err := r.run(ctx, "settle", id, args...)
+	if err != nil {
+		return false, err
+	}
+	return reply[0] == int64(1), nil
+}
+
+// end is the end as settle.lua has it.
+func (r *Shard) end(e *End) ([]any, error) {
+	letter := []byte{}
+	if e.State.Dead() && e.Letter != nil {
+		var err error
+		if letter, err = json.Marshal(e.Letter); err != nil {
+			return nil, err
+		}
+	}
+	words, ids := encodeOutcomes(e.Outcomes)
+	args := []any{string(e.State), words, ids, e.Error, e.Attempts, e.DeadTokens, letter, e.Deferrals}
+	if r.tells() {
+		targets, err := targetsText(e.Outcomes)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, r.outcomes.kept, e.reason(), written(time.Now()), targets)
+	}
+	return args, nil
+}
+
+// Lookup answers the notification's record, or ErrUnknownID.
+func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
+	fields, err := r.client.HGetAll(ctx, r.Key("id:"+id)).Result()
+	if err != nil {
+		return nil, fmt.Errorf("record of a notification: %w", err)
+	}
+	if len(fields) == 0 {
+		return nil, ErrUnknownID
+	}
+	rec := &Record{
+		State: State(fields["state"]),
+		Queue: fields["queue"], Scope: fields["scope"], Rule: fields["rule"],
+		Error: fields["error"], Accepted: instant(fields["accepted"]), Until: instant(fields["until"]),
+		NotBefore: instant(fields["not_before"]), ExpiresAt: instant(fields["expires"]),
+		FirstAttempt: instant(fields["first"]), Ended: instant(fields["ended"]),
+	}
+	rec.App, rec.User, rec.Category = splitOf(fields["of"])
+	rec.outcomes = fields["outcomes"]
+	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
+	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
+	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last
+		rec.FirstAttempt = rec.Ended
+	}
+	if rec.Outcomes, err = decodeOutcomes(fields["outcomes"], fields["sent"]); err != nil {
+		return nil, fmt.Errorf("record of a notification: %w", err)
+	}
+	return rec, nil
+}
+
+func instant(ms string) time.Time {
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}
+
+// Counts are sums over all notifications.
+type Counts struct {
+	Accepted   int64
+	Ended      map[State]int64
+	Malformed  int64
+	Deferred   int64 // deferrals
+	Booked     int64 // of those that wait, how many a limit has put off
+	DeadTokens int64
+	Letters    int64 // dead letters that are kept
+}
+
+// Waiting is what was accepted and has not ended.
+func (c Counts) Waiting() int64 {
+	n := c.Accepted
+	for _, ended := range c.Ended {
+		n -= ended
+	}
+	return n
+}
+
+// CountsOn has the sums read on a pipe of the records' Redis. What it answers
+// answers them once the pipe was executed.
+func (r *Shard) CountsOn(ctx context.Context, pipe redis.Pipeliner) func() (Counts, error) {
+	counts := pipe.HGetAll(ctx, r.Key("counts"))
+	letters := pipe.HLen(ctx, r.Key("letters"))
+	return func() (Counts, error) { return readCounts(counts.Val(), letters.Val()) }
+}
+
+func readCounts(fields map[string]string, letters int64) (Counts, error) {
+	counts := make(map[string]int64, len(fields))
+	for name, text := range fields {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return Counts{}, fmt.Errorf("counts of notifications: %s: %w", name, err)
+		}
+		counts[name] = n
+	}
+	c := Counts{
+		Accepted: counts["accepted"], Ended: make(map[State]int64, len(EndStates)), Malformed: counts["malformed"],
+		Deferred: counts["deferred"], Booked: counts["booked"], DeadTokens: counts["dead_tokens"], Letters: letters,
+	}
+	for _, s := range EndStates {
+		c.Ended[s] = counts[string(s)]
+	}
+	return c, nil
+}

@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A Cluster is a client of a Redis Cluster of which each master has a Pipeline, for what
+// names the keys of one slot: scripts, and groups by For. Everything else goes the way of
+// the client that Share was given.
+//
+// A script that a master refuses as not its own goes that way too, and is redirected. One
+// whose connection is lost is not repeated, as that client would: it may have been run.
+type Cluster struct {
+	*redis.ClusterClient
+	options Options
+
+	mu      sync.RWMutex
+	masters map[*redis.Client]*master
+	closed  bool
+	looked  atomic.Int64 // when those that left were looked for last, in ns
+	ending  sync.WaitGroup
+}
+
+type master struct {
+	*Pipeline
+	used atomic.Int64 // when it was asked for last, in ns
+}
+
+// forget is after how long a master that nobody asks for has no pipeline any more: it may
+// have left the Cluster.
+const forget = time.Minute
+
+func share(client *redis.ClusterClient, o Options) *Cluster {
+	return &Cluster{ClusterClient: client, options: o, masters: make(map[*redis.Client]*master)}
+}
+
+// Process sends a command of the caller's own making as EvalSha does.
+func (c *Cluster) Process(ctx context.Context, cmd redis.Cmder) error {
+	key, ok := scriptKey(cmd)
+	if !ok {
+		return c.ClusterClient.Process(ctx, cmd)
+	}
+	if err := ctx.Err(); err != nil {
+		cmd.SetErr(err)
+		return err
+	}
+	p, err := c.master(ctx, key)
+	if err == nil {
+		err = p.Do(&Group{Commands: []redis.Cmder{cmd}})
+	}
+	if err != nil {
+		cmd.SetErr(err)
+		return err
+	}
+	return c.redirect(ctx, cmd)
+}
+
+// EvalSha runs a script on the master that has its keys, and shares the round trip.
+func (c *Cluster) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	cmd := c.Pipeline().EvalSha(ctx, sha, keys, args...) // of a pipeline that is not sent
+	_ = c.Process(ctx, cmd)                              // the error is the command's
+	return cmd
+}
+
+// Eval is EvalSha with the script itself.
+func (c *Cluster) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	cmd := c.Pipeline().Eval(ctx, script, keys, args...)
+	_ = c.Process(ctx, cmd)
+	return cmd
+}
+
+// scriptKey is the first key of a script; there is none in other commands.
+func scriptKey(cmd redis.Cmder) (string, bool) {
+	args := cmd.Args()
+	if name := cmd.Name(); name != "evalsha" && name != "eval" || len(args) < 4 || args[2] == 0 {
+		return "", false
+	}
+	key, ok := args[3].(string)
+	return key, ok
+}
+
+// redirect has the client try again what a master has refused as not its own. It returns
+// the command's error.
+func (c *Cluster) redirect(ctx context.Context, cmd redis.Cmder) error {
+	err := cmd.Err()
+	if !notRun(err) {
+		return err
+	}
+	cmd.SetErr(nil)
+	return c.ClusterClient.Process(ctx, cmd)
+}
+
+// notRun reports whether the error is a master's answer that has not run the command.
+func notRun(err error) bool {
+	if err == nil {
+		return false
+	}
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask || redis.IsTryAgainError(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err)
+}
+
+// master returns the pipeline of the master that has the key.
+func (c *Cluster) master(ctx context.Context, key string) (*Pipeline, error) {
+	client, err := c.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UnixNano()
+	c.mu.RLock()
+	m, closed := c.masters[client], c.closed
+	if m != nil {
+		m.used.Store(now) // before it may be forgotten
+	}
+	c.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case m == nil:
+		if m = c.meet(client); m == nil {
+			return nil, ErrClosed
+		}
+		m.used.Store(now)
+	}
+	if looked := c.looked.Load(); now-looked > int64(forget) && c.looked.CompareAndSwap(looked, now) {
+		c.forget(now - int64(forget))
+	}
+	return m.Pipeline, nil
+}
+
+// meet gives a master a pipeline, or nil when all have ended.
+func (c *Cluster) meet(client *redis.Client) *master {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	m := c.masters[client]
+	if m == nil {
+		m = &master{Pipeline: New(client, c.options)}
+		m.gate = new(gate)
+		c.masters[client] = m
+	}
+	return m
+}
+
+// forget ends the pipelines that nobody has asked for since the instant.
+func (c *Cluster) forget(since int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	maps.DeleteFunc(c.masters, func(_ *redis.Client, m *master) bool {
+		if m.used.Load() >= since {
+			return false
+		}
+		c.ending.Go(m.Close) // what is under way may take until its time-out
+		return true
+	})
+}
+
+// close ends the pipelines.
+func (c *Cluster) close() {
+	c.mu.Lock()
+	masters := c.masters
+	c.masters, c.closed = nil, true
+	c.mu.Unlock()
+	for _, m := range masters {
+		m.Close()
+	}
+	c.ending.Wait()
+}
+
+// OfCluster returns the client of a Cluster itself, for what is asked of one node after
+// another; false where there is one server.
+func OfCluster(client redis.UniversalClient) (*redis.ClusterClient, bool) {
+	switch c := client.(type) {
+	case *Cluster:
+		return c.ClusterClient, true
+	case *redis.ClusterClient:
+		return c, true
+	}
+	return nil, false
+}
+
+// tag is what of a key decides on its slot.
+func tag(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}

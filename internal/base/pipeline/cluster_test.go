@@ -1,0 +1,217 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/redistest"
+)
+
+// openCluster returns a client of a Cluster of three masters whose scripts share round
+// trips, and one key of each master.
+func openCluster(t *testing.T, o pipeline.Options) (shared redis.UniversalClient, nodes []*redistest.Server, keys []string, counter *count) {
+	t.Helper()
+	t.Parallel()
+	nodes, counter = redistest.StartCluster(t, 3, redistest.Args("--cluster-require-full-coverage", "no")), new(count)
+	base := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, ContextTimeoutEnabled: true,
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return &losing{Conn: conn, lose: &counter.lose}, err
+		},
+	})
+	redistest.Hook(base, counter)
+	shared, stop := pipeline.Share(base, o)
+	t.Cleanup(func() {
+		stop()
+		base.Close()
+	})
+	for _, node := range nodes {
+		for i := 0; ; i++ {
+			if key := fmt.Sprintf("{%d}:k", i); redistest.NodeOf(t, nodes, key) == node {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
+	return shared, nodes, keys, counter
+}
+
+var incr = redis.NewScript(`return redis.call('INCRBY', KEYS[1], ARGV[1])`)
+
+// On a Cluster scripts share round trips to the master that has their keys.
+func TestAClustersScriptsShareRoundTrips(t *testing.T) {
+	client, _, keys, counter := openCluster(t, pipeline.Options{})
+	const goroutines, each = 48, 50
+	var all sync.WaitGroup
+	for i := range goroutines {
+		all.Go(func() {
+			for range each {
+				if err := incr.Run(t.Context(), client, keys[i%len(keys):][:1], 2).Err(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, key := range keys {
+		if n, err := client.Get(t.Context(), key).Int(); err != nil || n != 2*each*goroutines/len(keys) {
+			t.Errorf("%s is %d (%v)", key, n, err)
+		}
+	}
+	if n := counter.pipelines.Load(); n == 0 || n > goroutines*each/2 {
+		t.Errorf("%d pipelines for %d scripts", n, goroutines*each)
+	}
+}
+
+// A script goes on to the master that has its slot by now, and is run once.
+func TestAMovedSlotsScriptsFollow(t *testing.T) {
+	client, nodes, keys, _ := openCluster(t, pipeline.Options{})
+	ctx := t.Context()
+	batches := pipeline.NewBatches[*added](client, 10)
+	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	slot := int(nodes[0].Client(t).ClusterKeySlot(ctx, keys[0]).Val())
+	other := nodes[1].Client(t)
+	id := other.Do(ctx, "CLUSTER", "MYID").Val()
+	if err := nodes[0].Client(t).Del(ctx, keys[0]).Err(); err != nil { // so that it has nothing of the slot
+		t.Fatal(err)
+	}
+	for _, node := range []*redistest.Server{nodes[1], nodes[0], nodes[2]} {
+		if err := node.Client(t).Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := incr.Run(ctx, client, keys[:1], 1).Int(); n != 1 || err != nil {
+		t.Errorf("after the move: %d, %v", n, err)
+	}
+	if err := batches.Do(ctx, keys[0], "", func() *added { return &added{key: keys[0]} }, func(a *added) { a.n++ }); err != nil {
+		t.Errorf("of a batch: %v", err)
+	}
+	if n, err := other.Get(ctx, keys[0]).Int(); n != 2 || err != nil {
+		t.Errorf("in the end: %d, %v", n, err)
+	}
+}
+
+// added is a batch of those that count a key up.
+type added struct {
+	key string
+	n   int
+}
+
+func (a *added) Len() int { return a.n }
+
+func (a *added) Command(ctx context.Context) *redis.Cmd {
+	return redis.NewCmd(ctx, "eval", `return redis.call('INCRBY', KEYS[1], ARGV[1])`, 1, a.key, a.n)
+}
+
+func (a *added) Read(_ context.Context, cmd *redis.Cmd) ([]error, error) {
+	return make([]error, a.n), cmd.Err()
+}
+
+// A batch holds what is of one slot.
+func TestAClustersBatchesAreOfOneSlot(t *testing.T) {
+	client, _, keys, _ := openCluster(t, pipeline.Options{})
+	batches := pipeline.NewBatches[*added](client, 10)
+	var all sync.WaitGroup
+	for i := range 300 {
+		key := keys[i%len(keys)]
+		all.Go(func() {
+			if err := batches.Do(t.Context(), key, "", func() *added { return &added{key: key} }, func(a *added) { a.n++ }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, key := range keys {
+		if n, err := client.Get(t.Context(), key).Int(); n != 100 || err != nil {
+			t.Errorf("%s is %d (%v)", key, n, err)
+		}
+	}
+}
+
+// A script whose connection is lost may have been run, and is not sent again.
+func TestALostConnectionRepeatsNothing(t *testing.T) {
+	client, _, keys, counter := openCluster(t, pipeline.Options{})
+	ctx := t.Context()
+	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	counter.lose.Store(true)
+	if err := incr.Run(ctx, client, keys[:1], 1).Err(); !errors.Is(err, io.EOF) || counter.lose.Load() {
+		t.Errorf("its answer was lost: %v", err)
+	}
+	if n, err := client.Get(ctx, keys[0]).Int(); n != 2 || err != nil {
+		t.Errorf("it was run: %d, %v", n, err)
+	}
+	if err := incr.Run(ctx, client, keys[:1], 1).Err(); err != nil {
+		t.Errorf("by the next connection: %v", err)
+	}
+}
+
+// losing is a connection that is lost when an answer comes, once there is one to lose.
+type losing struct {
+	net.Conn
+	lose *atomic.Bool
+	lost bool
+}
+
+func (l *losing) Read(b []byte) (int, error) {
+	if l.lost {
+		return 0, io.EOF
+	}
+	n, err := l.Conn.Read(b)
+	if err == nil && l.lose.CompareAndSwap(true, false) {
+		l.lost = true
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// While a master hangs, those who ask it are told at once, but for one now and then; those
+// of other masters notice nothing, and it is asked again when it answers.
+func TestAHungMasterIsKnown(t *testing.T) {
+	client, nodes, keys, counter := openCluster(t, pipeline.Options{Timeout: 2 * time.Second})
+	ctx := t.Context()
+	run := func(i int) error { return incr.Run(ctx, client, keys[i:i+1], 1).Err() }
+	for i := range keys {
+		if err := run(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes[0].Pause(t)
+	if err := run(0); err == nil {
+		t.Error("an answer of a master that hangs")
+	}
+	const rounds, leastClosed = 200, 250 * time.Millisecond
+	before, began := counter.pipelines.Load(), time.Now()
+	for range rounds {
+		if err := run(0); err == nil {
+			t.Error("an answer of a master that hangs")
+		}
+		if err := run(1); err != nil {
+			t.Errorf("another master: %v", err)
+		}
+	}
+	if asked, most := counter.pipelines.Load()-before-rounds, 1+int64(time.Since(began)/leastClosed); asked > most {
+		t.Errorf("the one that hangs was asked %d times, want at most %d", asked, most)
+	}
+	nodes[0].Resume(t)
+	for deadline := time.Now().Add(redistest.Patience); run(0) != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a master that answers again is not asked")
+		}
+	}
+}

@@ -1,0 +1,192 @@
+//go:build unix
+
+package operate
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/shard"
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+// While a master of a Cluster is away, or hangs, all that looks at all shards goes on with
+// those of the others, and names the rest. An audit cannot tell then, and nothing is told to be
+// lost.
+func TestAMasterAway(t *testing.T) {
+	t.Parallel()
+	const shards, users = 8, 64
+	nodes := redistest.StartCluster(t, 3, redistest.AppendOnly(), redistest.Args("--cluster-require-full-coverage", "no"))
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{nodes[0].Addr(), nodes[1].Addr(), nodes[2].Addr()}, ContextTimeoutEnabled: true,
+		ClusterStateReloadInterval: time.Second, MaxRedirects: 2, MaxRetries: -1, DialerRetries: 1, DialTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	redistest.Divide(t, client, "pushpace", fmt.Sprint(shards))
+	records := ledger.NewRecords(client, "", 0)
+	per := map[int]int64{} // how many wait in each shard, and as many letters are there
+	producer := push.NewProducer(client, "", 0)
+	for i := range users {
+		n := &push.Notification{ID: fmt.Sprint("n-", i), App: "shop", User: fmt.Sprint("u-", i), Title: "t", Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
+		if _, err := producer.Enqueue(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		at, err := records.Of(t.Context(), n.App, n.User)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := at.SetAside(t.Context(), &ledger.Letter{ID: fmt.Sprint("l-", i), State: ledger.Malformed, Reason: "not_json", At: time.Now(), Queue: push.Default.Queue()}); err != nil {
+			t.Fatal(err)
+		}
+		per[at.Number]++
+	}
+	if len(per) != shards {
+		t.Fatalf("%v", per)
+	}
+	c := control.New(client, records, nil, limits.New(throttle.Policy{}, nil))
+	var told atomic.Int64 // losses
+	ctx, stop := context.WithCancel(t.Context())
+	var telling sync.WaitGroup
+	telling.Go(func() { c.TellLosses(ctx, slog.New(slog.NewTextHandler(counting{&told}, nil))) })
+	defer func() {
+		stop()
+		if telling.Wait(); told.Load() > 0 {
+			t.Errorf("%d losses are told", told.Load())
+		}
+	}()
+
+	// look has everything looked at at once while these shards are away.
+	look := func(away []int) {
+		t.Helper()
+		want := int64(users)
+		for _, n := range away {
+			want -= per[n]
+		}
+		s := New(Options{Control: c, Records: records, Queue: client, Log: slog.New(slog.DiscardHandler)})
+		o, began := s.As(root, ""), time.Now()
+		var looks sync.WaitGroup
+		defer func() {
+			looks.Wait()
+			if took := time.Since(began); took > 10*time.Second { // 2 s for each of three steps at most, and a busy machine
+				t.Errorf("it took %s", took)
+			}
+		}()
+		looks.Go(func() {
+			a, err := o.Audit(t.Context())
+			balance := control.Balanced
+			if away != nil {
+				balance = control.Untold
+			}
+			if err != nil || !slices.Equal(a.Unread, away) || a.Balance() != balance || a.Accepted != want {
+				t.Errorf("%v away: audit %+v, %v", away, a, err)
+			}
+		})
+		looks.Go(func() {
+			seen, err := o.Overview(t.Context())
+			if err != nil || seen.Waiting != want || seen.NotRead(PartWaiting) != "" || seen.Letters.Count != want || len(seen.Queues) != 3 {
+				t.Errorf("%v away: overview %+v, %v", away, seen, err)
+				return
+			}
+			for _, part := range []Part{PartWaiting, PartLetters, PartQueues, PartOldestDue} {
+				i := slices.IndexFunc(seen.Unread, func(u Unread) bool { return u.Part == part })
+				if (i >= 0) != (away != nil) || i >= 0 && (!slices.Equal(seen.Unread[i].Shards, away) || !strings.Contains(seen.Unread[i].Problem, ledger.Silent(away))) {
+					t.Errorf("%v away: %s is told as %+v", away, part, seen.Unread)
+				}
+			}
+		})
+		looks.Go(func() {
+			var n int64
+			var past []int
+			for cursor := ""; ; {
+				page, err := o.Waiting(t.Context(), control.Selection{}, cursor)
+				if err != nil {
+					t.Errorf("%v away: %v", away, err)
+					return
+				}
+				n += int64(len(page.Waiting))
+				if past = append(past, page.Unread...); away == nil && page.CausesUnread {
+					t.Error("the causes are not read")
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			if n != want || !slices.Equal(past, away) {
+				t.Errorf("%v away: %d wait, past %v", away, n, past)
+			}
+		})
+		looks.Go(func() {
+			var n int64
+			past := map[int]bool{}
+			for cursor := ""; ; {
+				page, err := o.Letters(t.Context(), cursor, 20)
+				if err != nil {
+					t.Errorf("%v away: %v", away, err)
+					return
+				}
+				n += int64(len(page.Letters))
+				for _, shard := range page.Unread {
+					past[shard] = true
+				}
+				if cursor = page.Next; cursor == "" {
+					break
+				}
+			}
+			if n != want || len(past) != len(away) {
+				t.Errorf("%v away: %d letters, past %v", away, n, past)
+			}
+		})
+		looks.Go(func() {
+			if n, err := s.CountWaiting(t.Context()); err != nil || n != want {
+				t.Errorf("%v away: %d are counted, %v", away, n, err)
+			}
+		})
+	}
+	look(nil)
+	for i, node := range nodes {
+		var away []int
+		for n, at := range shard.Named(client, "pushpace", shards) {
+			if redistest.NodeOf(t, nodes, at.Key("counts")) == node {
+				away = append(away, n)
+			}
+		}
+		leave, back := node.Kill, node.Restart
+		if i == 0 { // it hangs
+			leave, back = node.Pause, node.Resume
+		}
+		leave(t)
+		look(away)
+		back(t)
+		for end := time.Now().Add(10 * time.Second); ; {
+			if counts, err := records.Counts(t.Context()); err == nil && counts.Waiting() == users {
+				break
+			} else if time.Now().After(end) {
+				t.Fatalf("%d is not back: %v", i, err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	look(nil)
+}
+
+// counting counts the lines that a log writes.
+type counting struct{ n *atomic.Int64 }
+
+func (c counting) Write(line []byte) (int, error) {
+	c.n.Add(1)
+	return len(line), nil
+}

@@ -1,0 +1,82 @@
+package push
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+)
+
+// WithTimeZone returns a producer that takes a notification with NotBeforeLocal and without
+// a TimeZone for one of a user in that zone, by its IANA name: limits.time_zone of the
+// configuration. "" is none: such a notification is refused then.
+func (p *Producer) WithTimeZone(name string) *Producer {
+	own := *p
+	own.zone = name
+	return &own
+}
+
+// InTimeZone returns the notification, in that zone where it needs one and names none.
+func (n *Notification) InTimeZone(name string) *Notification {
+	if n == nil || n.NotBeforeLocal == "" || n.TimeZone != "" {
+		return n
+	}
+	zoned := *n
+	zoned.TimeZone = name
+	return &zoned
+}
+
+// localLayouts are the forms of NotBeforeLocal.
+var localLayouts = []string{"2006-01-02T15:04", "2006-01-02T15:04:05"}
+
+// earliest returns NotBefore, or the instant that NotBeforeLocal stands for; zero where it
+// stands for none.
+func (n *Notification) earliest() time.Time {
+	if n.NotBeforeLocal == "" {
+		return n.NotBefore
+	}
+	at, _ := n.notBeforeLocal()
+	return at
+}
+
+// notBeforeLocal returns the instant that NotBeforeLocal stands for, which is set.
+func (n *Notification) notBeforeLocal() (at time.Time, f Faults) {
+	local, ok := readLocal(n.NotBeforeLocal)
+	if !ok {
+		f.Add("/not_before_local", "must be a date and time without an offset, such as 2026-11-25T09:00")
+	}
+	if n.TimeZone == "" {
+		f.Add("/time_zone", "is missing: not_before_local needs the user's time zone, where limits.time_zone says none")
+	}
+	in, err := zone.Load(n.TimeZone)
+	if len(f) > 0 || err != nil {
+		return time.Time{}, f
+	}
+	return time.Unix(local.First(in), 0).UTC(), nil
+}
+
+func readLocal(text string) (zone.Local, bool) {
+	for _, layout := range localLayouts {
+		if shown, err := time.Parse(layout, text); err == nil && len(text) == len(layout) { // which takes fractions too
+			return zone.Shown(shown), true
+		}
+	}
+	return 0, false
+}
+
+// checkLocal checks what is by the clocks of the user.
+func (n *Notification) checkLocal(f *Faults) {
+	if n.TimeZone != "" {
+		if _, err := zone.Load(n.TimeZone); err != nil {
+			f.Add("/time_zone", "%s", err)
+		}
+	}
+	if n.NotBeforeLocal == "" {
+		return
+	}
+	at, faults := n.notBeforeLocal()
+	*f = append(*f, faults...)
+	checkInstant(f, "/not_before_local", at)
+	if !n.NotBefore.IsZero() {
+		f.Add("/not_before_local", "must be left out beside not_before: either says when to send")
+	}
+}

@@ -1,0 +1,208 @@
+package quiet
+
+import (
+	"archive/zip"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+)
+
+// zones returns those of Go's own data; of those that are the same from 2000 to 2037 one.
+func zones(t *testing.T) map[string]*time.Location {
+	t.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	seen, all := map[string]bool{}, map[string]*time.Location{}
+	for _, file := range archive.File {
+		in, err := zone.Load(file.Name)
+		if err != nil {
+			continue // a folder
+		}
+		told := ""
+		for _, at := range jumps(in) {
+			_, offset := at.In(in).Zone()
+			told += fmt.Sprint(at.Unix(), " ", offset, ",")
+		}
+		if !seen[told] {
+			seen[told], all[file.Name] = true, in
+		}
+	}
+	if len(all) < 150 {
+		t.Fatalf("only %d zones", len(all))
+	}
+	return all
+}
+
+// jumps are the instants from 2000 to 2037 at which the zone changes, and one more.
+func jumps(in *time.Location) []time.Time {
+	last := time.Date(2038, time.January, 1, 0, 0, 0, 0, time.UTC)
+	list := []time.Time{time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)}
+	for at := list[0]; ; list = append(list, at) {
+		_, at = at.In(in).ZoneBounds()
+		if at.IsZero() || at.After(last) {
+			return list
+		}
+	}
+}
+
+// step is how far the instants lie apart that are looked at one by one: all jumps and windows
+// below are at such.
+const step = 5 * 60
+
+// looked is what is closed, by looking at what the zone's clocks show at one instant after
+// another.
+func looked(h Hours, in *time.Location, from, upto int64) []Interval {
+	const around = 4 * 24 * 60 * 60
+	begin := (from - around) / step * step
+	var shown []int64
+	for at := begin; at < upto+around; at += step {
+		_, offset := time.Unix(at, 0).In(in).Zone()
+		shown = append(shown, at+int64(offset))
+	}
+	var all []Interval
+	for date := (from - around/2) / 86400; date <= (upto+around/2)/86400; date++ {
+		for _, w := range h {
+			if !w.Days.Has(time.Unix(date*86400, 0).UTC().Weekday()) {
+				continue
+			}
+			opens, ends := date*86400+int64(w.From)*60, date*86400+int64(w.Upto)*60
+			if w.Upto <= w.From {
+				ends += 86400
+			}
+			first := slices.IndexFunc(shown, func(local int64) bool { return local >= opens })
+			past := len(shown)
+			for past > 0 && shown[past-1] >= ends {
+				past--
+			}
+			if first >= 0 && first < past {
+				all = append(all, Interval{begin + int64(first)*step, begin + int64(past)*step})
+			}
+		}
+	}
+	return slices.DeleteFunc(joined(all), func(i Interval) bool { return i.Upto <= from || i.From >= upto })
+}
+
+// What is closed around every jump of every zone is what a look at its clocks says.
+func TestClosedIsWhatClocksShow(t *testing.T) {
+	t.Parallel()
+	h, err := ParseHours([]string{"22:00-08:00", "Sa-Su 01:30-02:30", "Su 00:00-10:05", "Mo 02:00-03:00", "We-Fr 23:30-00:00", "12:00-12:05"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for name, in := range zones(t) {
+		for _, at := range jumps(in) {
+			from, upto := at.Unix()-36*60*60, at.Unix()+36*60*60
+			got, want := h.Closed(in, from, upto), looked(h, in, from, upto)
+			if n++; !slices.Equal(got, want) {
+				t.Fatalf("%s around %s:\n%s, want\n%s", name, at, told(got, in), told(want, in))
+			}
+		}
+	}
+	t.Logf("%d jumps", n)
+}
+
+func told(all []Interval, in *time.Location) string {
+	var texts []string
+	for _, i := range all {
+		texts = append(texts, time.Unix(i.From, 0).In(in).Format(time.RFC3339)+" to "+time.Unix(i.Upto, 0).In(in).Format(time.RFC3339))
+	}
+	return strings.Join(texts, "\n")
+}
+
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ hours, zone, from, upto, want string }{
+		{"22:00-08:00", "Europe/Berlin", "2026-11-25T12:00:00Z", "2026-11-26T12:00:00Z", "2026-11-25T21:00:00Z 2026-11-26T07:00:00Z"},
+		{"22:00-08:00", "Europe/Berlin", "2026-11-25T21:00:00Z", "2026-11-25T21:00:01Z", "2026-11-25T21:00:00Z 2026-11-26T07:00:00Z"},
+		{"22:00-08:00", "Europe/Berlin", "2026-11-26T07:00:00Z", "2026-11-26T07:00:01Z", ""},
+		{"22:00-08:00", "Europe/Berlin", "2026-11-26T07:00:00Z", "2026-11-26T07:00:00Z", ""},
+		{"22:00-08:00", "Europe/Berlin", "2027-03-27T12:00:00Z", "2027-03-28T12:00:00Z", "2027-03-27T21:00:00Z 2027-03-28T06:00:00Z"},
+		{"02:15-02:45", "Europe/Berlin", "2027-03-27T12:00:00Z", "2027-03-28T12:00:00Z", ""},
+		{"02:15-02:45", "Europe/Berlin", "2026-10-25T00:00:00Z", "2026-10-25T12:00:00Z", "2026-10-25T00:15:00Z 2026-10-25T01:45:00Z"},
+		{"20:00-24:00, 00:00-10:00", "UTC", "2026-11-25T12:00:00Z", "2026-11-26T12:00:00Z", "2026-11-25T20:00:00Z 2026-11-26T10:00:00Z"},
+		{"Fr 00:00-24:00", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-31T23:00:00Z", ""},
+		{"Th 22:00-08:00", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-31T23:00:00Z", "2011-12-30T08:00:00Z 2011-12-30T10:00:00Z"},
+		{"Fr 22:00-08:00", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-31T23:00:00Z", "2011-12-30T10:00:00Z 2011-12-30T18:00:00Z"},
+		{"Mo-Sa 00:00-24:00", "UTC", "2026-11-23T12:00:00Z", "2026-11-23T12:01:00Z", "2026-11-23T00:00:00Z 2026-11-29T00:00:00Z"},
+		{"Mo-Sa 00:00-24:00", "UTC", "2026-11-28T12:00:00Z", "2026-11-28T12:01:00Z", "2026-11-23T00:00:00Z 2026-11-29T00:00:00Z"},
+		{"", "UTC", "2026-11-25T12:00:00Z", "2026-11-26T12:00:00Z", ""},
+	} {
+		var texts []string
+		if c.hours != "" {
+			texts = strings.Split(c.hours, ", ")
+		}
+		h, err := ParseHours(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := zone.Load(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range h.Closed(in, unix(t, c.from), unix(t, c.upto)) {
+			got = append(got, time.Unix(i.From, 0).UTC().Format(time.RFC3339), time.Unix(i.Upto, 0).UTC().Format(time.RFC3339))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s in %s from %s: %s, want %s", c.hours, c.zone, c.from, text, c.want)
+		}
+	}
+}
+
+func unix(t *testing.T, text string) int64 {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Unix()
+}
+
+// Each user's quiet hours end at an instant of their own within the spread, another one each
+// day, and what is open stays so for half of its time.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	const hour, users = int64(3600), 10_000
+	closed := []Interval{{0, 8 * hour}, {8*hour + 100, 9 * hour}, {30 * hour, 31 * hour}}
+	later, places := make([]int64, 60), map[int64]bool{}
+	for u := range users {
+		got := Spread(closed, "shop", fmt.Sprint("u-", u), 60)
+		if again := Spread(closed, "shop", fmt.Sprint("u-", u), 60); !slices.Equal(got, again) {
+			t.Fatal("another spread for the same user")
+		}
+		first, second := got[0].Upto-8*hour, got[1].Upto-9*hour
+		if first < 0 || first >= 50 || second < 0 || second >= 60 || got[2] != closed[2] || got[0].From != 0 {
+			t.Fatalf("user %d: %v", u, got)
+		}
+		later[second]++
+		places[first*60+second] = true
+	}
+	for second, n := range later {
+		if mean := int64(users / 60); n > 2*mean || n < mean/2 {
+			t.Errorf("%d of %d users after %d s", n, users, second)
+		}
+	}
+	if len(places) < 2000 {
+		t.Errorf("the days' instants go together: %d pairs", len(places))
+	}
+	if got := Spread(closed, "shop", "ada", 0); !slices.Equal(got, closed) {
+		t.Errorf("without a spread %v", got)
+	}
+	if slices.Equal(Spread(closed, "shop", "ada", 600), Spread(closed, "shop", "bob", 600)) || closed[0].Upto != 8*hour {
+		t.Error("two users' are the same, or what was given has changed")
+	}
+}

@@ -1,0 +1,156 @@
+package quiet
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+)
+
+// Hours are the quiet hours of a policy, in no order. None are never quiet.
+type Hours []Window
+
+// MaxWindows is how many there may be.
+const MaxWindows = 16
+
+// ParseHours reads windows as Parse does. Its error is that there are too many, the first of
+// Parse's, or that of Validate.
+func ParseHours(texts []string) (Hours, error) {
+	if len(texts) > MaxWindows {
+		return nil, fmt.Errorf("there are %d quiet hours; at most %d are allowed", len(texts), MaxWindows)
+	}
+	h := make(Hours, len(texts))
+	for i, text := range texts {
+		var err error
+		if h[i], err = Parse(text); err != nil {
+			return nil, err
+		}
+	}
+	return h, h.Validate()
+}
+
+// Validate reports a window that is there twice, and hours that leave no time to send.
+func (h Hours) Validate() error {
+	for i, w := range h {
+		if slices.Contains(h[:i], w) {
+			return fault(w.String(), " is there twice")
+		}
+	}
+	if len(h) > 0 && h.longestOpen() == 0 {
+		return errors.New("quiet_hours leave no time to send: pause the category instead")
+	}
+	return nil
+}
+
+// longestOpen is how many minutes the longest stretch has that is open, in weeks whose clocks
+// do not jump.
+func (h Hours) longestOpen() int {
+	var quiet [2 * 7 * day]bool // a week, and again
+	for _, w := range h {
+		length := w.Upto - w.From
+		if length <= 0 {
+			length += day
+		}
+		for d := range time.Weekday(7) {
+			for m := 0; w.Days.Has(d) && m < length; m++ {
+				at := (int(d)*day + w.From + m) % (7 * day)
+				quiet[at], quiet[at+7*day] = true, true
+			}
+		}
+	}
+	longest, open := 0, 0
+	for _, q := range quiet {
+		if open++; q {
+			open = 0
+		}
+		longest = max(longest, open)
+	}
+	return longest
+}
+
+// String is the hours as a list of what Parse reads.
+func (h Hours) String() string {
+	texts := make([]string, len(h))
+	for i, w := range h {
+		texts[i] = w.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// An Interval is quiet from an instant up to another, in Unix s.
+type Interval struct{ From, Upto int64 }
+
+// Closed returns the intervals that are quiet by the zone's clocks and touch the time from an
+// instant up to another, in Unix s and in their order, each whole. Those that touch are one.
+// The hours are valid.
+//
+// A window that begins on a date is quiet from the first instant that shows its beginning or
+// later, up to the end of the last one that shows less than its end. Where clocks jump, and
+// on dates that never were, nothing else is needed.
+func (h Hours) Closed(in *time.Location, from, upto int64) []Interval {
+	var all []Interval
+	if len(h) == 0 || upto <= from {
+		return nil
+	}
+	// What touches that time ends within a week, since Hours are open at some time of it. A
+	// window reaches into the next day, and a zone is off UTC by less than another.
+	const around = (7 + 3) * 24 * 60 * 60
+	for at := from - around; at < upto+around; at += 24 * 60 * 60 {
+		year, month, date := time.Unix(at, 0).UTC().Date()
+		weekday := time.Date(year, month, date, 0, 0, 0, 0, time.UTC).Weekday()
+		for _, w := range h {
+			if !w.Days.Has(weekday) {
+				continue
+			}
+			end := w.Upto
+			if end <= w.From {
+				end += day
+			}
+			i := Interval{zone.At(year, month, date, w.From).First(in), zone.At(year, month, date, end).Past(in)}
+			if i.From < i.Upto {
+				all = append(all, i)
+			}
+		}
+	}
+	all = joined(all)
+	return slices.DeleteFunc(all, func(i Interval) bool { return i.Upto <= from || i.From >= upto })
+}
+
+// joined returns the intervals in their order, those that touch as one.
+func joined(all []Interval) []Interval {
+	slices.SortFunc(all, func(a, b Interval) int { return cmp.Compare(a.From, b.From) })
+	n := 0
+	for _, i := range all {
+		if n > 0 && i.From <= all[n-1].Upto {
+			all[n-1].Upto = max(all[n-1].Upto, i.Upto)
+			continue
+		}
+		all[n] = i
+		n++
+	}
+	return all[:n]
+}
+
+// Spread has each interval end later by up to so many seconds, and by no more than half of
+// what is open behind it: for each user of an app at an instant of their own, another one
+// each day. The intervals are some of Closed; the last one stands before what is not known,
+// and ends when it does.
+func Spread(closed []Interval, app, user string, seconds int64) []Interval {
+	spread := slices.Clone(closed)
+	for i := range spread[:max(0, len(spread)-1)] {
+		most := min(seconds, (closed[i+1].From-closed[i].Upto)/2)
+		if most <= 0 {
+			continue
+		}
+		sum := sha256.Sum256([]byte(strconv.FormatInt(closed[i].Upto, 10) + "/" + app + "/" + user))
+		spread[i].Upto += int64(binary.BigEndian.Uint64(sum[:]) % uint64(most))
+	}
+	return spread
+}
