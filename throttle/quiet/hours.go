@@ -23,10 +23,10 @@ const MaxWindows = 16
 // ParseHours reads windows as Parse does. Its error is that there are too many, the first of
 // Parse's, or that of Validate.
 func ParseHours(texts []string) (Hours, error) {
-	if len(texts) > MaxWindows {
-		return nil, fmt.Errorf("there are %d quiet hours; at most %d are allowed", len(texts), MaxWindows)
-	}
 	h := make(Hours, len(texts))
+	if fault := h.tooMany(); fault != nil {
+		return nil, fault
+	}
 	for i, text := range texts {
 		var err error
 		if h[i], err = Parse(text); err != nil {
@@ -36,8 +36,19 @@ func ParseHours(texts []string) (Hours, error) {
 	return h, h.Validate()
 }
 
-// Validate reports a window that is there twice, and hours that leave no time to send.
+func (h Hours) tooMany() error {
+	if len(h) <= MaxWindows {
+		return nil
+	}
+	return fmt.Errorf("there are %d quiet hours; at most %d are allowed", len(h), MaxWindows)
+}
+
+// Validate reports too many windows, one that is there twice, and hours that leave no time to
+// send.
 func (h Hours) Validate() error {
+	if err := h.tooMany(); err != nil {
+		return err
+	}
 	for i, w := range h {
 		if slices.Contains(h[:i], w) {
 			return fault(w.String(), " is there twice")
@@ -144,13 +155,26 @@ func joined(all []Interval) []Interval {
 // and ends when it does.
 func Spread(closed []Interval, app, user string, seconds int64) []Interval {
 	spread := slices.Clone(closed)
-	for i := range spread[:max(0, len(spread)-1)] {
-		most := min(seconds, (closed[i+1].From-closed[i].Upto)/2)
-		if most <= 0 {
-			continue
-		}
-		sum := sha256.Sum256([]byte(strconv.FormatInt(closed[i].Upto, 10) + "/" + app + "/" + user))
-		spread[i].Upto += int64(binary.BigEndian.Uint64(sum[:]) % uint64(most))
+	for i := range spread {
+		spread[i].Upto += later(closed, i, app, user, seconds)
 	}
 	return spread
+}
+
+// later is by how much later the k-th interval ends for the user.
+func later(closed []Interval, k int, app, user string, seconds int64) int64 {
+	most := mostLater(closed, k, seconds)
+	if most <= 0 {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(strconv.FormatInt(closed[k].Upto, 10) + "/" + app + "/" + user))
+	return int64(binary.BigEndian.Uint64(sum[:]) % uint64(most))
+}
+
+// mostLater is by how much later the k-th interval may end.
+func mostLater(closed []Interval, k int, seconds int64) int64 {
+	if k+1 >= len(closed) {
+		return 0
+	}
+	return max(0, min(seconds, (closed[k+1].From-closed[k].Upto)/2))
 }

@@ -106,6 +106,15 @@ func (w Window) String() string {
 	return w.Days.String() + " " + span
 }
 
+// MarshalText writes w as String does.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// UnmarshalText reads w as Parse does.
+func (w *Window) UnmarshalText(text []byte) (err error) {
+	*w, err = Parse(string(text))
+	return err
+}
+
 // String is the days as Parse reads them: runs of three or more as a range.
 func (d Days) String() string {
 	var parts []string

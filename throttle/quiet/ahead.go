@@ -1,0 +1,88 @@
+package quiet
+
+import (
+	"slices"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// A Night is what all quiet hours have in common.
+type Night struct {
+	// Zone is that of users whose own is not known; nil for UTC.
+	Zone *time.Location
+	// Spread is by how much later each user's quiet hours may end, up to MaxSpread and in
+	// whole seconds: see Spread.
+	Spread time.Duration
+}
+
+// MaxSpread is the longest spread.
+const MaxSpread = 2 * time.Hour
+
+const (
+	utcDay = 24 * 60 * 60
+	// ahead is of how many days Ahead tells: a week with a weekend more.
+	ahead = 9
+	// behind is how many days more show what follows the last of them: hours are of a week.
+	behind = 8
+)
+
+// Ahead returns the intervals in which the user is left alone by the zone's clocks, in Unix s:
+// those that end after the UTC day's beginning, and begin within nine days of it. They follow
+// from the day alone, so that all who ask on it agree. The hours must not change any more.
+func (h Hours) Ahead(in *time.Location, n Night, app, user string, at int64) []Interval {
+	begin := dayOf(at)
+	all := Spread(h.around(in, begin), app, user, n.seconds())
+	return slices.DeleteFunc(all, func(i Interval) bool { return i.Upto <= begin || i.From >= begin+ahead*utcDay })
+}
+
+// Until returns the end of the first of Ahead's intervals that has one of the instants from one up
+// to and with another, at most a day later, in Unix s, or 0 where the user is not left alone
+// then. It allocates nothing while that is far from the end of one.
+func (h Hours) Until(in *time.Location, n Night, app, user string, from, upto int64) int64 {
+	all := h.around(in, dayOf(from))
+	for k, i := range all {
+		switch most := mostLater(all, k, n.seconds()); {
+		case i.From > upto:
+			return 0
+		case i.Upto+most <= from:
+		case i.Upto > from || i.Upto+later(all, k, app, user, n.seconds()) > from:
+			return i.Upto + later(all, k, app, user, n.seconds())
+		}
+	}
+	return 0
+}
+
+func (n Night) seconds() int64 { return int64(n.Spread / time.Second) }
+
+// dayOf is the beginning of the instant's UTC day.
+func dayOf(at int64) int64 {
+	at /= utcDay
+	return at * utcDay
+}
+
+// An asked is what around was asked: hours, by where they are, in a zone on a day.
+type asked struct {
+	hours *Window
+	count int
+	in    *time.Location
+	begin int64
+}
+
+// remembered is what around has answered: of as many zones as there are, for a few policies.
+var remembered, _ = lru.New[asked, []Interval](4096)
+
+// around returns what is closed around and behind the days that Ahead tells of. The caller must
+// not change it.
+func (h Hours) around(in *time.Location, begin int64) []Interval {
+	if len(h) == 0 {
+		return nil
+	}
+	of := asked{&h[0], len(h), in, begin}
+	closed, ok := remembered.Get(of)
+	if !ok {
+		closed = h.Closed(in, begin-int64(MaxSpread/time.Second), begin+(ahead+behind)*utcDay)
+		remembered.Add(of, closed)
+	}
+	return closed
+}

@@ -1,0 +1,99 @@
+package quiet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+)
+
+// What is told one day and the next agrees where both tell of it, and Until says the same.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	h, err := ParseHours([]string{"22:00-08:00", "Sa 12:00-18:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Europe/Berlin", "Pacific/Kiritimati", "America/New_York", "Asia/Tokyo"} {
+		in, err := zone.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := Night{Spread: 2 * time.Hour}
+		for day := unix(t, "2026-10-20T00:00:00Z"); day < unix(t, "2026-11-10T00:00:00Z"); day += utcDay {
+			today, next := h.Ahead(in, n, "shop", "ada", day+utcDay-1), h.Ahead(in, n, "shop", "ada", day+utcDay)
+			if again := h.Ahead(in, n, "shop", "ada", day); !slices.Equal(again, today) {
+				t.Fatalf("%s: %v, and on the same day %v", name, again, today)
+			}
+			over := slices.DeleteFunc(slices.Clone(today), func(i Interval) bool { return i.Upto <= day+utcDay })
+			if !slices.Equal(over, next[:len(over)]) {
+				t.Fatalf("%s: after midnight %v, before %v", name, next, over)
+			}
+			if last := next[len(next)-1]; last.From < day+9*utcDay {
+				t.Errorf("%s: the last begins at %d, want one nine days ahead of %d", name, last.From, day)
+			}
+			for at := day; at < day+utcDay; at += 599 {
+				want := int64(0)
+				for _, i := range slices.Backward(today) {
+					if i.From <= at+1 && at < i.Upto {
+						want = i.Upto
+					}
+				}
+				if got := h.Until(in, n, "shop", "ada", at, at+1); got != want {
+					t.Fatalf("%s: at %d until %d, want %d of %v", name, at, got, want, today)
+				}
+			}
+		}
+	}
+}
+
+// Whoever is not left alone, and not at the end of it, costs no allocation.
+func TestUntilAllocatesNothing(t *testing.T) {
+	h, err := ParseHours([]string{"22:00-08:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, n := unix(t, "2026-11-25T12:00:00Z"), Night{Spread: time.Hour}
+	if got := testing.AllocsPerRun(100, func() { h.Until(time.UTC, n, "shop", "ada", at, at+1) }); got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+	if got := h.Until(time.UTC, n, "shop", "ada", at, at+1); got != 0 {
+		t.Errorf("until %d at noon", got)
+	}
+}
+
+func BenchmarkUntil(b *testing.B) {
+	h, _ := ParseHours([]string{"22:00-08:00", "Sa-Su 22:00-10:00"})
+	in, _ := zone.Load("Europe/Berlin")
+	at, n := int64(1795600000), Night{Spread: time.Hour}
+	b.Run("open, cached", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			h.Until(in, n, "shop", "ada", at/utcDay*utcDay+12*3600, at/utcDay*utcDay+12*3600+1)
+		}
+	})
+	b.Run("closed, cached", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			h.Until(in, n, "shop", "ada", at/utcDay*utcDay, at/utcDay*utcDay+1)
+		}
+	})
+	b.Run("list, cached", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			h.Ahead(in, n, "shop", fmt.Sprint("u", i), at)
+		}
+	})
+	b.Run("cold", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			at += utcDay
+			if at > 4e9 {
+				at = 1795600000
+			}
+			h.Until(in, n, "shop", "ada", at, at+1)
+		}
+	})
+}
