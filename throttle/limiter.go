@@ -111,6 +111,13 @@ type Request struct {
 	// the horizon, or behind others' slots and over 200 ms ahead.
 	// The zero value is the instant of the call, and behind them all.
 	Accepted time.Time
+	// Zone is the one by whose clocks quiet hours hold for the user: nil for that of the
+	// policies' Night. One user has one zone: of those who wait that of the most recently
+	// accepted. One of zone.Load or time.UTC.
+	Zone *time.Location
+	// Passes has the notification pass quiet hours: what they would hold goes as soon as what
+	// was sent allows, and is charged. It has no slot until then, unless it had one.
+	Passes bool
 	// Horizon is how far ahead a slot may lie. A denied request whose slot would
 	// be further is Refused and holds nothing; with 0 every denied one is.
 	Horizon time.Duration
@@ -293,9 +300,12 @@ type Decision struct {
 	// about where its turn is.
 	Full bool
 	// Scope and Rule name the limit that sets At when it is in the future: Rule
-	// is "gap", or a rate as it is written ("10/1m").
+	// is "gap", a rate as it is written ("10/1m"), or "quiet_hours".
 	Scope string
 	Rule  string
+	// Quiet is the end of the quiet hours that hold the notification at the instant of the
+	// decision; zero when none do.
+	Quiet time.Time
 	// Remaining is what each rate still admits at the instant of the decision,
 	// this admission taken off, when the request asked for a report.
 	Remaining []Remaining
@@ -353,8 +363,11 @@ type Timeline struct {
 // TimelineEntries bounds the entries of a Timeline.
 const TimelineEntries = 1000
 
-// GapRule is Decision.Rule when the minimum gap decides.
-const GapRule = "gap"
+// Decision.Rule when the minimum gap decides, and where quiet hours end at the slot.
+const (
+	GapRule   = "gap"
+	QuietRule = "quiet_hours"
+)
 
 // A rule is a policy's limit as arithmetic sees it: n admissions in any window
 // of the period. The minimum gap is the rule of 1 in its length.

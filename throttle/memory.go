@@ -213,6 +213,7 @@ func (v *visit) decision(w verdict) Decision {
 			d.Scope, d.Rule = scope.name, rule
 		}
 	}
+	d.quietly(v.r, v.lists.holds())
 	if v.r.Report {
 		v.end()
 		var counts []int

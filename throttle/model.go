@@ -15,6 +15,8 @@ import (
 type model struct {
 	sent    map[string][]admitted // by scope, oldest first
 	general *Policy               // the general limits by which slots were given; nil for none
+	closed  list                  // … and the general quiet hours
+	zone    zoned                 // … and whose they are
 	classes map[string]*class     // of which some wait, by category
 	changed int64                 // when limits changed last
 }
@@ -30,6 +32,7 @@ type admitted struct {
 // are given, taken and moved.
 type class struct {
 	policy *Policy  // by which the slots were given; nil for none of its own
+	closed list     // … and its quiet hours, which take the place of the general ones
 	slots  []int64  // the earliest first, no two alike
 	queue  []waiter // in the order of acceptance, then of the IDs
 }
@@ -77,6 +80,7 @@ type visit struct {
 	held    int64  // the slot that it came with; or none
 	moved   []Booking
 	horizon int64
+	lists   lists // the request's
 }
 
 // visit begins a call's work. Nobody comes for slots older than the horizon.
@@ -110,6 +114,7 @@ func (u *model) visit(r *Request, now, keep int64) *visit {
 	if v.own != none {
 		v.wait = 0 // it may have gone out: it gives way only to an admission now
 	}
+	v.quiet()
 	return v
 }
 
@@ -253,7 +258,7 @@ func (v *visit) full(rank int) int64 {
 			behind = max(behind, ((r.period+int64(r.n)-1)/int64(r.n)+s.margin)*int64(before+r.n))
 		}
 	}
-	return at + behind
+	return v.lists.holds().opened(at + behind)
 }
 
 // find returns the notification's rank in the queue, or -1, and notes its slot.
@@ -273,12 +278,13 @@ func (c *class) slot(rank int) int64 {
 
 // acquire decides, and leaves the notification where the decision says.
 func (v *visit) acquire() verdict {
+	v.zoning()
 	if v.adopt(true) {
 		v.replan(rework{})
 	}
 	v.fill()
 	rank := v.find()
-	w := v.decide()
+	w := v.pass(v.decide())
 	// one that is refused at once has taken no slot, and no other's
 	if w.joins && (w.late || w.at <= v.now+v.horizon) {
 		v.book(w)
@@ -313,7 +319,7 @@ func (v *visit) acquire() verdict {
 // peek decides, and changes nothing.
 func (v *visit) peek() verdict {
 	v.find()
-	w := v.decide()
+	w := v.pass(v.decide())
 	switch {
 	case w.late && w.at <= v.now+v.wait:
 		w.status = Granted
@@ -373,9 +379,11 @@ func (v *visit) book(w verdict) {
 	c := v.class
 	if len(v.classes) == 0 {
 		v.general, _ = v.r.policies()
+		v.closed = v.lists.general
 	}
 	if len(c.queue) == 0 {
 		_, c.policy = v.r.policies()
+		c.closed = v.lists.own
 		v.classes[v.r.class()] = c
 	}
 	if c.find(v.r.ID) < 0 {
@@ -417,7 +425,8 @@ func (v *visit) end() {
 	v.own = none
 }
 
-func (p *Policy) unlimited() bool { return p == nil || p.Unlimited() }
+// unlimited reports whether it has no gap and no rate.
+func (p *Policy) unlimited() bool { return p == nil || !p.paces() }
 
 func (p *Policy) same(q *Policy) bool {
 	exempt, other := p != nil && p.Exempt, q != nil && q.Exempt
@@ -429,10 +438,12 @@ func (p *Policy) same(q *Policy) bool {
 func (v *visit) adopt(flaps bool) bool {
 	c := v.class
 	general, own := v.r.policies()
-	same := (len(v.classes) == 0 || v.general.same(general)) && (len(c.queue) == 0 || c.policy.same(own))
+	same := (len(v.classes) == 0 || v.general.same(general) && v.lists.same(v.closed, v.lists.own)) &&
+		(len(c.queue) == 0 || c.policy.same(own) && v.lists.same(v.lists.general, c.closed))
 	if same || flaps && v.now >= v.changed && v.now-v.changed < flapping {
 		return false
 	}
 	v.general, c.policy, v.changed = general, own, v.now
+	v.closed, c.closed = v.lists.general, v.lists.own
 	return true
 }

@@ -13,6 +13,7 @@ type view struct {
 	rules  []rule
 	margin int64
 	marks  []mark // in order
+	closed list   // of a view that is quiet hours, which has nothing else
 }
 
 // A mark is an entry of a scope: of one that was sent, or of one that waits.
@@ -61,8 +62,11 @@ func (u *model) view(scope string, p Policy, law bool) *view {
 	return s
 }
 
-// views are those of the request's scopes, the category's first.
-func (v *visit) views(law bool) []*view {
+// views are those of the request's limits, and its quiet hours.
+func (v *visit) views(law bool) []*view { return append(v.limits(law), v.lists.night()...) }
+
+// limits are the views of the request's scopes, the category's first.
+func (v *visit) limits(law bool) []*view {
 	var views []*view
 	for _, s := range slices.Backward(v.r.Scopes) {
 		views = append(views, v.view(s.Name, s.Policy, law))
@@ -75,6 +79,9 @@ func (v *visit) views(law bool) []*view {
 // each must span the period, and a margin more where its first or last one waits, who
 // may come a hair late.
 func (s *view) clash(at, margin int64) int64 {
+	if open := s.closed.opened(at); open > at {
+		return open
+	}
 	before := s.upTo(at)
 	for _, r := range s.rules {
 		span := func(waits bool) int64 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/base/faults"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 const (
@@ -131,16 +132,29 @@ type Policy struct {
 	MinGap time.Duration `yaml:"min_gap"` // 0 for none; whole microseconds
 	Rates  []Rate        `yaml:"rates"`   // at most MaxRates, each with a period of its own and at most MaxUserCount
 	// Exempt takes a category out of every limit: its notifications are neither
-	// checked nor charged. It excludes MinGap and Rates.
+	// checked nor charged. It excludes MinGap, Rates and Quiet.
 	Exempt bool `yaml:"exempt"`
+	// Quiet are the hours in which nothing is sent: what they hold has its slot behind them.
+	// A category's take the place of the general ones. nil says nothing of them, and an empty
+	// one that there are none. They must not change any more.
+	Quiet quiet.Hours `yaml:"-"`
+	// Night says by which zone and with what spread they hold. throttle/limits has that of
+	// limits.default hold for all.
+	Night quiet.Night `yaml:"-"`
 }
 
 // Faults are all that is wrong with a policy, by the keys that the configuration has for
 // its fields.
 type Faults = faults.Faults
 
-// Unlimited reports whether p has neither a gap nor a rate.
-func (p Policy) Unlimited() bool { return p.MinGap == 0 && len(p.Rates) == 0 }
+// Unlimited reports whether p has neither a gap, nor a rate, nor quiet hours.
+func (p Policy) Unlimited() bool { return !p.paces() && len(p.Quiet) == 0 }
+
+// Says reports whether p says anything: it limits, or says that there are no quiet hours.
+func (p Policy) Says() bool { return !p.Unlimited() || p.Quiet != nil }
+
+// paces reports whether p has a gap or a rate.
+func (p Policy) paces() bool { return p.MinGap != 0 || len(p.Rates) > 0 }
 
 // String writes p for people, such as "500ms apart, 10/1m".
 func (p Policy) String() string {
@@ -154,6 +168,11 @@ func (p Policy) String() string {
 	for _, r := range p.Rates {
 		parts = append(parts, r.String())
 	}
+	if len(p.Quiet) > 0 {
+		parts = append(parts, "quiet "+p.Quiet.String())
+	} else if p.Quiet != nil {
+		parts = append(parts, "no quiet hours")
+	}
 	return cmp.Or(strings.Join(parts, ", "), "no limit")
 }
 
@@ -164,7 +183,10 @@ func (p Policy) String() string {
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
 	if p.Exempt && !p.Unlimited() {
-		all.Add("exempt", "excludes min_gap and rates: remove one or the other")
+		all.Add("exempt", "excludes min_gap, rates and quiet_hours: remove one or the other")
+	}
+	if err := p.Quiet.Validate(); err != nil {
+		all.Add("quiet_hours", "%v", err)
 	}
 	switch {
 	case p.MinGap < 0:
@@ -260,7 +282,20 @@ func Raises(from, to Policy) bool {
 	}
 	return slices.ContainsFunc(from.asRates(), func(r Rate) bool {
 		return !slices.ContainsFunc(to.asRates(), func(by Rate) bool { return by.implies(r) })
-	})
+	}) || wakes(from, to)
+}
+
+// wakes reports whether to may let somebody go in what are quiet hours by from, or by the
+// general limits, of which from may be a category's that says nothing of them.
+func wakes(from, to Policy) bool {
+	switch {
+	case from.Quiet == nil:
+		return to.Quiet != nil
+	case len(from.Quiet) == 0:
+		return false
+	}
+	return from.Night != to.Night ||
+		slices.ContainsFunc(from.Quiet, func(w quiet.Window) bool { return !slices.Contains(to.Quiet, w) })
 }
 
 // Warnings answers what is odd about a valid policy, each beginning with the

@@ -1,11 +1,14 @@
 package throttle
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 func TestParseRate(t *testing.T) {
@@ -133,6 +136,11 @@ func TestPolicyValidate(t *testing.T) {
 		{"eight rates", Policy{Rates: nine[:8]}, nil},
 		{"exempt with a gap", Policy{Exempt: true, MinGap: 1000}, []string{"exempt: excludes"}},
 		{"exempt with a rate", Policy{Exempt: true, Rates: []Rate{{1, time.Second}}}, []string{"exempt: excludes"}},
+		{"exempt with quiet hours", Policy{Exempt: true, Quiet: hoursOf(t, "22:00-08:00")}, []string{"exempt: excludes"}},
+		{"quiet hours", Policy{Quiet: hoursOf(t, "22:00-08:00", "Sa-Su 22:00-10:00")}, nil},
+		{"no quiet hours", Policy{Quiet: quiet.Hours{}}, nil},
+		{"many quiet hours", Policy{Quiet: make(quiet.Hours, 17)}, []string{"quiet_hours: there are 17 quiet hours; at most 16 are allowed"}},
+		{"quiet hours twice", Policy{Quiet: slices.Repeat(hoursOf(t, "22:00-08:00"), 2)}, []string{`quiet_hours: quiet_hours "22:00-08:00" is there twice`}},
 		{"negative gap", Policy{MinGap: -time.Second}, []string{"min_gap: -1s is negative"}},
 		{"gap with nanoseconds", Policy{MinGap: 1500}, []string{"whole microseconds"}},
 		{"gap beyond the horizon", Policy{MinGap: 25 * time.Hour}, []string{"min_gap: 25h is longer than the horizon, 24h"}},
@@ -169,6 +177,8 @@ func TestPolicyUnlimited(t *testing.T) {
 		{Policy{Exempt: true}, true},
 		{Policy{MinGap: time.Second}, false},
 		{Policy{Rates: []Rate{{1, time.Second}}}, false},
+		{Policy{Quiet: hoursOf(t, "22:00-08:00")}, false},
+		{Policy{Quiet: quiet.Hours{}}, true},
 	} {
 		if got := tt.policy.Unlimited(); got != tt.want {
 			t.Errorf("%+v.Unlimited() = %v", tt.policy, got)

@@ -54,7 +54,8 @@ func (v *visit) replan(p rework) {
 		c := v.classes[t.category]
 		under := views[c]
 		exempt := c.policy != nil && c.policy.Exempt
-		if p.class == nil && (exempt || c.policy.unlimited() && v.general.unlimited()) {
+		free := c.policy.unlimited() && v.general.unlimited() && len(v.listsOf(c).holds()) == 0
+		if p.class == nil && (exempt || free) {
 			v.tell(t.id, v.now)
 			continue
 		}
@@ -98,10 +99,11 @@ func (v *visit) common(law bool) *view {
 // under are the views that slots of the category are given by.
 func (v *visit) under(category string, common *view) []*view {
 	c := v.classes[category]
-	if c.policy.unlimited() {
-		return []*view{common}
+	under := []*view{common}
+	if !c.policy.unlimited() {
+		under = []*view{v.view(category, *c.policy, false), common}
 	}
-	return []*view{v.view(category, *c.policy, false), common}
+	return append(under, v.listsOf(c).night()...)
 }
 
 // fill gives slots, while there is room, to those that wait without one, the earliest

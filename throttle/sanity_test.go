@@ -108,6 +108,9 @@ func TestRaises(t *testing.T) {
 	t.Parallel()
 	exempt := Policy{Exempt: true}
 	p := func(gap time.Duration, list ...string) Policy { return Policy{MinGap: gap, Rates: rates(t, list...)} }
+	q := func(windows ...string) Policy { return Policy{Quiet: hoursOf(t, windows...)} }
+	spread := q("22:00-08:00")
+	spread.Night.Spread = time.Minute
 	for _, c := range []struct {
 		from, to Policy
 		want     bool
@@ -127,6 +130,14 @@ func TestRaises(t *testing.T) {
 		{p(time.Second), exempt, true},
 		{exempt, exempt, false},
 		{exempt, p(0), false}, // of an exempt category nobody waits
+		{q("22:00-08:00"), q("22:00-08:00", "12:00-13:00"), false},
+		{q("22:00-08:00", "12:00-13:00"), q("22:00-08:00"), true},
+		{q("22:00-08:00"), q("22:00-07:00"), true},
+		{q("22:00-08:00"), spread, true},
+		{q("22:00-08:00"), q(), true},
+		{q(), q("22:00-08:00"), false},
+		{p(0), q("22:00-08:00"), true}, // a category whose own take the place of the general ones
+		{q(), p(0), false},
 	} {
 		if got := Raises(c.from, c.to); got != c.want {
 			t.Errorf("from %+v to %+v: %t", c.from, c.to, got)

@@ -74,7 +74,7 @@ func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 		for _, overrides := range there {
 			o, known := overrides[level]
 			if o != nil {
-				return EffectivePolicy{o.Policy, level.source(), o.Until}
+				return EffectivePolicy{b.withNight(o.Policy), level.source(), o.Until}
 			}
 			if known {
 				break
@@ -85,10 +85,17 @@ func (b *base) inForce(at Level, there ...map[Level]*Override) EffectivePolicy {
 	if at.Category != "" {
 		configured = b.configured[at.Category]
 	}
-	return EffectivePolicy{Policy: configured, Source: FromConfiguration}
+	return EffectivePolicy{Policy: b.withNight(configured), Source: FromConfiguration}
 }
 
-// resolve returns the scopes at the level, where the user has these overrides.
+// withNight is the policy with the zone and the spread that hold for all.
+func (b *base) withNight(p throttle.Policy) throttle.Policy {
+	p.Night = b.general.Night
+	return p
+}
+
+// resolve returns the scopes at the level, where the user has these overrides. Quiet hours
+// alone are one, and that a category has none: the limiter keeps them.
 func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	general, own := b.inForce(Level{App: at.App, User: at.User}, users).Policy, throttle.Policy{}
 	if at.Category != "" {
@@ -101,7 +108,7 @@ func (b *base) resolve(at Level, users map[Level]*Override) []throttle.Scope {
 	if !general.Unlimited() {
 		scopes = append(scopes, throttle.Scope{Name: throttle.General, Policy: general})
 	}
-	if !own.Unlimited() {
+	if own.Says() {
 		scopes = append(scopes, throttle.Scope{Name: at.Category, Policy: own})
 	}
 	return scopes

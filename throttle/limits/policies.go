@@ -63,7 +63,8 @@ type Policies struct {
 	known     string // the last entry of the overrides' log that is in force; "" before the first
 }
 
-// New returns the configured policies, without overrides.
+// New returns the configured policies, without overrides. The Night of the general one holds
+// for all, those of overrides among them.
 func New(general throttle.Policy, categories map[string]throttle.Policy) *Policies {
 	l := &Policies{began: time.Now(), named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())

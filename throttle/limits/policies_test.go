@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // per is a policy of one in the period.
@@ -377,5 +378,49 @@ func BenchmarkScopes(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Scopes("shop", "user-77", "marketing")
+	}
+}
+
+// Quiet hours are a scope, also where they are all that a policy has, and so it is that a
+// category has none. Zone and spread of limits.default hold for all.
+func TestQuietHoursAreAScope(t *testing.T) {
+	t.Parallel()
+	hours, err := quiet.ParseHours([]string{"22:00-08:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := quiet.Night{Zone: time.UTC, Spread: time.Minute}
+	with := func(p throttle.Policy, h quiet.Hours) throttle.Policy {
+		p.Quiet, p.Night = h, night
+		return p
+	}
+	only := throttle.Policy{Quiet: hours}
+	l := New(throttle.Policy{Night: night}, map[string]throttle.Policy{
+		"marketing": only, "alerts": {Quiet: quiet.Hours{}}, "security": {Exempt: true}, "news": per(time.Hour),
+	})
+	for _, c := range []struct {
+		general  throttle.Policy
+		category string
+		want     []throttle.Scope
+	}{
+		{throttle.Policy{}, "", nil},
+		{throttle.Policy{}, "marketing", []throttle.Scope{of("marketing", with(throttle.Policy{}, hours))}},
+		{only, "", []throttle.Scope{of(throttle.General, with(throttle.Policy{}, hours))}},
+		{only, "alerts", []throttle.Scope{of(throttle.General, with(throttle.Policy{}, hours)), of("alerts", with(throttle.Policy{}, quiet.Hours{}))}},
+		{only, "news", []throttle.Scope{of(throttle.General, with(throttle.Policy{}, hours)), of("news", with(per(time.Hour), nil))}},
+		{only, "security", nil},
+	} {
+		general := c.general
+		general.Night = night
+		_, categories := l.Base()
+		l.SetBase(general, categories)
+		if got := l.Scopes("shop", "u", c.category); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q under %v: %+v, want %+v", c.category, c.general, got, c.want)
+		}
+	}
+	level := Level{User: "vip"}
+	l.apply([]Change{{Level: level, To: &Override{Level: level, Policy: per(time.Second)}}})
+	if got := l.Scopes("shop", "vip", ""); !reflect.DeepEqual(got, []throttle.Scope{of(throttle.General, with(per(time.Second), nil))}) {
+		t.Errorf("an override leaves %+v", got)
 	}
 }

@@ -338,7 +338,7 @@ func (r *rescheduler) move(ctx context.Context, of limits.Level) ([]throttle.Boo
 func Request(of limits.Level, inForce func(limits.Level) limits.EffectivePolicy, maxWait time.Duration) throttle.Request {
 	general, own := inForce(limits.Level{App: of.App, User: of.User}).Policy, inForce(of).Policy
 	request := throttle.Request{App: of.App, User: of.User, Category: of.Category, Wait: maxWait, Scopes: []throttle.Scope{{Name: throttle.General, Policy: general}}}
-	if of.Category != "" && (own.Exempt || !own.Unlimited()) {
+	if of.Category != "" && (own.Exempt || own.Says()) {
 		request.Scopes = append(request.Scopes, throttle.Scope{Name: of.Category, Policy: own})
 	}
 	return request

@@ -1,0 +1,205 @@
+package throttle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/throttle/quiet"
+)
+
+// Quiet hours are one more thing that a search for a place jumps over. They come to the model
+// as lists of what is closed for the user in the days ahead, and are kept with those who wait,
+// as limits are: so whoever gives a slot again leaves the night alone.
+
+// A list is what is closed for the user by quiet hours, in Unix s by the limiter's clock and in
+// order. nil says nothing, an empty one that nothing is.
+type list []quiet.Interval
+
+const inMicros = 1_000_000
+
+// opened returns that instant, or the end of the interval around it.
+func (l list) opened(at int64) int64 {
+	for _, i := range l {
+		if i.From*inMicros <= at && at < i.Upto*inMicros {
+			return i.Upto * inMicros
+		}
+	}
+	return at
+}
+
+// end returns when the first interval ends that is not over, or none.
+func (l list) end(now int64) int64 {
+	for _, i := range l {
+		if now < i.Upto*inMicros {
+			return i.Upto * inMicros
+		}
+	}
+	return none
+}
+
+// lists are the general one, and the category's own, which takes its place.
+type lists struct{ general, own list }
+
+// holds is the one that holds for the category.
+func (l lists) holds() list {
+	if l.own != nil {
+		return l.own
+	}
+	return l.general
+}
+
+// night is the list as one of the views that slots are given by.
+func (l lists) night() []*view {
+	if closed := l.holds(); len(closed) > 0 {
+		return []*view{{closed: closed}}
+	}
+	return nil
+}
+
+// quietPolicy is the one whose quiet hours hold for the request, and the name of its scope, or
+// nil where none do.
+func (r *Request) quietPolicy() (p *Policy, scope string) {
+	for i := range r.Scopes {
+		if s := &r.Scopes[i]; s.Policy.Quiet != nil {
+			p, scope = &s.Policy, s.Name
+		}
+	}
+	if p != nil && len(p.Quiet) == 0 {
+		p = nil
+	}
+	return p, scope
+}
+
+// asksQuiet reports whether any policy of the request says something of quiet hours.
+func (r *Request) asksQuiet() bool {
+	for i := range r.Scopes {
+		if r.Scopes[i].Policy.Quiet != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// zone is the one that the notification is of by itself.
+func (r *Request) zone() *time.Location {
+	if r.Zone != nil {
+		return r.Zone
+	}
+	for i := range r.Scopes {
+		if in := r.Scopes[i].Policy.Night.Zone; in != nil {
+			return in
+		}
+	}
+	return time.UTC
+}
+
+// lists are those of the request's policies by the zone's clocks.
+func (r *Request) lists(in *time.Location, now int64) lists {
+	of := func(p *Policy) list {
+		if p == nil || p.Quiet == nil {
+			return nil
+		}
+		return append(list{}, p.Quiet.Ahead(in, p.Night, r.App, r.User, now/inMicros)...)
+	}
+	general, own := r.policies()
+	l := lists{of(general), of(own)}
+	if len(l.general) == 0 {
+		l.general = nil
+	}
+	return l
+}
+
+// A zoned is the zone of those who wait, of whom the most recently accepted says it.
+type zoned struct {
+	in       *time.Location // nil for none
+	accepted int64
+}
+
+// quiet begins what a visit has to do with quiet hours: by which zone's clocks, that of those
+// who wait, or that of the notification where it was accepted after them.
+func (v *visit) quiet() {
+	if !v.anyQuiet() {
+		v.zone = zoned{}
+	}
+	in := v.r.zone()
+	if v.zone.in != nil && v.accepted() <= v.zone.accepted {
+		in = v.zone.in
+	}
+	v.lists = v.r.lists(in, v.now)
+}
+
+// accepted is the instant that says whose zone it is: those who wait have one.
+func (v *visit) accepted() int64 {
+	if v.r.ID == "" {
+		return none
+	}
+	if k := v.class.find(v.r.ID); k >= 0 {
+		return v.class.queue[k].order
+	}
+	if at := v.r.accepted(); at > 0 {
+		return at
+	}
+	return v.now
+}
+
+// anyQuiet reports whether those who wait have lists.
+func (u *model) anyQuiet() bool {
+	for _, c := range u.classes {
+		if c.closed != nil {
+			return true
+		}
+	}
+	return len(u.classes) > 0 && u.closed != nil
+}
+
+// zoning has the zone of those who wait be the notification's where it is the newest.
+func (v *visit) zoning() {
+	if at := v.accepted(); v.r.asksQuiet() && (v.zone.in == nil || at > v.zone.accepted) {
+		v.zone = zoned{v.r.zone(), at}
+	}
+}
+
+// listsOf are those that the category's slots are given by.
+func (u *model) listsOf(c *class) lists { return lists{u.closed, c.closed} }
+
+func (l lists) same(general, own list) bool {
+	return slices.Equal(l.general, general) && slices.Equal(l.own, own) && (l.own == nil) == (own == nil)
+}
+
+// pass has one that passes quiet hours go by the law alone, and without a slot, where they
+// would hold it.
+func (v *visit) pass(w verdict) verdict {
+	end := v.lists.holds().end(v.now)
+	if !v.r.Passes || w.status == Granted || end == none || w.at < end {
+		return w
+	}
+	at := place(v.limits(true), max(v.now, v.own), false)
+	if at >= end {
+		return w // it waits for limits
+	}
+	status := Deferred
+	if at <= v.now+v.wait || at == v.own {
+		status = Granted
+	}
+	return verdict{status: status, at: at}
+}
+
+// quietly says what quiet hours have to do with the decision.
+func (d *Decision) quietly(r *Request, l list) {
+	at, now := d.At.UnixMicro(), d.Now.UnixMicro()
+	if end := l.opened(now); end > now && !r.Passes {
+		d.Quiet = micros(end)
+	}
+	if at > now && l.endsAt(at) {
+		_, d.Scope = r.quietPolicy()
+		d.Rule = QuietRule
+	}
+}
+
+// endsAt reports whether an interval ends at the instant, or just before.
+func (l list) endsAt(at int64) bool {
+	return slices.ContainsFunc(l, func(i quiet.Interval) bool {
+		end := i.Upto * inMicros
+		return end <= at && at <= end+slack
+	})
+}

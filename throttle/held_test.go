@@ -1,0 +1,416 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/throttle/quiet"
+)
+
+func zoneOf(t *testing.T, name string) *time.Location {
+	t.Helper()
+	in, err := zone.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func hoursOf(t *testing.T, windows ...string) quiet.Hours {
+	t.Helper()
+	h, err := quiet.ParseHours(windows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// A nightLine is a user's line on one of the limiters, whose clock is set to a time in Berlin.
+type nightLine struct {
+	t       *testing.T
+	limiter Planner
+	berlin  *time.Location
+	set     func(time.Time)
+	now     func() time.Time
+	policy  Policy // gap 1s, 3/1h, quiet 22:00-08:00
+}
+
+// atNight runs the test on each limiter, in the night that begins on 2026-11-25.
+func atNight(t *testing.T, test func(*nightLine)) {
+	t.Parallel()
+	berlin := zoneOf(t, "Europe/Berlin")
+	policy := Policy{MinGap: time.Second, Rates: []Rate{{3, time.Hour}}, Quiet: hoursOf(t, "22:00-08:00"), Night: quiet.Night{Zone: berlin}}
+	const horizon = 30 * 24 * time.Hour
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		clock := newFakeClock()
+		m := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
+		test(&nightLine{t, m, berlin, func(at time.Time) { clock.micros.Store(at.UnixMicro()) }, clock.now, policy})
+	})
+}
+
+// at is a time of the night's first day in Berlin, or with "1 " of the next, and so on.
+func (n *nightLine) at(text string) time.Time {
+	n.t.Helper()
+	days := 0
+	if day, rest, more := strings.Cut(text, " "); more {
+		if _, err := fmt.Sscan(day, &days); err != nil {
+			n.t.Fatal(err)
+		}
+		text = rest
+	}
+	at, err := time.ParseInLocation("15:04:05", text, n.berlin)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return time.Date(2026, time.November, 25+days, at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), n.berlin)
+}
+
+// shown is the instant as at reads it.
+func (n *nightLine) shown(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	at = at.In(n.berlin)
+	text := at.Format("15:04:05.999999")
+	if days := int(at.Sub(n.at("00:00:00")).Hours() / 24); days > 0 {
+		text = fmt.Sprint(days, " ", text)
+	}
+	return text
+}
+
+// ask has the notification ask at that time. It was accepted then, unless it has asked before.
+func (n *nightLine) ask(at, id string, change ...func(*Request)) Decision {
+	n.t.Helper()
+	n.set(n.at(at))
+	r := n.request(id, change...)
+	d, err := n.limiter.Acquire(context.Background(), r)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return d
+}
+
+func (n *nightLine) request(id string, change ...func(*Request)) Request {
+	r := Request{User: "u", ID: id, Scopes: []Scope{{General, n.policy}}, Horizon: 20 * 24 * time.Hour, Accepted: n.now()}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
+}
+
+func passing(r *Request) { r.Passes = true }
+
+func (n *nightLine) user(name string) func(*Request) { return func(r *Request) { r.User = name } }
+func (n *nightLine) accepted(at string) func(*Request) {
+	return func(r *Request) { r.Accepted = n.at(at) }
+}
+func under(policies ...Policy) func(*Request) {
+	return func(r *Request) {
+		r.Scopes = []Scope{{General, policies[0]}}
+		if len(policies) > 1 {
+			r.Scopes = append(r.Scopes, Scope{"c", policies[1]})
+		}
+	}
+}
+
+// want fails unless the decision is that: "now", or when to come and for which rule.
+func (n *nightLine) want(d Decision, want string) {
+	n.t.Helper()
+	got := strings.TrimSpace(fmt.Sprint(d.Status, " ", n.shown(d.At), " ", d.Rule))
+	if d.Status == Granted && d.At.Equal(d.Now) {
+		got = "now"
+	}
+	if d.Full {
+		got += " full"
+	}
+	if got != want {
+		n.t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// waiting are the slots of those who wait, in order.
+func (n *nightLine) waiting(want ...string) {
+	n.t.Helper()
+	timeline, err := n.limiter.Timeline(context.Background(), n.request(""))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	var got []string
+	for _, b := range timeline.Bookings {
+		got = append(got, n.shown(b.Slot))
+	}
+	if !slices.Equal(got, want) {
+		n.t.Errorf("there wait %q, want %q", got, want)
+	}
+}
+
+func (n *nightLine) five(at string) {
+	n.t.Helper()
+	for i := range 5 {
+		n.ask(at, fmt.Sprint("n", i))
+	}
+}
+
+var fiveInTheMorning = []string{"1 08:00:00", "1 08:00:01.003", "1 08:00:02.006", "1 09:00:00.003", "1 09:00:01.006"}
+
+func TestQuietHoursHoldFromTheirBeginningToTheirEnd(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.want(n.ask("21:59:59.999", "a", n.user("a")), "now")
+		d := n.ask("22:00:00", "b", n.user("b"))
+		n.want(d, "deferred 1 08:00:00 quiet_hours")
+		if got := n.shown(d.Quiet); got != "1 08:00:00" || d.Scope != General || d.Left != 10*time.Hour {
+			n.t.Errorf("held until %s by %q, %v left", got, d.Scope, d.Left)
+		}
+		n.want(n.ask("1 08:00:00", "c", n.user("c")), "now")
+		n.want(n.ask("1 08:00:00", "b", n.user("b"), n.accepted("22:00:00")), "now")
+	})
+}
+
+func TestQuietHoursThatEndWithinTheWait(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		wait := func(r *Request) { r.Wait = 2200 * time.Millisecond }
+		n.want(n.ask("1 07:59:59", "a", wait), "deferred 1 08:00:00 quiet_hours")
+		n.want(n.ask("1 07:59:59.9", "a", wait, n.accepted("1 07:59:59")), "granted 1 08:00:00 quiet_hours")
+	})
+}
+
+func TestQuietHoursAndRates(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		for i, want := range []string{"08:00:00 quiet_hours", "08:00:01.003 gap", "08:00:02.006 gap", "09:00:00.003 3/1h", "09:00:01.006 3/1h"} {
+			n.want(n.ask("23:00:00", fmt.Sprint("n", i)), "deferred 1 "+want)
+		}
+		n.waiting(fiveInTheMorning...)
+	})
+}
+
+// What waits for the evening's limits goes on in the morning.
+func TestQuietHoursThatBeginInTheLine(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		policy := n.policy
+		policy.MinGap = 30 * time.Second
+		n.want(n.ask("21:59:00", "a", under(policy)), "now")
+		n.want(n.ask("21:59:01", "b", under(policy)), "deferred 21:59:30 gap")
+		n.want(n.ask("21:59:02", "c", under(policy)), "deferred 1 08:00:00 quiet_hours")
+		day := n.policy
+		day.Rates = []Rate{{1, 24 * time.Hour}}
+		for i, want := range []string{"1 08:00:00 quiet_hours", "2 08:00:00.003 1/24h", "3 08:00:00.006 1/24h"} {
+			if i > 0 {
+				want = strings.Replace(want, "1/24h", "quiet_hours", 1) // a hair behind the end
+			}
+			n.want(n.ask("23:00:00", fmt.Sprint("n", i), under(day), n.user("other")), "deferred "+want)
+		}
+	})
+}
+
+func TestAnEndInQuietHours(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		until := func(end string) func(*Request) {
+			return func(r *Request) { r.Horizon = n.at(end).Sub(n.now()) }
+		}
+		d := n.ask("23:00:00", "a", until("1 07:30:00"))
+		n.want(d, "refused 1 08:00:00 quiet_hours")
+		if d.Quiet.IsZero() {
+			n.t.Error("nothing says that quiet hours held it")
+		}
+		n.waiting()
+		n.want(n.ask("23:00:00", "b", until("1 08:00:00")), "deferred 1 08:00:00 quiet_hours")
+	})
+}
+
+func TestWhatPassesQuietHours(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.five("23:00:00")
+		n.want(n.ask("23:01:00", "x", passing), "now")
+		d := n.ask("23:01:00.2", "y", passing)
+		n.want(d, "deferred 23:01:01 gap")
+		if !d.Quiet.IsZero() {
+			n.t.Error("quiet hours hold what passes them")
+		}
+		n.waiting(fiveInTheMorning...)
+		n.want(n.ask("23:01:01", "y", passing, n.accepted("23:01:00.2")), "now")
+		n.waiting(fiveInTheMorning...)
+		n.want(n.ask("1 07:59:59.5", "z", passing), "now")
+		n.want(n.ask("1 08:00:00", "n0", n.accepted("23:00:00")), "deferred 1 08:00:00.5 gap")
+		n.waiting("1 08:00:00.5", "1 08:00:01.503", "1 08:59:59.5", "1 09:00:00.503", "1 09:00:01.506")
+	})
+}
+
+// In the morning there is nothing to pass.
+func TestWhatPassesQuietHoursComesInTheMorning(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.five("23:00:00")
+		n.ask("1 08:00:00", "n0", n.accepted("23:00:00"))
+		n.ask("1 08:00:01.003", "n1", n.accepted("23:00:00"))
+		n.want(n.ask("1 08:00:01.5", "x", passing), "deferred 1 09:00:02.009 3/1h")
+	})
+}
+
+// What passes and is charged fills a rate: behind it even what passes waits, without a slot.
+func TestWhatPassesIsCharged(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		for i, at := range []string{"22:00:00", "22:05:00", "22:10:00"} {
+			n.want(n.ask(at, fmt.Sprint("x", i), passing), "now")
+		}
+		n.want(n.ask("22:15:00", "x3", passing), "deferred 23:00:00 3/1h")
+		n.waiting()
+		n.want(n.ask("23:00:00", "x3", passing, n.accepted("22:15:00")), "now")
+		n.want(n.ask("22:59:59.5", "g", passing, n.user("other")), "now")
+		n.want(n.ask("23:00:00", "h", passing, n.user("other"), func(r *Request) { r.MaxBooked = 1 }), "deferred 23:00:00.5 gap")
+	})
+}
+
+// The zone of the most recently accepted of those who wait is that of all of them.
+func TestOneZoneAUser(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		tokyo := zoneOf(n.t, "Asia/Tokyo")
+		in := func(r *Request) { r.Zone = tokyo }
+		n.want(n.ask("15:00:00", "tokyo", in), "deferred 1 00:00:00 quiet_hours")
+		n.want(n.ask("22:30:00", "berlin"), "deferred 1 08:00:01.003 gap")
+		n.waiting("1 08:00:00", "1 08:00:01.003")
+		d := n.ask("1 00:00:00", "tokyo", in, n.accepted("15:00:00"))
+		n.want(d, "deferred 1 08:00:00 quiet_hours")
+		if got := n.shown(d.Quiet); got != "1 08:00:00" {
+			n.t.Errorf("held until %s", got)
+		}
+		n.waiting("1 08:00:00", "1 08:00:01.003")
+		n.want(n.ask("1 08:00:00", "tokyo", in, n.accepted("15:00:00")), "now")
+		n.want(n.ask("1 08:00:01.003", "berlin", n.accepted("22:30:00")), "now")
+		n.want(n.ask("1 08:30:00", "again", in, n.user("other")), "now") // nobody waits: by its own zone
+	})
+}
+
+func (n *nightLine) reschedule(change ...func(*Request)) []Booking {
+	n.t.Helper()
+	moved, err := n.limiter.Reschedule(context.Background(), n.request("", append(change, func(r *Request) { r.Wait = time.Second })...))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return moved
+}
+
+func TestQuietHoursThatChangeAtNight(t *testing.T) {
+	for name, c := range map[string]struct {
+		hours []string
+		moved int
+		want  []string
+	}{
+		"end earlier": {[]string{"22:00-07:00"}, 5, []string{"1 07:00:00", "1 07:00:01.003", "1 07:00:02.006", "1 08:00:00.003", "1 08:00:01.006"}},
+		"end later":   {[]string{"22:00-09:00"}, 0, []string{"1 09:00:00", "1 09:00:01.003", "1 09:00:02.006", "1 10:00:00.003", "1 10:00:01.006"}},
+		"are no more": {nil, 5, []string{"23:30:01", "23:30:02.003", "23:30:03.006", "1 00:30:01.003", "1 00:30:02.006"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atNight(t, func(n *nightLine) {
+				n.five("23:00:00")
+				n.set(n.at("23:30:00"))
+				n.policy.Quiet = hoursOf(n.t, c.hours...)
+				if moved := n.reschedule(); len(moved) != c.moved {
+					n.t.Errorf("moved: %v", moved)
+				}
+				n.waiting(c.want...)
+			})
+		})
+	}
+}
+
+// Limits in the place of those with quiet hours have none.
+func TestLimitsWithoutQuietHours(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		for i := range 3 {
+			n.ask("22:00:00", fmt.Sprint("n", i))
+		}
+		n.set(n.at("22:30:00"))
+		n.policy = Policy{Rates: []Rate{{30, time.Minute}}}
+		n.reschedule()
+		n.waiting("22:30:01", "22:30:01.003", "22:30:01.006")
+	})
+}
+
+// A category's quiet hours take the place of the general ones, and none are none.
+func TestACategorysQuietHours(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		none, night := Policy{Quiet: quiet.Hours{}}, Policy{Quiet: hoursOf(n.t, "01:00-05:00"), Night: n.policy.Night}
+		n.five("22:50:00")
+		n.want(n.ask("23:00:00", "c0", under(n.policy, none)), "now")
+		n.want(n.ask("23:00:00.5", "c1", under(n.policy, none)), "deferred 23:00:01 gap")
+		n.want(n.ask("1 00:30:00", "d0", n.user("other"), under(n.policy, night)), "now")
+		n.want(n.ask("1 01:00:00", "d1", n.user("other"), under(n.policy, night)), "deferred 1 05:00:00 quiet_hours")
+		n.want(n.ask("1 01:00:00", "e", n.user("third"), under(Policy{}, night)), "deferred 1 05:00:00 quiet_hours")
+	})
+}
+
+// Whoever leaves the line at night has those behind move up, and nobody come before the morning.
+func TestACancelAtNight(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.five("23:00:00")
+		n.set(n.at("23:30:00"))
+		moved, err := n.limiter.Cancel(context.Background(), n.request("n0"))
+		if err != nil || len(moved) != 4 {
+			n.t.Error(moved, err)
+		}
+		for _, b := range moved {
+			if b.Slot.Before(n.at("1 08:00:00")) {
+				n.t.Errorf("%s is woken for %s", b.ID, n.shown(b.Slot))
+			}
+		}
+		n.waiting(fiveInTheMorning[:4]...)
+	})
+}
+
+// A long line has no slot in a night that is known, and the next day's list moves none.
+func TestALineOverManyNights(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.policy.Rates = []Rate{{1, 24 * time.Hour}}
+		for i := range 14 {
+			n.ask("23:00:00", fmt.Sprint("n", i))
+		}
+		var want []string
+		for i := range 14 {
+			want = append(want, n.shown(n.at(fmt.Sprintf("%d 08:00:00.0%02d", i+1, 3*i))))
+		}
+		n.waiting(want...)
+		n.set(n.at("1 01:00:00.5")) // another UTC day
+		if moved := n.reschedule(); len(moved) > 0 {
+			n.t.Errorf("moved: %v", moved)
+		}
+		n.waiting(want...)
+	})
+}
+
+// One that comes for its slot after quiet hours have begun has one behind them.
+func TestALateOneIsHeld(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.want(n.ask("21:59:59", "a"), "now")
+		n.want(n.ask("21:59:59.01", "b", func(r *Request) { r.Scopes[0].Policy.MinGap = 990 * time.Millisecond }), "deferred 21:59:59.99 gap")
+		n.want(n.ask("22:00:00.29", "b", n.accepted("21:59:59.01")), "deferred 1 08:00:00 quiet_hours")
+		n.waiting("1 08:00:00")
+	})
+}
+
+// Each user's morning is at an instant of its own within the spread.
+func TestASpreadMorning(t *testing.T) {
+	atNight(t, func(n *nightLine) {
+		n.policy.Night.Spread = 10 * time.Minute
+		at := map[string]bool{}
+		for i := range 20 {
+			d := n.ask("23:00:00", "n", n.user(fmt.Sprint("u", i)))
+			if d.At.Before(n.at("1 08:00:00")) || !d.At.Before(n.at("1 08:10:00")) || !d.Quiet.Equal(d.At) || d.Rule != QuietRule {
+				n.t.Errorf("%+v", d)
+			}
+			at[n.shown(d.At)] = true
+			again := n.ask("1 07:50:00", "m", n.user(fmt.Sprint("u", i)))
+			if !again.Quiet.Equal(d.At) {
+				n.t.Errorf("a morning at %s and at %s", n.shown(d.At), n.shown(again.Quiet))
+			}
+			n.want(n.ask(n.shown(d.At), "n", n.user(fmt.Sprint("u", i)), n.accepted("23:00:00")), "now")
+		}
+		if len(at) < 15 {
+			n.t.Errorf("only %d instants", len(at))
+		}
+	})
+}
