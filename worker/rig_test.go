@@ -305,17 +305,17 @@ func must(t testing.TB, err error) {
 // not done at once takes minutes.
 const prompt = 30 * time.Second
 
-// wait polls until the condition holds, for at most two minutes.
+// wait polls until the condition holds, for at most four minutes.
 func wait(t testing.TB, condition func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(2 * time.Minute)
+	deadline := time.NewTimer(4 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline.C:
-			t.Fatal("nothing has come of it for two minutes")
+			t.Fatal("nothing has come of it for four minutes")
 		case <-tick.C:
 		}
 	}

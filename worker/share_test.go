@@ -33,7 +33,7 @@ func (r *rig) sharers() int64 {
 // Workers who come and go have no more in flight together than they may, and all of it
 // while there is enough to send. Without a bound nothing is shared.
 func TestWorkersShareWhatMayBeInFlight(t *testing.T) {
-	const places, n = 6, 400
+	const places, n = 6, 200
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r := newRig(t, client, unlimited)
 		r.options.ShutdownTimeout = redistest.Patience // what a worker has in hand as it stops is not cut off
