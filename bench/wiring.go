@@ -78,7 +78,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	options := worker.Options{
 		Queue:    shared,
 		Limiter:  throttle.WithOutage(limiter, throttle.OnOutage(cfg.Limits.OnOutage), throttle.OutageOptions{Log: log}),
-		Limits:   limits.New(cfg.Limits.Default, cfg.Limits.Policies()),
+		Limits:   limits.New(cfg.Limits.General(), cfg.Limits.Policies()),
 		Senders:  map[string]map[push.Platform]providers.Sender{app: {push.APNs: apns}},
 		Observer: observer, Log: log,
 		ClockOffset: limiter.ClockOffset,

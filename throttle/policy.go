@@ -137,7 +137,7 @@ type Policy struct {
 	// Quiet are the hours in which nothing is sent: what they hold has its slot behind them.
 	// A category's take the place of the general ones. nil says nothing of them, and an empty
 	// one that there are none. They must not change any more.
-	Quiet quiet.Hours `yaml:"-"`
+	Quiet quiet.Hours `yaml:"quiet_hours"`
 	// Night says by which zone and with what spread they hold. throttle/limits has that of
 	// limits.default hold for all.
 	Night quiet.Night `yaml:"-"`
@@ -182,7 +182,7 @@ func (p Policy) String() string {
 // or MaxUserCount in all, a gap longer than every period. See Warnings for what is merely odd.
 func (p Policy) Validate(horizon time.Duration) error {
 	var all Faults
-	if p.Exempt && !p.Unlimited() {
+	if p.Exempt && p.Says() {
 		all.Add("exempt", "excludes min_gap, rates and quiet_hours: remove one or the other")
 	}
 	if err := p.Quiet.Validate(); err != nil {
@@ -299,7 +299,8 @@ func wakes(from, to Policy) bool {
 }
 
 // Warnings answers what is odd about a valid policy, each beginning with the
-// limit that it is about: a limit that another one makes void. Empty when nothing is.
+// limit that it is about: a limit that another one makes void, and quiet hours that leave
+// little time. Empty when nothing is.
 func Warnings(p Policy) []string {
 	var odd []string
 	for i, r := range p.Rates {
@@ -321,6 +322,11 @@ func Warnings(p Policy) []string {
 			odd = append(odd, fmt.Sprintf("min_gap %s never decides: rate %s alone keeps them as far apart", FormatPeriod(p.MinGap), r))
 			break
 		}
+	}
+	if open := p.Quiet.LongestOpen(); len(p.Quiet) > 0 && open < time.Hour {
+		odd = append(odd, fmt.Sprintf("quiet_hours leave %s at most to send in", FormatPeriod(open)))
+	} else if p.MinGap > open && len(p.Quiet) > 0 {
+		odd = append(odd, fmt.Sprintf("min_gap %s is longer than quiet_hours are ever open for: %s", FormatPeriod(p.MinGap), FormatPeriod(open)))
 	}
 	return odd
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redisconn"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 func newCheck() *cobra.Command {
@@ -176,6 +178,7 @@ type effectiveLimits struct {
 	OnOutage   string                     `json:"on_outage"`
 	Unknown    string                     `json:"unknown_category"`
 	TimeZone   string                     `json:"time_zone,omitempty"`
+	Spread     string                     `json:"quiet_hours_spread"`
 	MaxBooked  int                        `json:"max_booked"`
 	Default    effectivePolicy            `json:"default"`
 	Categories map[string]effectivePolicy `json:"categories,omitempty"`
@@ -184,9 +187,10 @@ type effectiveLimits struct {
 }
 
 type effectivePolicy struct {
-	MinGap string   `json:"min_gap,omitempty"`
-	Rates  []string `json:"rates,omitempty"`
-	Exempt bool     `json:"exempt,omitempty"`
+	MinGap     string      `json:"min_gap,omitempty"`
+	Rates      []string    `json:"rates,omitempty"`
+	QuietHours quiet.Hours `json:"quiet_hours,omitzero"`
+	Exempt     bool        `json:"exempt,omitempty"`
 	// Throughput is a category's over all its users, as it is written.
 	Throughput string `json:"throughput,omitempty"`
 }
@@ -261,7 +265,7 @@ func effectiveOf(cfg *config.Config) *effective {
 			IDRetention: cfg.Worker.IDRetention.String(), DeadTokens: cfg.Worker.DeadTokens, Outcomes: cfg.Worker.Outcomes, ShutdownTimeout: cfg.Worker.ShutdownTimeout.String(),
 		},
 		Limits: effectiveLimits{
-			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), TimeZone: cfg.Limits.TimeZone, MaxBooked: cfg.Limits.MaxBooked,
+			Horizon: cfg.Limits.Horizon.String(), OnOutage: string(cfg.Limits.OnOutage), Unknown: string(cfg.Limits.UnknownCategory), TimeZone: cfg.Limits.TimeZone, Spread: cfg.Limits.QuietHoursSpread.String(), MaxBooked: cfg.Limits.MaxBooked,
 			Default: policyOf(cfg.Limits.Default), Categories: map[string]effectivePolicy{}, Quotas: map[string]effectiveQuota{},
 		},
 		Apps: map[string]effectiveApp{},
@@ -294,7 +298,7 @@ func redisOf(r config.Redis) effectiveRedis {
 }
 
 func policyOf(p throttle.Policy) effectivePolicy {
-	e := effectivePolicy{Exempt: p.Exempt}
+	e := effectivePolicy{Exempt: p.Exempt, QuietHours: p.Quiet}
 	if p.MinGap > 0 {
 		e.MinGap = p.MinGap.String()
 	}
@@ -344,6 +348,9 @@ func (e *effective) summarize(w io.Writer, cfg *config.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "redis   %s\n", e.Redis.Address)
 	fmt.Fprintf(&b, "limits  %s\n", describe(cfg.Limits))
+	for _, line := range week(cfg.Limits, time.Now()) {
+		fmt.Fprintf(&b, "quiet   %s\n", line)
+	}
 	fmt.Fprintf(&b, "apps    %s\n", orAny(strings.Join(apps, ", ")))
 	if e.HTTP.Listen != "" {
 		fmt.Fprintf(&b, "http    %s\n", e.HTTP.Listen)

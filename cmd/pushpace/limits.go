@@ -106,7 +106,14 @@ func newLimitsGet() *cobra.Command {
 		if level.Category != "" {
 			row("category", own)
 		}
-		return w.Flush()
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		holds := general.Policy
+		if own.Policy.Quiet != nil {
+			holds = own.Policy
+		}
+		return printNights(out, holds, level.App, level.User, time.Now())
 	})
 }
 
@@ -125,6 +132,7 @@ limits.default.`,
   pushpace limits set --category marketing --rate 2/24h
   pushpace limits set --app shop --user ada --rate 5/1h
   pushpace limits set --user ada --category security --exempt
+  pushpace limits set --category marketing --rate 1/24h --quiet-hours 20:00-10:00 --quiet-hours 'Su 00:00-24:00'
   pushpace limits set --quota europe --rate 300000/1m --for 2h
   pushpace limits set --category marketing --rate 10/24h --dry-run`,
 		Args: cobra.NoArgs,
@@ -135,6 +143,7 @@ limits.default.`,
 	var gap time.Duration
 	durationVar(cmd.Flags(), &gap, "min-gap", "`DURATION` that lies between any two at least, such as 1s")
 	rates := cmd.Flags().StringArray("rate", nil, "`COUNT/PERIOD`, such as 10/1m; may be repeated")
+	quietHours := cmd.Flags().StringArray("quiet-hours", nil, "`WINDOW` in which nothing is sent, such as 22:00-08:00 or 'Sa-Su 22:00-10:00'; may be repeated; none for no quiet hours")
 	exempt := cmd.Flags().Bool("exempt", false, "take the category out of every limit")
 	dry := dryFlag(cmd)
 	until, asJSON := untilFlags(cmd), jsonFlag(cmd)
@@ -148,6 +157,9 @@ limits.default.`,
 			override.Policy.Rates = append(override.Policy.Rates, r)
 		}
 		var err error
+		if override.Policy.Quiet, err = quietHoursOf(*quietHours); err != nil {
+			return misusedf("--quiet-hours: %w", err)
+		}
 		if override.Until, err = until(); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ const limitsConfig = `
 limits:
   default: {min_gap: 1s, rates: [10/1m]}
   categories: {marketing: {rates: [1/24h]}}
+  time_zone: Asia/Kolkata
 `
 
 // limitsSite is a configuration with a Redis of its own, on which commands run.
@@ -85,6 +87,20 @@ func TestLimitsCommands(t *testing.T) {
 		t.Errorf("list prints\n%s", out)
 	}
 
+	run(exitDone, "set", "--user", "ada", "--min-gap", "500ms", "--rate", "30/1m", "--rate", "100/24h", "--for", "2h", "--by", "ann", "--quiet-hours", "22:00-08:00")
+	night := regexp.MustCompile(`quiet from \w{3} (\S+ 22:00:00) to \w{3} \S+ 08:00:00 in Asia/Kolkata \(\S+T16:30:00Z to \S+T02:30:00Z\), each user's up to 10m later\n`)
+	if out := run(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "quiet 22:00-08:00  from the override") || len(night.FindAllString(out, -1)) != 2 {
+		t.Errorf("get prints %s", out)
+	}
+	if out := run(exitDone, "get", "--app", "demo", "--user", "ada").stdout.String(); strings.Count(out, "quiet from") != 2 || strings.Contains(out, "later") {
+		t.Errorf("get prints %s", out)
+	}
+	run(exitDone, "set", "--user", "ada", "--category", "alerts", "--quiet-hours", "none", "--by", "ann")
+	if out := run(exitDone, "get", "--user", "ada", "--category", "alerts").stdout.String(); !strings.Contains(out, "no quiet hours") || strings.Contains(out, "quiet from") {
+		t.Errorf("get prints %s", out)
+	}
+	run(exitDone, "unset", "--user", "ada", "--category", "alerts")
+
 	exported := run(exitDone, "export").stdout.String()
 	file := filepath.Join(t.TempDir(), "limits.jsonl")
 	if err := os.WriteFile(file, []byte(exported+`{"user":"old","rates":["1/1m"],"until":"2020-01-01T00:00:00Z"}`), 0o600); err != nil {
@@ -128,7 +144,7 @@ func TestLimitsCommands(t *testing.T) {
 		whys = append(whys, c.Why+" "+c.User+"/"+c.Category)
 	}
 	// the one that stood there still is no change
-	want := "set ada/ set /marketing unset /marketing unset ada/ set ada/security set /marketing set ada/"
+	want := "set ada/ set /marketing unset /marketing unset ada/ unset ada/alerts set ada/alerts set ada/ set ada/security set /marketing set ada/"
 	if got := strings.Join(whys, " "); got != want {
 		t.Errorf("the log says %s, want %s", got, want)
 	}
@@ -145,12 +161,14 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"set", "--rate", "1/1m"}, "want --app, --user, --category or several"},
-		{[]string{"set", "--user", "u"}, "--min-gap: is missing, as rates are"},
+		{[]string{"set", "--user", "u"}, "--min-gap: is missing, as rates and quiet_hours are"},
 		{[]string{"set", "--user", "u", "--rate", "-1/1m"}, "the count is negative"},
 		{[]string{"set", "--user", "u", "--rate", "1000000/1s"}, "allows more than 1000 a second"},
 		{[]string{"set", "--user", "u", "--min-gap", "1h", "--rate", "10/1m"}, "--min-gap: 1h is longer than every"},
 		{[]string{"set", "--user", "u", "--rate", "1/25h"}, "longer period than the horizon"},
 		{[]string{"set", "--user", "u", "--exempt"}, "--exempt: is for a category"},
+		{[]string{"set", "--user", "u", "--quiet-hours", "22-08"}, `--quiet-hours: quiet_hours "22-08": want [DAYS ]HH:MM-HH:MM`},
+		{[]string{"set", "--user", "u", "--quiet-hours", "00:00-24:00"}, "--quiet-hours: quiet_hours leave no time to send"},
 		{[]string{"set", "--category", "all", "--rate", "1/1m"}, "category: all is the name"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--until", "tomorrow"}, "--until: want an instant"},
 		{[]string{"set", "--user", "u", "--rate", "1/1m", "--for", "-1h"}, "--for: want a positive"},
@@ -182,7 +200,7 @@ func TestReadOverrides(t *testing.T) {
 		{good + "\n" + `{"user":"v","rates":["1/1x"]}`, `line 2: rate "1/1x"`},
 		{`{"user":"v","rate":["1/1m"]}`, `line 1: json: unknown field "rate"`},
 		{good + "\n" + good, `line 2: is for the same as line 1: user u`},
-		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 1: min_gap: is missing, as rates are"},
+		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 1: min_gap: is missing, as rates and quiet_hours are"},
 		{`{"user":"v"}` + "\n" + `{"category":"all","rates":["1/1m"]}`, "line 2: category: all"},
 		{`{"user":"v","rates":["1/1m"]} x`, "line 1: "},
 		{strings.Repeat("x", maxLine+1), "line 1: the line is too long"},

@@ -112,9 +112,14 @@ func (s *system) live(c *configured) []*livePart {
 		{
 			keys:   []string{"limits.default", "limits.categories", "limits.unknown_category"},
 			except: []string{"limits.categories.*.throughput"},
-			fits:   func(cfg *config.Config) bool { return fitHorizon(cfg.Limits, horizon) },
+			// quiet hours need the zone, which needs a restart
+			fits: func(cfg *config.Config) bool {
+				return fitHorizon(cfg.Limits, horizon) && (!cfg.Limits.Quiet() || c.started.Limits.TimeZone != "")
+			},
 			take: func(cfg *config.Config) {
-				s.limits.SetBase(cfg.Limits.Default, cfg.Limits.Policies())
+				general := cfg.Limits.General()
+				general.Night = c.started.Limits.General().Night
+				s.limits.SetBase(general, cfg.Limits.Policies())
 				s.limits.SetUnknown(cfg.Limits.UnknownCategory)
 				if s.metrics != nil {
 					s.metrics.SetCategories(slices.Collect(maps.Keys(cfg.Limits.Categories)))

@@ -79,7 +79,7 @@ type system struct {
 
 // limitsOf are the configured limits.
 func limitsOf(l config.Limits) *limits.Policies {
-	policies := limits.New(l.Default, l.Policies())
+	policies := limits.New(l.General(), l.Policies())
 	policies.SetUnknown(l.UnknownCategory)
 	return policies
 }

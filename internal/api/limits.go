@@ -15,6 +15,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // limits lists them.
@@ -62,6 +63,7 @@ func (a *API) limit(ctx context.Context, c *call) (reply, error) {
 type wanted struct {
 	MinGap push.Duration `json:"min_gap"`
 	Rates  []string      `json:"rates"`
+	Quiet  []string      `json:"quiet_hours"`
 	Exempt bool          `json:"exempt"`
 	Until  *time.Time    `json:"until"`
 }
@@ -111,6 +113,16 @@ func (w *wanted) override(at limits.Level) (limits.Override, error) {
 		}
 		o.Policy.Rates = append(o.Policy.Rates, rate)
 	}
+	if w.Quiet != nil {
+		o.Policy.Quiet = quiet.Hours{}
+	}
+	for i, text := range w.Quiet {
+		window, err := quiet.Parse(text)
+		if err != nil {
+			wrong = append(wrong, fault{"/quiet_hours/" + strconv.Itoa(i), err.Error()})
+		}
+		o.Policy.Quiet = append(o.Policy.Quiet, window)
+	}
 	if len(wrong) > 0 {
 		return o, invalid(wrong)
 	}
@@ -126,7 +138,7 @@ func inBody(err error) error {
 	wrong := make([]fault, len(all))
 	for i, f := range all {
 		switch f.Field {
-		case "min_gap", "rates", "exempt", "until":
+		case "min_gap", "rates", "quiet_hours", "exempt", "until":
 			wrong[i] = fault{"/" + f.Field, f.Problem}
 		default: // the level, and who sets it, are not in the body
 			wrong[i] = fault{"", faults.Faults{f}.Error()}

@@ -54,6 +54,20 @@ func TestLimits(t *testing.T) {
 	if len(set.Warnings) != 1 || !strings.Contains(set.Warnings[0], "100/1h") {
 		t.Errorf("%+v", set)
 	}
+	const own = `"quiet_hours":["Mo-Fr 22:00-08:00"]`
+	set = operate.Setting{}
+	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"1s",`+own+`}`).into(t, &set)
+	if body := r.do(http.StatusOK, viewerToken, "GET", user, "").text; !strings.Contains(body, own+`,"time_zone":"Europe/Berlin","quiet_hours_spread":"10m"`) || set.Override.Policy.Quiet.String() != "Mo-Fr 22:00-08:00" {
+		t.Errorf("%+v, %s", set, body)
+	}
+	r.do(http.StatusOK, operatorToken, "PUT", user, `{"min_gap":"1m","quiet_hours":[]}`).into(t, &set)
+	if len(set.Warnings) != 1 || set.Warnings[0] != "quiet hours Mo-Fr 22:00-08:00 no longer hold: an override replaces the whole policy" {
+		t.Errorf("%+v", set)
+	}
+	r.do(http.StatusOK, operatorToken, "PUT", of, `{"quiet_hours":[]}`)
+	if l := get(of); l.OfCategory.Policy.Quiet == nil || len(l.OfCategory.Policy.Quiet) > 0 {
+		t.Errorf("%+v", l)
+	}
 	var all operate.Limits
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits", "").into(t, &all)
 	if all.Default.Policy.MinGap != time.Second || !all.Categories["security"].Policy.Exempt || len(all.Overrides) != 3 {
@@ -83,7 +97,7 @@ func TestLimits(t *testing.T) {
 		Changes []limits.Change `json:"changes"`
 	}
 	r.do(http.StatusOK, viewerToken, "GET", "/v1/limits/log?limit=3", "").into(t, &log)
-	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 9 {
+	if len(log.Changes) != 3 || log.Changes[0].Why != "unset" || log.Changes[0].By != "ada" || log.Changes[0].From == nil || log.Changes[0].Version != 12 {
 		t.Errorf("%+v", log)
 	}
 }

@@ -21,6 +21,7 @@ type leveled struct {
 	Remove   bool          `json:"remove"`
 	MinGap   push.Duration `json:"min_gap"`
 	Rates    []string      `json:"rates"`
+	Quiet    []string      `json:"quiet_hours"`
 	Exempt   bool          `json:"exempt"`
 	Until    *time.Time    `json:"until"`
 }
@@ -42,7 +43,7 @@ func (f *leveled) level() (limits.Level, error) {
 	return limits.Level{App: f.App, User: f.User, Category: f.Category, Quota: f.Quota}, nil
 }
 
-func (f *leveled) policy() *wanted { return &wanted{f.MinGap, f.Rates, f.Exempt, f.Until} }
+func (f *leveled) policy() *wanted { return &wanted{f.MinGap, f.Rates, f.Quiet, f.Exempt, f.Until} }
 
 // previewLimit tells what an override would do, or its removal, and changes nothing.
 func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
@@ -63,7 +64,7 @@ func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 			return reply{}, err
 		}
 		o = &override
-	case policy.MinGap != 0 || policy.Rates != nil || policy.Exempt || policy.Until != nil:
+	case policy.MinGap != 0 || policy.Rates != nil || policy.Quiet != nil || policy.Exempt || policy.Until != nil:
 		return reply{}, invalid([]fault{{"/remove", "excludes a policy: the one below it would be in force"}})
 	}
 	told, err := c.as.Preview(ctx, at, o)

@@ -20,6 +20,7 @@ import (
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/pipeline"
+	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/redistest"
@@ -27,6 +28,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -83,7 +85,11 @@ func newRigOn(t *testing.T, client *redis.Client, change ...func(*rigOptions)) *
 	t.Cleanup(stop)
 	r := &rig{t: t, client: client, log: new(logged)}
 	records := ledger.NewRecords(shared, "", 0)
-	policies := limits.New(throttle.Policy{MinGap: time.Second}, map[string]throttle.Policy{"security": {Exempt: true}})
+	berlin, err := zone.Load("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := limits.New(throttle.Policy{MinGap: time.Second, Night: quiet.Night{Zone: berlin, Spread: 10 * time.Minute}}, map[string]throttle.Policy{"security": {Exempt: true}})
 	limiter, err := throttle.New(shared, throttle.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = limiter.Close() })

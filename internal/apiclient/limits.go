@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 const limitsPath = "/v1/limits"
@@ -90,12 +91,13 @@ func (c *Client) Categories(ctx context.Context) ([]string, error) {
 type wanted struct {
 	MinGap push.Duration   `json:"min_gap,omitzero"`
 	Rates  []throttle.Rate `json:"rates,omitempty"`
+	Quiet  quiet.Hours     `json:"quiet_hours,omitzero"`
 	Exempt bool            `json:"exempt,omitempty"`
 	Until  time.Time       `json:"until,omitzero"`
 }
 
 func wantedOf(o limits.Override) wanted {
-	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Exempt, o.Until}
+	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Quiet, o.Policy.Exempt, o.Until}
 }
 
 // Preview returns what the override would do at the level, or for nil the removal of the

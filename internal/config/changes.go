@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // A Change is a key whose value differs between two configurations, and what it
@@ -107,6 +108,8 @@ func logged(v reflect.Value) string {
 			text += ", " + value.Rate.String()
 		}
 		return text + ")"
+	case quiet.Hours:
+		return logged(reflect.ValueOf([]quiet.Window(value)))
 	case throttle.Policy:
 		return policyText(value)
 	case Category:
@@ -148,6 +151,9 @@ func policyText(p throttle.Policy) string {
 	}
 	if len(p.Rates) > 0 {
 		parts = append(parts, "rates: "+logged(reflect.ValueOf(p.Rates)))
+	}
+	if p.Quiet != nil {
+		parts = append(parts, "quiet_hours: "+logged(reflect.ValueOf(p.Quiet)))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 func TestChanges(t *testing.T) {
@@ -39,6 +40,10 @@ func TestChanges(t *testing.T) {
 		"a category's": {func(c *Config) {
 			c.Limits.Categories["digest"] = Category{Policy: throttle.Policy{MinGap: time.Minute}}
 		}, []string{"limits.categories.digest.min_gap: 1s → 1m0s"}},
+		"quiet hours": {func(c *Config) {
+			c.Limits.Default.Quiet = quiet.Hours{{Days: 1 << time.Saturday, From: 22 * 60, Upto: 8 * 60}}
+			c.Limits.Categories["free"] = Category{Policy: throttle.Policy{Quiet: quiet.Hours{}}}
+		}, []string{"limits.default.quiet_hours: [] → [Sa 22:00-08:00]", "limits.categories.free: none → {quiet_hours: []}"}},
 		"a category more":     {func(c *Config) { c.Limits.Categories["a b"] = Category{} }, []string{`limits.categories."a b": none → {}`}},
 		"a category less":     {func(c *Config) { delete(c.Limits.Categories, "digest") }, []string{"limits.categories.digest: {min_gap: 1s} → none"}},
 		"a throughput's rate": {func(c *Config) { c.Limits.Categories["news"] = Category{Throughput: quota(20)} }, []string{"limits.categories.news.throughput.rate: 10/1s → 20/1s"}},

@@ -17,6 +17,7 @@ import (
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 func TestDefaultsAreValidButForTheAddress(t *testing.T) {
@@ -51,15 +52,15 @@ func TestParseEverything(t *testing.T) {
 		Worker: Worker{Concurrency: 512, ShutdownTimeout: 25 * time.Second, Attempts: 5,
 			RetryTime: time.Hour, MaxWait: 3 * time.Second, MaxWaiting: 2048, IDRetention: 48 * time.Hour, DeadTokens: 5000, Outcomes: 5000},
 		Limits: Limits{
-			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, TimeZone: "Asia/Tokyo", MaxBooked: 500,
+			Horizon: 48 * time.Hour, OnOutage: throttle.Open, UnknownCategory: limits.RefuseUnknown, TimeZone: "Asia/Tokyo", QuietHoursSpread: time.Minute, MaxBooked: 500,
 			Default: throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{
 				{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}},
 			Categories: map[string]Category{
-				"marketing": {Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}}},
+				"marketing": {Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1, Period: 48 * time.Hour}}, Quiet: quietHours}},
 				"security":  {Policy: throttle.Policy{Exempt: true}},
 				"news": {Policy: throttle.Policy{MinGap: time.Second}, Throughput: &Quota{
 					Rate: throttle.Rate{Count: 50000, Period: time.Minute}, Burst: 500, Ramp: 30 * time.Second}},
-				"free": {},
+				"free": {Policy: throttle.Policy{Quiet: quiet.Hours{}}},
 			},
 			Quotas: map[string]NamedQuota{"europe": {Apps: []string{"shop.v2 é"}, Quota: Quota{
 				Rates:     []throttle.Rate{{Count: 10, Period: time.Second}, {Count: 300, Period: time.Minute}},
@@ -92,6 +93,8 @@ func TestParseEverything(t *testing.T) {
 		t.Errorf("got\n%#v\nwant\n%#v", got, want)
 	}
 }
+
+var quietHours = quiet.Hours{{Days: 1<<7 - 1, From: 20 * 60, Upto: 10 * 60}, {Days: 1 << time.Sunday, From: 0, Upto: 24 * 60}}
 
 // hash is the bytes from 0 to 31, with another first one.
 func hash(first byte) Hash {

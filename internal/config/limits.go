@@ -7,6 +7,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // Limits are what a user may receive. Every app's users have them, each app a
@@ -29,8 +30,11 @@ type Limits struct {
 	// Device is how many pushes each device gets, of all users; nil for any number.
 	Device *Device `yaml:"device"`
 	// TimeZone is the IANA name of the zone of users whose notifications name none, where
-	// they need one. None by default.
+	// they need one. None by default; quiet hours require it.
 	TimeZone string `yaml:"time_zone"`
+	// QuietHoursSpread is by how much later each user's quiet hours may end, so that not all
+	// end at once. 10 min by default, 0 to 2 h, in whole seconds.
+	QuietHoursSpread time.Duration `yaml:"quiet_hours_spread"`
 	// MaxBooked is how many of a user's notifications may hold slots; one beyond is
 	// put off without. 1,000 by default, 10 to 1,000.
 	MaxBooked int `yaml:"max_booked"`
@@ -46,6 +50,25 @@ type Category struct {
 	Throughput *Quota `yaml:"throughput"`
 }
 
+// General is the policy of Default, with what all quiet hours have in common.
+func (l Limits) General() throttle.Policy {
+	general := l.Default
+	general.Night.Spread = l.QuietHoursSpread
+	if l.TimeZone != "" {
+		general.Night.Zone, _ = zone.Load(l.TimeZone) // it was checked
+	}
+	return general
+}
+
+// Quiet reports whether there are any quiet hours.
+func (l Limits) Quiet() bool {
+	quiet := len(l.Default.Quiet) > 0
+	for _, c := range l.Categories {
+		quiet = quiet || len(c.Quiet) > 0
+	}
+	return quiet
+}
+
 // Policies are those of the categories.
 func (l Limits) Policies() map[string]throttle.Policy {
 	policies := make(map[string]throttle.Policy, len(l.Categories))
@@ -57,7 +80,7 @@ func (l Limits) Policies() map[string]throttle.Policy {
 
 // SetDefaults sets every field to its default.
 func (l *Limits) SetDefaults() {
-	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, MaxBooked: throttle.MaxBooked}
+	*l = Limits{Horizon: 24 * time.Hour, OnOutage: throttle.Closed, UnknownCategory: limits.WarnUnknown, QuietHoursSpread: 10 * time.Minute, MaxBooked: throttle.MaxBooked}
 }
 
 func (l Limits) check(k *check, key string) {
@@ -70,10 +93,15 @@ func (l Limits) check(k *check, key string) {
 	default:
 		k.fault(join(key, "unknown_category"), "want allow, warn or refuse")
 	}
-	if l.TimeZone != "" {
-		if _, err := zone.Load(l.TimeZone); err != nil {
-			k.fault(join(key, "time_zone"), err.Error())
-		}
+	switch _, err := zone.Load(l.TimeZone); {
+	case l.TimeZone == "" && l.Quiet():
+		k.fault(join(key, "time_zone"), "is missing: quiet_hours need the zone of users whose own is not known")
+	case l.TimeZone != "" && err != nil:
+		k.fault(join(key, "time_zone"), err.Error())
+	}
+	k.duration(join(key, "quiet_hours_spread"), l.QuietHoursSpread, 0, quiet.MaxSpread)
+	if l.QuietHoursSpread%time.Second != 0 {
+		k.fault(join(key, "quiet_hours_spread"), "want whole seconds")
 	}
 	k.integer(join(key, "max_booked"), l.MaxBooked, 10, throttle.MaxBooked)
 	if l.Default.Exempt {
@@ -127,6 +155,7 @@ func (l Limits) LogValue() slog.Value {
 		slog.String("on_outage", string(l.OnOutage)),
 		slog.Int("max_booked", l.MaxBooked),
 		slog.String("time_zone", l.TimeZone),
+		slog.Duration("quiet_hours_spread", l.QuietHoursSpread),
 		slog.Int("categories", len(l.Categories)),
 		slog.String("unknown_category", string(l.UnknownCategory)),
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // levelFields say whose limits a form or an address is about, and policyFields what they
 // would be.
 var (
 	levelFields  = []string{"app", "user", "category", "quota"}
-	policyFields = []string{"min_gap", "rates", "exempt", "for", "until", "over"}
+	policyFields = []string{"min_gap", "rates", "quiet_hours", "exempt", "for", "until", "over"}
 )
 
 const (
@@ -71,12 +72,12 @@ func inForceOf(p limits.EffectivePolicy) inForceView {
 // A limitForm is a policy as somebody writes it, and the version of the override that it
 // was written over.
 type limitForm struct {
-	MinGap, Rates, For, Until, Over string
-	Exempt                          bool
+	MinGap, Rates, Quiet, For, Until, Over string
+	Exempt                                 bool
 }
 
 func formOf(values url.Values) limitForm {
-	return limitForm{values.Get("min_gap"), values.Get("rates"), values.Get("for"), values.Get("until"), values.Get("over"), values.Has("exempt")}
+	return limitForm{values.Get("min_gap"), values.Get("rates"), values.Get("quiet_hours"), values.Get("for"), values.Get("until"), values.Get("over"), values.Has("exempt")}
 }
 
 // UntilField is Until as a browser's own field has it, in UTC; "" for what is no instant.
@@ -106,8 +107,21 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 		rates[i] = r.String()
 	}
 	f.Rates, f.Exempt = strings.Join(rates, " "), inForce.Exempt
+	if inForce.Quiet != nil {
+		f.Quiet = noQuietHours
+	}
+	if len(inForce.Quiet) > 0 {
+		windows := make([]string, len(inForce.Quiet))
+		for i, w := range inForce.Quiet {
+			windows[i] = w.String()
+		}
+		f.Quiet = strings.Join(windows, "\n")
+	}
 	return f
 }
+
+// noQuietHours is what the field of quiet hours says of a policy that says there are none.
+const noQuietHours = "none"
 
 // override returns what the form says at that instant, and what in it cannot be read, by
 // the field.
@@ -127,6 +141,17 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 			fault("rates", err.Error())
 		}
 		o.Policy.Rates = append(o.Policy.Rates, r)
+	}
+	if text := strings.TrimSpace(f.Quiet); text == noQuietHours {
+		o.Policy.Quiet = quiet.Hours{}
+	} else if text != "" {
+		windows := strings.Split(text, "\n")
+		for i := range windows {
+			windows[i] = strings.TrimSpace(windows[i])
+		}
+		if o.Policy.Quiet, err = quiet.ParseHours(windows); err != nil {
+			fault("quiet_hours", err.Error())
+		}
 	}
 	var known bool
 	if o.Until, known = endOf(f.For, f.Until, now); !known {
@@ -149,7 +174,7 @@ func wrongWith(err error) map[string][]string {
 	case errors.As(err, &all):
 		for _, f := range all {
 			switch f.Field {
-			case "min_gap", "rates", "until":
+			case "min_gap", "rates", "quiet_hours", "until":
 				wrong[f.Field] = append(wrong[f.Field], f.Problem)
 			default:
 				wrong["policy"] = append(wrong["policy"], throttle.Faults{f}.Error())

@@ -183,11 +183,13 @@ func TestBadLimitForms(t *testing.T) {
 		}
 	})
 	for _, c := range []struct{ form, want string }{
-		{"user=u", "is missing, as rates are"},
+		{"user=u", "is missing, as rates and quiet_hours are"},
 		{"user=u&min_gap=x", `<div id="min_gap-hint"><p class="fault">want a duration`},
 		{"user=u&min_gap=2d", `<div id="min_gap-hint"><p class="fault">48h is longer`},
 		{"user=u&rates=1/1m,2", `<div id="rates-hint"><p class="fault">rate &#34;2&#34;: there is no slash`},
 		{"user=u&rates=1000000/1s", `<div id="rates-hint"><p class="fault">1000000/1s allows`},
+		{"user=u&quiet_hours=22-8", `<div id="quiet_hours-hint"><p class="fault">quiet_hours &#34;22-8&#34;: want`},
+		{"user=u&quiet_hours=22:00-08:00", `<div id="quiet_hours-hint"><p class="fault">need limits.time_zone`},
 		{"user=u&rates=1/1m&until=soon", `<div id="until-hint"><p class="fault">choose how long, or until when`},
 		{"user=u&rates=1/1m&for=1h&until=2099-01-01T00:00", `<div id="until-hint"><p class="fault">choose how long, or until when`},
 		{"user=u&rates=1/1m&until=2020-01-01T00:00:00Z", `<div id="until-hint"><p class="fault">has passed`},

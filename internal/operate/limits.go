@@ -176,7 +176,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	if err != nil {
 		return nil, err
 	}
-	inForce := limits.EffectivePolicy{}
+	inForce := before.General
 	if before.OfCategory != nil {
 		inForce = *before.OfCategory
 	}
@@ -254,6 +254,9 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 	all := faults.Of(validate(&r, o.s.with.Overrides.Horizon()))
 	if !r.Until.IsZero() && !r.Until.After(o.s.with.Limits.Now()) {
 		all = append(all, past...)
+	}
+	if general, _ := o.s.with.Limits.Base(); len(r.Policy.Quiet) > 0 && general.Night.Zone == nil {
+		all.Add("quiet_hours", "need limits.time_zone in the configuration: the zone of users whose own is not known")
 	}
 	if len(all) == 0 && r.Quota != "" {
 		if err := quota.Check(r.Policy.Rates[0]); err != nil {

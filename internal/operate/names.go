@@ -80,8 +80,8 @@ func Refusal(n *push.Notification, apps Apps, policies *limits.Policies) error {
 	return f
 }
 
-// OverrideWarnings are what is odd about an override, in the place of what is in
-// force for its category.
+// OverrideWarnings are what is odd about an override, in the place of what is in force:
+// the category's own policy, or the general one where it names no category.
 func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []string) []string {
 	if o.Quota != "" { // which no user has
 		return nil
@@ -92,6 +92,9 @@ func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []s
 	}
 	if o.Category != "" && inForce.Exempt && !o.Policy.Exempt {
 		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" was exempt: from now on its notifications wait for limits, the general ones too")
+	}
+	if len(inForce.Quiet) > 0 && len(o.Policy.Quiet) == 0 && !o.Policy.Exempt {
+		warnings = append(warnings, "quiet hours "+inForce.Quiet.String()+" no longer hold: an override replaces the whole policy")
 	}
 	return warnings
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/duration"
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 const (
@@ -38,7 +39,7 @@ type Override struct {
 
 // Validate reports all that is wrong with o, as strictly as the configuration is
 // read, as throttle.Faults; horizon is limits.horizon. The fields are app, user, category,
-// min_gap, rates, exempt, until, by and quota.
+// min_gap, rates, quiet_hours, exempt, until, by and quota.
 func (o *Override) Validate(horizon time.Duration) error {
 	var all throttle.Faults
 	if o.Level == (Level{}) {
@@ -64,8 +65,8 @@ func (o *Override) Validate(horizon time.Duration) error {
 		all = append(all, o.quotaFaults()...)
 	case o.Policy.Exempt && o.Category == "":
 		all.Add("exempt", "is for a category, of all or of one user or app: give generous rates instead")
-	case !o.Policy.Exempt && o.Policy.Unlimited():
-		all.Add("min_gap", "is missing, as rates are: an override replaces the whole policy; to have the one below it back, remove the override")
+	case !o.Policy.Exempt && !o.Policy.Says():
+		all.Add("min_gap", "is missing, as rates and quiet_hours are: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
 	if o.Quota == "" {
 		all = append(all, faults.Of(o.Policy.Validate(horizon))...)
@@ -82,8 +83,8 @@ func (o *Override) quotaFaults() (all throttle.Faults) {
 	switch {
 	case o.Level != (Level{Quota: o.Quota}):
 		all.Add("quota", "excludes app, user and category: it is of all that share it")
-	case o.Policy.MinGap != 0 || o.Policy.Exempt || len(o.Policy.Rates) != 1:
-		all.Add("rates", "want one for a quota, and neither min_gap nor exempt")
+	case o.Policy.MinGap != 0 || o.Policy.Exempt || o.Policy.Quiet != nil || len(o.Policy.Rates) != 1:
+		all.Add("rates", "want one for a quota, and neither min_gap, quiet_hours nor exempt")
 	default:
 		if err := o.Policy.Rates[0].Validate(); err != nil {
 			all.Add("rates", "%v", err)
@@ -106,10 +107,11 @@ func (o *Override) ended(now int64) bool { return !o.Until.IsZero() && o.Until.U
 // setting is an override as it is written in JSON, but for whom it is and who
 // set it.
 type setting struct {
-	MinGap string          `json:"min_gap,omitempty"`
-	Rates  []throttle.Rate `json:"rates,omitempty"`
-	Exempt bool            `json:"exempt,omitempty"`
-	Until  time.Time       `json:"until,omitzero"`
+	MinGap     string          `json:"min_gap,omitempty"`
+	Rates      []throttle.Rate `json:"rates,omitempty"`
+	QuietHours quiet.Hours     `json:"quiet_hours,omitzero"`
+	Exempt     bool            `json:"exempt,omitempty"`
+	Until      time.Time       `json:"until,omitzero"`
 }
 
 type writtenOverride struct {
@@ -120,7 +122,7 @@ type writtenOverride struct {
 }
 
 func (o *Override) setting() setting {
-	s := setting{Rates: o.Policy.Rates, Exempt: o.Policy.Exempt}
+	s := setting{Rates: o.Policy.Rates, QuietHours: o.Policy.Quiet, Exempt: o.Policy.Exempt}
 	if o.Policy.MinGap != 0 {
 		s.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
 	}
@@ -131,7 +133,7 @@ func (o *Override) setting() setting {
 }
 
 func (s setting) applyTo(o *Override) error {
-	o.Policy, o.Until = throttle.Policy{Rates: s.Rates, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
+	o.Policy, o.Until = throttle.Policy{Rates: s.Rates, Quiet: s.QuietHours, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
 	if s.MinGap == "" {
 		return nil
 	}
@@ -144,7 +146,7 @@ func (s setting) applyTo(o *Override) error {
 }
 
 // MarshalJSON writes o as {"app":"shop","user":"u1","category":"c","min_gap":"1s",
-// "rates":["10/1m"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
+// "rates":["10/1m"],"quiet_hours":["22:00-08:00"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
 // not set.
 func (o Override) MarshalJSON() ([]byte, error) {
 	return json.Marshal(writtenOverride{o.Level, o.setting(), o.By, o.At})

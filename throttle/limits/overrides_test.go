@@ -132,7 +132,7 @@ func TestOverridesThatAreRefused(t *testing.T) {
 		{"by nobody", func(o *limits.Override) { o.By = "" }, "by: is missing"},
 		{"an exempt user", func(o *limits.Override) { o.Policy = throttle.Policy{Exempt: true} }, "exempt: is for a category"},
 		{"an exempt app", func(o *limits.Override) { o.Level, o.Policy = limits.Level{App: "shop"}, throttle.Policy{Exempt: true} }, "exempt: is for a category"},
-		{"nothing", func(o *limits.Override) { o.Policy = throttle.Policy{} }, "min_gap: is missing, as rates are"},
+		{"nothing", func(o *limits.Override) { o.Policy = throttle.Policy{} }, "min_gap: is missing, as rates and quiet_hours are"},
 		{"exempt and limited", func(o *limits.Override) { o.Category, o.Policy.Exempt = "c", true }, "exempt: excludes"},
 		{"negative gap", func(o *limits.Override) { o.Policy.MinGap = -1 }, "min_gap: -1ns is negative"},
 		{"beyond the horizon", func(o *limits.Override) { o.Policy = rate(1, 25*time.Hour) }, "rates: 1/25h has a longer period"},

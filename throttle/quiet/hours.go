@@ -54,15 +54,15 @@ func (h Hours) Validate() error {
 			return fault(w.String(), " is there twice")
 		}
 	}
-	if len(h) > 0 && h.longestOpen() == 0 {
+	if len(h) > 0 && h.LongestOpen() == 0 {
 		return errors.New("quiet_hours leave no time to send: pause the category instead")
 	}
 	return nil
 }
 
-// longestOpen is how many minutes the longest stretch has that is open, in weeks whose clocks
+// LongestOpen is how long the longest stretch is that is open, in weeks whose clocks
 // do not jump.
-func (h Hours) longestOpen() int {
+func (h Hours) LongestOpen() time.Duration {
 	var quiet [2 * 7 * day]bool // a week, and again
 	for _, w := range h {
 		length := w.Upto - w.From
@@ -83,7 +83,7 @@ func (h Hours) longestOpen() int {
 		}
 		longest = max(longest, open)
 	}
-	return longest
+	return time.Duration(longest) * time.Minute
 }
 
 // String is the hours as a list of what Parse reads.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestParse(t *testing.T) {
@@ -68,10 +69,10 @@ func TestParseHours(t *testing.T) {
 			t.Errorf("%.60q: %s, %v", texts, h, err)
 		}
 	}
-	if got := (Hours{{everyDay, 22 * 60, 8 * 60}, {1 << 6, 8 * 60, 20 * 60}}).longestOpen(); got != 14*60 {
+	if got := (Hours{{everyDay, 22 * 60, 8 * 60}, {1 << 6, 8 * 60, 20 * 60}}).LongestOpen(); got != 14*time.Hour {
 		t.Error(got)
 	}
-	if got := (Hours{{1 << 0, 22 * 60, 8 * 60}}).longestOpen(); got < 6*day+14*60 {
+	if got := (Hours{{1 << 0, 22 * 60, 8 * 60}}).LongestOpen(); got < (6*24+14)*time.Hour {
 		t.Error(got)
 	}
 }

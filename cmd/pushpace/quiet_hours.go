@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
+)
+
+// quietHoursOf reads the values of --quiet-hours: nil for none of them, and an empty list for
+// the word none.
+func quietHoursOf(texts []string) (quiet.Hours, error) {
+	switch {
+	case len(texts) == 0:
+		return nil, nil
+	case len(texts) == 1 && texts[0] == "none":
+		return quiet.Hours{}, nil
+	}
+	return quiet.ParseHours(texts)
+}
+
+// nightsShown is how many of the next quiet intervals are printed.
+const nightsShown = 2
+
+// printNights prints the next quiet hours of the policy, by the clocks of limits.time_zone and
+// in UTC. Those of one user in an app end at the instant that is the user's own; of others it
+// says by how much later they may end.
+func printNights(out io.Writer, p throttle.Policy, app, user string, now time.Time) error {
+	if len(p.Quiet) == 0 {
+		return nil
+	}
+	in, night, later := p.Night.Zone, p.Night, ""
+	if in == nil {
+		in = time.UTC
+	}
+	if app == "" || user == "" {
+		if night.Spread > 0 {
+			later = ", each user's up to " + throttle.FormatPeriod(night.Spread) + " later"
+		}
+		night.Spread = 0
+	}
+	shown := 0
+	for _, i := range p.Quiet.Ahead(in, night, app, user, now.Unix()) {
+		if i.Upto <= now.Unix() {
+			continue
+		}
+		if shown++; shown > nightsShown {
+			break
+		}
+		from, upto := time.Unix(i.From, 0), time.Unix(i.Upto, 0)
+		if _, err := fmt.Fprintf(out, "quiet from %s to %s in %s (%s to %s)%s\n", from.In(in).Format(nightLayout), upto.In(in).Format(nightLayout), in,
+			from.UTC().Format(time.RFC3339), upto.UTC().Format(time.RFC3339), later); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const nightLayout = "Mon 2006-01-02 15:04:05"
+
+// week returns a line of each policy with quiet hours: when they are in the next seven days,
+// by the clocks of limits.time_zone.
+func week(l config.Limits, now time.Time) []string {
+	night := l.General().Night
+	line := func(of string, p throttle.Policy) (lines []string) {
+		if len(p.Quiet) == 0 {
+			return nil
+		}
+		var nights []string
+		for _, i := range p.Quiet.Ahead(night.Zone, quiet.Night{Zone: night.Zone}, "", "", now.Unix()) {
+			if from := time.Unix(i.From, 0); i.Upto > now.Unix() && from.Before(now.AddDate(0, 0, 7)) {
+				nights = append(nights, from.In(night.Zone).Format("Mon 15:04")+" to "+time.Unix(i.Upto, 0).In(night.Zone).Format("Mon 15:04"))
+			}
+		}
+		return []string{of + " " + strings.Join(nights, ", ")}
+	}
+	all := line("default", l.Default)
+	for _, name := range slices.Sorted(maps.Keys(l.Categories)) {
+		all = append(all, line(words.Quoted(name), l.Categories[name].Policy)...)
+	}
+	if len(all) > 0 && night.Spread > 0 {
+		all = append(all, "each user's end up to "+throttle.FormatPeriod(night.Spread)+" later")
+	}
+	return all
+}
