@@ -67,12 +67,12 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 			s.fault("the stand-ins took a notification that nobody has sent")
 			continue
 		}
-		pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at})
+		pushes = append(pushes, violations.Push{App: n.App, User: n.User, Category: n.Category, At: at, Passes: n.Priority == push.Critical})
 		if len(d.limits.Scopes(n.App, n.User, n.Category)) > 0 {
 			limited++
 		}
 	}
-	for _, v := range violations.Find(pushes, d.cfg.Limits.Default, d.cfg.Limits.Policies(), tolerance) {
+	for _, v := range violations.Find(pushes, d.cfg.Limits.General(), d.cfg.Limits.Policies(), tolerance) {
 		s.Violations++
 		s.fault("%s of %s: a notification came %s too soon for %s", v.Scope, v.User, v.Early, v.Rule)
 	}

@@ -41,6 +41,8 @@ type spec struct {
 	Burst     int             `yaml:"burst"`
 	Cells     int             `yaml:"cells"`
 	Ramp      time.Duration   `yaml:"ramp"`
+	// Quiet are none of a limit that is compared: arrivals of the past have no zone.
+	Quiet []string `yaml:"quiet_hours"`
 	// Promise is whether the rate holds in any period, as that of a quota does.
 	Promise bool `yaml:"promise"`
 }
@@ -93,6 +95,9 @@ func (s *spec) parse(text string) error {
 
 // complete fills in what is left out, and reports what is wrong.
 func (s *spec) complete() error {
+	if s.Quiet != nil {
+		return errors.New("compare knows no quiet_hours: leave them out; limits set --dry-run shows what they would do")
+	}
 	if s.Rate != nil && s.Rates != nil {
 		return errors.New("rate excludes rates: remove one or the other")
 	}

@@ -33,6 +33,7 @@ func TestParse(t *testing.T) {
 		{"a=[1/1s]", "a: "},
 		{"a={rate: many}", "a: rate \"many\": there is no slash"},
 		{"a={rate: 0/1m}", "a: rate \"0/1m\": the count is not positive"},
+		{"a={rates: [1/1s], quiet_hours: [\"22:00-08:00\"]}", "a: compare knows no quiet_hours"},
 		{"a={rate: 1/1s, rates: [1/1s]}", "a: rate excludes rates"},
 		{"a={rates: [1/1s], brust: 2}", "a: unknown field \"brust\""},
 		{"a={rate: 1/1s, rate: 2/1s}", "a: "},

@@ -14,13 +14,14 @@ import (
 type Push struct {
 	App, User, Category string
 	At                  time.Time
+	Passes              bool // quiet hours: it is critical
 }
 
 // A Violation is one push that came too soon.
 type Violation struct {
 	App, User string
 	// Scope is throttle.General or the category whose limit was not kept; Rule is
-	// "gap" or the rate as it is written.
+	// "gap", the rate as it is written, or "quiet_hours".
 	Scope, Rule string
 	// At is when it came, Early how much later it should have come.
 	At    time.Time
@@ -63,11 +64,15 @@ func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Durat
 	// the general scope goes by a name that no category can have
 	const general = "\x00"
 	timelines := map[timeline][]arrival{}
+	var found []Violation
 	slices.SortFunc(pushes, func(a, b Push) int { return a.At.Compare(b.At) })
 	for _, p := range pushes {
 		policies := inForce(p)
 		if policies.exempt() {
 			continue
+		}
+		if v := inQuietHours(p, policies); v.Early > tolerance {
+			found = append(found, v)
 		}
 		all := timeline{p.App, p.User, general}
 		timelines[all] = append(timelines[all], arrival{p.At, policies.General})
@@ -76,7 +81,6 @@ func FindInForce(pushes []Push, inForce func(Push) InForce, tolerance time.Durat
 			timelines[category] = append(timelines[category], arrival{p.At, policies.Category})
 		}
 	}
-	var found []Violation
 	for of, arrivals := range timelines {
 		scope := of.scope
 		if scope == general {

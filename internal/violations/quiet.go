@@ -1,0 +1,63 @@
+package violations
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// inQuietHours answers by how much the push is too early where all the policies that may have
+// been in force had quiet hours, by the clocks of limits.time_zone. Each user's may end later:
+// nobody is judged by that.
+func inQuietHours(p Push, policies InForce) (mildest Violation) {
+	if p.Passes {
+		return mildest
+	}
+	type held struct {
+		scope  string
+		policy throttle.Policy
+	}
+	var may []held
+	for _, own := range policies.Category {
+		if own.Quiet != nil {
+			may = append(may, held{p.Category, own})
+		}
+	}
+	if len(may) < len(policies.Category) || len(may) == 0 {
+		for _, general := range policies.General {
+			may = append(may, held{throttle.General, general})
+		}
+	}
+	for i, by := range may {
+		v := Violation{p.App, p.User, by.scope, throttle.QuietRule, p.At, leftQuiet(by.policy, p.At)}
+		if i == 0 || v.Early < mildest.Early {
+			mildest = v
+		}
+	}
+	return mildest
+}
+
+// leftQuiet is for how long the clock of the policy's zone shows a quiet time from an instant
+// on, as if it did not jump until then; 0 where it shows another.
+func leftQuiet(p throttle.Policy, at time.Time) (left time.Duration) {
+	zone := p.Night.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	const day = 24 * time.Hour
+	shown := at.In(zone)
+	since := time.Duration(shown.Hour())*time.Hour + time.Duration(shown.Minute())*time.Minute + time.Duration(shown.Second())*time.Second + time.Duration(shown.Nanosecond())
+	for _, w := range p.Quiet {
+		from, upto := time.Duration(w.From)*time.Minute, time.Duration(w.Upto)*time.Minute
+		if upto <= from {
+			upto += day
+		}
+		for before := range 2 { // it began today, or yesterday
+			of := since + time.Duration(before)*day
+			if w.Days.Has(shown.AddDate(0, 0, -before).Weekday()) && from <= of && of < upto {
+				left = max(left, upto-of)
+			}
+		}
+	}
+	return left
+}
