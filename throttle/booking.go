@@ -55,6 +55,10 @@ type ask struct {
 	Other      string   `json:"other"`      // of which an heir inherits
 	Report     bool     `json:"report"`
 	All        []asked  `json:"all"`
+	// with quiet hours, what is closed by them, and by the clocks of which zone
+	Quiet    string  `json:"quiet,omitempty"`
+	OwnQuiet *string `json:"ownQuiet,omitempty"` // nil where the general ones hold
+	Zone     string  `json:"zone,omitempty"`
 }
 
 // An asked is one of the notifications.
@@ -64,6 +68,7 @@ type asked struct {
 	Wait     int64  `json:"wait"`
 	Horizon  int64  `json:"horizon"`
 	Accepted int64  `json:"accepted"` // or 0
+	Passes   bool   `json:"passes,omitempty"`
 }
 
 // visit runs the script for one notification, with the other whose slot is inherited, if
@@ -77,18 +82,41 @@ func (l *Redis) visit(ctx context.Context, op string, r *Request, user *userStat
 }
 
 // visitAll runs the script for notifications with the scopes of the first one. It may
-// decide of the first of them only. The script says when it needs the keys of other
-// categories of which some wait too; the user's next calls give them at once.
+// decide of the first of them only. Where others wait by the clocks of another zone the
+// first one asks again by those.
 func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, err error) {
+	by := l.asking(op, all)
+	decisions, zone, err := l.visitIn(ctx, by, op, all[:by.alike], user, claim, other)
+	if zone != "" && err == nil {
+		decisions, zone, err = l.visitIn(ctx, by.in(zone), op, all[:1], user, claim, other)
+	}
+	if zone != "" && err == nil {
+		return nil, errZones
+	}
+	return decisions, err
+}
+
+// errZones means that those who wait have had another zone each time.
+var errZones = errors.New("throttle: the time zone of those who wait changes; ask again")
+
+// visitIn runs the script for notifications that ask by those quiet hours, and returns the
+// zone by whose they have to ask, if they do. The script says when it needs the keys of other
+// categories of which some wait too; the user's next calls give them at once.
+func (l *Redis) visitIn(ctx context.Context, by hours, op string, all []Request, user *userState, claim denial, other string) (decisions []Decision, zone string, err error) {
 	r, k := &all[0], &user.keys
 	general, own := r.policies()
 	a := ask{
 		Op: op, Claim: claim.stamp, Alone: claim.alone, Keep: l.keep, Life: l.life(), Most: r.mostBooked(),
 		General: general.words(), Own: own.words(), Other: other, Report: r.Report, All: make([]asked, len(all)),
+		Zone: by.zone, Quiet: by.general.words(),
+	}
+	if by.own != nil {
+		own := by.own.words()
+		a.OwnQuiet = &own
 	}
 	for i := range all {
 		r := &all[i]
-		a.All[i] = asked{member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.accepted()}
+		a.All[i] = asked{member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.accepted(), r.Passes && by.zone != ""}
 	}
 	err = user.withOthers(func(others []string) (lacks []string, err error) {
 		a.Categories = append([]string{k.category}, others...)
@@ -100,10 +128,15 @@ func (l *Redis) visitAll(ctx context.Context, op string, all []Request, user *us
 		if err != nil {
 			return nil, StoreError(op, err)
 		}
-		decisions, lacks, err = l.read(r, user, reply)
+		const told = 6 // with another's zone behind the others
+		if len(reply) == told {
+			zone, _ = reply[told-1].(string)
+			return nil, nil
+		}
+		decisions, lacks, err = l.read(all, by, user, reply)
 		return lacks, err
 	})
-	return decisions, err
+	return decisions, zone, err
 }
 
 // withOthers calls f with the categories, besides the request's, of which some wait, as
@@ -168,7 +201,7 @@ var errReply = errors.New("throttle: Redis gave a reply of another shape than as
 
 // read makes decisions of the script's reply; what came forward is in the first one. When
 // there are none, it lacks the keys of those categories.
-func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Decision, lacks []string, err error) {
+func (l *Redis) read(all []Request, by hours, user *userState, reply []any) (decisions []Decision, lacks []string, err error) {
 	const length = 5
 	if len(reply) != length {
 		return nil, nil, errReply
@@ -179,6 +212,9 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Deci
 	}
 	moved, _ := reply[2].([]any)
 	answers, _ := reply[3].([]any)
+	if len(answers) > len(all) {
+		return nil, nil, errReply
+	}
 	if len(answers) == 0 {
 		lacks, err := texts(reply[length-1:])
 		return nil, lacks, err
@@ -186,9 +222,10 @@ func (l *Redis) read(r *Request, user *userState, reply []any) (decisions []Deci
 	decisions = make([]Decision, len(answers))
 	for i, answer := range answers {
 		fields, _ := answer.([]any)
-		if decisions[i], err = decision(r, now, fields); err != nil {
+		if decisions[i], err = decision(&all[0], now, fields); err != nil {
 			return nil, nil, err
 		}
+		decisions[i].quietly(&all[i], by.holds())
 	}
 	for ; len(moved) > 1; moved = moved[2:] {
 		id, _ := moved[0].(string)

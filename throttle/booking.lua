@@ -1,7 +1,7 @@
 -- The waiting of one user's notifications: everything that has to branch. The grant of
 -- a first visit does not come here while nobody waits; claim.go has it.
 --
--- These are model.go, place.go and replan.go again, on what Redis keeps: the functions
+-- These are model.go, place.go, replan.go and held.go again, on what Redis keeps: the functions
 -- have their names and their order, so that both can be read side by side. The script
 -- reads what waits of the user once, decides on arrays, and writes what has changed. Most
 -- who come need none of that: passes and behind read a few entries, however many wait.
@@ -14,7 +14,9 @@
 --
 -- The hash limits is there while somebody waits. It has the limits by which slots were
 -- given ("g" the general ones, "c"CAT a category's), when they changed last ("@"), and
--- whether somebody waits without a slot ("full").
+-- whether somebody waits without a slot ("full"). With quiet hours it has what is closed by
+-- them ("h" by the general ones, "q"CAT by a category's, FROM UPTO… in s), and by whose clocks
+-- ("z", ACCEPTED ZONE).
 --
 -- KEYS     sent, booked, limits; of each of the categories: sent:CAT, queue:CAT
 -- ARGV[1]  the request as JSON, see booking.go
@@ -25,7 +27,8 @@
 -- forward, for each notification status, instant, scope (1 the general, 2 the category's)
 -- and rule (from 1) that let it be no earlier, the slot before, and for a report what each
 -- rate's window holds; and the categories that it needs the keys of. Then it has decided
--- of none, or of the first ones.
+-- of none, or of the first ones. Behind these stands the zone of those who wait, where the
+-- first one has to ask by that: then it has decided of none.
 
 local ask = cjson.decode(ARGV[1])
 local sentKey, bookedKey, limitsKey = KEYS[1], KEYS[2], KEYS[3]
@@ -71,6 +74,29 @@ local scopes = {}
 if ask.general ~= '' then scopes[1] = {number = 1, policy = general, name = '', set = sentKey} end
 if ask.own ~= '' then scopes[#scopes + 1] = {number = 2, policy = special, name = ask.categories[1], set = KEYS[4]} end
 
+-- The list of the request's quiet hours, as it is written and as opened reads it: FROM, UPTO… in µs.
+local hours, closed = ask.ownQuiet or ask.quiet or '', {}
+local function readList(written)
+  local list = {}
+  for second in string.gmatch(written, '%d+') do list[#list + 1] = second * 1000000 end
+  return list
+end
+if hours ~= '' then closed = readList(hours) end
+
+local function opened(list, at)
+  for i = 1, #list, 2 do
+    if list[i] <= at and at < list[i + 1] then return list[i + 1] end
+  end
+  return at
+end
+
+-- endOf returns when the first interval ends that is not over, or nil.
+local function endOf(list)
+  for i = 2, #list, 2 do
+    if now < list[i] then return list[i] end
+  end
+end
+
 -- admit enters the notification among those sent. Who was sent before the horizon goes.
 local function admit(r, at)
   for _, s in ipairs(scopes) do
@@ -94,7 +120,7 @@ end
 
 -- passes reports whether nobody waits, and the notification may go now by those sent.
 local function passes(r)
-  if redis.call('EXISTS', limitsKey) == 1 then return false end
+  if redis.call('EXISTS', limitsKey) == 1 or not r.passes and opened(closed, now) > now then return false end
   for i, s in ipairs(scopes) do
     local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
     if i == 1 and own and own ~= ask.claim and own >= now then return false end
@@ -111,6 +137,25 @@ if ask.op == 'acquire' and #ask.all == 1 and passes(ask.all[1]) then
   return {now, 0, {}, {answer(granted, now, 0, 0, 0)}, {}}
 end
 
+-- acceptedOf returns the instant that says whose zone it is: those who wait have one.
+local function acceptedOf(r)
+  if r.id == '' then return -1 end
+  local order = redis.call('ZSCORE', KEYS[5], r.id)
+  return order and tonumber(order) or r.accepted > 0 and r.accepted or now
+end
+
+-- The zone is that of the most recently accepted of those who wait.
+local zone, zoned = {accepted = -1}, ask.zone and redis.call('HGET', limitsKey, 'z') or false
+local accepted, name = string.match(zoned or '', '^(%d+) (.*)$')
+if name then
+  zone.accepted = tonumber(accepted)
+  if name ~= ask.zone and acceptedOf(ask.all[1]) <= zone.accepted then return {now, 0, {}, {}, {}, name} end
+end
+local function zoning(r)
+  local at = ask.zone and acceptedOf(r) or -1
+  if at > zone.accepted then zone = {accepted = at, written = text(at) .. ' ' .. ask.zone} end
+end
+
 -- See model.go for what the constants mean.
 local slack, flapping, waking, settling = 20000, 1000000, 1000000, 100000
 
@@ -125,8 +170,11 @@ end
 local function lineOf()
   local queue = KEYS[5]
   local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. ask.categories[1], '@', 'full'))
-  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
+  local fields, h, q = 2, false, false
+  if ask.zone then h, q = unpack(redis.call('HMGET', limitsKey, 'h', 'q' .. ask.categories[1])) end
+  for _, given in ipairs({changed, full, h, q, zoned}) do fields = fields + (given and 1 or 0) end
   if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
+  if (h or nil) ~= ask.quiet or (q or nil) ~= ask.ownQuiet then return end
   local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
   if held == 0 or held > waiting or held < ask.most and held < waiting then return end
   local first, last, order = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
@@ -143,7 +191,7 @@ end
 local function behind(line, r)
   local held, last, queue = line.held, line.last, KEYS[5]
   local order = r.accepted > 0 and r.accepted or max(now, line.order + 1)
-  if order <= line.order or last < now + max(settling, r.wait) then return end
+  if order <= line.order or last < now + max(settling, r.wait) or r.passes and closed[1] then return end
   -- what place, full and binding would return, and whether a claim of its own is there
   local fresh, back, latest, scope, binds, denied = last + 1, 0, 0, 0, 0, false
   for i = #scopes, 1, -1 do
@@ -165,8 +213,8 @@ local function behind(line, r)
       back = max(back, (math.ceil(rule.period / rule.n) + s.policy.margin) * (line.waiting - held + rule.n))
     end
   end
-  local status, at, room = deferred, fresh, held < ask.most
-  if not room then status, at = slotless, last + back end
+  local status, at, room = deferred, opened(closed, fresh), held < ask.most
+  if not room then status, at = slotless, opened(closed, last + back) end
   if at > now + r.horizon then
     status = refused -- which has taken no slot
   else
@@ -188,9 +236,11 @@ local answers, line = {}, nil
 for i, r in ipairs(ask.op == 'acquire' and ask.all or {}) do
   if redis.call('ZRANK', KEYS[5], r.id) then break end -- it is in the line
   line = line or lineOf()
+  zoning(r)
   answers[i] = line and behind(line, r)
   if not answers[i] then break end
 end
+if answers[1] and zone.written then redis.call('HSET', limitsKey, 'z', zone.written) end
 for key, last in pairs(line and line.lives or {}) do live(key, last) end
 if #answers == #ask.all then return {now, 1, {}, answers, {}} end
 
@@ -238,7 +288,21 @@ local function view(policy, number, sent, slots, from)
   return v
 end
 
+-- night adds the list, as it is written, to the views that slots are given by.
+local nights = {}
+local function night(views, written)
+  if written == '' then return views end
+  nights[written] = nights[written] or
+    {closed = written == hours and closed or readList(written), policy = {margin = 0}, rules = {}, sent = {}, at = {}, waits = {}}
+  views[#views + 1] = nights[written]
+  return views
+end
+
 local function clash(v, at, margin)
+  if v.closed then
+    local open = opened(v.closed, at)
+    return open > at and open or nil
+  end
   local marks, waits, before = v.at, v.waits, upTo(v.at, at)
   local count = #marks
   for _, r in ipairs(v.rules) do
@@ -287,6 +351,8 @@ end
 --   general   the general limits by which slots were given
 --   classes   the categories of which some wait, and the request's, which is m.class:
 --             policy, slots, and where their keys are at hand admitted, and how many wait
+--   quiet     the general list, and of a class its own, as they are written; a class has none
+--             where the general one holds
 --   changed   when limits changed last
 --   full      somebody waits without a slot
 -- and of the call: all, the slots of all classes; views, those of the request's scopes;
@@ -301,6 +367,7 @@ local function read()
     local name = string.match(fields[i], '^c(.*)')
     if name then m.classes[name] = {name = name, policy = parse(fields[i + 1]), slots = {}} end
   end
+  for name, c in pairs(m.classes) do c.quiet = m.fields['q' .. name] end
   m.changed, m.full = tonumber(m.fields['@'] or nil) or -flapping, m.fields.full ~= nil
   local all, classes, sub, number, held = m.all, m.classes, string.sub, tonumber, 0
   for _, member in ipairs(redis.call('ZRANGE', bookedKey, 0, -1)) do
@@ -316,7 +383,7 @@ local function read()
     c.sent, c.queue = KEYS[2 * i + 2], KEYS[2 * i + 3]
     if i == 1 then m.class, m.classes[name] = c, c end
   end
-  m.general, m.class.waiting = parse(m.fields.g or ''), redis.call('ZCARD', m.class.queue)
+  m.general, m.quiet, m.class.waiting = parse(m.fields.g or ''), m.fields.h or '', redis.call('ZCARD', m.class.queue)
   return m
 end
 
@@ -386,24 +453,32 @@ end
 local function admittedOf(m, s) return (s.number == 1 and m or m.class).admitted end
 local function slotsOf(m, s) return s.number == 1 and all(m) or m.class.slots end
 
--- views are those of the request's scopes, the category's first, from that instant on.
-local function views(m, from, law)
-  if m.views and not law and m.views.from <= from then return m.views end
+-- limits are the views of the request's scopes, the category's first, from that instant on.
+local function limits(m, from, law)
   local list = {from = from}
   for i = #scopes, 1, -1 do
     local s = scopes[i]
     list[#list + 1] = view(s.policy, s.number, admittedOf(m, s), law and {} or slotsOf(m, s), from)
   end
+  return list
+end
+
+-- views are those of the request's limits, and its quiet hours.
+local function views(m, from, law)
+  if m.views and not law and m.views.from <= from then return m.views end
+  local list = night(limits(m, from, law), hours)
   if not law then m.views = list end
   return list
 end
 
+local function quietOf(m, c) return c.quiet or m.quiet end
+
 -- limitsOf are the views that the class's slots are given by, with the slots that they
 -- have so far.
 local free = parse('')
-local function limitsOf(c, common)
-  if c.policy.unlimited then return {common} end
-  return {view(c.policy, 2, c.admitted, c.slots, now), common}
+local function limitsOf(m, c, common)
+  if c.policy.unlimited then return night({common}, quietOf(m, c)) end
+  return night({view(c.policy, 2, c.admitted, c.slots, now), common}, quietOf(m, c))
 end
 local function commonOf(m) return view(m.general.unlimited and free or m.general, 1, m.admitted, all(m), now) end
 
@@ -429,8 +504,10 @@ end
 local function visit(m, r)
   local v = {r = r, wait = r.wait, lead = max(settling, min(r.wait, waking)), taken = {}}
   m.full = m.full or m.class.waiting > #m.class.slots
-  if m.class.waiting == 0 then m.class.policy = special end
-  if #all(m) == 0 and not m.full then m.general, m.changed = general, -flapping end
+  if m.class.waiting == 0 then m.class.policy, m.class.quiet = special, ask.ownQuiet end
+  if #all(m) == 0 and not m.full then
+    m.general, m.quiet, m.changed, zone = general, ask.quiet or '', -flapping, {accepted = -1}
+  end
   for i, s in ipairs(scopes) do
     local own = tonumber(redis.call('ZSCORE', s.set, r.member) or nil)
     if own then
@@ -482,7 +559,7 @@ local function full(m, rank)
       behind = max(behind, (math.ceil(r.period / r.n) + s.policy.margin) * (before + r.n))
     end
   end
-  return at + behind
+  return opened(closed, at + behind)
 end
 
 -- decide returns what becomes of the notification, and changes nothing:
@@ -533,6 +610,16 @@ local function decide(m, v)
   return w
 end
 
+-- pass has one that passes quiet hours go by the law alone, and without a slot, where they
+-- would hold it.
+local function pass(m, v, w)
+  local over = v.r.passes and endOf(closed)
+  if not over or w.status == granted or w.at < over then return w end
+  local at = place(limits(m, now, true), max(now, v.own or 0), false)
+  if at >= over then return w end -- it waits for limits
+  return {status = (at <= now + v.wait or at == v.own) and granted or deferred, at = at}
+end
+
 local function find(m, v)
   v.rank = redis.call('ZRANK', m.class.queue, v.r.id) or nil
   v.slot = v.rank and m.class.slots[v.rank + 1]
@@ -563,10 +650,12 @@ local function leave(m, v)
 end
 
 local function adopt(m, flaps)
-  if m.general.words == general.words and m.class.policy.words == special.words then return false end
+  if m.general.words == general.words and m.class.policy.words == special.words and
+    m.quiet == (ask.quiet or '') and m.class.quiet == ask.ownQuiet then return false end
   if flaps and now >= m.changed and now - m.changed < flapping then return false end
   others(m)
   m.general, m.class.policy, m.changed = general, special, now
+  m.quiet, m.class.quiet = ask.quiet or '', ask.ownQuiet
   return true
 end
 
@@ -599,9 +688,10 @@ local function replan(m, v, from, rank, floor)
   for i, t in ipairs(todo) do
     local c = t.class
     if not c.views then
-      c.views, c.ids = limitsOf(c, common), redis.call('ZRANGE', c.queue, 0, c.held - 1)
+      c.views, c.ids = limitsOf(m, c, common), redis.call('ZRANGE', c.queue, 0, c.held - 1)
     end
-    if not floor and (c.policy.exempt or c.policy.unlimited and m.general.unlimited) then
+    local free = c.policy.unlimited and m.general.unlimited and quietOf(m, c) == ''
+    if not floor and (c.policy.exempt or free) then
       tell(m, v, c.ids[t.k], now)
       c.gone[#c.gone + 1] = c.ids[t.k]
     else
@@ -647,7 +737,7 @@ local function fill(m, v)
     end
     m.full = first ~= nil
     if not first or #m.all >= ask.most or first.next.id == v.r.id then break end -- it is decided of by itself
-    first.views = first.views or limitsOf(first, common)
+    first.views = first.views or limitsOf(m, first, common)
     local at = place(first.views, max(now + v.lead, (first.slots[#first.slots] or 0) + 1), true)
     for _, view in ipairs(first.views) do add(view, at) end
     tell(m, v, first.next.id, at)
@@ -672,11 +762,12 @@ local function bound(m, w)
 end
 
 local function acquire(m, v)
+  zoning(v.r)
   if m.full then others(m) end
   if adopt(m, true) or v.denied and ask.alone and near(m) then replan(m, v, 0) end
   fill(m, v)
   find(m, v)
-  local w, held = decide(m, v), v.slot
+  local w, held = pass(m, v, decide(m, v)), v.slot
   if w.late or w.joins and not w.fresh then others(m) end
   -- one that is refused at once has taken no slot, and no other's
   if w.joins and (w.late or w.at <= now + v.r.horizon) then
@@ -703,7 +794,7 @@ end
 
 local function peek(m, v)
   find(m, v)
-  local w = decide(m, v)
+  local w = pass(m, v, decide(m, v))
   if w.late and w.at <= now + v.wait then w.status = granted end
   if w.status ~= granted and w.at > now + v.r.horizon then w.status = refused end
   local scope, rule = bound(m, w)
@@ -770,10 +861,15 @@ local function write(m)
     if next(m.fields) then redis.call('DEL', limitsKey) end
     return
   end
-  local fields = {g = m.general.words, full = m.full and '1' or nil, ['@'] = m.changed > -flapping and text(m.changed) or nil}
+  local fields = {g = m.general.words, h = m.quiet ~= '' and m.quiet or nil, full = m.full and '1' or nil, ['@'] = m.changed > -flapping and text(m.changed) or nil}
+  local some = fields.h
   for name, c in pairs(m.classes) do
-    if not c.waiting or c.waiting > 0 then fields['c' .. name] = c.policy.words end
+    if not c.waiting or c.waiting > 0 then
+      fields['c' .. name], fields['q' .. name] = c.policy.words, c.quiet
+      some = some or c.quiet
+    end
   end
+  if some then fields.z = zone.written or m.fields.z end
   for field, value in pairs(fields) do
     if m.fields[field] ~= value then redis.call('HSET', limitsKey, field, value) end
   end

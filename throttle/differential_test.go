@@ -76,15 +76,16 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 		memory := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
 		policies := map[string]Policy{}
 		scale := rapid.SampledFrom([]time.Duration{1, 1, 100}).Draw(rt, "scale")
+		quietly := newGenQuiet(rt)
 		for _, name := range []string{General, "a", "b"} {
-			policies[name] = genPolicy(rt, name, scale)
+			policies[name] = quietly.policy(genPolicy(rt, name, scale))
 		}
 		calls, passes, changes := 40, 2, 30
 		anonymous := rapid.Bool().Draw(rt, "of no known acceptance")
 		only := rapid.SampledFrom([]int{-1, -1, 0, 1, 2, 5}).Draw(rt, "only one kind") // whose line is of one category
 		if anywhere {
 			calls, passes, changes = 3, 1, 3
-			anyState(rt, script, policies, scale, only)
+			anyState(rt, script, policies, quietly, scale, only)
 			u, fault := stateOf(ctx, script)
 			if fault != "" {
 				rt.Fatal(fault)
@@ -107,7 +108,7 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 			}
 			for _, name := range names {
 				if rapid.IntRange(0, changes).Draw(rt, "change") == 0 {
-					policies[name] = genPolicy(rt, name, scale)
+					policies[name] = quietly.policy(genPolicy(rt, name, scale))
 				}
 				r.Scopes = append(r.Scopes, Scope{name, policies[name]})
 			}
@@ -115,6 +116,7 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 			r.Horizon = rapid.SampledFrom([]time.Duration{0, 10 * time.Second, time.Hour, time.Hour, time.Hour}).Draw(rt, "horizon")
 			r.Report = rapid.Bool().Draw(rt, "report")
 			r.MaxBooked = rapid.SampledFrom([]int{0, 0, 0, 1, 3, 5, 8}).Draw(rt, "most")
+			quietly.request(&r)
 			if rapid.IntRange(0, 1).Draw(rt, "at a slot") == 0 {
 				timeline, err := memory.Timeline(ctx, r)
 				if err != nil {
@@ -152,9 +154,14 @@ func scriptAndModel(t *testing.T, anywhere bool) {
 				want, err2 = script.wait(ctx, &r, script.user(&r), claim)
 			case "acquire all":
 				all := together(rt, r, n%6, scale)
+				for i := range all[1:] {
+					quietly.request(&all[1+i])
+				}
 				var gots, wants []Decision
-				gots, err = memory.AcquireAll(ctx, all)
-				wants, err2 = askAll(ctx, script, all)
+				gots, err = askAll(all, func(all []Request) ([]Decision, error) { return memory.AcquireAll(ctx, all) })
+				wants, err2 = askAll(all, func(all []Request) ([]Decision, error) { // past the claim
+					return script.waitAll(ctx, all, script.user(&all[0]), denial{})
+				})
 				several, fromScript = decided(gots), decided(wants)
 			case "peek":
 				got, err = memory.Peek(ctx, r)
@@ -248,9 +255,9 @@ func together(rt *rapid.T, r Request, kind int, scale time.Duration) []Request {
 }
 
 // askAll asks until all are decided of, and has what moved in the first decision.
-func askAll(ctx context.Context, l Planner, all []Request) (decisions []Decision, err error) {
+func askAll(all []Request, ask func([]Request) ([]Decision, error)) (decisions []Decision, err error) {
 	for len(decisions) < len(all) {
-		some, err := l.AcquireAll(ctx, all[len(decisions):])
+		some, err := ask(all[len(decisions):])
 		if err != nil {
 			return nil, err
 		}
@@ -315,7 +322,7 @@ func (u *model) state() string {
 			fmt.Fprintln(text, category, words(u.general), u.changed, words(c.policy), c.slots, c.queue)
 		}
 	}
-	return text.String()
+	return text.String() + u.quietState()
 }
 
 // kinds are the notifications of the histories, by the remainder of their number.
@@ -326,7 +333,7 @@ var kinds = []struct {
 
 // anyState has the sets say anything that they might, where there is only one kind of those
 // who wait.
-func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Duration, only int) {
+func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, quietly *genQuiet, scale time.Duration, only int) {
 	ctx, base := context.Background(), l.prefix+":{u}:"
 	half, drawn, periods := 500_000/int64(scale), []int64{start.UnixMicro()}, []int64{0}
 	for _, name := range []string{General, "a", "b"} {
@@ -354,7 +361,7 @@ func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Dura
 		if ago := rapid.SampledFrom([]int64{-1, 0, 500_000, 999_999, 1_000_000, -3_600_000_000}).Draw(rt, "changed"); ago != -1 {
 			limits = append(limits, "@", start.UnixMicro()-ago)
 		}
-		anybody := false
+		anybody, categories := false, []string{}
 		for _, kind := range []int{0, 2, 4, 5} {
 			category, taken := kinds[kind].category, map[float64]bool{}
 			if only >= 0 && category != kinds[only].category {
@@ -366,13 +373,14 @@ func anyState(rt *rapid.T, l *Redis, policies map[string]Policy, scale time.Dura
 					continue // no two slots are alike
 				}
 				taken[at], anybody = true, true
+				categories = append(categories, category)
 				limits = append(limits, "c"+category, policyWords(policies[category]))
 				p.ZAdd(ctx, base+"booked", redis.Z{Score: at, Member: fmt.Sprintf("%s %.0f", category, at)})
 				p.ZAdd(ctx, base+"queue:"+category, redis.Z{Score: instant(0, 6), Member: fmt.Sprint("n", kind+6*k)})
 			}
 		}
 		if anybody {
-			p.HSet(ctx, base+"limits", limits...)
+			p.HSet(ctx, base+"limits", append(limits, quietly.fields(policies, categories)...)...)
 		}
 		return nil
 	})
@@ -386,7 +394,7 @@ var sentSets = map[string]string{General: "sent", "a": "sent:a", "b": "sent:b"}
 
 // policyWords writes the limits as they are kept.
 func policyWords(p Policy) string {
-	if p.Unlimited() && !p.Exempt {
+	if !p.paces() && !p.Exempt {
 		return ""
 	}
 	return p.words()
@@ -442,6 +450,7 @@ func stateOf(ctx context.Context, l *Redis) (u *model, fault string) {
 	}
 	if len(u.classes) > 0 {
 		u.general = policyOf(limits["g"])
+		u.read(limits, u.classes)
 	}
 	return u, ""
 }

@@ -2,8 +2,11 @@ package throttle
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
@@ -70,10 +73,11 @@ func (r *Request) quietPolicy() (p *Policy, scope string) {
 	return p, scope
 }
 
-// asksQuiet reports whether any policy of the request says something of quiet hours.
+// asksQuiet reports whether the request says something of quiet hours. That there are no
+// general ones says nothing.
 func (r *Request) asksQuiet() bool {
 	for i := range r.Scopes {
-		if r.Scopes[i].Policy.Quiet != nil {
+		if s := &r.Scopes[i]; len(s.Policy.Quiet) > 0 || s.Name != General && s.Policy.Quiet != nil {
 			return true
 		}
 	}
@@ -123,9 +127,18 @@ func (v *visit) quiet() {
 	}
 	in := v.r.zone()
 	if v.zone.in != nil && v.accepted() <= v.zone.accepted {
+		v.told = v.zone.in.String() != in.String()
 		in = v.zone.in
 	}
 	v.lists = v.r.lists(in, v.now)
+}
+
+// alike is as the function. One that asks by another's zone is decided of alone.
+func (v *visit) alike(all []Request) int {
+	if v.told && v.r.asksQuiet() {
+		return 1
+	}
+	return alike(all)
 }
 
 // accepted is the instant that says whose zone it is: those who wait have one.
@@ -162,6 +175,14 @@ func (v *visit) zoning() {
 // listsOf are those that the category's slots are given by.
 func (u *model) listsOf(c *class) lists { return lists{u.closed, c.closed} }
 
+// scope is that whose list holds for the category.
+func (l lists) scope(category string) string {
+	if l.own != nil {
+		return category
+	}
+	return General
+}
+
 func (l lists) same(general, own list) bool {
 	return slices.Equal(l.general, general) && slices.Equal(l.own, own) && (l.own == nil) == (own == nil)
 }
@@ -196,10 +217,127 @@ func (d *Decision) quietly(r *Request, l list) {
 	}
 }
 
+// quietly says what is closed to the request, by the clocks of those who wait.
+func (t *Timeline) quietly(r *Request, u *model) {
+	if !r.asksQuiet() {
+		return
+	}
+	in := r.zone()
+	if u.zone.in != nil {
+		in = u.zone.in
+	}
+	t.Quiet, t.Zone = r.lists(in, t.Now.UnixMicro()).holds(), in.String()
+}
+
 // endsAt reports whether an interval ends at the instant, or just before.
 func (l list) endsAt(at int64) bool {
 	return slices.ContainsFunc(l, func(i quiet.Interval) bool {
 		end := i.Upto * inMicros
 		return end <= at && at <= end+slack
 	})
+}
+
+// read takes in what is kept of quiet hours with those who wait.
+func (u *model) read(words map[string]string, classes map[string]*class) {
+	if written, some := words["h"]; some {
+		u.closed = listOf(written)
+	}
+	for escaped, c := range classes {
+		if written, some := words["q"+escaped]; some {
+			c.closed = listOf(written)
+		}
+	}
+	accepted, name, _ := strings.Cut(words["z"], " ")
+	if in, err := zone.Load(name); err == nil {
+		at, _ := strconv.ParseInt(accepted, 10, 64)
+		u.zone = zoned{in, at}
+	}
+}
+
+// words writes the list as the script reads it: FROM UPTO…
+func (l list) words() string {
+	var b []byte
+	for k, i := range l {
+		if k > 0 {
+			b = append(b, ' ')
+		}
+		b = append(strconv.AppendInt(b, i.From, 10), ' ')
+		b = strconv.AppendInt(b, i.Upto, 10)
+	}
+	return string(b)
+}
+
+// listOf reads what words writes.
+func listOf(words string) list {
+	fields, l := strings.Fields(words), list{}
+	for k := 0; k+1 < len(fields); k += 2 {
+		from, _ := strconv.ParseInt(fields[k], 10, 64)
+		upto, _ := strconv.ParseInt(fields[k+1], 10, 64)
+		l = append(l, quiet.Interval{From: from, Upto: upto})
+	}
+	return l
+}
+
+// hours are what a call of the script says of quiet hours. The zero value says nothing.
+type hours struct {
+	lists
+	zone    string
+	alike   int // so many of the requests ask by them
+	request *Request
+	now     int64
+}
+
+// asking returns what the operation says of quiet hours by the first one's zone. Those who only
+// leave need none.
+func (l *Redis) asking(op string, all []Request) hours {
+	r := &all[0]
+	if !r.asksQuiet() || op != opAcquire && op != opPeek && op != opReschedule {
+		return hours{alike: len(all)}
+	}
+	h := hours{zone: r.zone().String(), alike: alike(all), request: r, now: l.now().UnixMicro()}
+	h.lists = r.lists(r.zone(), h.now)
+	return h
+}
+
+// in returns what the first one says by that zone. By one that this machine does not know it
+// is what its own says.
+func (h hours) in(name string) hours {
+	h.zone = name
+	if in, err := zone.Load(name); err == nil {
+		h.lists = h.request.lists(in, h.now)
+	}
+	return h
+}
+
+// alike returns how many of them, from the first one on, are of one zone, and may be decided of
+// together.
+func alike(all []Request) int {
+	if !all[0].asksQuiet() {
+		return len(all)
+	}
+	n := 1
+	for n < len(all) && all[n].zone().String() == all[0].zone().String() {
+		n++
+	}
+	return n
+}
+
+// until returns the end of the first quiet hours that hold the request in the time from an
+// instant to another, at most a day later, in µs; 0 where none do.
+func (r *Request) until(from, upto int64) int64 {
+	p, _ := r.quietPolicy()
+	if p == nil || r.Passes {
+		return 0
+	}
+	return p.Quiet.Until(r.zone(), p.Night, r.App, r.User, from/inMicros, upto/inMicros) * inMicros
+}
+
+// closes reports whether quiet hours hold the request within a second, so that a claim would be
+// in vain.
+func (l *Redis) closes(r *Request) bool {
+	if p, _ := r.quietPolicy(); p == nil {
+		return false
+	}
+	now := l.now().UnixMicro()
+	return r.until(now, now+inMicros) > 0
 }

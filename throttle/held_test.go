@@ -52,6 +52,13 @@ func atNight(t *testing.T, test func(*nightLine)) {
 		m := NewMemory(MemoryOptions{Horizon: horizon, Now: clock.now})
 		test(&nightLine{t, m, berlin, func(at time.Time) { clock.micros.Store(at.UnixMicro()) }, clock.now, policy})
 	})
+	t.Run("script", func(t *testing.T) {
+		t.Parallel()
+		l := newClockedLine(t)
+		r := NewRedis(l.limiter.client, Options{Timeout: time.Minute, Horizon: horizon, Now: l.clock.now})
+		t.Cleanup(func() { _ = r.Close() })
+		test(&nightLine{t, r, berlin, func(at time.Time) { l.advance(at.Sub(l.clock.now())) }, l.clock.now, policy})
+	})
 }
 
 // at is a time of the night's first day in Berlin, or with "1 " of the next, and so on.

@@ -19,8 +19,8 @@ import (
 //	PREFIX:{APP/USER}:queue:CAT     who waits of the category, by the instant of
 //	                                acceptance: sorted set, by ID. The k-th holds
 //	                                the category's k-th slot, if there are so many
-//	PREFIX:{APP/USER}:limits        the limits that the slots were given by: hash,
-//	                                while somebody waits
+//	PREFIX:{APP/USER}:limits        the limits that the slots were given by, with what
+//	                                is closed by quiet hours: hash, while somebody waits
 //
 // A claim's are remembered, the others are written when a script needs them.
 type keys struct {

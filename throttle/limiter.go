@@ -27,6 +27,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // General is the name of the scope that carries a user's general limits.
@@ -312,8 +314,8 @@ type Decision struct {
 	// Moved lists bookings that this call gave an earlier slot, or at last one, and those
 	// that nothing limits any more, which have ended.
 	Moved []Booking
-	// Unchecked says that the store was away and nothing was checked or charged:
-	// Granted is the operator's choice (see Open), and At the local clock's.
+	// Unchecked says that the store was away and nothing was checked or charged, but quiet
+	// hours: Granted is the operator's choice (see Open), and At the local clock's.
 	Unchecked bool
 }
 
@@ -356,6 +358,10 @@ type Timeline struct {
 	Now        time.Time          `json:"now"`
 	Admissions map[string][]Entry `json:"admissions"` // by scope
 	Bookings   []Booking          `json:"bookings"`
+	// Quiet is what is closed to the request by quiet hours, by the clocks of Zone, that of
+	// those who wait if any do. Empty when nothing is.
+	Quiet []quiet.Interval `json:"-"`
+	Zone  string           `json:"-"`
 
 	marks map[string]*view // what counts, by scope
 }

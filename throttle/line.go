@@ -136,6 +136,7 @@ func (p *Line) read(reply []any) error {
 			p.model.sent[name] = sent
 		}
 	}
+	p.model.read(words, classes)
 	for _, slot := range booked {
 		text, _ := slot.(string)
 		escaped, instant, _ := strings.Cut(text, " ")

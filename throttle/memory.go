@@ -62,7 +62,7 @@ func (m *Memory) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 	}
 	var decisions []Decision
 	err := m.visit(ctx, &all[0], func(v *visit) {
-		for i := range all {
+		for i := range all[:v.alike(all)] {
 			if i > 0 {
 				v.settle()
 				moved := v.moved

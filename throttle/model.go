@@ -81,6 +81,7 @@ type visit struct {
 	moved   []Booking
 	horizon int64
 	lists   lists // the request's
+	told    bool  // … by the zone of those who wait, which is another
 }
 
 // visit begins a call's work. Nobody comes for slots older than the horizon.

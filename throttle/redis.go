@@ -169,7 +169,7 @@ func (l *Redis) Acquire(ctx context.Context, r Request) (Decision, error) {
 		return grantedAt(l.now()), nil
 	}
 	user, asked := l.user(&r), l.elapsed()
-	if asked < user.waits.Load() {
+	if asked < user.waits.Load() || l.closes(&r) {
 		return l.wait(ctx, &r, user, denial{})
 	}
 	if !user.claiming.TryAcquire(1) {
@@ -235,16 +235,19 @@ func (l *Redis) arrive(ctx context.Context, r *Request, user *userState, asked i
 	switch {
 	case !granted:
 	case tooEarly(stamp, got.now) && !r.Report: // the windows of a report end at the stamp
-		if stamp, err = l.moveUp(ctx, c, got.now); err != nil {
+		moved, err := l.moveUp(ctx, c, got.now)
+		if err != nil {
 			user.kept.Store(0)
 			return Decision{}, err
 		}
-		granted = stamp != 0
+		if granted = moved != 0; granted {
+			stamp = moved
+		}
 	default:
 		granted = stampHolds(stamp, got.now)
 	}
-	if !granted {
-		return l.wait(ctx, r, user, denial{c.stamp, !got.waiting})
+	if !granted || r.until(stamp, stamp) > 0 {
+		return l.wait(ctx, r, user, denial{stamp, !got.waiting})
 	}
 	d := grantedAt(time.UnixMicro(stamp))
 	if r.Report {

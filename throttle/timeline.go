@@ -11,6 +11,7 @@ import (
 // A waiting is a booking, and whether it is of the request's category.
 type waiting struct {
 	Booking
+	of  string // its category
 	own bool
 }
 
@@ -18,12 +19,13 @@ type waiting struct {
 // wait in any of them, with the scope and the rule that let them be no earlier.
 func newTimeline(r *Request, now time.Time, u *model) Timeline {
 	t := Timeline{Now: now, Admissions: map[string][]Entry{}, marks: map[string]*view{}}
+	t.quietly(r, u)
 	general, own := r.policies()
 	var all []waiting
 	for name, c := range u.classes {
 		for k, at := range c.slots {
 			if general != nil || own != nil && name == r.class() {
-				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(at)}, name == r.class()})
+				all = append(all, waiting{Booking{ID: c.queue[k].id, Slot: micros(at)}, name, name == r.class()})
 			}
 		}
 	}
@@ -58,6 +60,9 @@ func newTimeline(r *Request, now time.Time, u *model) Timeline {
 		w.Scope = under[len(under)-1].name
 		if scope, rule, after := binding(under, w.Slot.UnixMicro()); scope != nil {
 			w.Scope, w.Rule, w.After = scope.name, rule, after
+		}
+		if l := u.listsOf(u.classes[w.of]); l.holds().endsAt(w.Slot.UnixMicro()) {
+			w.Scope, w.Rule, w.After = l.scope(w.of), QuietRule, Entry{}
 		}
 		t.Bookings = append(t.Bookings, w.Booking)
 	}
