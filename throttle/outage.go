@@ -37,8 +37,8 @@ type OutageOptions struct {
 // stopped for long, or behind other calls. Meanwhile one
 // call at a time tries the store, a quarter of a second after the last failure
 // and later once a second; the others do not wait: they get the last error, or
-// with Open an Acquire or a Peek is Granted with Decision.Unchecked. Cancel,
-// Reschedule and Timeline get the error in either mode.
+// with Open an Acquire or a Peek is Granted with Decision.Unchecked, or waits for the
+// end of quiet hours. Cancel, Reschedule and Timeline get the error in either mode.
 //
 // Where the limiter keeps users on several nodes and says on which (Redis.Node), each
 // has outages of its own. One of a node that nobody has asked for half a minute is
@@ -115,7 +115,7 @@ func (o *Outage) AcquireAll(ctx context.Context, all []Request) ([]Decision, err
 		return o.limiter.AcquireAll(ctx, all)
 	})
 	if o.mode == Open && isAway(ctx, err) {
-		return []Decision{unchecked()}, nil
+		return []Decision{unchecked(&all[0])}, nil
 	}
 	return decisions, err
 }
@@ -156,15 +156,26 @@ func (o *Outage) Timeline(ctx context.Context, r Request) (Timeline, error) {
 func (o *Outage) decide(ctx context.Context, r Request, f func(context.Context, Request) (Decision, error)) (Decision, error) {
 	d, err := withStore(ctx, o, o.mode, r, r.validateID(), f)
 	if o.mode == Open && isAway(ctx, err) {
-		return unchecked(), nil
+		return unchecked(&r), nil
 	}
 	return d, err
 }
 
-// unchecked is the answer to one that is let through while the store is away.
-func unchecked() Decision {
-	d := grantedAt(time.Now())
+// unchecked is the answer while the store is away. What quiet hours hold by this machine's
+// clock waits for their end: they need no store.
+func unchecked(r *Request) Decision {
+	now := time.Now()
+	d := grantedAt(now)
 	d.Unchecked = true
+	if end := r.until(now.UnixMicro(), now.UnixMicro()); end > 0 {
+		d.At, d.Quiet = micros(end), micros(end)
+		d.Left = d.At.Sub(now).Truncate(time.Microsecond)
+		if d.Status = Deferred; d.Left > r.Horizon {
+			d.Status = Refused
+		}
+		_, d.Scope = r.quietPolicy()
+		d.Rule = QuietRule
+	}
 	return d
 }
 
