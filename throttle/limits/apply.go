@@ -9,7 +9,7 @@ import (
 func (l *Policies) apply(changes []Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var everyone map[Level]*Override // nil when none of these has changed
+	var everyone, mutes map[Level]*Override // nil when none of these has changed
 	for _, c := range changes {
 		put := func(overrides map[Level]*Override) {
 			if c.To == nil {
@@ -18,9 +18,15 @@ func (l *Policies) apply(changes []Change) {
 				overrides[c.Level] = c.To
 			}
 		}
-		if c.User != "" {
+		switch {
+		case c.Mute:
+			if mutes == nil {
+				mutes = maps.Clone(l.muted())
+			}
+			put(mutes)
+		case c.User != "":
 			l.change(c.User, put)
-		} else {
+		default:
 			if everyone == nil {
 				everyone = maps.Clone(l.base.Load().overrides)
 			}
@@ -29,6 +35,9 @@ func (l *Policies) apply(changes []Change) {
 	}
 	if everyone != nil {
 		l.renew(everyone)
+	}
+	if mutes != nil {
+		l.mutes.Store(&mutes)
 	}
 }
 
@@ -44,6 +53,7 @@ func (l *Policies) replace(all map[Level]*Override) []Change {
 func (l *Policies) differences(all map[Level]*Override) []Change {
 	var changes []Change
 	current := maps.Clone(l.base.Load().overrides)
+	maps.Copy(current, l.muted())
 	for _, p := range l.users.Range {
 		maps.Copy(current, p.(*userPolicy).overrides)
 	}

@@ -9,11 +9,13 @@ import (
 // every app, of one user or of everyone, the general one or a category's. What is
 // empty is not named. The zero Level is that of the configuration. Or it says whose rate
 // it takes the place of: that of a quota, by its key with the meter, and of nothing else.
+// Or it says who is muted: a mute stands beside the policies, and takes the place of none.
 type Level struct {
 	App      string `json:"app,omitempty"`
 	User     string `json:"user,omitempty"`
 	Category string `json:"category,omitempty"`
 	Quota    string `json:"quota,omitempty"`
+	Mute     bool   `json:"mute,omitempty"`
 }
 
 // precedence returns the levels whose overrides may be in force at l, of which the
@@ -75,13 +77,17 @@ func (l *Level) names() []levelName {
 	return []levelName{{"app", &l.App}, {"user", &l.User}, {"category", &l.Category}, {"quota", &l.Quota}}
 }
 
-// Key names the level as app=shop&user=u1, sorted and escaped as a query is.
+// Key names the level as app=shop&user=u1, sorted and escaped as a query is. That of a mute
+// has mute=true.
 func (l Level) Key() string {
 	named := url.Values{}
 	for _, name := range l.names() {
 		if *name.value != "" {
 			named.Set(name.of, *name.value)
 		}
+	}
+	if l.Mute {
+		named.Set("mute", "true")
 	}
 	return named.Encode()
 }
@@ -95,6 +101,7 @@ func readLevel(field string) (l Level, err error) {
 	for _, name := range l.names() {
 		*name.value = named.Get(name.of)
 	}
+	l.Mute = named.Get("mute") == "true"
 	if err != nil || l == (Level{}) || l.Key() != field {
 		return l, errForeign
 	}

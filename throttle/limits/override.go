@@ -24,10 +24,13 @@ const (
 
 // An Override replaces a whole policy at its level: the general limits of an app, of a
 // user, or of a user in an app; with a category, its own limits there. That of a quota
-// has one rate.
+// has one rate. A mute has no policy: see Policies.Muted.
 type Override struct {
 	Level
 	Policy throttle.Policy
+	// All says of a mute that critical notifications and those of exempt categories do not
+	// pass it either.
+	All bool
 	// Until is when it ends, in whole milliseconds; zero when it has no end.
 	Until time.Time
 	// By is who set it, and At when, on Redis's clock. Version is that of the change in
@@ -39,10 +42,10 @@ type Override struct {
 
 // Validate reports all that is wrong with o, as strictly as the configuration is
 // read, as throttle.Faults; horizon is limits.horizon. The fields are app, user, category,
-// min_gap, rates, quiet_hours, exempt, until, by and quota.
+// min_gap, rates, quiet_hours, exempt, until, by, quota, mute and all.
 func (o *Override) Validate(horizon time.Duration) error {
 	var all throttle.Faults
-	if o.Level == (Level{}) {
+	if o.Level == (Level{Mute: o.Mute}) {
 		all.Add("", "app, user and category are missing: want at least one of them")
 	}
 	for _, name := range append(o.names(), levelName{"by", &o.By}) {
@@ -60,7 +63,12 @@ func (o *Override) Validate(horizon time.Duration) error {
 	if o.By == "" {
 		all.Add("by", "is missing: the audit log says who changed a limit")
 	}
+	if o.All && !o.Mute {
+		all.Add("all", "is for a mute")
+	}
 	switch {
+	case o.Mute:
+		all = append(all, o.muteFaults()...)
 	case o.Quota != "":
 		all = append(all, o.quotaFaults()...)
 	case o.Policy.Exempt && o.Category == "":
@@ -68,7 +76,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 	case !o.Policy.Exempt && !o.Policy.Says():
 		all.Add("min_gap", "is missing, as rates and quiet_hours are: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
-	if o.Quota == "" {
+	if o.Quota == "" && !o.Mute {
 		all = append(all, faults.Of(o.Policy.Validate(horizon))...)
 	}
 	if year := o.Until.UTC().Year(); !o.Until.IsZero() && (year < 2000 || year > 9999) {
@@ -111,6 +119,7 @@ type setting struct {
 	Rates      []throttle.Rate `json:"rates,omitempty"`
 	QuietHours quiet.Hours     `json:"quiet_hours,omitzero"`
 	Exempt     bool            `json:"exempt,omitempty"`
+	All        bool            `json:"all,omitempty"`
 	Until      time.Time       `json:"until,omitzero"`
 }
 
@@ -122,7 +131,7 @@ type writtenOverride struct {
 }
 
 func (o *Override) setting() setting {
-	s := setting{Rates: o.Policy.Rates, QuietHours: o.Policy.Quiet, Exempt: o.Policy.Exempt}
+	s := setting{Rates: o.Policy.Rates, QuietHours: o.Policy.Quiet, Exempt: o.Policy.Exempt, All: o.All}
 	if o.Policy.MinGap != 0 {
 		s.MinGap = throttle.FormatPeriod(o.Policy.MinGap)
 	}
@@ -133,7 +142,7 @@ func (o *Override) setting() setting {
 }
 
 func (s setting) applyTo(o *Override) error {
-	o.Policy, o.Until = throttle.Policy{Rates: s.Rates, Quiet: s.QuietHours, Exempt: s.Exempt}, s.Until.Truncate(time.Millisecond)
+	o.Policy, o.All, o.Until = throttle.Policy{Rates: s.Rates, Quiet: s.QuietHours, Exempt: s.Exempt}, s.All, s.Until.Truncate(time.Millisecond)
 	if s.MinGap == "" {
 		return nil
 	}
@@ -146,8 +155,8 @@ func (s setting) applyTo(o *Override) error {
 }
 
 // MarshalJSON writes o as {"app":"shop","user":"u1","category":"c","min_gap":"1s",
-// "rates":["10/1m"],"quiet_hours":["22:00-08:00"],"exempt":true,"until":"…","by":"…","at":"…"}, without what is
-// not set.
+// "rates":["10/1m"],"quiet_hours":["22:00-08:00"],"exempt":true,"until":"…","by":"…","at":"…"},
+// without what is not set; a mute with "mute":true and perhaps "all":true.
 func (o Override) MarshalJSON() ([]byte, error) {
 	return json.Marshal(writtenOverride{o.Level, o.setting(), o.By, o.At})
 }

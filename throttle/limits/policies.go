@@ -23,7 +23,8 @@
 // So a user's own come before everyone's, and of each those in the app before those in
 // all apps. What names an app binds nobody in another.
 //
-// --quota overrides the rate of what a meter counts, which is no user's (Quota).
+// --quota overrides the rate of what a meter counts, which is no user's (Quota). A mute of
+// any of these levels stands beside all that (Muted).
 //
 // Invariants:
 //   - An override replaces the whole policy at its level.
@@ -52,7 +53,8 @@ import (
 // concurrent use; what reads them takes no lock.
 type Policies struct {
 	base  atomic.Pointer[base]
-	users sync.Map     // by user, the *userPolicy of each, which never changes
+	users sync.Map // by user, the *userPolicy of each, which never changes
+	mutes atomic.Pointer[map[Level]*Override]
 	began time.Time    // of this process's clock, of which only the progress counts
 	clock atomic.Int64 // what Redis's clock said then, in µs
 
@@ -71,6 +73,7 @@ func New(general throttle.Policy, categories map[string]throttle.Policy) *Polici
 	l := &Policies{began: time.Now(), named: map[string]bool{}}
 	l.clock.Store(l.began.UnixMicro())
 	l.base.Store(newBase(general, maps.Clone(categories), nil, l.now()))
+	l.mutes.Store(&map[Level]*Override{})
 	return l
 }
 

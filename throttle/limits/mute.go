@@ -1,0 +1,118 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pushpace/pushpace/throttle"
+)
+
+// muteFaults returns what is wrong with a mute.
+func (o *Override) muteFaults() (all throttle.Faults) {
+	if o.Quota != "" {
+		all.Add("quota", "cannot be muted: mute an app, a user or a category")
+	}
+	if !o.Policy.Unlimited() || o.Policy.Exempt {
+		all.Add("mute", "excludes a policy: it stands beside the limits, and touches none")
+	}
+	return all
+}
+
+// mutings returns the levels whose mutes mute what is sent at l.
+func (l Level) mutings() (all []Level) {
+	for _, app := range named(l.App) {
+		for _, user := range named(l.User) {
+			for _, category := range named(l.Category) {
+				if of := (Level{App: app, User: user, Category: category}); of != (Level{}) {
+					of.Mute = true
+					all = append(all, of)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// named are the name, if there is one, and none.
+func named(name string) []string {
+	if name == "" {
+		return []string{""}
+	}
+	return []string{name, ""}
+}
+
+// muting returns the mute among these that keeps what is sent at that level at that instant,
+// in Unix ms; nil for none. What passes is kept by one of all alone.
+func muting(mutes map[Level]*Override, at Level, passes bool, now int64) *Override {
+	for _, of := range at.mutings() {
+		if o := mutes[of]; o != nil && !o.ended(now) && (o.All || !passes) {
+			return o
+		}
+	}
+	return nil
+}
+
+// muted are the mutes that are known. The caller must not change the map.
+func (l *Policies) muted() map[Level]*Override { return *l.mutes.Load() }
+
+// Muted reports whether a notification of that app, user and category is not to be sent:
+// there is a mute at any level that it is of. A critical one, and one of an exempt category,
+// passes, unless the mute is of all.
+func (l *Policies) Muted(at Level, critical bool) bool {
+	mutes := l.muted()
+	if len(mutes) == 0 || muting(mutes, at, false, l.now()) == nil {
+		return false
+	}
+	return !l.Passes(at, critical) || muting(mutes, at, true, l.now()) != nil
+}
+
+// Passes reports whether a notification of that app, user and category passes the mutes that
+// are not of all.
+func (l *Policies) Passes(at Level, critical bool) bool {
+	return critical || at.Category != "" && l.InForce(at).Policy.Exempt
+}
+
+// LastMuted returns the mute that was set last; nil where there is none.
+func (l *Policies) LastMuted() (last *Override) {
+	for _, o := range l.muted() {
+		if last == nil || o.Version > last.Version {
+			last = o
+		}
+	}
+	return last
+}
+
+// Mutes returns the mutes that Redis has now of what is sent at the level, the most specific
+// first.
+func (o *Overrides) Mutes(ctx context.Context, at Level) ([]Override, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	levels := at.mutings()
+	if len(levels) == 0 {
+		return nil, nil
+	}
+	fields := make([]string, len(levels))
+	for i, level := range levels {
+		fields[i] = level.Key()
+	}
+	pipe := o.client.Pipeline()
+	clock, values := pipe.Time(ctx), pipe.HMGet(ctx, o.keys[0], fields...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read the mutes: %w", err)
+	}
+	var all []Override
+	for i, value := range values.Val() {
+		text, ok := value.(string)
+		if !ok {
+			continue
+		}
+		one, err := readOverride(fields[i], text)
+		if err != nil {
+			return nil, err
+		}
+		if !one.ended(clock.Val().UnixMilli()) {
+			all = append(all, *one)
+		}
+	}
+	return all, nil
+}
