@@ -24,6 +24,7 @@ const (
 	Expired       State = ledger.Expired
 	Cancelled     State = ledger.Cancelled
 	Superseded    State = ledger.Superseded
+	Muted         State = ledger.Muted // its user, its category or both are muted
 )
 
 // DefaultRetention is how long an ID is known where no retention is given.

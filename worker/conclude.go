@@ -197,6 +197,11 @@ func (d *delivery) cutShort(state push.State, why string) disposition {
 	return c
 }
 
+// silence ends what is muted.
+func (d *delivery) silence() disposition {
+	return d.cutShort(push.Muted, "its user, its category or both are muted")
+}
+
 // lineFull ends what there is no room for in the user's line.
 func (d *delivery) lineFull() disposition {
 	c := d.cutShort(push.Rejected, "as many of the user's notifications wait as may")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -38,7 +39,7 @@ func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(d); route.Release(d.inside) }()
-	return h.settling.dispose(ctx, d, h.deliver(ctx, d))
+	return h.settling.dispose(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
 }
 
 // deliver takes the delivery along the pipeline, and returns what is to become of it.
@@ -51,6 +52,9 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	}
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired in the queue")
+	}
+	if h.muted(d) { // before it takes the place of one that is not
+		return d.silence()
 	}
 	if superseded, err := h.collapsing.collapse(ctx, d); err != nil {
 		return later(err)
@@ -93,10 +97,29 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent"), true
 	}
+	if h.muted(d) {
+		return d.silence(), true
+	}
 	if h.sending.send(ctx, d); d.missed() {
 		return to, false // with its place, and its admission, which may still do
 	}
 	return d.settle(h.budget(), time.Now(), rand.Float64()), true
+}
+
+// muted reports whether the delivery is of somebody who is muted now.
+func (h *handler) muted(d *delivery) bool {
+	return h.Limits.Muted(limits.Level{App: d.App, User: d.User, Category: d.Category}, d.Priority == push.Critical)
+}
+
+// unlessMuted ends what would return to the queue and was muted meanwhile: who looks there
+// for what is muted may have come by.
+func (h *handler) unlessMuted(d *delivery, to disposition) disposition {
+	if to.state != push.Waiting || !h.muted(d) {
+		return to
+	}
+	ended := d.silence()
+	ended.attempt, ended.counted = to.attempt, to.counted
+	return ended
 }
 
 // conclude is delivery.conclude, now.

@@ -26,6 +26,7 @@ type summary struct {
 	Expired       int64 `json:"expired"`
 	Cancelled     int64 `json:"cancelled"`
 	Superseded    int64 `json:"superseded"`
+	Muted         int64 `json:"muted"`
 	Waiting       int64 `json:"waiting"`
 	Malformed     int64 `json:"malformed"`
 	Deferred      int64 `json:"deferred"`    // times one went back to the queue; a near slot is waited for in the worker
@@ -56,7 +57,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 	s := summary{
 		Accepted: c.Accepted, Delivered: c.Ended[push.Delivered], Undeliverable: c.Ended[push.Undeliverable],
 		Rejected: c.Ended[push.Rejected], Exhausted: c.Ended[push.Exhausted], Expired: c.Ended[push.Expired],
-		Cancelled: c.Ended[push.Cancelled], Superseded: c.Ended[push.Superseded],
+		Cancelled: c.Ended[push.Cancelled], Superseded: c.Ended[push.Superseded], Muted: c.Ended[push.Muted],
 		Waiting: c.Waiting(), Malformed: c.Malformed, Deferred: c.Deferred, DeadTokens: c.DeadTokens,
 	}
 	var pushes []violations.Push
@@ -88,7 +89,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 
 // account compares the sums with what the Producer and the stand-ins say.
 func (s *summary) account(taken, received int64) {
-	ended := s.Delivered + s.Undeliverable + s.Rejected + s.Exhausted + s.Expired + s.Cancelled + s.Superseded
+	ended := s.Delivered + s.Undeliverable + s.Rejected + s.Exhausted + s.Expired + s.Cancelled + s.Superseded + s.Muted
 	if s.Accepted != taken {
 		s.fault("%d notifications count as accepted, but the Producer accepted %d", s.Accepted, taken)
 	}
@@ -142,7 +143,7 @@ func (s *summary) print(w io.Writer) error {
 	for _, state := range []struct {
 		name string
 		n    int64
-	}{{"rejected", s.Rejected}, {"exhausted", s.Exhausted}, {"cancelled", s.Cancelled}, {"superseded", s.Superseded}} {
+	}{{"rejected", s.Rejected}, {"exhausted", s.Exhausted}, {"cancelled", s.Cancelled}, {"superseded", s.Superseded}, {"muted", s.Muted}} {
 		if state.n > 0 {
 			row("  "+state.name, state.n, "")
 		}

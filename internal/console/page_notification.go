@@ -181,6 +181,8 @@ func sentenceOfEnd(r *ledger.Record) string {
 		return "It was cancelled"
 	case push.Superseded:
 		return "A newer one with the same collapse key took its place"
+	case push.Muted:
+		return "Its user, its category or both are muted"
 	}
 	return "It has ended: " + string(r.State)
 }

@@ -1,13 +1,14 @@
 // Package reschedule moves those that wait forward when their limits are raised, by an
-// override or in the configuration, and wakes the jobs that wait for a quota that was
-// changed. A limit that is lowered needs nothing: whoever is due is checked against what
-// is true then.
+// override or in the configuration, wakes the jobs that wait for a quota that was changed,
+// and has those end that wait and are muted. A limit that is lowered needs nothing: whoever
+// is due is checked against what is true then.
 //
 // Each worker follows the limits and looks after a change when it has that in force
 // itself, and most others do: whoever booked by the limits before until then is moved
 // too. A user's change is looked after by every worker, which changes nothing the
 // second time; that of a category or of the default takes a scan of all who wait for
-// it, which one worker makes for all, under a lock in Redis.
+// it, and a mute one of all that waits, which one worker makes for all, under a lock in
+// Redis. A worker that starts looks whether that was done since the last mute.
 //
 // It asks the limiter for new slots and has control wake the jobs for them; it books
 // and admits nothing itself. What fails is tried again; until then those that wait come
@@ -84,7 +85,11 @@ type rescheduler struct {
 	// what was in force for everyone when it was last looked at, by app and category
 	everyone map[limits.Level]throttle.Policy
 	rates    map[string]string // of quotas, then
+	began    bool              // the overrides were known then
 }
+
+// muted stands for all mutes: one scan is for all of them.
+var muted = limits.Level{Mute: true}
 
 // Follow keeps the limits in step with their overrides, and moves those that wait,
 // until ctx ends.
@@ -101,19 +106,28 @@ func Follow(ctx context.Context, c Config) {
 	unknown := clock.Trouble{Log: c.RedisLog, Begins: "changes of the limits are not known; those known before stay in force", Ends: "changes of the limits are known again"}
 	c.Overrides.Follow(ctx, c.Limits, func(changes []limits.Change, err error) {
 		unknown.Failing(ctx, err)
-		r.note(changes)
+		r.note(changes, err == nil)
 	})
 }
 
-// note takes in what has changed, of users and for everyone.
-func (r *rescheduler) note(changes []limits.Change) {
+// note takes in what has changed, of users and for everyone, and whether all of it is known.
+func (r *rescheduler) note(changes []limits.Change, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.Limits.Now()
 	for _, c := range changes {
-		if c.User != "" {
+		switch {
+		case c.Mute && c.To != nil:
+			r.scopes[muted] = now
+		case c.User != "" && !c.Mute:
 			r.users[c.Level] = true
 		}
+	}
+	if known && !r.began {
+		if last := r.Limits.LastMuted(); last != nil {
+			r.scopes[muted] = last.At
+		}
+		r.began = true
 	}
 	if len(r.users) > fewUsers {
 		for of := range r.users {
@@ -138,10 +152,10 @@ func (r *rescheduler) note(changes []limits.Change) {
 			r.scopes[of] = now
 		}
 	}
-	known := r.rates
+	rates := r.rates
 	r.rates = r.Rates()
 	for key, rate := range r.rates {
-		if before, is := known[key]; is && before != rate {
+		if before, is := rates[key]; is && before != rate {
 			r.scopes[limits.Level{Quota: key}] = now
 		}
 	}
@@ -174,7 +188,7 @@ func (r *rescheduler) forEveryone() map[limits.Level]throttle.Policy {
 
 // run moves when there is news, until ctx ends. What fails is tried again.
 func (r *rescheduler) run(ctx context.Context, news chan struct{}, move func(context.Context) error) {
-	waits := clock.Trouble{Log: r.RedisLog, Begins: "limits were raised; those who wait come at their old slots until this is done"}
+	waits := clock.Trouble{Log: r.RedisLog, Begins: "limits were raised, or somebody muted; those who wait come at their old slots until this is done"}
 	for {
 		select {
 		case <-news:
@@ -268,6 +282,9 @@ func (r *rescheduler) scan(ctx context.Context, of limits.Level, since time.Time
 }
 
 func (r *rescheduler) scanAll(ctx context.Context, of limits.Level) error {
+	if of.Mute {
+		return r.Control.EndMuted(ctx)
+	}
 	if of.Quota != "" {
 		return r.Control.WakeOver(ctx, of.Quota, r.Marks(of.Quota))
 	}

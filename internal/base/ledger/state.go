@@ -17,10 +17,11 @@ const (
 	Expired       State = "expired"
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
+	Muted         State = "muted" // its user, its category or both are muted
 )
 
 // EndStates are the states in which a notification can end.
-var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded}
+var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded, Muted}
 
 // Ended reports whether s is one of EndStates.
 func (s State) Ended() bool { return s != "" && s != Waiting }

@@ -1,0 +1,223 @@
+package worker_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// mute mutes at the level, and waits until the rig's worker knows.
+func (r *rig) mute(o *limits.Overrides, of limits.Level, all bool) {
+	r.t.Helper()
+	of.Mute = true
+	must(r.t, o.Set(r.t.Context(), limits.Override{Level: of, All: all, By: "ann"}))
+	wait(r.t, func() bool {
+		known := r.options.Limits.LastMuted()
+		return known != nil && known.Level == of && known.All == all
+	})
+}
+
+// ends waits until the notification has ended, and returns how.
+func (r *rig) ends(id string) (state push.State) {
+	r.t.Helper()
+	wait(r.t, func() bool { state = r.record(id).State; return state.Ended() })
+	return state
+}
+
+// muted checks that these end muted, and that none of them is sent.
+func (r *rig) muted(ids ...string) {
+	r.t.Helper()
+	for _, id := range ids {
+		if state := r.ends(id); state != push.Muted || len(r.pushed(id)) != 0 {
+			r.t.Errorf("%s ends %s, with %d pushes", id, state, len(r.pushed(id)))
+		}
+	}
+}
+
+// What is new ends muted, and so does what waits, with its slot given back; critical ones and
+// those of exempt categories pass, unless the mute is of all. Who is unmuted is as before.
+func TestMuted(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), map[string]throttle.Policy{"security": {Exempt: true}})
+		r.start()
+		with := func(id, category string, priority push.Priority, notBefore time.Duration) *push.Notification {
+			n := to(id)
+			n.Category, n.Priority = category, priority
+			if notBefore > 0 {
+				n.NotBefore = time.Now().Add(notBefore)
+			}
+			return n
+		}
+		r.enqueue(to("sent"))
+		r.ends("sent")
+		other := to("other's")
+		other.User = "u2"
+		other.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(other)
+		r.enqueue(with("critical", "", push.Critical, 0))
+		r.deferred("critical")
+		r.enqueue(to("waits"))
+		r.deferred("waits")
+		r.enqueue(with("scheduled", "", push.Bulk, time.Hour))
+		r.enqueue(with("exempt", "security", push.Default, time.Hour))
+
+		r.mute(o, limits.Level{User: "u1"}, false)
+		r.muted("waits", "scheduled")
+		wait(t, func() bool { return r.slots() == 2 })
+		r.enqueue(to("new"))
+		r.muted("new")
+		r.enqueue(with("code", "security", push.Default, 0))
+		if state := r.ends("code"); state != push.Delivered {
+			t.Errorf("of an exempt category it ends %s", state)
+		}
+
+		r.mute(o, limits.Level{App: "shop", User: "u1"}, true)
+		r.muted("critical", "exempt")
+		wait(t, func() bool { return r.slots() == 1 })
+		r.enqueue(with("alarm", "security", push.Critical, 0))
+		r.muted("alarm")
+		counts := r.settled(8)
+		if counts.Ended[push.Muted] != 6 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 1 {
+			t.Errorf("%+v", counts)
+		}
+		wait(t, func() bool {
+			r.seen.mu.Lock()
+			defer r.seen.mu.Unlock()
+			return r.seen.ended[push.Muted] == 6
+		})
+		audit, err := r.control().Audit(t.Context())
+		must(t, err)
+		if audit.Difference != 0 || audit.Queued != 1 {
+			t.Errorf("%+v", audit)
+		}
+
+		for _, of := range []limits.Level{{User: "u1", Mute: true}, {App: "shop", User: "u1", Mute: true}} {
+			_, err := o.Unset(t.Context(), of, "ann")
+			must(t, err)
+		}
+		wait(t, func() bool { return r.options.Limits.LastMuted() == nil })
+		r.enqueue(to("later"))
+		r.deferred("later")
+	})
+}
+
+// A mute ends by itself, by Redis's clock.
+func TestAMuteEnds(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, throttle.Policy{}, nil)
+		r.start()
+		r.mute(o, limits.Level{Category: "news"}, false)
+		news := func(id string) *push.Notification {
+			n := to(id)
+			n.Category = "news"
+			return n
+		}
+		r.enqueue(news("muted"))
+		r.enqueue(to("of no category"))
+		r.muted("muted")
+		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news", Mute: true}, Until: r.options.Limits.Now().Add(time.Second), By: "ann"}))
+		wait(t, func() bool { return !r.options.Limits.Muted(limits.Level{App: "shop", User: "u1", Category: "news"}, false) })
+		r.enqueue(news("sent"))
+		for _, id := range []string{"sent", "of no category"} {
+			if state := r.ends(id); state != push.Delivered {
+				t.Errorf("%s ends %s", id, state)
+			}
+		}
+	})
+}
+
+// What waits of somebody who was muted while no worker ran ends when one starts, and a
+// second one does not look again.
+func TestMutedWhileNoWorkerRan(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, throttle.Policy{}, nil)
+		n := to("scheduled")
+		n.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(n)
+		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{App: "shop", Mute: true}, By: "ann"}))
+		r.start()
+		r.muted("scheduled")
+		const done = "pushpace:{limits}:pass:mute=true"
+		wait(t, func() bool { return client.Exists(t.Context(), done).Val() == 1 })
+		r.startTwo()
+		r.enqueue(to("new"))
+		r.muted("new")
+	})
+}
+
+// One that is muted does not take the place of an older one with its collapse key that is
+// not.
+func TestMutedDoesNotSupersede(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), nil)
+		r.start()
+		r.mute(o, limits.Level{User: "u1", Category: "news"}, false)
+		r.enqueue(to("sent"))
+		r.ends("sent")
+		r.enqueue(collapsing("older", ""))
+		r.deferred("older")
+		r.enqueue(collapsing("newer", "news"))
+		r.muted("newer")
+		if state := r.record("older").State; state != push.Waiting || r.slots() != 2 {
+			t.Errorf("the older one is %s, with %d slots in use", state, r.slots())
+		}
+	})
+}
+
+// One that failed ends muted instead of being tried again; what was delivered to one of its
+// targets ends delivered.
+func TestMutedAfterAFailure(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), nil)
+		r.start()
+		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, RetryAfter: time.Hour})
+		r.enqueue(to("failed", google))
+		wait(t, func() bool { return r.record("failed").Attempts == 1 })
+		part := to("in part", push.Target{Platform: push.APNs, Token: appleToken}, google)
+		part.User = "u2"
+		r.enqueue(part)
+		wait(t, func() bool { return len(r.pushed("in part")) == 1 })
+		r.mute(o, limits.Level{App: "shop"}, false)
+		r.muted("failed")
+		if record := r.record("failed"); record.Attempts != 1 || len(record.Outcomes) != 1 || record.Outcomes[0].Kind != "retry" {
+			t.Errorf("%+v", record)
+		}
+		if state := r.ends("in part"); state != push.Delivered {
+			t.Errorf("what was delivered in part ends %s", state)
+		}
+		wait(t, func() bool { return r.slots() == 0 })
+	})
+}
+
+// What a worker has in hand when its user is muted ends there: it goes out no more, and does
+// not return to the queue.
+func TestMutedInHand(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(20*time.Second), nil)
+		r.options.MaxWait = time.Minute
+		r.start()
+		r.enqueue(to("sent"))
+		r.ends("sent")
+		r.enqueue(to("waits"))
+		wait(t, func() bool {
+			status, err := r.producer.Status(t.Context(), "waits")
+			must(t, err)
+			return status.Job == "active" && r.slots() == 2
+		})
+		r.fcm.RespondAlways(standin.Answer{Status: http.StatusServiceUnavailable, Delay: 5 * time.Second})
+		fails := to("fails", google)
+		fails.User = "u2"
+		r.enqueue(fails)
+		wait(t, func() bool { return r.fcm.Count().InFlight == 1 })
+		r.mute(o, limits.Level{App: "shop"}, false)
+		r.muted("waits", "fails")
+		wait(t, func() bool { return r.slots() == 1 })
+	})
+}
