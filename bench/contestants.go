@@ -34,7 +34,7 @@ type contender struct {
 }
 
 var contenders = map[string]func(ctx context.Context, t turn) (*contender, error){
-	"ours": oursContender, "quota": quotaContender, "stock": stockContender, "asynq_empty": emptyContender,
+	"ours": oursContender, "quota": quotaContender, "quiet": quietContender, "stock": stockContender, "asynq_empty": emptyContender,
 }
 
 // contestantCommand is how this program is started to take one turn.
@@ -151,12 +151,17 @@ func quotaContender(ctx context.Context, t turn) (*contender, error) {
 }
 
 func (t turn) ours(ctx context.Context, set ...func(*worker.Options)) (*contender, error) {
+	return t.limited(ctx, config.Limits{Default: dispatchPolicy}, set...)
+}
+
+// limited is pushpace with these limits.
+func (t turn) limited(ctx context.Context, limited config.Limits, set ...func(*worker.Options)) (*contender, error) {
 	sender, err := apns.New(t.APNs)
 	if err != nil {
 		return nil, err
 	}
 	count := newTally(t.N)
-	sys, err := openSystem(ctx, t.stage, config.Limits{Default: dispatchPolicy}, sender, count, set...)
+	sys, err := openSystem(ctx, t.stage, limited, sender, count, set...)
 	if err != nil {
 		return nil, err
 	}

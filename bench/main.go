@@ -10,6 +10,7 @@
 //	go -C bench run . dispatch -redis 127.0.0.1:6379 -json
 //	go -C bench run . latency -redis 127.0.0.1:6379 -json
 //	go -C bench run . limiters -redis 127.0.0.1:6379 -json
+//	go -C bench run . quiet -redis 127.0.0.1:6379 -json
 //
 // Contestants take turns in one run; a figure is the median of its rounds. Keys
 // are made under a prefix of the run's own and removed at its end.
@@ -35,7 +36,7 @@ import (
 // A bench prints its figures for people to w as it goes, and answers them.
 type bench func(ctx context.Context, b *run) (map[string]any, error)
 
-var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "send": sendBench, "throttle": throttleBench}
+var benches = map[string]bench{"api": apiBench, "backlog": backlogBench, "cluster": clusterBench, "console": consoleBench, "dispatch": dispatchBench, "latency": latencyBench, "limiters": limitersBench, "quiet": quietBench, "send": sendBench, "throttle": throttleBench}
 
 // A run is what every bench works with.
 type run struct {

@@ -40,6 +40,7 @@ func openSystem(ctx context.Context, s stage, limited config.Limits, apns provid
 	}
 	cfg.Redis.DB, cfg.Redis.Prefix = s.DB, s.Prefix
 	cfg.Limits.Default, cfg.Limits.Categories = limited.Default, limited.Categories
+	cfg.Limits.TimeZone, cfg.Limits.QuietHoursSpread = limited.TimeZone, limited.QuietHoursSpread
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

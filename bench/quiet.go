@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/config"
+	"github.com/pushpace/pushpace/throttle/quiet"
+)
+
+const (
+	// openingUsers is how many users have one notification each that quiet hours hold.
+	openingUsers = 100_000
+	// openingSpread is by how much later each user's quiet hours may end.
+	openingSpread = time.Minute
+	// openingAhead is how long before the end of the quiet hours they are accepted at least.
+	openingAhead = 2 * time.Minute
+	// openingLimit bounds all of it.
+	openingLimit = 15 * time.Minute
+)
+
+// quietBench tells what quiet hours cost while they are open, how the users' mornings are
+// spread, and how long it takes to know when a user is left alone.
+func quietBench(ctx context.Context, r *run) (map[string]any, error) {
+	s, err := r.openStage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.clear()
+	over, err := openOverNone(ctx, r, s)
+	if err != nil {
+		return nil, err
+	}
+	users := r.n
+	if users == 0 {
+		users = openingUsers
+	}
+	opening, err := opening(ctx, s, users)
+	if err != nil {
+		return nil, fmt.Errorf("opening: %w", err)
+	}
+	return map[string]any{"open_over_none": over, "opening": opening, "next_allowed_us": nextAllowed()}, nil
+}
+
+// openOverNone is dispatch's rate with quiet hours that are open over that without any.
+func openOverNone(ctx context.Context, r *run, s stage) (float64, error) {
+	standIn, err := startStandIns(ctx, 0, "")
+	if err != nil {
+		return 0, err
+	}
+	defer standIn.close()
+	names := []string{"ours", "quiet"}
+	samples := samples{}
+	for i := range max(r.rounds, dispatchRounds) {
+		for j := range names {
+			name := names[(i+j)%len(names)]
+			got, err := s.play(ctx, turn{stage: s, Contestant: name, N: dispatchNotifications, APNs: standIn.APNs})
+			if err != nil {
+				return 0, err
+			}
+			samples.add(name, dispatchNotifications, got, 0)
+		}
+	}
+	return round(median(samples["quiet"]["rate"])/median(samples["ours"]["rate"]), 3), nil
+}
+
+// quietContender is pushpace with quiet hours that are hours away.
+func quietContender(ctx context.Context, t turn) (*contender, error) {
+	now := time.Now().UTC()
+	limited := config.Limits{Default: dispatchPolicy, TimeZone: "UTC"}
+	limited.Default.Quiet = quietWindow(now.Add(10*time.Hour), now.Add(14*time.Hour))
+	return t.limited(ctx, limited)
+}
+
+// quietWindow is quiet hours of every day from one instant's minute to another's, in UTC.
+func quietWindow(from, upto time.Time) quiet.Hours {
+	hours, err := quiet.ParseHours([]string{from.Format("15:04") + "-" + upto.Format("15:04")})
+	if err != nil {
+		panic(err)
+	}
+	return hours
+}
+
+// opening has all the users' quiet hours end.
+func opening(ctx context.Context, s stage, users int) (map[string]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, openingLimit)
+	defer cancel()
+	now := time.Now().UTC()
+	ends := now.Add(openingAhead + time.Duration(users)*2*time.Millisecond).Truncate(time.Minute).Add(time.Minute)
+	limited := config.Limits{TimeZone: "UTC", QuietHoursSpread: openingSpread}
+	limited.Default.Quiet = quietWindow(now.Add(-time.Hour), ends)
+	sent, count := new(instants), newTally(users)
+	sys, err := openSystem(ctx, s, limited, sent, count)
+	if err != nil {
+		return nil, err
+	}
+	err = sys.worker.Start(ctx)
+	if err == nil {
+		err = each(ctx, enqueuers, users, func(ctx context.Context, i int) error {
+			_, err := sys.producer.Enqueue(ctx, notification(i, users))
+			return err
+		})
+	}
+	accepted := time.Now()
+	if err == nil {
+		err = count.wait(ctx)
+	}
+	if err = errors.Join(err, sys.worker.Stop(context.Background()), sys.close()); err != nil {
+		return nil, err
+	}
+	seconds := map[int]int{}
+	busiest, late := 0, make([]float64, 0, users)
+	for _, p := range sent.all {
+		second := int(p.At.Sub(ends) / time.Second)
+		if p.At.Before(ends) {
+			return nil, fmt.Errorf("one left %s before the end of the quiet hours", ends.Sub(p.At))
+		}
+		seconds[second]++
+		busiest = max(busiest, seconds[second])
+		late = append(late, p.At.Sub(ends).Seconds())
+	}
+	slices.Sort(late)
+	fmt.Fprintf(os.Stderr, "opening: %d accepted %s before; the busiest second has %d, the last leaves after %.1f s\n",
+		users, ends.Sub(accepted).Round(time.Second), busiest, late[len(late)-1])
+	return map[string]any{
+		"users": users, "busiest_over_mean": round(float64(busiest)*openingSpread.Seconds()/float64(users), 3),
+		"checks_per_delivery": round(float64(count.checks.Load())/float64(users), 3), "drained_s": round(late[len(late)-1], 1),
+	}, nil
+}
+
+// nextAllowed is how long it takes to know until when a user is left alone: of a policy and a
+// zone that were asked about before, and of another one.
+func nextAllowed() map[string]any {
+	const asked, policies = 1_000_000, 2000
+	in, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	hours, err := quiet.ParseHours([]string{"22:00-08:00", "Sa-Su 22:00-10:00"})
+	if err != nil {
+		panic(err)
+	}
+	night := quiet.Night{Zone: in, Spread: 10 * time.Minute}
+	now := time.Now().Unix()
+	ask := func(h quiet.Hours) { h.Until(in, night, app, "user-1", now, now+1) }
+	per := func(began time.Time, n int) float64 {
+		return round(float64(time.Since(began).Nanoseconds())/1000/float64(n), 3)
+	}
+	began := time.Now()
+	for range asked {
+		ask(hours)
+	}
+	cached := per(began, asked)
+	others := make([]quiet.Hours, policies)
+	for i := range others {
+		others[i] = slices.Clone(hours)
+	}
+	began = time.Now()
+	for _, h := range others {
+		ask(h)
+	}
+	return map[string]any{"cached": cached, "cold": per(began, policies)}
+}
