@@ -17,7 +17,7 @@ type simUser struct {
 }
 
 func (w *world) addUser(name string) {
-	u := &simUser{name: name, categories: []string{""}, general: true, limits: map[string]Policy{General: randomPolicy(w.rng)}}
+	u := &simUser{name: name, categories: []string{""}, general: true, limits: map[string]Policy{General: w.quietly(randomPolicy(w.rng))}}
 	switch w.rng.IntN(4) {
 	case 0:
 	case 1:
@@ -30,7 +30,7 @@ func (w *world) addUser(name string) {
 	}
 	for _, c := range u.categories {
 		if c != "" {
-			u.limits[c] = randomPolicy(w.rng)
+			u.limits[c] = w.quietly(randomPolicy(w.rng))
 		}
 	}
 	w.users = append(w.users, u)
@@ -48,6 +48,8 @@ type job struct {
 	category string
 	wait     time.Duration
 	horizon  time.Duration
+	zone     *time.Location
+	passes   bool
 
 	twin      bool
 	troubled  bool // a call for it failed
@@ -84,6 +86,7 @@ func (w *world) addJob(u *simUser, at int64) {
 	if w.p.ahead && r.IntN(3) > 0 {
 		j.wait = time.Duration(r.Int64N(600)) * time.Millisecond
 	}
+	w.night(j)
 	w.jobs = append(w.jobs, j)
 	deliver := func(at int64) {
 		d := &delivery{job: j}
@@ -103,7 +106,7 @@ func (w *world) addJob(u *simUser, at int64) {
 
 // request is what that worker asks for the job: the limits are those it knows.
 func (s *simWorker) request(j *job) Request {
-	r := Request{User: j.user.name, ID: j.id, Wait: j.wait, Horizon: j.horizon}
+	r := Request{User: j.user.name, ID: j.id, Wait: j.wait, Horizon: j.horizon, Zone: j.zone, Passes: j.passes}
 	if j.user.general {
 		r.Scopes = append(r.Scopes, Scope{General, s.limits[j.user.name+"/"+General]})
 	}
@@ -174,6 +177,9 @@ func (w *world) acquired(d *delivery, c *call) {
 	w.wake(j.user, c.decision.Moved)
 	switch c.decision.Status {
 	case Deferred:
+		if w.judgeSlot("waits", j, c.request.Scopes, c.decision.At); !c.decision.Quiet.IsZero() {
+			w.figures.held++
+		}
 		if j.cancelled {
 			w.giveBack(j, func() { w.end(d) })
 			return
@@ -209,6 +215,12 @@ func (w *world) granted(d *delivery, c *call) {
 	ahead := c.decision.At.Sub(c.decision.Now).Microseconds()
 	if ahead > 0 {
 		w.figures.ahead++
+	}
+	if all := new(Request); j.passes {
+		all.User, all.Scopes = j.user.name, c.request.Scopes
+		if l := all.lists(j.zone, c.decided).holds(); l.opened(c.decided) > c.decided {
+			w.figures.passed++
+		}
 	}
 	a := &admission{job: j, scopes: c.request.Scopes, order: c.order,
 		at: c.decision.At.UnixMicro(), instant: c.decided + ahead}
@@ -277,6 +289,9 @@ func (w *world) cancelJob(j *job) {
 func (w *world) wake(u *simUser, moved []Booking) {
 	for _, b := range moved {
 		for _, j := range w.jobs {
+			if j.user == u && j.id == b.ID {
+				w.judgeSlot("is woken", j, w.workers[0].request(j).Scopes, b.Slot)
+			}
 			if j.user == u && j.id == b.ID && w.rng.IntN(5) > 0 {
 				for _, d := range slices.Clone(j.waiting) {
 					w.again(d, b.Slot.UnixMicro()-w.serverNow())
@@ -322,6 +337,9 @@ func (w *world) changeLimits() {
 	}
 	name := names[w.rng.IntN(len(names))]
 	p := adjust(w.rng, u.limits[name])
+	if p.Quiet, p.Night = u.limits[name].Quiet, u.limits[name].Night; w.rng.IntN(2) == 0 {
+		p = w.quietly(p)
+	}
 	u.limits[name] = p
 	w.figures.changes++
 	w.say("%s/%s becomes %+v", u.name, name, p)

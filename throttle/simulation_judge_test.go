@@ -32,6 +32,7 @@ func (w *world) judge() {
 	}
 	for _, x := range w.log {
 		if !x.void {
+			w.judgeNight(x)
 			w.judgeAdmission(x, "stamps", func(a *admission) int64 { return a.at })
 			if w.p.jolts == 0 {
 				w.judgeAdmission(x, "instants", func(a *admission) int64 { return a.instant })
@@ -204,6 +205,7 @@ type figures struct {
 	runs                              int
 	trips, acquires, deliveries, most int
 	granted, ahead, refused           int
+	held, passed                      int
 	lost, ghosts, crashes             int
 	twins, cancels, changes, jolts    int
 }
@@ -217,6 +219,8 @@ func (f *figures) add(g figures) {
 	f.granted += g.granted
 	f.ahead += g.ahead
 	f.refused += g.refused
+	f.held += g.held
+	f.passed += g.passed
 	f.lost += g.lost
 	f.ghosts += g.ghosts
 	f.crashes += g.crashes
@@ -228,5 +232,5 @@ func (f *figures) add(g figures) {
 
 func (f figures) String() string {
 	return fmt.Sprintf("%d runs: %d deliveries, %.2f acquires and %.2f round trips each, %d acquires at most; %+v",
-		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
+		f.runs, f.deliveries, float64(f.acquires)/float64(max(1, f.deliveries)), float64(f.trips)/float64(max(1, f.deliveries)), f.most, struct{ granted, ahead, refused, held, passed, lost, ghosts, crashes, twins, cancels, changes, jolts int }{f.granted, f.ahead, f.refused, f.held, f.passed, f.lost, f.ghosts, f.crashes, f.twins, f.cancels, f.changes, f.jolts})
 }

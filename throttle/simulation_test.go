@@ -27,7 +27,7 @@ func TestSimulation(t *testing.T) {
 		return // too few to show everything
 	}
 	if total.granted == 0 || total.lost == 0 || total.ghosts == 0 || total.crashes == 0 || total.twins == 0 ||
-		total.cancels == 0 || total.changes == 0 || total.ahead == 0 || total.refused == 0 {
+		total.cancels == 0 || total.changes == 0 || total.ahead == 0 || total.refused == 0 || total.held == 0 || total.passed == 0 {
 		t.Error("the runs left out something they are made for")
 	}
 }
@@ -100,6 +100,9 @@ type plan struct {
 	steps    int     // of workers' clocks
 	jolts    int     // of the server's clock
 	keep     time.Duration
+	night    bool // there are quiet hours
+	spread   time.Duration
+	zones    []*time.Location // of the users, by turns
 }
 
 const ms, second = int64(1000), int64(1_000_000)
@@ -131,6 +134,7 @@ func (w *world) plan(jolts bool) {
 		p.changes = 1 + r.IntN(3)
 	}
 	p.steps = r.IntN(3)
+	w.planNight()
 	for range 2 + r.IntN(4) {
 		w.addWorker()
 	}

@@ -52,7 +52,7 @@ type world struct {
 }
 
 // epoch is the server's clock when a history begins.
-var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var epoch = time.Date(2026, 1, 2, 3, 4, 58, 0, time.UTC)
 
 func newWorld(seed uint64, jolts bool) *world {
 	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 3)), pending: map[*trip]bool{},

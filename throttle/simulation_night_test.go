@@ -1,0 +1,81 @@
+package throttle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/throttle/quiet"
+)
+
+// Half of the histories have quiet hours of a minute or two, which begin or end two seconds
+// after the epoch, and zones by whose clocks they do so.
+
+// windows are at minutes of the epoch's hour in UTC, in Berlin and in Kolkata.
+var windows = []string{"03:04-03:05", "03:05-03:06", "03:06-03:07", "03:04-03:06", "04:04-04:05", "04:05-04:07", "08:34-08:35", "08:35-08:36"}
+
+// planNight draws whether there are quiet hours, and in which zones users are.
+func (w *world) planNight() {
+	if w.rng.IntN(2) == 0 {
+		return
+	}
+	w.p.keep += 4 * time.Minute // slots may move by a night, and nobody hear of it
+	w.p.night, w.p.spread = true, time.Duration(w.rng.IntN(2)*w.rng.IntN(20))*time.Second
+	names := []string{"UTC", "Europe/Berlin", "Asia/Kolkata"}[:1+w.rng.IntN(2)*w.rng.IntN(3)]
+	for _, name := range names {
+		in, err := zone.Load(name)
+		w.must(err)
+		w.p.zones = append(w.p.zones, in)
+	}
+}
+
+// quietly gives the policy quiet hours, none of them, or says nothing.
+func (w *world) quietly(p Policy) Policy {
+	if !w.p.night {
+		return p
+	}
+	switch p.Quiet, p.Night = nil, (quiet.Night{Spread: w.p.spread}); w.rng.IntN(5) {
+	case 0:
+	case 1:
+		p.Quiet = quiet.Hours{}
+	default:
+		for _, i := range w.rng.Perm(len(windows))[:1+w.rng.IntN(2)] {
+			window, err := quiet.Parse(windows[i])
+			w.must(err)
+			p.Quiet = append(p.Quiet, window)
+		}
+	}
+	return p
+}
+
+// night has the job pass quiet hours, perhaps, and gives it a zone.
+func (w *world) night(j *job) {
+	if w.p.night {
+		j.zone, j.passes = w.p.zones[w.rng.IntN(len(w.p.zones))], w.rng.IntN(6) == 0
+	}
+}
+
+// closed reports whether quiet hours hold the job at the instant under those scopes by the
+// clocks of each zone that the user is known to be in.
+func (w *world) closed(j *job, scopes []Scope, at int64) bool {
+	r := Request{User: j.user.name, Scopes: scopes}
+	return len(w.p.zones) > 0 && !j.passes && !slices.ContainsFunc(w.p.zones, func(in *time.Location) bool {
+		l := r.lists(in, at).holds()
+		return l.opened(at) == at
+	})
+}
+
+// judgeNight holds an admission against the quiet hours that it was decided by.
+func (w *world) judgeNight(a *admission) {
+	if w.closed(a.job, a.scopes, a.at) {
+		w.fault("%s is admitted at %+.3f ms, in quiet hours", a.job.id, float64(a.at-epoch.UnixMicro())/1000)
+	}
+}
+
+// judgeSlot holds a slot that somebody is given, or woken for, against quiet hours, where
+// nobody knows others.
+func (w *world) judgeSlot(what string, j *job, scopes []Scope, at time.Time) {
+	if w.p.changes == 0 && len(w.p.zones) == 1 && w.closed(j, scopes, at.UnixMicro()) {
+		w.fault("%s %s for %+.3f ms, in quiet hours", j.id, what, float64(at.UnixMicro()-epoch.UnixMicro())/1000)
+	}
+}
