@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/racing"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // TestWhatHoldsWhileNobodyIsLate has notifications come at their slots, or before,
@@ -23,18 +24,37 @@ func TestWhatHoldsWhileNobodyIsLate(t *testing.T) {
 		histories /= 10
 	}
 	for seed := range uint64(histories) {
-		if fault := obedient(seed); fault != "" {
+		if fault := obedient(seed, nil); fault != "" {
 			t.Fatalf("seed %d: %s", seed, fault)
 		}
 	}
 }
 
-func obedient(seed uint64) string {
+// TestWhatHoldsAtNight has the same of histories with quiet hours, which have no slot in them.
+func TestWhatHoldsAtNight(t *testing.T) {
+	t.Parallel()
+	hours := []quiet.Hours{nil, {}, hoursOf(t, "12:00-12:01"), hoursOf(t, "11:59-12:00"), hoursOf(t, "11:59-12:00", "12:01-12:02")}
+	for seed := range uint64(racing.Few(200)) {
+		if fault := obedient(seed, hours); fault != "" {
+			t.Fatalf("seed %d: %s", seed, fault)
+		}
+	}
+}
+
+// obedient is a history whose policies have some of those quiet hours.
+func obedient(seed uint64, hours []quiet.Hours) string {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	keep := (24 * time.Hour).Microseconds()
 	u, now := newModel(), start.UnixMicro()
-	general := randomPolicy(rng)
-	own := map[string]Policy{"a": randomPolicy(rng), "b": randomPolicy(rng)}
+	policy := func() Policy {
+		p := randomPolicy(rng)
+		if len(hours) > 0 {
+			p.Quiet, now = hours[rng.IntN(len(hours))], start.Add(-2*time.Second).UnixMicro()
+		}
+		return p
+	}
+	general := policy()
+	own := map[string]Policy{"a": policy(), "b": policy()}
 	requests := map[string]*Request{}
 	wakeups := map[string]int64{}
 	call := func(r *Request, what func(*visit)) {
@@ -42,6 +62,9 @@ func obedient(seed uint64) string {
 		what(v)
 		v.end()
 		for _, b := range v.moved {
+			if closed := v.listsOf(v.class).holds(); len(v.classes) == 1 && closed.opened(b.Slot.UnixMicro()) > b.Slot.UnixMicro() {
+				panic(fmt.Sprintf("%s is woken for %v, in quiet hours", b.ID, b.Slot))
+			}
 			if _, waits := wakeups[b.ID]; waits {
 				wakeups[b.ID] = b.Slot.UnixMicro()
 			}
@@ -80,6 +103,11 @@ func obedient(seed uint64) string {
 		for _, c := range u.classes {
 			if len(c.slots) != len(c.queue) || !slices.IsSorted(c.slots) {
 				return fmt.Sprintf("%d slots of %d who wait: %v", len(c.slots), len(c.queue), c.slots)
+			}
+			for _, at := range c.slots {
+				if u.listsOf(c).holds().opened(at) > at {
+					return fmt.Sprintf("a slot at %v, in quiet hours", micros(at))
+				}
 			}
 			for k := range c.queue[:max(0, len(c.queue)-1)] {
 				if c.rank(c.queue[k]) != k {

@@ -124,6 +124,8 @@ var properties = []property{
 	{"a raised general limit reaches every category", []Ability{SetClock}, raisedForEveryCategory},
 	{"a lifted limit lets all go who wait for it", nil, liftedLimit},
 
+	{"quiet hours hold until they end", nil, quietHours},
+
 	{"concurrent calls are linearizable", nil, linearizable},
 	{"calls of two limiters are linearizable", []Ability{SharePeers}, linearizablePeers},
 	{"names do not mix", nil, namesDoNotMix},
