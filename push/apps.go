@@ -24,6 +24,9 @@ func (p *Producer) WithApps(names ...string) *Producer {
 // others.
 func (p *Producer) complete(n *Notification, now time.Time) (Notification, error) {
 	accepted, err := complete(n.InTimeZone(p.zone), now)
+	if n != nil {
+		accepted.TimeZone = n.TimeZone // its job holds no other
+	}
 	if p.apps == nil || n == nil || n.App == "" || slices.Contains(p.apps, n.App) {
 		return accepted, err
 	}

@@ -21,9 +21,9 @@ var notificationMark = []byte(`,"notification":`)
 func contentDigest(n *Notification, payload []byte) ([]byte, error) {
 	const size = 8 // only contents under one ID are compared
 	content := payload[bytes.Index(payload, notificationMark)+len(notificationMark) : len(payload)-len("}")]
-	if !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() || len(n.APNs) > 0 || len(n.FCM) > 0 {
+	if !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() || n.TimeZone != "" || len(n.APNs) > 0 || len(n.FCM) > 0 {
 		bare := *n
-		bare.NotBefore, bare.ExpiresAt = time.Time{}, time.Time{}
+		bare.NotBefore, bare.ExpiresAt, bare.TimeZone = time.Time{}, time.Time{}, ""
 		for _, raw := range []*json.RawMessage{&bare.APNs, &bare.FCM} {
 			var err error
 			if *raw, err = canonical(*raw); err != nil {

@@ -80,7 +80,8 @@ func Encode(j *Job) ([]byte, error) {
 
 // Decode reads a payload of the queue, of any version up to this build's. It
 // trusts no producer: it is strict about fields and validates all but the
-// rendered sizes, which rendering checks. Its error is a *asynqwire.MalformedError.
+// rendered sizes, which rendering checks, and the time zone, for which there is
+// another. Its error is a *asynqwire.MalformedError.
 func Decode(data []byte) (*Job, error) {
 	if len(data) > MaxEncodedSize {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedSize}
@@ -160,8 +161,8 @@ func (j *Job) faults() Faults {
 	if j.Notification.TTL != 0 {
 		f.Add("/notification/ttl", "must be turned into expires_at when the notification is accepted")
 	}
-	if j.Notification.NotBeforeLocal != "" || j.Notification.TimeZone != "" {
-		f.Add("/notification/not_before_local", "must be turned into not_before, without time_zone, when the notification is accepted")
+	if j.Notification.NotBeforeLocal != "" {
+		f.Add("/notification/not_before_local", "must be turned into not_before when the notification is accepted")
 	}
 	return f
 }

@@ -3,6 +3,7 @@
 package push_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestNotBeforeLocal(t *testing.T) {
 		n.NotBeforeLocal, n.TimeZone = c.local, c.own
 		given := *n
 		got, err := push.Accepted(n.InTimeZone(c.others), now)
-		if err != nil || got.NotBefore.Format(time.RFC3339) != c.want || got.NotBeforeLocal != "" || got.TimeZone != "" {
+		if err != nil || got.NotBefore.Format(time.RFC3339) != c.want || got.NotBeforeLocal != "" || got.TimeZone != cmp.Or(c.own, c.others) {
 			t.Errorf("%s in %q or %q: %s, %v", c.local, c.own, c.others, got.NotBefore, err)
 		}
 		if n.NotBeforeLocal != given.NotBeforeLocal || n.TimeZone != given.TimeZone {
@@ -37,7 +38,7 @@ func TestNotBeforeLocal(t *testing.T) {
 	}
 	plain := valid()
 	plain.TimeZone = "Asia/Tokyo"
-	if got, err := push.Accepted(plain, now); err != nil || got.TimeZone != "" || !got.NotBefore.IsZero() {
+	if got, err := push.Accepted(plain, now); err != nil || got.TimeZone != "Asia/Tokyo" || !got.NotBefore.IsZero() {
 		t.Errorf("a zone alone: %+v, %v", got, err)
 	}
 }
@@ -92,7 +93,7 @@ func TestAProducersTimeZone(t *testing.T) {
 	if want := time.Date(2099, time.November, 26, 8, 0, 0, 0, time.UTC); err != nil || !status.NotBefore.Equal(want) || status.Job != "scheduled" {
 		t.Errorf("%+v, %v", status, err)
 	}
-	n.NotBefore, n.NotBeforeLocal = status.NotBefore, ""
+	n.NotBefore, n.NotBeforeLocal, n.TimeZone = status.NotBefore, "", "Europe/Berlin"
 	if r, err := p.Enqueue(t.Context(), n); err != nil || !r.Known {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -105,4 +106,22 @@ func TestAProducersTimeZone(t *testing.T) {
 // valid is a notification with nothing but what is needed.
 func valid() *push.Notification {
 	return &push.Notification{App: "shop", User: "ada", Title: "Good morning", Targets: []push.Target{{Platform: push.FCM, Token: "token"}}}
+}
+
+// A job holds the zone that was handed over, none where none was, and whatever another
+// program has put there: the workers have another for it.
+func TestAJobsTimeZone(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.November, 25, 12, 0, 0, 0, time.UTC)
+	for _, zone := range []string{"", "Asia/Tokyo", "Mars/Olympus", "Local", strings.Repeat("x", 500)} {
+		n := valid()
+		n.ID, n.TimeZone = "x", zone
+		data, err := push.Encode(&push.Job{Notification: n, AcceptedAt: now})
+		if err != nil || strings.Contains(string(data), "time_zone") != (zone != "") {
+			t.Errorf("%q: %s, %v", zone, data, err)
+		}
+		if job, err := push.Decode(data); err != nil || job.Notification.TimeZone != zone {
+			t.Errorf("%q: %+v, %v", zone, job, err)
+		}
+	}
 }

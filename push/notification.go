@@ -67,11 +67,12 @@ type Notification struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// NotBeforeLocal is the alternative to NotBefore, as the user's clock shows it, such as
 	// "2026-11-25T09:00": in TimeZone, or the Producer's. Where clocks jump over it, it is the
-	// first instant after that; where they show it twice, the first one. The Producer turns
-	// both into NotBefore.
+	// first instant after that; where they show it twice, the first one. The Producer turns it
+	// into NotBefore.
 	NotBeforeLocal string `json:"not_before_local,omitempty"`
-	// TimeZone is the IANA name of the user's time zone, such as "Asia/Tokyo", for
-	// NotBeforeLocal. At most 64 bytes.
+	// TimeZone is the IANA name of the user's time zone, such as "Asia/Tokyo", for quiet hours
+	// and NotBeforeLocal; empty for limits.time_zone of the configuration. The most recent one
+	// counts for all of the user's that wait. At most 64 bytes.
 	TimeZone string `json:"time_zone,omitempty"`
 	// ExpiresAt is the instant after which it is worthless; zero means never. One
 	// that has passed is a fault, unless the ID is known.

@@ -209,7 +209,7 @@ func complete(n *Notification, now time.Time) (Notification, error) {
 	if err := accepted.Validate(); err != nil {
 		return accepted, err
 	}
-	accepted.NotBefore, accepted.NotBeforeLocal, accepted.TimeZone = accepted.earliest(), "", ""
+	accepted.NotBefore, accepted.NotBeforeLocal = accepted.earliest(), ""
 	if accepted.TTL > 0 {
 		accepted.ExpiresAt, accepted.TTL = now.Add(time.Duration(accepted.TTL)), 0
 		if !accepted.ExpiresAt.After(accepted.NotBefore) {

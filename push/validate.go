@@ -35,6 +35,7 @@ const (
 // so itself.
 func (n *Notification) Validate() error {
 	f := n.faults()
+	n.checkLocal(&f)
 	n.checkSpan(&f)
 	if n.leastSize() <= MaxEncodedSize {
 		if len(f) == 0 {
@@ -45,8 +46,8 @@ func (n *Notification) Validate() error {
 	return f.Err()
 }
 
-// faults are all but those of the rendered sizes, and of an alert that shows
-// nothing: one that is on the queue is sent.
+// faults are all but those of the rendered sizes, of an alert that shows
+// nothing, and of the user's clocks: one that is on the queue is sent.
 func (n *Notification) faults() Faults {
 	var f Faults
 	if size := n.leastSize(); size > MaxEncodedSize {
@@ -246,7 +247,6 @@ func (n *Notification) has(p Platform) bool {
 
 func (n *Notification) checkTimes(f *Faults) {
 	checkInstant(f, "/not_before", n.NotBefore)
-	n.checkLocal(f)
 	checkInstant(f, "/expires_at", n.ExpiresAt)
 	if n.TTL < 0 {
 		f.Add("/ttl", "must be positive")
