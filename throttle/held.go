@@ -113,6 +113,33 @@ func (r *Request) lists(in *time.Location, now int64) lists {
 	return l
 }
 
+// Held is how much of the time from an instant up to another quiet hours hold the
+// notification, by its own zone.
+func (r *Request) Held(from, upto time.Time) (held time.Duration) {
+	p, _ := r.quietPolicy()
+	if p == nil || r.Passes {
+		return 0
+	}
+	const known = 8 * 24 * time.Hour // of Ahead at least
+	for at := from; at.Before(upto); at = at.Add(known) {
+		end := at.Add(known)
+		if upto.Before(end) {
+			end = upto
+		}
+		for _, i := range p.Quiet.Ahead(r.zone(), p.Night, r.App, r.User, at.Unix()) {
+			begins, ends := time.Unix(i.From, 0), time.Unix(i.Upto, 0)
+			if begins.Before(at) {
+				begins = at
+			}
+			if end.Before(ends) {
+				ends = end
+			}
+			held += max(0, ends.Sub(begins))
+		}
+	}
+	return held
+}
+
 // A zoned is the zone of those who wait, of whom the most recently accepted says it.
 type zoned struct {
 	in       *time.Location // nil for none

@@ -39,13 +39,15 @@ func newCollapsing(o *Options, s *slots, t *taken) *collapsing {
 // one that still waits is superseded, and its slot inherited. It reports whether
 // the delivery itself is the older one. What is being sent right now is not
 // stopped: the device replaces it. What goes back to the queue is superseded there.
-func (c *collapsing) collapse(ctx context.Context, d *delivery) (superseded bool, err error) {
+//
+// The key is the delivery's for that long, or as long as it waits at most, and the retention
+// more.
+func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Duration) (superseded bool, err error) {
 	if d.CollapseKey == "" {
 		return false, nil
 	}
-	wait := time.Duration(0)
 	if !d.ExpiresAt.IsZero() {
-		wait = max(0, time.Until(d.ExpiresAt))
+		wait = max(wait, time.Until(d.ExpiresAt))
 	}
 	var done []string
 	for {

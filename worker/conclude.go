@@ -72,11 +72,31 @@ func (d *delivery) postpone(decision throttle.Decision, now time.Time) dispositi
 		return d.lineFull()
 	}
 	to := until(decision.Left)
-	to.deferral = decision
+	to.deferral, to.back.Quiet = decision, d.quiet(&decision)
 	if !decision.Full {
 		to.back.Wanted = now.Add(decision.Left)
 	}
 	return to
+}
+
+// quiet is when quiet hours end that hold what is put off, by its user's clock; zero where
+// none do.
+func (d *delivery) quiet(decision *throttle.Decision) time.Time {
+	switch {
+	case !decision.Quiet.IsZero():
+		return decision.Quiet.In(d.clock())
+	case decision.Rule == throttle.QuietRule: // they are to begin
+		return decision.At.In(d.clock())
+	}
+	return time.Time{}
+}
+
+// tooShort says of what would expire before its slot why it does.
+func (d *delivery) tooShort(decision *throttle.Decision) string {
+	if d.ExpiresAt.After(decision.Quiet) {
+		return "would expire before its slot"
+	}
+	return "would expire in quiet hours"
 }
 
 // unsent brings a job back that could be sent to no target, at no cost of an attempt. One
@@ -200,6 +220,11 @@ func (d *delivery) cutShort(state push.State, why string) disposition {
 // silence ends what is muted.
 func (d *delivery) silence() disposition {
 	return d.cutShort(push.Muted, "its user, its category or both are muted")
+}
+
+// superseded ends what a newer one has taken the place of.
+func (d *delivery) superseded() disposition {
+	return d.cutShort(push.Superseded, "a newer one has the same collapse key")
 }
 
 // lineFull ends what there is no room for in the user's line.

@@ -1,9 +1,13 @@
 package worker
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
+	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/queue"
 )
@@ -17,10 +21,35 @@ func decode(job *queue.Job) (*delivery, error) {
 	if job.ID != decoded.Notification.ID {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
+	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
 	return &delivery{
-		Notification: decoded.Notification, accepted: decoded.AcceptedAt, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term, at: job.At,
+		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term, at: job.At,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
 	}, nil
+}
+
+// knowsZone tells, at the first visit, of a job with a time zone that there is not: an older
+// program or another one has put it on the queue, or the zones of this one are older.
+func (h *handler) knowsZone(ctx context.Context, d *delivery) {
+	if d.TimeZone == "" || d.zone != nil || !d.back.IsZero() {
+		return
+	}
+	h.Observer.UnknownTimeZone()
+	h.repeats.Tell(ctx, h.Log, slog.LevelWarn, "jobs name a time zone that there is not: limits.time_zone is taken, which says when their users' quiet hours are",
+		nil, slog.String("app", d.App), slog.String("id", d.ID), slog.String("time_zone", d.TimeZone))
+}
+
+// clock is the zone by which its user's quiet hours are.
+func (d *delivery) clock() *time.Location {
+	if d.zone != nil {
+		return d.zone
+	}
+	for i := range d.scopes {
+		if in := d.scopes[i].Policy.Night.Zone; in != nil {
+			return in
+		}
+	}
+	return time.UTC
 }

@@ -17,8 +17,9 @@ import (
 type delivery struct {
 	*push.Notification
 	accepted time.Time
-	back     time.Time // when it went back to the queue last; zero at the first visit
-	slot     time.Time // as it was told last, by this machine's clock; zero when that is not known
+	zone     *time.Location // by whose clocks its user lives; nil for that of those who name none
+	back     time.Time      // when it went back to the queue last; zero at the first visit
+	slot     time.Time      // as it was told last, by this machine's clock; zero when that is not known
 	job      []byte
 	queue    string
 	// visits is how often asynq has counted a failure of the job: an attempt that

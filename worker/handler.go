@@ -25,6 +25,7 @@ func (h *handler) Take(job queue.Job) queue.Work {
 	}
 	h.admission.lines.enter(d)
 	return func(ctx context.Context) error {
+		h.knowsZone(ctx, d)
 		h.tracing.delivery(ctx, d, &job)
 		return h.Handle(ctx, d)
 	}
@@ -56,10 +57,10 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 	if h.muted(d) { // before it takes the place of one that is not
 		return d.silence()
 	}
-	if superseded, err := h.collapsing.collapse(ctx, d); err != nil {
+	if superseded, err := h.collapsing.collapse(ctx, d, 0); err != nil {
 		return later(err)
 	} else if superseded {
-		return d.cutShort(push.Superseded, "a newer one has the same collapse key")
+		return d.superseded()
 	}
 	if to, early := h.admission.tooEarly(ctx, d); early {
 		return to
@@ -90,9 +91,9 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	case err != nil:
 		return later(err), true
 	case decision.Status == throttle.Refused:
-		return d.cutShort(push.Expired, "would expire before its slot"), true
+		return d.cutShort(push.Expired, d.tooShort(&decision)), true
 	case decision.Status == throttle.Deferred:
-		return d.postpone(decision, time.Now()), true
+		return h.postpone(ctx, d, decision), true
 	}
 	if d.expired(time.Now()) {
 		return d.cutShort(push.Expired, "expired before it was sent"), true
@@ -103,7 +104,22 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	if h.sending.send(ctx, d); d.missed() {
 		return to, false // with its place, and its admission, which may still do
 	}
-	return d.settle(h.budget(), time.Now(), rand.Float64()), true
+	now := time.Now()
+	return d.settle(h.budget(d, now), now, rand.Float64()), true
+}
+
+// postpone is delivery.postpone, now. Its collapse key lives on until its slot.
+func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) disposition {
+	to := d.postpone(decision, time.Now())
+	if to.state != push.Waiting || !d.ExpiresAt.IsZero() { // until then its key lives anyway
+		return to
+	}
+	if superseded, err := h.collapsing.collapse(ctx, d, decision.Left); err != nil {
+		return later(err)
+	} else if superseded {
+		return d.superseded()
+	}
+	return to
 }
 
 // muted reports whether the delivery is of somebody who is muted now.
@@ -124,7 +140,17 @@ func (h *handler) unlessMuted(d *delivery, to disposition) disposition {
 
 // conclude is delivery.conclude, now.
 func (h *handler) conclude(d *delivery) disposition {
-	return d.conclude(h.budget(), time.Now(), rand.Float64())
+	now := time.Now()
+	return d.conclude(h.budget(d, now), now, rand.Float64())
 }
 
-func (h *handler) budget() budget { return budget{h.Attempts, h.RetryTime} }
+// budget is the delivery's. What quiet hours have held it since its first attempt takes none
+// of its time.
+func (o *Options) budget(d *delivery, now time.Time) budget {
+	b := budget{o.Attempts, o.RetryTime}
+	if !d.first.IsZero() {
+		request := o.request(d)
+		b.time += request.Held(d.first, now)
+	}
+	return b
+}

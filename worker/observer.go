@@ -32,6 +32,9 @@ type Observer interface {
 	// UnknownCategory: a notification is of a category that the configuration does not
 	// have, and it is not allowed without a word.
 	UnknownCategory()
+	// UnknownTimeZone: a job names a time zone that there is not, and the one of those that
+	// name none is taken.
+	UnknownTimeZone()
 	// Ended: a notification has ended, or, as ledger.Malformed, a job was set aside.
 	Ended(push.State)
 }
@@ -47,5 +50,6 @@ func (Nobody) Attempted(string, push.Platform, providers.Outcome, time.Duration)
 func (Nobody) Breaker(string, push.Platform, bool)                               {}
 func (Nobody) Paused(string, push.Platform, providers.Reason)                    {}
 func (Nobody) UnknownCategory()                                                  {}
+func (Nobody) UnknownTimeZone()                                                  {}
 func (Nobody) Posted(string, webhook.Kind, bool)                                 {}
 func (Nobody) Ended(push.State)                                                  {}

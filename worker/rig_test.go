@@ -237,7 +237,10 @@ type seen struct {
 	broken   bool
 	paused   []providers.Reason
 	unknown  int
+	noZone   int
 }
+
+func (s *seen) UnknownTimeZone() { s.mu.Lock(); s.noZone++; s.mu.Unlock() }
 
 func (s *seen) UnknownCategory() { s.mu.Lock(); s.unknown++; s.mu.Unlock() }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/base/repeats"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 	"github.com/pushpace/pushpace/worker/control"
@@ -36,7 +37,7 @@ func (o *Options) request(d *delivery) throttle.Request {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
 	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(),
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(), Zone: d.zone, Passes: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
 		MaxBooked: o.MaxBooked,
 	}

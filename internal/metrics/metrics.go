@@ -59,6 +59,7 @@ type Metrics struct {
 	provider  *prometheus.HistogramVec
 	ended     *prometheus.CounterVec
 	unknown   prometheus.Counter
+	noZone    prometheus.Counter
 	breaker   *prometheus.GaugeVec
 	pauses    *prometheus.CounterVec
 	posted    *prometheus.CounterVec
@@ -97,6 +98,10 @@ func New(s Sources) *Metrics {
 			Name: "pushpace_unknown_category_total",
 			Help: "Notifications of a category that the configuration does not have, unless limits.unknown_category allows them.",
 		}),
+		noZone: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "pushpace_unknown_time_zone_total",
+			Help: "Notifications whose jobs name a time zone that there is not, for which limits.time_zone is taken.",
+		}),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pushpace_breaker_open", Help: "1 while an app's provider is in trouble and its notifications wait.",
 		}, []string{"app", "platform"}),
@@ -110,7 +115,7 @@ func New(s Sources) *Metrics {
 		}, []string{"route", "method"}),
 	}
 	m.registry.MustRegister(
-		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.breaker, m.pauses, m.posted, m.requests, m.answers,
+		m.checks, m.queueAge, m.acquire, m.deferrals, m.lateness, m.attempts, m.provider, m.ended, m.unknown, m.noZone, m.breaker, m.pauses, m.posted, m.requests, m.answers,
 		credentials{s.Senders}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.registerFunctions(s)
@@ -221,8 +226,8 @@ func (m *Metrics) Deferred(app, category string, d throttle.Decision) {
 	if d.Scope == throttle.General {
 		scope = "general"
 	}
-	if d.Rule == "gap" {
-		rule = "gap"
+	if d.Rule == throttle.GapRule || d.Rule == throttle.QuietRule {
+		rule = d.Rule
 	}
 	if category != "" && !(*m.categories.Load())[category] {
 		category = Other
@@ -252,6 +257,9 @@ func (m *Metrics) Paused(app string, platform push.Platform, reason providers.Re
 
 // UnknownCategory implements worker.Observer.
 func (m *Metrics) UnknownCategory() { m.unknown.Inc() }
+
+// UnknownTimeZone implements worker.Observer.
+func (m *Metrics) UnknownTimeZone() { m.noZone.Inc() }
 
 // Posted implements worker.Observer.
 func (m *Metrics) Posted(app string, kind webhook.Kind, taken bool) {

@@ -90,6 +90,8 @@ func TestMetrics(t *testing.T) {
 	m.Deferred("shop", "another one's name", throttle.Decision{Scope: "another one's name", Rule: "20/1m"})
 	m.Deferred("shop", "orders", throttle.Decision{Scope: "orders", Rule: "20/1m"})
 	m.Deferred("an app's name", "orders", throttle.Decision{Scope: "orders", Rule: "20/1m"})
+	m.Deferred("shop", "orders", throttle.Decision{Scope: throttle.General, Rule: throttle.QuietRule})
+	m.UnknownTimeZone()
 	m.Paced(3 * time.Millisecond)
 	m.Paced(20 * time.Second)
 	m.Attempted("shop", push.APNs, providers.Outcome{Kind: providers.Delivered, Reason: providers.OK}, 30*time.Millisecond)
@@ -111,6 +113,8 @@ func TestMetrics(t *testing.T) {
 		`pushpace_deferrals_total{app="shop",category="other",rule="rate",scope="category"} 2`,
 		`pushpace_deferrals_total{app="shop",category="orders",rule="rate",scope="category"} 1`,
 		`pushpace_deferrals_total{app="other",category="orders",rule="rate",scope="category"} 1`,
+		`pushpace_deferrals_total{app="shop",category="orders",rule="quiet_hours",scope="general"} 1`,
+		`pushpace_unknown_time_zone_total 1`,
 		`pushpace_lateness_seconds_bucket{le="0.0025"} 0`,
 		`pushpace_lateness_seconds_bucket{le="0.005"} 1`,
 		`pushpace_lateness_seconds_bucket{le="10"} 1`,

@@ -21,6 +21,9 @@ type Return struct {
 	// Wanted is when the job is wanted in a worker's hands, if it comes back before that:
 	// see Before. Zero when nobody has said.
 	Wanted time.Time `json:"wanted,omitzero"`
+	// Quiet is when quiet hours end, by the user's clock, that its user is in or will be by
+	// its slot; zero for none. It is of what is Deferred.
+	Quiet time.Time `json:"quiet,omitzero"`
 	// After is when it comes back.
 	After time.Duration `json:"-"`
 	// Failed counts on asynq's side, which tells the next visit to look at the

@@ -1,0 +1,116 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/zone"
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+// nightly are limits with quiet hours from 22:00 to 08:00 in Berlin, but for alerts.
+func nightly(t *testing.T) *limits.Policies {
+	t.Helper()
+	berlin, err := zone.Load("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hours, err := quiet.ParseHours([]string{"22:00-08:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits.New(
+		throttle.Policy{Quiet: hours, Night: quiet.Night{Zone: berlin}},
+		map[string]throttle.Policy{"alerts": {Quiet: quiet.Hours{}}, "security": {Exempt: true}},
+	)
+}
+
+// What quiet hours hold spends none of the time for attempts: an attempt at 21:59 that is
+// followed by one at 08:00 has used a minute up.
+func TestTheNightSpendsNoRetryTime(t *testing.T) {
+	t.Parallel()
+	tokyo, err := zone.Load("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{Limits: nightly(t), Attempts: 10, RetryTime: 6 * time.Hour}
+	day := time.Date(2026, time.November, 25, 0, 0, 0, 0, time.UTC)
+	at := func(hour, minute int) time.Time {
+		return day.Add(time.Duration(hour-1)*time.Hour + time.Duration(minute)*time.Minute)
+	} // in Berlin
+	for name, c := range map[string]struct {
+		first, now time.Time
+		change     func(*delivery)
+		held       time.Duration
+	}{
+		"before any attempt":  {time.Time{}, at(32, 0), nil, 0},
+		"within the day":      {at(9, 0), at(21, 0), nil, 0},
+		"over the night":      {at(21, 59), at(32, 1), nil, 10 * time.Hour},
+		"begun in it":         {at(23, 0), at(32, 0), nil, 9 * time.Hour},
+		"still in it":         {at(21, 59), at(23, 30), nil, 90 * time.Minute},
+		"over a month":        {at(9, 0), at(9, 0).Add(30 * 24 * time.Hour), nil, 30 * 10 * time.Hour},
+		"critical":            {at(21, 59), at(32, 1), func(d *delivery) { d.Priority = push.Critical }, 0},
+		"a category's own":    {at(21, 59), at(32, 1), func(d *delivery) { d.Category = "alerts" }, 0},
+		"an exempt category":  {at(21, 59), at(32, 1), func(d *delivery) { d.Category = "security" }, 0},
+		"of a user elsewhere": {at(9, 0), at(21, 0), func(d *delivery) { d.zone = tokyo }, 7 * time.Hour}, // 14:00 to 24:00 here
+	} {
+		d := &delivery{Notification: &push.Notification{App: "shop", User: "ada"}, first: c.first}
+		if c.change != nil {
+			c.change(d)
+		}
+		if got := o.budget(d, c.now); got.time != 6*time.Hour+c.held || got.attempts != 10 {
+			t.Errorf("%s: %+v, want %s more", name, got, c.held)
+		}
+	}
+}
+
+// A job that is put off says when the quiet hours end that hold it, by its user's clock.
+func TestPutOffInQuietHours(t *testing.T) {
+	t.Parallel()
+	tokyo, err := zone.Load("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seven := time.Date(2026, time.November, 26, 7, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		decision throttle.Decision
+		zone     *time.Location
+		want     string
+	}{
+		"by a limit":           {throttle.Decision{At: seven, Rule: "1/24h"}, nil, "0001-01-01T00:00:00Z"},
+		"at their end":         {throttle.Decision{At: seven, Rule: throttle.QuietRule, Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
+		"behind it":            {throttle.Decision{At: seven.Add(time.Hour), Rule: "3/1h", Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
+		"before they begin":    {throttle.Decision{At: seven, Rule: throttle.QuietRule}, nil, "2026-11-26T08:00:00+01:00"},
+		"of a user elsewhere":  {throttle.Decision{At: seven, Rule: throttle.QuietRule, Quiet: seven}, tokyo, "2026-11-26T16:00:00+09:00"},
+		"without a slot there": {throttle.Decision{At: seven, Full: true, Quiet: seven}, nil, "2026-11-26T08:00:00+01:00"},
+	} {
+		d := &delivery{Notification: &push.Notification{App: "shop", User: "ada"}, zone: c.zone}
+		d.scopes = nightly(t).Scopes("shop", "ada", "")
+		c.decision.Status, c.decision.Left = throttle.Deferred, 9*time.Hour
+		to := d.postpone(c.decision, seven.Add(-9*time.Hour))
+		if got := to.back.Quiet.Format(time.RFC3339); got != c.want || to.back.Why != queue.Deferred {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestWouldExpireInQuietHours(t *testing.T) {
+	t.Parallel()
+	seven := time.Date(2026, time.November, 26, 7, 0, 0, 0, time.UTC)
+	for want, c := range map[string]struct{ expires, quiet time.Time }{
+		"would expire in quiet hours":  {seven.Add(-time.Second), seven},
+		"would expire before its slot": {seven.Add(time.Second), seven},
+	} {
+		d := &delivery{Notification: &push.Notification{ExpiresAt: c.expires}}
+		if got := d.tooShort(&throttle.Decision{Quiet: c.quiet}); got != want {
+			t.Errorf("%s: %s", want, got)
+		}
+		if got := d.tooShort(new(throttle.Decision)); got != "would expire before its slot" {
+			t.Errorf("in open hours: %s", got)
+		}
+	}
+}
