@@ -61,7 +61,7 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 	if !s.ExpiresAt.IsZero() {
 		line("expires", "%s", words.Stamp(s.ExpiresAt))
 	}
-	if s.Deferrals > 0 || s.Waits == nil || s.Waits.For != control.ForLimit { // else it is, for the first time
+	if s.Deferrals > 0 || s.Waits == nil || !s.Waits.For.HasSlot() { // else it is, for the first time
 		line("deferred", "%s", words.Times(s.Deferrals))
 	}
 	switch {

@@ -65,7 +65,7 @@ func without(err error) error {
 func causesHelp() string {
 	var b strings.Builder
 	for _, c := range control.Causes {
-		fmt.Fprintf(&b, "  %-10s %s\n", c, words.Cause(c))
+		fmt.Fprintf(&b, "  %-11s %s\n", c, words.Cause(c))
 	}
 	return b.String()
 }

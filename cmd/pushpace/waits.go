@@ -27,8 +27,10 @@ func printWaits(line func(name, format string, args ...any), s *control.Status, 
 	} else if !w.Until.IsZero() {
 		line("until", "%s, now", words.Stamp(w.Until))
 	}
-	if w.For == control.ForLimit {
+	if w.For == control.ForLimit { // else it is told
 		line("by", "%s", words.Limit(w.Scope, w.Rule, 0))
+	}
+	if w.For.HasSlot() {
 		line("see", "pushpace timeline --app %s %s, for the user's limits and who is ahead", words.Quoted(s.App), words.Quoted(s.User))
 	}
 }

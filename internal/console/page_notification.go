@@ -94,8 +94,8 @@ func viewOfNotification(s *control.Status, line *control.Timeline, letter *ledge
 		for _, what := range waits {
 			v.Answer = append(v.Answer, words.Say("It waits for ", what, byLimit(s.Waits)))
 		}
-		if reflect.DeepEqual(waits, pauses) {
-			v.Until = time.Time{} // each says its own
+		if reflect.DeepEqual(waits, pauses) || s.Waits.For == control.ForQuiet {
+			v.Until = time.Time{} // which say their own
 		} else {
 			v.Keeping = pauses
 		}

@@ -17,11 +17,11 @@ const (
 
 // staying are what notifications wait for that leave at an instant of their own, or when an
 // operator says so, however fast others go.
-var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.ForPause}
+var staying = []control.Cause{control.ForSchedule, control.ForLimit, control.ForQuiet, control.ForPause}
 
 // drainsIn returns how long it takes at the present rate until what may leave has left: all
-// that waits but for what is scheduled for later, what one of its user's limits holds until
-// its slot, and what an operator's pause holds.
+// that waits but for what is scheduled for later, what its user's limits or quiet hours hold
+// until its slot, and what an operator's pause holds.
 //
 // The rate is by how much fewer waited, of all, at the end of each full minute since the most
 // waited, within the last five. Where no fewer wait, but a quota, a throughput or a device's

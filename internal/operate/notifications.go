@@ -136,7 +136,7 @@ func (s *Service) readNotification(ctx context.Context, ref push.Ref) (n *Notifi
 	if n.Status, err = s.with.Control.Status(ctx, ref); err != nil {
 		return nil, err
 	}
-	if w := n.Waits; w != nil && w.For == control.ForLimit {
+	if w := n.Waits; w != nil && w.For.HasSlot() {
 		if n.Timeline, err = s.with.Control.Timeline(ctx, n.App, n.User, []string{n.Category}); err != nil {
 			n.Timeline = nil // the rest is told all the same
 		}

@@ -14,6 +14,12 @@ func Limit(scope, rule string, period time.Duration) string {
 	if rule == "gap" && period > 0 {
 		rule = "gap of " + Span(period)
 	}
+	if rule == throttle.QuietRule {
+		if scope == throttle.General {
+			return "the general quiet hours"
+		}
+		return "the quiet hours of category " + Printable(scope)
+	}
 	if rule == "" {
 		rule = "those ahead"
 		if scope != throttle.General {

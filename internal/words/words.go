@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -49,6 +50,8 @@ func waits(s *control.Status) Sentence {
 			what = string(s.Waits.Platform) + " of " + Printable(s.App)
 		}
 		return Say(what, reason)
+	case control.ForQuiet:
+		return quietHours(s.Waits)
 	case control.ForPause, control.ForLimiter:
 		return Say(what, since, reason)
 	case control.ForWorker:
@@ -60,6 +63,21 @@ func waits(s *control.Status) Sentence {
 		return Say(what, reason)
 	}
 	return Say(what) // which says it all, or the limit does
+}
+
+// quietHours says when they end, by the user's clock too, and what else is waited for then.
+func quietHours(w *control.Waits) Sentence {
+	if w.QuietUntil.IsZero() {
+		return Say(Cause(w.For))
+	}
+	until := Say(w.QuietUntil)
+	if _, offset := w.QuietUntil.Zone(); offset != 0 {
+		until = Say(w.QuietUntil.Format(time.TimeOnly), " by the user's clock (", w.QuietUntil, ")")
+	}
+	if w.Reason == "" || w.Rule == throttle.QuietRule {
+		return Say("quiet hours until ", until)
+	}
+	return Say("quiet hours until ", until, ", then for ", Printable(w.Reason), " ", End(w.Until))
 }
 
 // Target says which target it is, what became of it, and what the provider calls it.
@@ -115,6 +133,7 @@ var causes = map[control.Cause]string{
 	control.InHand:      "nothing: a worker has it in hand",
 	control.ForSchedule: "the instant that its producer has set",
 	control.ForLimit:    "a limit of its user",
+	control.ForQuiet:    "its user's quiet hours",
 	control.ForQuota:    "what all workers may send together, or a device may get",
 	control.ForAttempt:  "another attempt, after one that failed",
 	control.ForPause:    "the end of an operator's pause",

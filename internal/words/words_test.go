@@ -2,9 +2,36 @@ package words
 
 import (
 	"testing"
+	"time"
 
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/control"
 )
+
+// Quiet hours end by the user's clock, and at an instant; behind that a limit may hold.
+func TestQuietHours(t *testing.T) {
+	t.Parallel()
+	seven := time.Date(2026, time.November, 26, 7, 4, 12, 0, time.UTC)
+	berlin := time.FixedZone("", 60*60)
+	for want, w := range map[string]control.Waits{
+		"its user's quiet hours":                                                    {},
+		"quiet hours until 2026-11-26T07:04:12.000Z":                                {QuietUntil: seven, Rule: "quiet_hours", Reason: "quiet hours of the general limits", Until: seven},
+		"quiet hours until 08:04:12 by the user's clock (2026-11-26T07:04:12.000Z)": {QuietUntil: seven.In(berlin)},
+		"quiet hours until 08:04:12 by the user's clock (2026-11-26T07:04:12.000Z), then for 3/1h of the general limits until 2026-11-26T08:00:01.000Z": {
+			QuietUntil: seven.In(berlin), Rule: "3/1h", Reason: "3/1h of the general limits", Until: time.Date(2026, time.November, 26, 8, 0, 1, 0, time.UTC),
+		},
+	} {
+		w.For = control.ForQuiet
+		if got := Waits(&control.Status{Waits: &w}, seven)[0].String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for scope, want := range map[string]string{throttle.General: "the general quiet hours", "news": "the quiet hours of category news"} {
+		if got := Limit(scope, throttle.QuietRule, 0); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
 
 // Every cause has words of its own.
 func TestCause(t *testing.T) {

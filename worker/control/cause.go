@@ -17,23 +17,27 @@ type Cause string
 
 // The causes.
 const (
-	ForWorker   Cause = "worker"   // it is due: a worker takes it next, where one runs
-	InHand      Cause = "in_hand"  // a worker has it in its hands, and may wait there for a near instant
-	ForSchedule Cause = "schedule" // its producer has said when
-	ForLimit    Cause = "limit"    // one of its user's limits
-	ForQuota    Cause = "quota"    // what all workers together may send, or one device gets
-	ForAttempt  Cause = "attempt"  // another attempt, after one that failed
-	ForPause    Cause = "pause"    // an operator's pause
-	ForProvider Cause = "provider" // a provider that is in trouble, paused or busy
-	ForLimiter  Cause = "limiter"  // the limits' Redis, which does not answer
-	ForTimeline Cause = "timeline" // its user's timeline, which cannot be read or written
-	ForRedis    Cause = "redis"    // the queue's Redis, which refuses to write
-	ForMachine  Cause = "machine"  // its worker's machine, which is too busy to send on time
-	ForRecovery Cause = "recovery" // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
+	ForWorker   Cause = "worker"      // it is due: a worker takes it next, where one runs
+	InHand      Cause = "in_hand"     // a worker has it in its hands, and may wait there for a near instant
+	ForSchedule Cause = "schedule"    // its producer has said when
+	ForLimit    Cause = "limit"       // one of its user's limits
+	ForQuiet    Cause = "quiet_hours" // its user's quiet hours, until they end
+	ForQuota    Cause = "quota"       // what all workers together may send, or one device gets
+	ForAttempt  Cause = "attempt"     // another attempt, after one that failed
+	ForPause    Cause = "pause"       // an operator's pause
+	ForProvider Cause = "provider"    // a provider that is in trouble, paused or busy
+	ForLimiter  Cause = "limiter"     // the limits' Redis, which does not answer
+	ForTimeline Cause = "timeline"    // its user's timeline, which cannot be read or written
+	ForRedis    Cause = "redis"       // the queue's Redis, which refuses to write
+	ForMachine  Cause = "machine"     // its worker's machine, which is too busy to send on time
+	ForRecovery Cause = "recovery"    // a worker that crashed, or the queue's Redis that did not answer, while it was in hand
 )
 
 // Causes are all of them, in the order in which they are told.
-var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
+var Causes = []Cause{ForWorker, InHand, ForSchedule, ForLimit, ForQuiet, ForQuota, ForAttempt, ForPause, ForProvider, ForLimiter, ForTimeline, ForRedis, ForMachine, ForRecovery}
+
+// HasSlot reports whether what waits for it has its instant among those of its user's limits.
+func (c Cause) HasSlot() bool { return c == ForLimit || c == ForQuiet }
 
 // CauseNames are the causes as texts.
 func CauseNames() []string {
@@ -62,13 +66,13 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 	case queue.JobScheduled:
 		return ForSchedule
 	case queue.JobPutOff:
-		if c = returns[last.Why].cause; n == nil {
+		if c = causeOfReturn(last, now); n == nil {
 			return c
 		}
 		switch {
-		case c == ForLimit && n.NotBefore.After(now):
+		case c.HasSlot() && n.NotBefore.After(now):
 			return ForSchedule
-		case c == ForLimit:
+		case c.HasSlot():
 			return c
 		case last.Why == "" && overQuota(n, in.workers).Why != "":
 			c = ForQuota
@@ -86,6 +90,15 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 		}
 	}
 	return c
+}
+
+// causeOfReturn returns what a job waits for that has returned so. Behind the end of quiet
+// hours that is its slot.
+func causeOfReturn(last queue.Return, now time.Time) Cause {
+	if c := returns[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
+		return c
+	}
+	return ForQuiet
 }
 
 // only returns what every job waits for that is there on the queue; "" where that differs.

@@ -224,7 +224,7 @@ type returnedJob struct {
 func (c *Control) tellRules(ctx context.Context, shard *ledger.Shard, list []Queued) error {
 	var ids []string
 	for _, q := range list {
-		if q.For == ForLimit {
+		if q.For.HasSlot() {
 			ids = append(ids, q.ID)
 		}
 	}
@@ -234,7 +234,7 @@ func (c *Control) tellRules(ctx context.Context, shard *ledger.Shard, list []Que
 	}
 	for i := range list {
 		q := &list[i]
-		if d := briefs[q.ID]; !d.Until.IsZero() && q.For == ForLimit {
+		if d := briefs[q.ID]; !d.Until.IsZero() && q.For.HasSlot() {
 			q.Scope, q.Rule = d.Scope, d.Rule
 			if d.Until.After(q.Until) {
 				q.Until = d.Until

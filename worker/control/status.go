@@ -33,6 +33,9 @@ type Waits struct {
 	For Cause `json:"for"`
 	// Platform is the one whose provider it waits for.
 	Platform push.Platform `json:"platform,omitempty"`
+	// QuietUntil is when the quiet hours end that it waits for, by the user's clock. Then it
+	// may wait for a limit.
+	QuietUntil time.Time `json:"quiet_until,omitzero"`
 	// Scope and Rule are the limit that it waits for.
 	Scope string `json:"scope,omitempty"`
 	Rule  string `json:"rule,omitempty"`
@@ -168,7 +171,7 @@ func (c *circumstances) waits() *Waits {
 		return c.inHand()
 	}
 	w := c.queued()
-	if (w.For == ForLimit || w.For == ForSchedule) && w.Until.After(c.now.Add(-lateAfter)) {
+	if (w.For.HasSlot() || w.For == ForSchedule) && w.Until.After(c.now.Add(-lateAfter)) {
 		return w
 	}
 	kept := c.keeps(c.n, c.record.Outcomes)
@@ -222,7 +225,7 @@ func (c *circumstances) returned() *Waits {
 		w.Since = c.job.Back.UTC()
 	}
 	switch w.For {
-	case ForLimit:
+	case ForLimit, ForQuiet:
 		w.Since, w.Scope, w.Rule = c.due(), c.record.Scope, c.record.Rule
 		if c.slot != nil {
 			w.Until = c.slot.Slot.UTC()
@@ -233,6 +236,9 @@ func (c *circumstances) returned() *Waits {
 			w.Until = c.record.Until
 		}
 		w.Reason = limitWords(w.Scope, w.Rule)
+		if w.For == ForQuiet {
+			w.QuietUntil = c.job.Last.Quiet
+		}
 	case ForSchedule:
 		w.Since, w.Until = c.record.Accepted, c.n.NotBefore.UTC()
 	case ForAttempt:
@@ -268,6 +274,8 @@ func limitWords(scope, rule string) string {
 		return ""
 	case rule == "":
 		rule = "those ahead"
+	case rule == throttle.QuietRule:
+		rule = "quiet hours"
 	}
 	if scope == throttle.General {
 		return rule + " of the general limits"

@@ -37,6 +37,15 @@ func TestWaits(t *testing.T) {
 	}
 	pending := &queue.Place{State: queue.JobPending}
 	active := &queue.Place{State: queue.JobActive}
+	accepted := at(-time.Minute)
+	quietly := func(slot time.Duration, rule string) *ledger.Record {
+		return &ledger.Record{Accepted: accepted, Until: at(slot), Scope: throttle.General, Rule: rule}
+	}
+	quieted := func(until time.Duration) *queue.Place { // as deferred to a minute from now
+		p := returned(queue.Deferred, time.Minute)
+		p.Last.Quiet = at(until)
+		return p
+	}
 	slot := func(d time.Duration) *Waiter {
 		return &Waiter{Booking: throttle.Booking{Scope: throttle.General, Slot: at(d), Rule: "gap"}}
 	}
@@ -44,7 +53,6 @@ func TestWaits(t *testing.T) {
 		return pause.Pause{Kind: pause.Operator, App: "shop", Platform: p, Reason: "sale", At: at(-time.Hour), Until: until}
 	}
 	refusal := pause.Pause{Kind: pause.Provider, App: "shop", Platform: push.FCM, Reason: "quota", Until: at(time.Minute)}
-	accepted := at(-time.Minute)
 	deferred := &ledger.Record{Accepted: accepted, Until: at(time.Hour), Scope: "news", Rule: "1/24h"}
 	tried := &ledger.Record{Accepted: accepted, Attempts: 1, Error: "FCM answered 500"}
 	trouble := Waits{For: ForProvider, Platform: push.FCM, Reason: "FCM answered 503 UNAVAILABLE", Since: at(-6 * time.Second), Until: at(27 * time.Second)}
@@ -69,11 +77,19 @@ func TestWaits(t *testing.T) {
 		"trouble of both":       {job: pending, n: apnsAndFCM, pauses: troubled(push.FCM, push.APNs), want: trouble},
 		"trouble of the one that is left": {record: &ledger.Record{Accepted: accepted, Outcomes: []ledger.TargetOutcome{{Kind: "delivered"}, {}}},
 			job: pending, n: apnsAndFCM, pauses: troubled(push.FCM), want: trouble},
-		"scheduled":                              {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
-		"overdue, no worker":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &ledger.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
-		"deferred":                               {record: deferred, job: returned(queue.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
-		"deferred, moved forward":                {record: deferred, job: returned(queue.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
-		"deferred, and paused for less":          {record: deferred, job: returned(queue.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"scheduled":                     {job: &queue.Place{State: queue.JobScheduled, Due: at(time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
+		"overdue, no worker":            {job: &queue.Place{State: queue.JobScheduled, Due: at(-time.Minute)}, record: &ledger.Record{Accepted: at(-time.Hour)}, workers: []Snapshot{}, want: Waits{For: ForWorker, Reason: "no worker runs", Since: at(-time.Minute)}},
+		"deferred":                      {record: deferred, job: returned(queue.Deferred, 59*time.Minute), want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"deferred, moved forward":       {record: deferred, job: returned(queue.Deferred, 59*time.Minute), slot: slot(time.Minute), want: Waits{For: ForLimit, Scope: throttle.General, Rule: "gap", Reason: "gap of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"deferred, and paused for less": {record: deferred, job: returned(queue.Deferred, 59*time.Minute), pauses: []pause.Pause{operator("", at(time.Minute))}, want: Waits{For: ForLimit, Scope: "news", Rule: "1/24h", Reason: "1/24h of category news", Since: accepted, Until: at(time.Hour)}},
+		"quiet hours": {record: quietly(8*time.Hour, throttle.QuietRule), job: quieted(8 * time.Hour),
+			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: throttle.QuietRule, Reason: "quiet hours of the general limits", Since: accepted, Until: at(8 * time.Hour)}},
+		"quiet hours, and then a limit": {record: quietly(9*time.Hour, "3/1h"), job: quieted(8 * time.Hour),
+			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: "3/1h", Reason: "3/1h of the general limits", Since: accepted, Until: at(9 * time.Hour)}},
+		"a limit behind quiet hours": {record: quietly(time.Minute, "3/1h"), job: quieted(-time.Minute),
+			want: Waits{For: ForLimit, Scope: throttle.General, Rule: "3/1h", Reason: "3/1h of the general limits", Since: accepted, Until: at(time.Minute)}},
+		"quiet hours, paused too": {record: quietly(8*time.Hour, throttle.QuietRule), job: quieted(8 * time.Hour), pauses: []pause.Pause{operator("", time.Time{})},
+			want: Waits{For: ForQuiet, QuietUntil: at(8 * time.Hour), Scope: throttle.General, Rule: throttle.QuietRule, Reason: "quiet hours of the general limits", Since: accepted, Until: at(8 * time.Hour)}},
 		"back until not_before":                  {n: later, job: returned(queue.Deferred, time.Hour), want: Waits{For: ForSchedule, Since: accepted, Until: at(time.Hour)}},
 		"another attempt":                        {record: tried, job: returned(queue.Retried, time.Minute), want: Waits{For: ForAttempt, Reason: "FCM answered 500", Since: at(-5 * time.Second), Until: at(time.Minute)}},
 		"another attempt, trouble":               {record: tried, job: returned(queue.Retried, time.Minute), pauses: troubled(push.FCM), want: trouble},
