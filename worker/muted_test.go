@@ -123,7 +123,9 @@ func TestAMuteEnds(t *testing.T) {
 		r.enqueue(to("of no category"))
 		r.muted("muted")
 		must(t, o.Set(t.Context(), limits.Override{Level: limits.Level{Category: "news", Mute: true}, Until: r.options.Limits.Now().Add(time.Second), By: "ann"}))
-		wait(t, func() bool { return !r.options.Limits.Muted(limits.Level{App: "shop", User: "u1", Category: "news"}, false) })
+		wait(t, func() bool {
+			return !r.options.Limits.Muted(limits.Level{App: "shop", User: "u1", Category: "news"}, false)
+		})
 		r.enqueue(news("sent"))
 		for _, id := range []string{"sent", "of no category"} {
 			if state := r.ends(id); state != push.Delivered {

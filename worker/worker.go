@@ -77,7 +77,8 @@ type Options struct {
 	// provider of each app. 0 means 256.
 	Concurrency int
 	// Attempts is how often a notification is sent before it is exhausted, and
-	// RetryTime how long after the first attempt the last may be. 0 means 10 and 6 h.
+	// RetryTime how long after the first attempt the last may be, without the
+	// quiet hours that hold it. 0 means 10 and 6 h.
 	Attempts  int
 	RetryTime time.Duration
 	// MaxWait is the longest time left that is waited for in the process, by
