@@ -225,3 +225,23 @@ func TestQuietHoursEnd(t *testing.T) {
 		}
 	})
 }
+
+// One user has one zone, that of the newest that waits: by another in which it is day those
+// before it come forward.
+func TestTheNewestZoneCounts(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		policy, _ := inANight(t, throttle.Policy{MinGap: time.Second})
+		r := newRig(t, client, limits.New(policy, nil))
+		r.start()
+		r.enqueueMany("here", 3)
+		for i := range 3 {
+			r.deferred(fmt.Sprint("here-", i))
+		}
+		away := to("away")
+		away.TimeZone = "Etc/GMT+12"
+		r.enqueue(away)
+		if counts := r.settled(4); counts.Ended[push.Delivered] != 4 {
+			t.Errorf("counts %+v", counts)
+		}
+	})
+}
