@@ -20,7 +20,7 @@ var wiring = []string{
 
 // values are the packages of which a command may have values: a notification, a policy, a
 // pause, a status.
-var values = []string{"push", "throttle", "throttle/limits", "worker/control", "worker/pause", "worker/clock"}
+var values = []string{"push", "throttle", "throttle/limits", "throttle/quiet", "worker/control", "worker/pause", "worker/clock"}
 
 // parts are the packages whose constructors make something that acts.
 var parts = []string{"push", "throttle", "throttle/limits", "throttle/meter", "worker", "worker/control", "worker/pause", "worker/queue", "worker/watch", "internal/operate", "internal/trail", "internal/redisconn", "internal/base/pipeline", "internal/base/ledger"}

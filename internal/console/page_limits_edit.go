@@ -142,22 +142,29 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 		}
 		o.Policy.Rates = append(o.Policy.Rates, r)
 	}
-	if text := strings.TrimSpace(f.Quiet); text == noQuietHours {
-		o.Policy.Quiet = quiet.Hours{}
-	} else if text != "" {
-		windows := strings.Split(text, "\n")
-		for i := range windows {
-			windows[i] = strings.TrimSpace(windows[i])
-		}
-		if o.Policy.Quiet, err = quiet.ParseHours(windows); err != nil {
-			fault("quiet_hours", err.Error())
-		}
+	if o.Policy.Quiet, err = quietHours(f.Quiet); err != nil {
+		fault("quiet_hours", err.Error())
 	}
 	var known bool
 	if o.Until, known = endOf(f.For, f.Until, now); !known {
 		fault("until", "choose how long, or until when, and not both")
 	}
 	return o, wrong
+}
+
+// quietHours reads the field of quiet hours, which has a window a line.
+func quietHours(text string) (quiet.Hours, error) {
+	switch text = strings.TrimSpace(text); text {
+	case "":
+		return nil, nil
+	case noQuietHours:
+		return quiet.Hours{}, nil
+	}
+	windows := strings.Split(text, "\n")
+	for i := range windows {
+		windows[i] = strings.TrimSpace(windows[i])
+	}
+	return quiet.ParseHours(windows)
 }
 
 // wrongWith returns what an error says is wrong with an override, by the field of the
