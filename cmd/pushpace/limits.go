@@ -25,13 +25,14 @@ func newLimits() *cobra.Command {
 these together, which take the place of the configured one. A user's own come before
 everyone's, and of each those in the app before those in all apps. A quota's rate is
 overridden the same way. They are kept in Redis, and in force on every worker within a
-second. When a limit is raised, those who wait come forward. Every change is in a log.
+second. When a limit is raised, those who wait come forward. Who is muted gets nothing,
+whatever the limits are. Every change is in a log.
 What a limit would have done to arrivals of the past, compare says.`,
 		RunE: func(*cobra.Command, []string) error {
-			return misusedf("limits: want get, set, unset, list, quotas, export, import, log or compare")
+			return misusedf("limits: want get, set, unset, mute, unmute, list, quotas, export, import, log or compare")
 		},
 	}
-	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsList(), newLimitsQuotas(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
+	cmd.AddCommand(newLimitsGet(), newLimitsSet(), newLimitsUnset(), newLimitsMute(), newLimitsUnmute(), newLimitsList(), newLimitsQuotas(), newLimitsExport(), newLimitsImport(), newLimitsLog(), newLimitsCompare())
 	return cmd
 }
 
@@ -53,6 +54,8 @@ func (l *overrideLevel) String() string { return words.Level(l.Level) }
 // check refuses a level that is none.
 func (l *overrideLevel) check() error {
 	switch {
+	case l.Level == limits.Level{Mute: true}:
+		return misusedf("want --app, --user, --category or several of them")
 	case l.Level == limits.Level{}:
 		return misusedf("want --app, --user, --category or several of them, or --quota")
 	case l.Quota != "" && l.Level != limits.Level{Quota: l.Quota}:
@@ -80,7 +83,7 @@ func newLimitsGet() *cobra.Command {
 	}
 	level, asJSON := levelFlags(cmd), jsonFlag(cmd)
 	return operating(cmd, func(ctx context.Context, b *apiclient.Client, _ []string, out io.Writer) error {
-		general, own, err := b.InForce(ctx, level.Level)
+		general, own, mutes, err := b.InForce(ctx, level.Level)
 		if err != nil {
 			return err
 		}
@@ -91,7 +94,8 @@ func newLimitsGet() *cobra.Command {
 			limits.Level
 			General limits.EffectivePolicy  `json:"general"`
 			Own     *limits.EffectivePolicy `json:"of_category,omitempty"`
-		}{level.Level, general, nil}
+			Mutes   []limits.EffectiveMute  `json:"mutes,omitempty"`
+		}{level.Level, general, nil, mutes}
 		if level.Category != "" {
 			shown.Own = &own
 		}
@@ -105,6 +109,9 @@ func newLimitsGet() *cobra.Command {
 		row("general", general)
 		if level.Category != "" {
 			row("category", own)
+		}
+		for _, m := range mutes {
+			fmt.Fprintf(w, "mute\t%s\tof the %s\t%s\n", words.Muted(m.All), m.Source, words.End(m.Until))
 		}
 		if err := w.Flush(); err != nil {
 			return err

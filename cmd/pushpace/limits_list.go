@@ -40,7 +40,7 @@ func sortedOverrides(ctx context.Context, b *apiclient.Client) ([]limits.Overrid
 func newLimitsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the overrides",
+		Short: "List the overrides and the mutes",
 		Args:  cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -63,7 +63,7 @@ func newLimitsList() *cobra.Command {
 				until = words.Stamp(override.Until)
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", words.Quoted(override.App), words.Quoted(override.User), words.Quoted(override.Category), words.Quoted(override.Quota),
-				override.Policy, words.Quoted(override.By), words.Stamp(override.At), until)
+				words.Limits(&override), words.Quoted(override.By), words.Stamp(override.At), until)
 		}
 		return w.Flush()
 	})
@@ -82,7 +82,7 @@ func printOverrides(out io.Writer, all []limits.Override) error {
 func newLimitsExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Print all overrides as lines of JSON, which import takes",
+		Short: "Print all overrides and mutes as lines of JSON, which import takes",
 		Args:  cobra.NoArgs,
 	}
 	_ = jsonFlag(cmd) // it prints nothing else

@@ -30,7 +30,7 @@ func (a *API) limits(ctx context.Context, c *call) (reply, error) {
 
 // level is whose limits the path and the query are about.
 func level(c *call) (limits.Level, error) {
-	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category"), Quota: c.PathValue("quota")}
+	l := limits.Level{App: cmp.Or(c.PathValue("app"), c.query.Get("app")), User: c.PathValue("user"), Category: c.PathValue("category"), Quota: c.PathValue("quota"), Mute: strings.HasSuffix(c.Pattern, "/mute")}
 	for _, name := range []struct{ is, value string }{{"app", l.App}, {"user", l.User}, {"category", l.Category}} {
 		named := strings.Contains(c.Pattern, "{"+name.is+"}") || name.is == "app" && c.query.Has("app")
 		if named && !push.ValidName(name.value) {
@@ -65,6 +65,7 @@ type wanted struct {
 	Rates  []string      `json:"rates"`
 	Quiet  []string      `json:"quiet_hours"`
 	Exempt bool          `json:"exempt"`
+	All    bool          `json:"-"` // of a mute
 	Until  *time.Time    `json:"until"`
 }
 
@@ -90,6 +91,26 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 	if err := strictjson.Parse(c.body, &w); err != nil {
 		return reply{}, err
 	}
+	return a.set(ctx, c, &w, at)
+}
+
+// mute mutes.
+func (a *API) mute(ctx context.Context, c *call) (reply, error) {
+	at, err := level(c)
+	if err != nil {
+		return reply{}, err
+	}
+	var m struct {
+		All   bool       `json:"all"`
+		Until *time.Time `json:"until"`
+	}
+	if err := strictjson.Parse(c.body, &m); err != nil {
+		return reply{}, err
+	}
+	return a.set(ctx, c, &wanted{All: m.All, Until: m.Until}, at)
+}
+
+func (a *API) set(ctx context.Context, c *call, w *wanted, at limits.Level) (reply, error) {
 	o, err := w.override(at)
 	if err != nil {
 		return reply{}, err
@@ -100,7 +121,7 @@ func (a *API) setLimit(ctx context.Context, c *call) (reply, error) {
 
 // override is what is wanted at the level.
 func (w *wanted) override(at limits.Level) (limits.Override, error) {
-	o := limits.Override{Level: at, Policy: throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}}
+	o := limits.Override{Level: at, All: w.All, Policy: throttle.Policy{MinGap: time.Duration(w.MinGap), Exempt: w.Exempt}}
 	var err error
 	if o.Until, err = endOf(w.Until); err != nil {
 		return o, err
@@ -138,7 +159,7 @@ func inBody(err error) error {
 	wrong := make([]fault, len(all))
 	for i, f := range all {
 		switch f.Field {
-		case "min_gap", "rates", "quiet_hours", "exempt", "until":
+		case "min_gap", "rates", "quiet_hours", "exempt", "all", "until":
 			wrong[i] = fault{"/" + f.Field, f.Problem}
 		default: // the level, and who sets it, are not in the body
 			wrong[i] = fault{"", faults.Faults{f}.Error()}
@@ -197,7 +218,7 @@ func (a *API) importLimits(ctx context.Context, c *call) (reply, error) {
 	return reply{status: http.StatusNoContent}, err
 }
 
-// unsetLimit removes an override.
+// unsetLimit removes an override, or a mute.
 func (a *API) unsetLimit(ctx context.Context, c *call) (reply, error) {
 	at, err := level(c)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pushpace/pushpace/throttle/limits"
 )
 
-// leveled is an override with its level: in an import, or for a preview, which may be of
-// its removal, and is about limits.default without a level.
+// leveled is an override with its level: in an import, where it may be a mute, or for a
+// preview, which may be of its removal, and is about limits.default without a level.
 type leveled struct {
 	App      string        `json:"app"`
 	User     string        `json:"user"`
@@ -23,6 +23,8 @@ type leveled struct {
 	Rates    []string      `json:"rates"`
 	Quiet    []string      `json:"quiet_hours"`
 	Exempt   bool          `json:"exempt"`
+	Mute     bool          `json:"mute"`
+	All      bool          `json:"all"`
 	Until    *time.Time    `json:"until"`
 }
 
@@ -40,10 +42,12 @@ func (f *leveled) level() (limits.Level, error) {
 	if faults != nil {
 		return limits.Level{}, invalid(faults)
 	}
-	return limits.Level{App: f.App, User: f.User, Category: f.Category, Quota: f.Quota}, nil
+	return limits.Level{App: f.App, User: f.User, Category: f.Category, Quota: f.Quota, Mute: f.Mute}, nil
 }
 
-func (f *leveled) policy() *wanted { return &wanted{f.MinGap, f.Rates, f.Quiet, f.Exempt, f.Until} }
+func (f *leveled) policy() *wanted {
+	return &wanted{f.MinGap, f.Rates, f.Quiet, f.Exempt, f.All, f.Until}
+}
 
 // previewLimit tells what an override would do, or its removal, and changes nothing.
 func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
@@ -54,6 +58,9 @@ func (a *API) previewLimit(ctx context.Context, c *call) (reply, error) {
 	at, err := asked.level()
 	if err != nil {
 		return reply{}, err
+	}
+	if asked.Mute || asked.All {
+		return reply{}, invalid([]fault{{"/mute", "has no preview: GET /v1/waiting?mutable=true lists what it would end"}})
 	}
 	policy := asked.policy()
 	var o *limits.Override

@@ -9,12 +9,16 @@ import (
 )
 
 // waitingQuery are the parameters that say which of what waits.
-var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "cursor"}
+var waitingQuery = []string{"app", "user", "category", "collapse_key", "for", "mutable", "cursor"}
 
 // waitingList lists what waits, a page at a time.
 func (a *API) waitingList(ctx context.Context, c *call) (reply, error) {
 	s := control.Selection{App: c.query.Get("app"), User: c.query.Get("user"), Category: c.query.Get("category"), CollapseKey: c.query.Get("collapse_key"), For: control.Cause(c.query.Get("for"))}
 	if err := c.as.KnownApp(s.App); err != nil {
+		return reply{}, err
+	}
+	var err error
+	if s.Mutable, err = flag(c.query, "mutable"); err != nil {
 		return reply{}, err
 	}
 	list, err := c.as.Waiting(ctx, s, c.query.Get("cursor"))

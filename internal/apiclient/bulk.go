@@ -23,6 +23,9 @@ func (c *Client) Queued(ctx context.Context, s control.Selection, f func(control
 			query.Set(name, value)
 		}
 	}
+	if s.Mutable {
+		query.Set("mutable", "true")
+	}
 	var past []int
 	var causes error
 	for {

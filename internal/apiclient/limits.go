@@ -24,9 +24,12 @@ const limitsPath = "/v1/limits"
 
 // level is the path of a level's limits.
 func level(l limits.Level) string {
-	path := limitsPath
+	path, mute := limitsPath, ""
 	if l.Quota != "" {
 		return path + "/quotas" + segment(l.Quota)
+	}
+	if l.Mute {
+		mute = "/mute"
 	}
 	if l.User != "" {
 		path += "/users" + segment(l.User)
@@ -36,28 +39,30 @@ func level(l limits.Level) string {
 	}
 	switch {
 	case l.App == "":
-		return path
+		return path + mute
 	case path == limitsPath:
-		return path + "/apps" + segment(l.App)
+		return path + "/apps" + segment(l.App) + mute
 	}
-	return path + "?" + url.Values{"app": {l.App}}.Encode()
+	return path + mute + "?" + url.Values{"app": {l.App}}.Encode()
 }
 
-// InForce returns the general policy in force at the level, and the category's own.
-func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, err error) {
+// InForce returns the general policy in force at the level, the category's own, and the mutes
+// of all that is sent there.
+func (c *Client) InForce(ctx context.Context, at limits.Level) (general, own limits.EffectivePolicy, mutes []limits.EffectiveMute, err error) {
 	none := limits.EffectivePolicy{Source: limits.FromConfiguration}
 	answer := struct {
 		General    limits.EffectivePolicy `json:"general"`
 		OfCategory limits.EffectivePolicy `json:"of_category"`
 		Default    limits.EffectivePolicy `json:"default"` // where nobody is named
-	}{none, none, none}
+		Mutes      []limits.EffectiveMute `json:"mutes"`
+	}{none, none, none, nil}
 	if err := c.call(ctx, http.MethodGet, level(at), nil, &answer); err != nil {
-		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, err
+		return limits.EffectivePolicy{}, limits.EffectivePolicy{}, nil, err
 	}
 	if at == (limits.Level{}) {
-		return answer.Default, none, nil
+		return answer.Default, none, nil, nil
 	}
-	return answer.General, answer.OfCategory, nil
+	return answer.General, answer.OfCategory, answer.Mutes, nil
 }
 
 // Quotas returns what all workers together may do.
@@ -93,11 +98,12 @@ type wanted struct {
 	Rates  []throttle.Rate `json:"rates,omitempty"`
 	Quiet  quiet.Hours     `json:"quiet_hours,omitzero"`
 	Exempt bool            `json:"exempt,omitempty"`
+	All    bool            `json:"all,omitempty"`
 	Until  time.Time       `json:"until,omitzero"`
 }
 
 func wantedOf(o limits.Override) wanted {
-	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Quiet, o.Policy.Exempt, o.Until}
+	return wanted{push.Duration(o.Policy.MinGap), o.Policy.Rates, o.Policy.Quiet, o.Policy.Exempt, o.All, o.Until}
 }
 
 // Preview returns what the override would do at the level, or for nil the removal of the
@@ -119,7 +125,7 @@ func (c *Client) Preview(ctx context.Context, at limits.Level, o *limits.Overrid
 	return told, err
 }
 
-// SetOverride puts the override in force. By is not used. Its error may be
+// SetOverride puts the override, or the mute, in force. By is not used. Its error may be
 // limits.ErrTooManyOverrides.
 func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.Setting, error) {
 	set := new(operate.Setting)
@@ -130,7 +136,7 @@ func (c *Client) SetOverride(ctx context.Context, o limits.Override) (*operate.S
 	return set, err
 }
 
-// UnsetOverride removes the override of the level, and returns whether there was one.
+// UnsetOverride removes the override or mute of the level, and returns whether there was one.
 func (c *Client) UnsetOverride(ctx context.Context, at limits.Level) (bool, error) {
 	err := c.call(ctx, http.MethodDelete, level(at), nil, nil)
 	if is(err, http.StatusNotFound) {

@@ -30,6 +30,7 @@ func (o *Operator) record(ctx context.Context, a *Action, e trail.Entry) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), trailWithin)
 	defer cancel()
 	e.By, e.Action = o.who.Name, a.as
+	e.Mute = false // its level is whose it is
 	if err := o.s.trail.Add(ctx, e); err != nil {
 		o.s.with.Log.LogAttrs(ctx, slog.LevelWarn, "an action is missing in the trail of actions", slog.String("action", string(a.as)), slog.String("cause", Cause(err)))
 	}

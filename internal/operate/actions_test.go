@@ -60,6 +60,15 @@ func TestEachActionLeavesOneEntry(t *testing.T) {
 			{"a quota's, by its name", func(ctx context.Context, o *Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{Quota: "both"}, Policy: rate}))
 			}, &trail.Entry{Action: trail.SetLimit, Level: limits.Level{Quota: "quota/both"}, Count: 1}},
+			{"a mute", func(ctx context.Context, o *Operator) error {
+				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "shop", User: "ada", Mute: true}}))
+			}, &trail.Entry{Action: trail.Mute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
+			{"its end", func(ctx context.Context, o *Operator) error {
+				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
+			}, &trail.Entry{Action: trail.Unmute, Level: limits.Level{App: "shop", User: "ada"}, Count: 1}},
+			{"its second end", func(ctx context.Context, o *Operator) error {
+				return o.UnsetLimit(ctx, limits.Level{App: "shop", User: "ada", Mute: true})
+			}, nil},
 			{"a bad limit", func(ctx context.Context, o *Operator) error {
 				return errOf(o.SetLimit(ctx, limits.Override{Level: limits.Level{App: "none"}, Policy: rate}))
 			}, nil},

@@ -61,6 +61,8 @@ type LevelLimits struct {
 	General    limits.EffectivePolicy  `json:"general"`
 	OfCategory *limits.EffectivePolicy `json:"of_category,omitempty"`
 	Override   *limits.Override        `json:"override,omitempty"` // of exactly this level; nil for none
+	// Mutes are those of all that is sent at this level, the most specific first.
+	Mutes []limits.EffectiveMute `json:"mutes,omitempty"`
 }
 
 // InForce returns what is in force at a level of the bearer's own, whose app and quota the
@@ -95,11 +97,16 @@ func (o *Operator) Override(ctx context.Context, at limits.Level) (*LevelLimits,
 }
 
 func (o *Operator) inForce(ctx context.Context, at limits.Level) (*LevelLimits, error) {
+	at.Mute = false
 	general, own, there, err := o.s.with.Overrides.InForce(ctx, o.s.with.Limits, at)
 	if err != nil {
 		return nil, err
 	}
-	l := &LevelLimits{Level: at, General: general, Override: there}
+	mutes, err := o.s.with.Overrides.Mutes(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	l := &LevelLimits{Level: at, General: general, Override: there, Mutes: mutes}
 	if at.Category != "" {
 		l.OfCategory = &own
 	}
@@ -150,12 +157,16 @@ type Setting struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SetLimit puts an override in force at a level of the bearer's own. Where a version is
+// SetLimit puts an override in force, or a mute, at a level of the bearer's own. Where a version is
 // given, 0 for none, the one there has to be of that: else it returns limits.ErrOvertaken.
 // What is wrong with it is an error of type throttle.Faults, by the fields of
 // limits.Override.Validate, or an *UnknownError. It may be limits.ErrTooManyOverrides.
 func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int64) (*Setting, error) {
-	if err := o.may(SetLimit); err != nil {
+	action := SetLimit
+	if r.Mute {
+		action = Mute
+	}
+	if err := o.may(action); err != nil {
 		return nil, err
 	}
 	r, err := o.validated(r, (*limits.Override).Validate)
@@ -171,7 +182,7 @@ func (o *Operator) SetLimit(ctx context.Context, r limits.Override, over ...int6
 	} else if err != nil {
 		return nil, err
 	}
-	o.did(ctx, SetLimit, trail.Entry{Level: r.Level, Count: 1})
+	o.did(ctx, action, trail.Entry{Level: r.Level, Count: 1})
 	stands, err := o.s.with.Overrides.Get(ctx, r.Level)
 	if err != nil {
 		return nil, err
@@ -269,10 +280,14 @@ func (o *Operator) validated(r limits.Override, validate func(*limits.Override, 
 // ErrNoOverride means that there is no override of the level.
 var ErrNoOverride = errors.New("there is no override here")
 
-// UnsetLimit removes the override of exactly the level, of the bearer's own, whose app or
+// UnsetLimit removes the override or mute of exactly the level, of the bearer's own, whose app or
 // quota may have left the configuration. The version is as of SetLimit.
 func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int64) error {
-	if err := o.may(UnsetLimit); err != nil {
+	action := UnsetLimit
+	if at.Mute {
+		action = Unmute
+	}
+	if err := o.may(action); err != nil {
 		return err
 	}
 	at, err := o.named(at)
@@ -286,7 +301,7 @@ func (o *Operator) UnsetLimit(ctx context.Context, at limits.Level, over ...int6
 	case !there:
 		return ErrNoOverride
 	}
-	o.did(ctx, UnsetLimit, trail.Entry{Level: at, Count: 1})
+	o.did(ctx, action, trail.Entry{Level: at, Count: 1})
 	return nil
 }
 

@@ -87,10 +87,17 @@ func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []s
 		return nil
 	}
 	warnings := throttle.Warnings(o.Policy)
+	if o.Mute {
+		warnings = nil
+	}
 	if w := CategoryWarning(o.Category, configured); w != "" {
 		warnings = append(warnings, w)
 	}
-	if o.Category != "" && inForce.Exempt && !o.Policy.Exempt {
+	switch {
+	case o.Category == "" || !inForce.Exempt || o.Policy.Exempt || o.All:
+	case o.Mute:
+		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" is exempt: its notifications pass a mute that is not of all")
+	default:
 		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" was exempt: from now on its notifications wait for limits, the general ones too")
 	}
 	if len(inForce.Quiet) > 0 && len(o.Policy.Quiet) == 0 && !o.Policy.Exempt {

@@ -235,6 +235,11 @@ func (o *Operator) Waiting(ctx context.Context, s control.Selection, cursor stri
 	if s.For != "" && !slices.Contains(control.Causes, s.For) {
 		return nil, &UnknownError{What: "cause", Problem: "cause is none of " + strings.Join(control.CauseNames(), ", ")}
 	}
+	if s.Mutable { // which goes by what is exempt
+		if err := o.s.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.Apps = o.who.Apps
 	return o.s.with.Control.Queued(ctx, s, cursor)
 }

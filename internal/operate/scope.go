@@ -52,6 +52,8 @@ var (
 	ImportLimits = &Action{operators, "limits are imported", trail.ImportLimits}
 	UnsetLimit   = &Action{operators, "an override of a limit is removed", trail.UnsetLimit}
 	UndoLimit    = &Action{operators, "a change of a limit is undone", trail.UndoLimit}
+	Mute         = &Action{operators, "somebody is muted", trail.Mute}
+	Unmute       = &Action{operators, "a mute is removed", trail.Unmute}
 )
 
 // A RoleError refuses an action that the bearer's role does not allow.

@@ -30,6 +30,8 @@ const (
 	UnsetLimit   Action = "limit_unset"
 	UndoLimit    Action = "limit_undo"
 	ImportLimits Action = "limits_import"
+	Mute         Action = "mute"
+	Unmute       Action = "unmute"
 	Pause        Action = "pause"
 	Resume       Action = "resume"
 	Cancel       Action = "cancel"
@@ -38,7 +40,7 @@ const (
 )
 
 // Actions are all of them.
-var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Pause, Resume, Cancel, Requeue, Purge}
+var Actions = []Action{SetLimit, UnsetLimit, UndoLimit, ImportLimits, Mute, Unmute, Pause, Resume, Cancel, Requeue, Purge}
 
 // An Entry is one action of an operator.
 type Entry struct {

@@ -11,6 +11,7 @@ import (
 var (
 	did = map[trail.Action]string{
 		trail.SetLimit: "set a limit", trail.UnsetLimit: "removed an override", trail.UndoLimit: "undid a change of a limit", trail.ImportLimits: "imported overrides",
+		trail.Mute: "muted", trail.Unmute: "unmuted",
 		trail.Pause: "paused", trail.Resume: "resumed", trail.Cancel: "cancelled", trail.Requeue: "requeued", trail.Purge: "purged",
 	}
 	things = map[trail.Action]string{trail.Cancel: "notification", trail.Requeue: "dead letter", trail.Purge: "dead letter"}

@@ -18,15 +18,31 @@ func Level(l limits.Level) string {
 	return strings.Join(parts, ", ")
 }
 
+// Limits writes an override's policy, or whom a mute lets pass.
+func Limits(o *limits.Override) string {
+	if o.Mute {
+		return Muted(o.All)
+	}
+	return o.Policy.String()
+}
+
+// Muted says what a mute mutes.
+func Muted(all bool) string {
+	if all {
+		return "muted, critical and exempt ones too"
+	}
+	return "muted"
+}
+
 // Override writes an override's policy, and its end if it has one; "none" for nil.
 func Override(o *limits.Override) Sentence {
 	switch {
 	case o == nil:
 		return Say("none")
 	case o.Until.IsZero():
-		return Say(o.Policy.String())
+		return Say(Limits(o))
 	}
-	return Say(o.Policy.String(), " ", End(o.Until))
+	return Say(Limits(o), " ", End(o.Until))
 }
 
 // End says when something ends: "until 2026-12-24T20:00:00.000Z"; nothing for never.

@@ -3,6 +3,7 @@ package limits
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pushpace/pushpace/throttle"
 )
@@ -12,7 +13,7 @@ func (o *Override) muteFaults() (all throttle.Faults) {
 	if o.Quota != "" {
 		all.Add("quota", "cannot be muted: mute an app, a user or a category")
 	}
-	if !o.Policy.Unlimited() || o.Policy.Exempt {
+	if o.Policy.Says() || o.Policy.Exempt {
 		all.Add("mute", "excludes a policy: it stands beside the limits, and touches none")
 	}
 	return all
@@ -82,9 +83,18 @@ func (l *Policies) LastMuted() (last *Override) {
 	return last
 }
 
+// An EffectiveMute is a mute in force: of whom it is, whether it is of all, and when it ends,
+// zero for never.
+type EffectiveMute struct {
+	Level  Level     `json:"-"`
+	Source Source    `json:"source"`
+	All    bool      `json:"all,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
 // Mutes returns the mutes that Redis has now of what is sent at the level, the most specific
 // first.
-func (o *Overrides) Mutes(ctx context.Context, at Level) ([]Override, error) {
+func (o *Overrides) Mutes(ctx context.Context, at Level) ([]EffectiveMute, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	levels := at.mutings()
@@ -100,7 +110,7 @@ func (o *Overrides) Mutes(ctx context.Context, at Level) ([]Override, error) {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read the mutes: %w", err)
 	}
-	var all []Override
+	var all []EffectiveMute
 	for i, value := range values.Val() {
 		text, ok := value.(string)
 		if !ok {
@@ -111,7 +121,7 @@ func (o *Overrides) Mutes(ctx context.Context, at Level) ([]Override, error) {
 			return nil, err
 		}
 		if !one.ended(clock.Val().UnixMilli()) {
-			all = append(all, *one)
+			all = append(all, EffectiveMute{one.Level, one.source(), one.All, one.Until})
 		}
 	}
 	return all, nil

@@ -134,7 +134,7 @@ func TestMutesInRedis(t *testing.T) {
 		if !l.Muted(at("shop", "ada", ""), true) || !l.Muted(at("shop", "bob", "news"), false) || l.LastMuted().Level != ofShop {
 			t.Error("not as they were set")
 		}
-		if all, err := o.Mutes(ctx, at("shop", "ada", "news")); err != nil || len(all) != 2 || all[0].Level != ofShop || all[1].Level != user || !all[1].All || all[1].By != "ann" {
+		if all, err := o.Mutes(ctx, at("shop", "ada", "news")); err != nil || len(all) != 2 || all[0].Level != ofShop || all[1].Level != user || !all[1].All || all[0].Source != FromAppCategory || all[0].Until.IsZero() {
 			t.Errorf("%+v, %v", all, err)
 		}
 		if all, err := o.Mutes(ctx, at("", "ada", "")); err != nil || len(all) != 1 {

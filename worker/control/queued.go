@@ -47,11 +47,13 @@ type Selection struct {
 	For Cause
 	// Apps are those that are looked at; nil for all.
 	Apps []string
+	// Mutable leaves out what passes a mute that is not of all.
+	Mutable bool
 }
 
 // All reports whether it selects notifications whatever they hold.
 func (s Selection) All() bool {
-	return s.App == "" && s.User == "" && s.Category == "" && s.CollapseKey == "" && s.Apps == nil
+	return s.App == "" && s.User == "" && s.Category == "" && s.CollapseKey == "" && s.Apps == nil && !s.Mutable
 }
 
 func (s Selection) matches(n *push.Notification) bool {
@@ -178,7 +180,7 @@ func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Sp
 			n = decoded.Notification
 			q.App, q.User, q.Category, q.CollapseKey, q.Accepted = n.App, n.User, n.Category, n.CollapseKey, decoded.AcceptedAt
 		}
-		if n == nil && !s.All() || n != nil && !s.matches(n) {
+		if n == nil && !s.All() || n != nil && (!s.matches(n) || s.Mutable && c.limits.Passes(levelOf(n), n.Priority == push.Critical)) {
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)
