@@ -144,6 +144,19 @@ func TestWhatWaitsIsNoFailure(t *testing.T) {
 	}
 }
 
+// What waits for quiet hours, and then for a limit, says each instant once.
+func TestNotificationInQuietHours(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.November, 25, 23, 0, 0, 0, time.UTC)
+	s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting}, Waits: &control.Waits{
+		For: control.ForQuiet, QuietUntil: now.Add(9 * time.Hour), Rule: "3/1h", Reason: "3/1h of the general limits", Until: now.Add(10 * time.Hour),
+	}}
+	v := viewOfNotification(s, nil, nil, now)
+	if got := said(v.Answer[0]); got != "It waits for quiet hours until 08:00, then for 3/1h of the general limits until 09:00" || !v.Until.IsZero() {
+		t.Errorf("%s, %s", got, v.Until)
+	}
+}
+
 func TestOrdinal(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 111: "111th", 1001: "1,001st"} {

@@ -15,7 +15,7 @@ func TestDrainsIn(t *testing.T) {
 		return control.Minute{At: now.Truncate(time.Minute).Add(-time.Duration(ago) * time.Minute), Waiting: &waiting, Ended: map[push.State]int64{push.Delivered: ended - 1, push.Expired: 1}}
 	}
 	due := []control.Share{{For: control.ForWorker, Count: 300}}
-	mixed := []control.Share{{For: control.ForWorker, Count: 100}, {For: control.ForProvider, Count: 200}, {For: control.ForSchedule, Count: 9000}, {For: control.ForLimit, Count: 9000}, {For: control.ForPause, Count: 9000}}
+	mixed := []control.Share{{For: control.ForWorker, Count: 100}, {For: control.ForProvider, Count: 200}, {For: control.ForSchedule, Count: 9000}, {For: control.ForLimit, Count: 9000}, {For: control.ForQuiet, Count: 9000}, {For: control.ForPause, Count: 9000}}
 	quota := []control.Share{{For: control.ForQuota, Count: 12000}}
 	shrinks := []control.Minute{minute(3, 500, 100), minute(2, 400, 100), minute(1, 300, 100)}
 	for name, c := range map[string]struct {
