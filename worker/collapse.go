@@ -40,8 +40,8 @@ func newCollapsing(o *Options, s *slots, t *taken) *collapsing {
 // the delivery itself is the older one. What is being sent right now is not
 // stopped: the device replaces it. What goes back to the queue is superseded there.
 //
-// The key is the delivery's for that long, or as long as it waits at most, and the retention
-// more.
+// The key is the delivery's for that time, or until it expires where that is later, and the
+// retention longer.
 func (c *collapsing) collapse(ctx context.Context, d *delivery, wait time.Duration) (superseded bool, err error) {
 	if d.CollapseKey == "" {
 		return false, nil

@@ -92,8 +92,8 @@ func (in *surroundings) causeOf(now time.Time, state queue.JobState, last queue.
 	return c
 }
 
-// causeOfReturn returns what a job waits for that has returned so. Behind the end of quiet
-// hours that is its slot.
+// causeOfReturn returns what a job waits for that has returned so. What quiet hours have held
+// waits for a limit once they are over.
 func causeOfReturn(last queue.Return, now time.Time) Cause {
 	if c := returns[last.Why].cause; c != ForLimit || !last.Quiet.After(now) {
 		return c
