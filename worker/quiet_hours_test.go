@@ -245,3 +245,26 @@ func TestTheNewestZoneCounts(t *testing.T) {
 		}
 	})
 }
+
+// An override replaces the whole policy, quiet hours too: those of its user that they held come
+// forward at once, and nobody else's.
+func TestAnOverrideEndsQuietHours(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const n = 3
+		policy, night := inANight(t, throttle.Policy{MinGap: time.Minute})
+		r, overrides := tuned(t, client, policy, nil)
+		r.startTwo()
+		r.enqueueMany("held", n)
+		other := to("other")
+		other.User = "u2"
+		r.enqueue(other)
+		r.asleep(n + 1)
+		must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "u1"}, Policy: every(time.Second), By: "ann"}))
+		if counts := r.settled(n); counts.Ended[push.Delivered] != n || len(r.pushed("other")) != 0 {
+			t.Errorf("counts %+v", counts)
+		}
+		if w := r.status("other", control.ForQuiet).Waits; !w.QuietUntil.Equal(night.ends) {
+			t.Errorf("the other waits for %+v", w)
+		}
+	})
+}
