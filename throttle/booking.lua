@@ -85,7 +85,8 @@ if hours ~= '' then closed = readList(hours) end
 
 local function opened(list, at)
   for i = 1, #list, 2 do
-    if list[i] <= at and at < list[i + 1] then return list[i + 1] end
+    if at < list[i] then break end
+    if at < list[i + 1] then return list[i + 1] end
   end
   return at
 end
@@ -145,9 +146,9 @@ local function acceptedOf(r)
 end
 
 -- The zone is that of the most recently accepted of those who wait.
-local zone, zoned = {accepted = -1}, ask.zone and redis.call('HGET', limitsKey, 'z') or false
-local accepted, name = string.match(zoned or '', '^(%d+) (.*)$')
-if name then
+local zone, kept = {accepted = -1}, ask.zone and redis.call('HMGET', limitsKey, 'h', 'q' .. ask.categories[1], 'z') or {}
+if kept[3] then
+  local accepted, name = string.match(kept[3], '^(%d+) (.*)$')
   zone.accepted = tonumber(accepted)
   if name ~= ask.zone and acceptedOf(ask.all[1]) <= zone.accepted then return {now, 0, {}, {}, {}, name} end
 end
@@ -170,11 +171,10 @@ end
 local function lineOf()
   local queue = KEYS[5]
   local g, c, changed, full = unpack(redis.call('HMGET', limitsKey, 'g', 'c' .. ask.categories[1], '@', 'full'))
-  local fields, h, q = 2, false, false
-  if ask.zone then h, q = unpack(redis.call('HMGET', limitsKey, 'h', 'q' .. ask.categories[1])) end
-  for _, given in ipairs({changed, full, h, q, zoned}) do fields = fields + (given and 1 or 0) end
+  local fields = 2 + (changed and 1 or 0) + (full and 1 or 0)
+  for _, given in ipairs(kept) do fields = fields + (given and 1 or 0) end
   if g ~= general.words or c ~= special.words or redis.call('HLEN', limitsKey) ~= fields then return end
-  if (h or nil) ~= ask.quiet or (q or nil) ~= ask.ownQuiet then return end
+  if (kept[1] or nil) ~= ask.quiet or (kept[2] or nil) ~= ask.ownQuiet then return end
   local held, waiting = redis.call('ZCARD', bookedKey), redis.call('ZCARD', queue)
   if held == 0 or held > waiting or held < ask.most and held < waiting then return end
   local first, last, order = score(bookedKey, 0), score(bookedKey, -1), score(queue, -1)
@@ -265,6 +265,7 @@ end
 
 -- add enters one who waits into a view; of an instant those who wait come last.
 local function add(v, at)
+  if v.closed then return end
   local i = upTo(v.at, at) + 1
   table.insert(v.at, i, at)
   table.insert(v.waits, i, true)
@@ -293,7 +294,7 @@ local nights = {}
 local function night(views, written)
   if written == '' then return views end
   nights[written] = nights[written] or
-    {closed = written == hours and closed or readList(written), policy = {margin = 0}, rules = {}, sent = {}, at = {}, waits = {}}
+    {closed = written == hours and closed or readList(written), policy = {margin = 0}, rules = {}, sent = {}, at = {}}
   views[#views + 1] = nights[written]
   return views
 end

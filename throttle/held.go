@@ -2,11 +2,8 @@ package throttle
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
@@ -23,7 +20,10 @@ const inMicros = 1_000_000
 // opened returns that instant, or the end of the interval around it.
 func (l list) opened(at int64) int64 {
 	for _, i := range l {
-		if i.From*inMicros <= at && at < i.Upto*inMicros {
+		if at < i.From*inMicros {
+			break
+		}
+		if at < i.Upto*inMicros {
 			return i.Upto * inMicros
 		}
 	}
@@ -160,6 +160,19 @@ func (v *visit) quiet() {
 	v.lists = v.r.lists(in, v.now)
 }
 
+// alike returns how many of them, from the first one on, are of one zone, and may be decided of
+// together.
+func alike(all []Request) int {
+	if !all[0].asksQuiet() {
+		return len(all)
+	}
+	n := 1
+	for n < len(all) && all[n].zone().String() == all[0].zone().String() {
+		n++
+	}
+	return n
+}
+
 // alike is as the function. One that asks by another's zone is decided of alone.
 func (v *visit) alike(all []Request) int {
 	if v.told && v.r.asksQuiet() {
@@ -264,91 +277,6 @@ func (l list) endsAt(at int64) bool {
 	})
 }
 
-// read takes in what is kept of quiet hours with those who wait.
-func (u *model) read(words map[string]string, classes map[string]*class) {
-	if written, some := words["h"]; some {
-		u.closed = listOf(written)
-	}
-	for escaped, c := range classes {
-		if written, some := words["q"+escaped]; some {
-			c.closed = listOf(written)
-		}
-	}
-	accepted, name, _ := strings.Cut(words["z"], " ")
-	if in, err := zone.Load(name); err == nil {
-		at, _ := strconv.ParseInt(accepted, 10, 64)
-		u.zone = zoned{in, at}
-	}
-}
-
-// words writes the list as the script reads it: FROM UPTO…
-func (l list) words() string {
-	var b []byte
-	for k, i := range l {
-		if k > 0 {
-			b = append(b, ' ')
-		}
-		b = append(strconv.AppendInt(b, i.From, 10), ' ')
-		b = strconv.AppendInt(b, i.Upto, 10)
-	}
-	return string(b)
-}
-
-// listOf reads what words writes.
-func listOf(words string) list {
-	fields, l := strings.Fields(words), list{}
-	for k := 0; k+1 < len(fields); k += 2 {
-		from, _ := strconv.ParseInt(fields[k], 10, 64)
-		upto, _ := strconv.ParseInt(fields[k+1], 10, 64)
-		l = append(l, quiet.Interval{From: from, Upto: upto})
-	}
-	return l
-}
-
-// hours are what a call of the script says of quiet hours. The zero value says nothing.
-type hours struct {
-	lists
-	zone    string
-	alike   int // so many of the requests ask by them
-	request *Request
-	now     int64
-}
-
-// asking returns what the operation says of quiet hours by the first one's zone. Those who only
-// leave need none.
-func (l *Redis) asking(op string, all []Request) hours {
-	r := &all[0]
-	if !r.asksQuiet() || op != opAcquire && op != opPeek && op != opReschedule {
-		return hours{alike: len(all)}
-	}
-	h := hours{zone: r.zone().String(), alike: alike(all), request: r, now: l.now().UnixMicro()}
-	h.lists = r.lists(r.zone(), h.now)
-	return h
-}
-
-// in returns what the first one says by that zone. By one that this machine does not know it
-// is what its own says.
-func (h hours) in(name string) hours {
-	h.zone = name
-	if in, err := zone.Load(name); err == nil {
-		h.lists = h.request.lists(in, h.now)
-	}
-	return h
-}
-
-// alike returns how many of them, from the first one on, are of one zone, and may be decided of
-// together.
-func alike(all []Request) int {
-	if !all[0].asksQuiet() {
-		return len(all)
-	}
-	n := 1
-	for n < len(all) && all[n].zone().String() == all[0].zone().String() {
-		n++
-	}
-	return n
-}
-
 // until returns the end of the first quiet hours that hold the request in the time from an
 // instant to another, at most a day later, in µs; 0 where none do.
 func (r *Request) until(from, upto int64) int64 {
@@ -357,14 +285,4 @@ func (r *Request) until(from, upto int64) int64 {
 		return 0
 	}
 	return p.Quiet.Until(r.zone(), p.Night, r.App, r.User, from/inMicros, upto/inMicros) * inMicros
-}
-
-// closes reports whether quiet hours hold the request within a second, so that a claim would be
-// in vain.
-func (l *Redis) closes(r *Request) bool {
-	if p, _ := r.quietPolicy(); p == nil {
-		return false
-	}
-	now := l.now().UnixMicro()
-	return r.until(now, now+inMicros) > 0
 }

@@ -15,6 +15,7 @@
 //     punctuality would suffer, and no limit.
 //   - Within a user's category those that wait go in the order of acceptance.
 //   - A notification holds one slot, however often it asks.
+//   - What quiet hours hold is not let through in them, and has no slot there.
 //
 // model.go tells the rules plainly, claim.go and booking.lua keep them on Redis.
 package throttle
@@ -115,7 +116,7 @@ type Request struct {
 	Accepted time.Time
 	// Zone is the one by whose clocks quiet hours hold for the user: nil for that of the
 	// policies' Night. One user has one zone: of those who wait that of the most recently
-	// accepted. One of zone.Load or time.UTC.
+	// accepted. It has an IANA name.
 	Zone *time.Location
 	// Passes has the notification pass quiet hours: what they would hold goes as soon as what
 	// was sent allows, and is charged. It has no slot until then, unless it had one.
