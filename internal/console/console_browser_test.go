@@ -32,6 +32,7 @@ func TestConsole(t *testing.T) {
 	s.fill(t)
 	t.Run("pages", s.testPages)
 	t.Run("confirmation", s.testConfirmation)
+	t.Run("mute", s.testMute)
 	t.Run("story", s.testStory)
 	t.Run("live", s.testLive)
 	t.Run("zone", s.testZone)

@@ -23,6 +23,8 @@ var notices = map[string]string{
 	"limit-set":         "It is in force on every worker within a second.",
 	"limit-undone":      "The change is undone.",
 	"limit-unset":       "The override is removed.",
+	"muted":             "Muted on every worker within a second. What waits ends within seconds.",
+	"unmuted":           "The mute is removed.",
 }
 
 // notice is what the address says has been done; "" for nothing.

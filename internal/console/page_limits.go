@@ -93,10 +93,13 @@ func viewOfLimits(all *operate.Limits) limitsView {
 		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Category, b.Category), cmp.Compare(a.User, b.User), cmp.Compare(a.Quota, b.Quota))
 	})
 	for _, o := range all.Overrides {
-		view.Overrides = append(view.Overrides, overrideRow{o, o.Policy.String(), editOf(o.Level), words.Level(o.Level)})
+		view.Overrides = append(view.Overrides, overrideRow{o, words.Limits(&o), editOf(o.Level), words.Level(o.Level)})
 	}
 	return view
 }
 
-// editOf is where the limits of a level are changed.
-func editOf(l limits.Level) string { return editPath + "?" + l.Key() }
+// editOf is where the limits of a level are changed, and its mute.
+func editOf(l limits.Level) string {
+	l.Mute = false
+	return editPath + "?" + l.Key()
+}

@@ -44,6 +44,7 @@ type editView struct {
 	// There is the override of exactly this level; nil for none.
 	There *overrideRow
 	Form  limitForm
+	Mute  muteView
 	// Faults are what is wrong with the form, by the field.
 	Faults map[string][]string
 	// Overtaken says that the form was made over another override than the one there.
@@ -237,7 +238,7 @@ func editing(ctx context.Context, v *visit, values url.Values) (*editView, error
 	if there := found.Override; there != nil {
 		view.There = &overrideRow{Override: *there, Policy: there.Policy.String()}
 	}
-	view.Form = formOver(found.Override, inForce)
+	view.Form, view.Mute = formOver(found.Override, inForce), muteViewOf(at, found.Mutes)
 	return view, err
 }
 

@@ -83,12 +83,16 @@ func (c *Console) undoChange(ctx context.Context, v *visit) (page, error) {
 }
 
 func undoConfirmation(u *operate.Undo) confirmation {
+	what := "override"
+	if u.Mute {
+		what = "mute"
+	}
 	sentence := "What was there before the change is put back, and in force within a second."
 	switch {
 	case u.Back == nil && u.From != nil:
-		sentence = "What was there before the change has ended by now: the override is removed."
+		sentence = "What was there before the change has ended by now: the " + what + " is removed."
 	case u.Back == nil:
-		sentence = "There was no override before the change: it is removed."
+		sentence = "There was no " + what + " before the change: it is removed."
 	}
 	return confirmation{
 		Sentences: []string{sentence},

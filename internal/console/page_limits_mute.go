@@ -1,0 +1,113 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/pushpace/pushpace/internal/operate"
+	"github.com/pushpace/pushpace/internal/words"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
+)
+
+const mutePath = limitsPath + "/mute"
+
+// muteFields say of a form who is muted, what does not pass, and how long.
+var muteFields = []string{"app", "user", "category", "all", "for", "until"}
+
+// A muteView is what a page of a level shows of mutes.
+type muteView struct {
+	There []limits.EffectiveMute // of all that is sent at the level
+	Here  bool                   // one of them is of exactly the level
+	All   bool                   // as the form says
+	Form  limitForm              // of which it has the end
+}
+
+func muteViewOf(at limits.Level, there []limits.EffectiveMute) muteView {
+	at.Mute = true
+	return muteView{There: there, Here: slices.ContainsFunc(there, func(m limits.EffectiveMute) bool { return m.Level == at })}
+}
+
+// Says says what a mute mutes.
+func (muteView) Says(m limits.EffectiveMute) string { return words.Muted(m.All) }
+
+// changeMute mutes, once it is confirmed how many of those that wait end by that, or ends the
+// mute of exactly the level.
+func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {
+	view, err := editing(ctx, v, v.form)
+	if view == nil {
+		return page{}, err
+	}
+	mute := limits.Override{Level: view.Level}
+	mute.Mute = true
+	back := editOf(view.Level)
+	switch v.form.Get("do") {
+	case "mute":
+	case "unmute":
+		err := v.as.UnsetLimit(ctx, mute.Level)
+		if err != nil && !errors.Is(err, operate.ErrNoOverride) {
+			return page{}, err
+		}
+		return page{to: address(back, field{"done", "unmuted"})}, nil
+	default:
+		return page{}, errBadForm
+	}
+	form := formOf(v.form)
+	mute.All = v.form.Has("all")
+	view.Mute.All, view.Mute.Form = mute.All, form
+	var known bool
+	if mute.Until, known = endOf(form.For, form.Until, v.as.Now()); !known {
+		view.Faults = map[string][]string{"mute": {"choose how long, or until when, and not both"}}
+		return view.page(http.StatusBadRequest), nil
+	}
+	asked, n, err := muteConfirmation(ctx, v, mute)
+	if err != nil {
+		return page{}, err
+	}
+	if !v.confirmed() || asked.Expect > 0 && !v.expects(n) {
+		return confirm(v, "Mute", asked), nil
+	}
+	if _, err = v.as.SetLimit(ctx, mute); err != nil {
+		view.Faults = map[string][]string{}
+		for _, texts := range wrongWith(err) {
+			view.Faults["mute"] = append(view.Faults["mute"], texts...)
+		}
+		if len(view.Faults) > 0 {
+			return view.page(http.StatusBadRequest), nil
+		}
+		return page{}, err
+	}
+	return page{to: address(back, field{"done", "muted"})}, nil
+}
+
+// muteConfirmation says what the mute does, and to how many of those that wait: of more than
+// one user exactly.
+func muteConfirmation(ctx context.Context, v *visit, mute limits.Override) (asked confirmation, n int, err error) {
+	found, err := v.look(ctx, control.Selection{App: mute.App, User: mute.User, Category: mute.Category, Mutable: !mute.All}, "", countMost, countMost, lookTime(ctx))
+	if err != nil {
+		return asked, 0, err
+	}
+	n = len(found.rows)
+	ends := counted(n, "notification that waits ends", "notifications that wait end")
+	if found.more() {
+		if mute.User == "" {
+			return asked, n, errNotCounted
+		}
+		ends = "At least " + ends
+	}
+	passes := "Critical notifications, and those of exempt categories, pass."
+	if mute.All {
+		passes = "Critical notifications, and those of exempt categories, end too."
+	}
+	asked = confirmation{
+		Sentences: []string{"What is sent from now on ends muted, and never reaches its user.", ends + " muted.", passes},
+		Facts:     []fact{{"Of", words.Say(words.Level(mute.Level))}, {"Ends", words.End(mute.Until)}},
+		Button:    "Mute", Back: editOf(mute.Level),
+	}
+	if mute.User == "" {
+		asked.Expect = n
+	}
+	return asked, n, nil
+}

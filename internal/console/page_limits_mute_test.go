@@ -1,0 +1,131 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle/limits"
+)
+
+// Somebody mutes a user, sees so wherever limits are shown, and unmutes.
+func TestMuteOnAPage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	operator, viewer := r.as(operatorToken), r.as(viewerToken)
+	later := time.Now().Add(time.Hour)
+	for _, id := range []string{"one", "two", "critical"} {
+		n := toUser(id, "ada", "news")
+		if n.NotBefore = later; id == "critical" {
+			n.Priority = push.Critical
+		}
+		r.enqueue(n)
+	}
+	level, mute := limits.Level{User: "ada"}, limits.Level{User: "ada", Mute: true}
+	text := operator.get(http.StatusOK, editOf(level))
+	contains(t, text, "<dt>Muted</dt><dd>no", `action="/console/limits/mute"`)
+	lacks(t, text, ">Unmute<")
+	lacks(t, viewer.get(http.StatusOK, editOf(level)), `action="/console/limits`)
+
+	form := url.Values{"user": {"ada"}, "app": {""}, "category": {""}, "for": {"2h"}, "until": {""}, "do": {"mute"}}
+	viewer.post(http.StatusForbidden, mutePath, form)
+	asked := operator.post(http.StatusOK, mutePath, form)
+	contains(t, asked, "2 notifications that wait end muted.", "Critical notifications, and those of exempt categories, pass.", "user ada", "until ")
+	if r.there(mute) != nil {
+		t.Fatal("it is muted before that is confirmed")
+	}
+	if to := operator.post(http.StatusSeeOther, mutePath, hidden(t, asked)); to != "/console/limits/edit?done=muted&user=ada" {
+		t.Errorf("leads to %s", to)
+	}
+	o := r.there(mute)
+	if o == nil || o.All || o.By != "ada" || time.Until(o.Until) > 2*time.Hour || time.Until(o.Until) < time.Hour {
+		t.Fatalf("%+v", o)
+	}
+	r.refresh()
+	form.Set("all", "yes")
+	form.Set("for", "")
+	asked = operator.post(http.StatusOK, mutePath, form)
+	contains(t, asked, "3 notifications that wait end muted.", "end too.")
+	operator.post(http.StatusSeeOther, mutePath, hidden(t, asked))
+	r.refresh()
+	contains(t, operator.get(http.StatusOK, editOf(limits.Level{App: "shop", User: "ada", Category: "news"})+"&done=muted"), "Muted on every worker", "muted, critical and exempt ones too, of the user")
+	text = operator.get(http.StatusOK, editOf(level))
+	contains(t, text, ">Unmute<", "<dt>Override here</dt><dd>none")
+	contains(t, operator.get(http.StatusOK, limitsPath), "muted, critical and exempt ones too", `href="/console/limits/edit?user=ada"`)
+	contains(t, operator.get(http.StatusOK, limitsLogPath), "muted, critical and exempt ones too", "muted until", `href="/console/limits/edit?user=ada"`)
+	contains(t, operator.get(http.StatusOK, actionsPath), "muted")
+
+	form.Set("do", "unmute")
+	for range 2 { // the second time there is none
+		if to := operator.post(http.StatusSeeOther, mutePath, form); !strings.Contains(to, "done=unmuted") || r.there(mute) != nil {
+			t.Errorf("leads to %s", to)
+		}
+	}
+	r.refresh()
+	asked = operator.post(http.StatusOK, limitsLogPath, url.Values{"version": {"3"}})
+	contains(t, asked, "is put back", "muted, critical and exempt ones too")
+	operator.post(http.StatusSeeOther, limitsLogPath, hidden(t, asked))
+	if o := r.there(mute); o == nil || !o.All {
+		t.Errorf("the undone is %+v", o)
+	}
+}
+
+// A mute of many is of as many of those that wait as it was confirmed for.
+func TestMuteManyOnAPage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, withTokens)
+	operator := r.as(operatorToken)
+	waits := func(id, user string) {
+		n := toUser(id, user, "news")
+		n.NotBefore = time.Now().Add(time.Hour)
+		r.enqueue(n)
+	}
+	waits("one", "ada")
+	form := url.Values{"app": {"shop"}, "category": {"news"}, "do": {"mute"}}
+	asked := operator.post(http.StatusOK, mutePath, form)
+	contains(t, asked, "1 notification that waits ends muted.")
+	waits("two", "bob")
+	asked = operator.post(http.StatusOK, mutePath, hidden(t, asked))
+	contains(t, asked, "2 notifications that wait end muted.")
+	operator.post(http.StatusSeeOther, mutePath, hidden(t, asked))
+	if r.there(limits.Level{App: "shop", Category: "news", Mute: true}) == nil {
+		t.Error("it is not muted")
+	}
+	// where nothing waits there is no number to confirm
+	asked = operator.post(http.StatusOK, mutePath, url.Values{"category": {"none"}, "do": {"mute"}})
+	contains(t, asked, "0 notifications that wait end muted.")
+	operator.post(http.StatusSeeOther, mutePath, hidden(t, asked))
+	if r.there(limits.Level{Category: "none", Mute: true}) == nil {
+		t.Error("it is not muted")
+	}
+}
+
+func TestBadMuteForms(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for query, want := range map[string]string{
+		"user=ada&do=mute&for=1h&until=2099-01-01T00:00":            "choose how long, or until when",
+		"user=ada&do=mute&until=2020-01-01T00:00:00Z&confirmed=yes": "has passed",
+		"category=all&do=mute&confirmed=yes":                        "all is the name of the general limits",
+		"app=shpo&do=mute&confirmed=yes":                            "did you mean shop?",
+		"user=ada&do=silence":                                       "",
+		"user=ada":                                                  "",
+		"do=mute":                                                   "",
+		"user=%00&do=mute":                                          "",
+		"user=ada&quota=q&do=mute":                                  "",
+	} {
+		form, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := r.post(http.StatusBadRequest, mutePath, form); want != "" {
+			contains(t, text, want)
+		}
+	}
+	if log, err := r.setting.Work.Overrides.Log(t.Context(), 0, 1); err != nil || len(log) > 0 {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
