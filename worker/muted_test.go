@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -135,8 +136,8 @@ func TestAMuteEnds(t *testing.T) {
 	})
 }
 
-// What waits of somebody who was muted while no worker ran ends when one starts, and a
-// second one does not look again.
+// What waits of somebody who was muted while no worker ran ends when one starts, and those
+// that start later know of the mute.
 func TestMutedWhileNoWorkerRan(t *testing.T) {
 	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		r, o := tuned(t, client, throttle.Policy{}, nil)
@@ -221,5 +222,41 @@ func TestMutedInHand(t *testing.T) {
 		r.mute(o, limits.Level{App: "shop"}, false)
 		r.muted("waits", "fails")
 		wait(t, func() bool { return r.slots() == 1 })
+	})
+}
+
+// However many wait, all that are muted end, each once, whichever worker looks through them;
+// the others stay.
+func TestManyMuted(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		const many, others = 450, 5 // several pages
+		r, o := tuned(t, client, every(time.Hour), nil)
+		all := make([]*push.Notification, many+others)
+		for i := range all {
+			all[i] = to(fmt.Sprint("n", i))
+			all[i].User, all[i].Category, all[i].NotBefore = fmt.Sprint("u", i%7), "news", time.Now().Add(time.Hour)
+			if i >= many {
+				all[i].Category = "orders"
+			}
+		}
+		for _, result := range r.producer.EnqueueAll(t.Context(), all) {
+			must(t, result.Err)
+		}
+		r.startTwo()
+		r.mute(o, limits.Level{App: "shop", Category: "news"}, false)
+		counts := r.settled(many)
+		if counts.Ended[push.Muted] != many || counts.Waiting() != others {
+			t.Errorf("%+v", counts)
+		}
+		wait(t, func() bool {
+			r.seen.mu.Lock()
+			defer r.seen.mu.Unlock()
+			return r.seen.ended[push.Muted] == many && client.ZCard(t.Context(), shardKey(client, "taken:due")).Val() == 0
+		})
+		audit, err := r.control().Audit(t.Context())
+		must(t, err)
+		if audit.Difference != 0 || audit.Queued != others {
+			t.Errorf("%+v", audit)
+		}
 	})
 }

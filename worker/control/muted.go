@@ -3,11 +3,13 @@ package control
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/redisreply"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/clock"
@@ -43,25 +45,43 @@ func (c *Control) EndMuted(ctx context.Context) error {
 func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
 	var failed error
 	for _, spot := range queue.Spots {
-		var position uint64
-		for more := spot.State != queue.JobActive; more; more = position > 0 {
-			jobs, next, err := c.jobs(at).Page(ctx, spot, position)
-			if err != nil {
-				return err
-			}
-			position = next
-			failed = errors.Join(failed, c.endSome(ctx, at, jobs))
-			if err := clock.Sleep(ctx, pagePause); err != nil {
-				return err
+		if spot.State == queue.JobActive {
+			continue
+		}
+		// again where some were taken: what is behind them may have moved past the look
+		for taken := true; taken; {
+			var err error
+			if taken, err = c.endThere(ctx, at, spot); err != nil {
+				failed = errors.Join(failed, err)
+				break
 			}
 		}
 	}
 	return failed
 }
 
-// endSome ends those of the jobs that are muted. It returns the first error: those of the
-// others that failed are found again.
-func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Waiting) error {
+// endThere looks once through the jobs of a spot, and reports whether it has taken any.
+func (c *Control) endThere(ctx context.Context, at *ledger.Shard, spot queue.Spot) (taken bool, err error) {
+	var position uint64
+	for {
+		jobs, next, err := c.jobs(at).Page(ctx, spot, position)
+		if err != nil {
+			return taken, err
+		}
+		some, err := c.endSome(ctx, at, jobs)
+		taken = taken || some
+		if err == nil {
+			err = clock.Sleep(ctx, pagePause)
+		}
+		if position = next; err != nil || position == 0 {
+			return taken, err
+		}
+	}
+}
+
+// endSome ends those of the jobs that are muted, and reports whether there were any.
+func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Waiting) (bool, error) {
+	var taken atomic.Bool
 	var taking errgroup.Group
 	taking.SetLimit(takenAtOnce)
 	for _, job := range jobs {
@@ -74,15 +94,17 @@ func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wa
 			continue
 		}
 		taking.Go(func() error {
-			taken, err := at.Take(ctx, push.Ref{ID: n.ID, App: n.App, User: n.User}, push.Muted, push.Contents)
+			one, err := at.Take(ctx, push.Ref{ID: n.ID, App: n.App, User: n.User}, push.Muted, push.Contents)
 			switch {
 			case err == nil:
-				return taken.Leave(ctx)
-			case errors.Is(err, push.ErrUnknownID), errors.Is(err, push.ErrEnded), errors.Is(err, push.ErrUnderWay):
-				return nil
+				taken.Store(true)
+				_ = one.Leave(ctx) // else its slot is given back a little later
+			case redisreply.Of(err) != redisreply.None:
+				return err
 			}
-			return err
+			return nil // it has moved on, or is in hand, or cannot be read: it ends at its next visit
 		})
 	}
-	return taking.Wait()
+	err := taking.Wait()
+	return taken.Load(), err
 }
