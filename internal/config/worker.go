@@ -19,8 +19,8 @@ type Worker struct {
 	// Attempts is how often a notification is sent before it is exhausted.
 	// Deferrals do not count. 10 by default, 1 to 1,000.
 	Attempts int `yaml:"attempts"`
-	// RetryTime is how long after the first attempt the last may be. 6 h by
-	// default, 1 s to 30 days.
+	// RetryTime is how long after the first attempt the last may be, without the quiet hours
+	// that hold the notification meanwhile. 6 h by default, 1 s to 30 days.
 	RetryTime time.Duration `yaml:"retry_time"`
 	// MaxWait is the longest time left that a notification waits for in the
 	// process; one with more goes back to the queue, whose times are whole
