@@ -27,7 +27,7 @@ func (s *site) testMute(t *testing.T) {
 	b.judge("mute confirmation")
 	m.press("Mute")
 	b.until(".notice", "Muted on every worker")
-	b.until("main", "muted, of the user")
+	b.until("main", "of the user")
 	b.judge("muted")
 	ends := func(i int) {
 		t.Helper()

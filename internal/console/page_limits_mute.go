@@ -30,9 +30,6 @@ func muteViewOf(at limits.Level, there []limits.EffectiveMute) muteView {
 	return muteView{There: there, Here: slices.ContainsFunc(there, func(m limits.EffectiveMute) bool { return m.Level == at })}
 }
 
-// Says says what a mute mutes.
-func (muteView) Says(m limits.EffectiveMute) string { return words.Muted(m.All) }
-
 // changeMute mutes, once it is confirmed how many of those that wait end by that, or ends the
 // mute of exactly the level.
 func (c *Console) changeMute(ctx context.Context, v *visit) (page, error) {

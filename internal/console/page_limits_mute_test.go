@@ -51,7 +51,7 @@ func TestMuteOnAPage(t *testing.T) {
 	contains(t, asked, "3 notifications that wait end muted.", "end too.")
 	operator.post(http.StatusSeeOther, mutePath, hidden(t, asked))
 	r.refresh()
-	contains(t, operator.get(http.StatusOK, editOf(limits.Level{App: "shop", User: "ada", Category: "news"})+"&done=muted"), "Muted on every worker", "muted, critical and exempt ones too, of the user")
+	contains(t, operator.get(http.StatusOK, editOf(limits.Level{App: "shop", User: "ada", Category: "news"})+"&done=muted"), "Muted on every worker", "<dt>Muted</dt><dd><p>of the user, critical and exempt ones too</p>")
 	text = operator.get(http.StatusOK, editOf(level))
 	contains(t, text, ">Unmute<", "<dt>Override here</dt><dd>none")
 	contains(t, operator.get(http.StatusOK, limitsPath), "muted, critical and exempt ones too", `href="/console/limits/edit?user=ada"`)
