@@ -74,7 +74,8 @@ local scopes = {}
 if ask.general ~= '' then scopes[1] = {number = 1, policy = general, name = '', set = sentKey} end
 if ask.own ~= '' then scopes[#scopes + 1] = {number = 2, policy = special, name = ask.categories[1], set = KEYS[4]} end
 
--- The list of the request's quiet hours, as it is written and as opened reads it: FROM, UPTO… in µs.
+-- What is closed to the request by quiet hours, as it is written, and as a list: FROM, UPTO…
+-- in µs.
 local hours, closed = ask.ownQuiet or ask.quiet or '', {}
 local function readList(written)
   local list = {}

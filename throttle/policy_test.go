@@ -190,7 +190,9 @@ func TestPolicyString(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]Policy{
 		"no limit": {}, "exempt": {Exempt: true}, "1m apart": {MinGap: time.Minute},
-		"500ms apart, 10/1m, 100/24h": {MinGap: 500 * time.Millisecond, Rates: []Rate{{10, time.Minute}, {100, 24 * time.Hour}}},
+		"500ms apart, 10/1m, 100/24h":                    {MinGap: 500 * time.Millisecond, Rates: []Rate{{10, time.Minute}, {100, 24 * time.Hour}}},
+		"1m apart, quiet 22:00-08:00, Sa,Su 12:00-14:00": {MinGap: time.Minute, Quiet: hoursOf(t, "22:00-08:00", "Sa,Su 12:00-14:00")},
+		"no quiet hours":                                 {Quiet: quiet.Hours{}},
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
