@@ -398,12 +398,12 @@ func TestQuotasThroughTheAPI(t *testing.T) {
 		}
 		same("{rate: 20000/1m}", "quotas")
 		for want, args := range map[string][]string{
-			"did you mean " + key:           {"--quota", "category/demo/markting", "--rate", "1/1m"},
-			"want one for a quota":          {"--quota", key, "--rate", "1/1m", "--rate", "2/1h"},
-			"excludes --app, --user":        {"--quota", key, "--user", "ada", "--rate", "1/1m"},
-			"the count is not positive":     {"--quota", key, "--rate", "0/1m"},
-			"neither min_gap nor exempt":    {"--quota", key, "--min-gap", "1s"},
-			"quota is none of the configur": {"--quota", "fcm/none", "--rate", "1/1m"},
+			"did you mean " + key:              {"--quota", "category/demo/markting", "--rate", "1/1m"},
+			"want one for a quota":             {"--quota", key, "--rate", "1/1m", "--rate", "2/1h"},
+			"excludes --app, --user":           {"--quota", key, "--user", "ada", "--rate", "1/1m"},
+			"the count is not positive":        {"--quota", key, "--rate", "0/1m"},
+			"neither min_gap, quiet_hours nor": {"--quota", key, "--min-gap", "1s"},
+			"quota is none of the configur":    {"--quota", "fcm/none", "--rate", "1/1m"},
 		} {
 			if got := ended(t, where, append([]string{"limits", "set"}, args...)...); got.status != exitUsage || !strings.Contains(got.stderr, want) {
 				t.Errorf("%v: %+v", args, got)

@@ -116,7 +116,7 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 		for i, w := range inForce.Quiet {
 			windows[i] = w.String()
 		}
-		f.Quiet = strings.Join(windows, "\n")
+		f.Quiet = strings.Join(windows, "; ")
 	}
 	return f
 }
@@ -153,7 +153,7 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 	return o, wrong
 }
 
-// quietHours reads the field of quiet hours, which has a window a line.
+// quietHours reads the field of quiet hours, which has ; between windows.
 func quietHours(text string) (quiet.Hours, error) {
 	switch text = strings.TrimSpace(text); text {
 	case "":
@@ -161,7 +161,7 @@ func quietHours(text string) (quiet.Hours, error) {
 	case noQuietHours:
 		return quiet.Hours{}, nil
 	}
-	windows := strings.Split(text, "\n")
+	windows := strings.Split(text, ";")
 	for i := range windows {
 		windows[i] = strings.TrimSpace(windows[i])
 	}

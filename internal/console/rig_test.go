@@ -62,7 +62,7 @@ func newRig(t *testing.T, change ...func(*setting)) *rig {
 
 func newRigOn(t *testing.T, client redis.UniversalClient, change ...func(*setting)) *rig {
 	t.Helper()
-	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: 5 * time.Second})
+	shared, stop := pipeline.Share(client, pipeline.Options{Timeout: redistest.Patience})
 	t.Cleanup(stop)
 	records := ledger.NewRecords(shared, "", 0)
 	_, err := records.All(t.Context()) // as a program knows since its start: an audit has no time to ask
