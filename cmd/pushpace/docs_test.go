@@ -188,7 +188,7 @@ func script(t *testing.T, page []block) (dir, output string) {
 		t.Fatal(err)
 	}
 	end := func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	timer := time.AfterFunc(5*time.Minute, end)
+	timer := time.AfterFunc(8*time.Minute, end)
 	defer timer.Stop()
 	defer end()
 	if err := cmd.Wait(); err != nil {
@@ -235,7 +235,7 @@ func runTour(t *testing.T, page []block) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var orders []standin.Entry
+	var orders, night []standin.Entry
 	for line := range strings.Lines(string(lines)) {
 		var e standin.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -244,9 +244,16 @@ func runTour(t *testing.T, page []block) {
 		if strings.HasPrefix(e.Notification, "order-") {
 			orders = append(orders, e)
 		}
+		if strings.HasPrefix(e.Notification, "night-") || e.Notification == "alarm" {
+			night = append(night, e)
+		}
 	}
 	if len(orders) != 5 || orders[4].At.Sub(orders[0].At) < 3900*time.Millisecond {
 		t.Errorf("the orders arrived as %+v", orders)
+	}
+	slices.SortFunc(night, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
+	if len(night) != 6 || night[0].Notification != "alarm" || night[1].At.Second() > 50 || night[5].At.Sub(night[1].At) < 3900*time.Millisecond {
+		t.Errorf("the night's arrived as %+v", night)
 	}
 	// each in its turn: the point first, while a worker runs
 	shows(t, output,
@@ -255,6 +262,7 @@ func runTour(t *testing.T, page []block) {
 		"state delivered", `"notification":"order-5"`, "difference 0",
 		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"id":"invoice-1","state":"`, `"workers":[{"id":"`, `"source":"user"`,
 		`"pointer":"/usr"`, `"difference":`, "eve in demo: ", "general gap 5s", "1 worker runs, 1 notification waits", "too-much is cancelled.",
+		"quiet from ", "night-5 demo finn orders quiet_hours", "quiet hours until ",
 	)
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 3 { // config.yaml, pushpace and the folder
