@@ -57,7 +57,7 @@ func plain(t *testing.T, j *Job) Job {
 	if len(n.Data) == 0 {
 		n.Data = nil
 	}
-	return Job{&n, j.AcceptedAt, j.Replay}
+	return Job{&n, j.AcceptedAt, j.Replay, j.Digested}
 }
 
 // What Validate accepts is encoded, decoded and rendered within the limits, and

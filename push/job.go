@@ -23,18 +23,29 @@ type Job struct {
 	AcceptedAt time.Time
 	// Replay says that it comes back from the dead letters.
 	Replay bool
+	// Digested are the IDs of the others that the notification tells of.
+	Digested []string
 }
 
-// encodingVersion is the version that Encode writes. Decode reads this one and
-// all older ones. A field added to the notification or the envelope is a new
-// version: older builds refuse unknown fields.
-const encodingVersion = 1
+// encodingVersion is the newest version. Decode reads this one and all older ones. Encode
+// writes the oldest that has all that the job has: version 1 knows no digest. A field added
+// to the notification or the envelope is a new version: older builds refuse unknown fields.
+const encodingVersion = 2
 
-// jobV1 is the envelope of version 1.
-type jobV1 struct {
+// version is that of the job's encoding.
+func (j *Job) version() int {
+	if j.Digested == nil && j.Notification.Digest == nil {
+		return 1
+	}
+	return encodingVersion
+}
+
+// envelope is that of all versions.
+type envelope struct {
 	Version      int           `json:"v"`
 	AcceptedAt   time.Time     `json:"accepted_at"`
 	Replay       bool          `json:"replay,omitempty"`
+	Digested     []string      `json:"digested,omitempty"`
 	Only         string        `json:"only,omitempty"`
 	Notification *Notification `json:"notification"`
 }
@@ -44,7 +55,7 @@ type jobV1 struct {
 // the notification, where a script finds it without reading the whole.
 func (j *Job) only() string {
 	n := j.Notification
-	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
+	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || n.Digest != nil || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
 		return ""
 	}
 	return n.App + "/" + string(n.Targets[0].Platform)
@@ -68,7 +79,7 @@ func Encode(j *Job) ([]byte, error) {
 	if f := j.faults(); len(f) > 0 {
 		return nil, fmt.Errorf("encode a job: %w", f)
 	}
-	data, err := strictjson.Encode(jobV1{encodingVersion, j.AcceptedAt.UTC(), j.Replay, j.only(), j.Notification})
+	data, err := strictjson.Encode(envelope{j.version(), j.AcceptedAt.UTC(), j.Replay, j.Digested, j.only(), j.Notification})
 	if err != nil {
 		return nil, fmt.Errorf("encode a job: %w", err)
 	}
@@ -91,8 +102,8 @@ func Decode(data []byte) (*Job, error) {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedJSON, Err: err}
 	}
 	switch version {
-	case 1:
-		return decodeV1(data)
+	case 1, encodingVersion:
+		return decode(data, version)
 	case 0:
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
 	}
@@ -102,12 +113,12 @@ func Decode(data []byte) (*Job, error) {
 // versionOf returns the version that a payload names, 0 when it names none. It
 // looks for the version where Encode writes it before it reads the whole.
 func versionOf(data []byte) (int, error) {
-	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && rest[0] == '1' && rest[1] == ',' {
-		return 1, nil
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"v":`)); ok && len(rest) > 1 && (rest[0] == '1' || rest[0] == '2') && rest[1] == ',' {
+		return int(rest[0] - '0'), nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
-		return 0, strictjson.Misfits(data, new(jobV1), err)
+		return 0, strictjson.Misfits(data, new(envelope), err)
 	}
 	var version int
 	if err := json.Unmarshal(members["v"], &version); err != nil {
@@ -116,8 +127,8 @@ func versionOf(data []byte) (int, error) {
 	return version, nil
 }
 
-func decodeV1(data []byte) (*Job, error) {
-	var v jobV1
+func decode(data []byte, version int) (*Job, error) {
+	var v envelope
 	if err := strictjson.Decode(data, &v); err != nil {
 		reason := asynqwire.MalformedNotification
 		if !json.Valid(data) {
@@ -125,14 +136,17 @@ func decodeV1(data []byte) (*Job, error) {
 		}
 		return nil, &asynqwire.MalformedError{Reason: reason, Err: strictjson.Misfits(data, &v, err)}
 	}
-	if v.Version != 1 {
+	if v.Version != version {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedVersion}
 	}
 	if err := strictjson.CheckCharacters(data); err != nil {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: err}
 	}
-	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay}
+	j := &Job{Notification: v.Notification, AcceptedAt: v.AcceptedAt.UTC(), Replay: v.Replay, Digested: v.Digested}
 	f := j.faults()
+	if j.Notification != nil && j.version() > version {
+		f.Add("/v", "is %d, which knows no digest", version)
+	}
 	if j.Notification != nil {
 		for _, fault := range j.Notification.faults() {
 			f.Add("/notification"+fault.Field, "%s", fault.Problem)

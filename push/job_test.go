@@ -106,7 +106,7 @@ func TestDecodeMalformed(t *testing.T) {
 		"an array":             {"[1]", asynqwire.MalformedJSON, []string{""}},
 		"no version":           {`{"notification":{}}`, asynqwire.MalformedVersion, nil},
 		"version 0":            {edit(`"v":1`, `"v":0`), asynqwire.MalformedVersion, nil},
-		"version 2":            {edit(`"v":1`, `"v":2`), asynqwire.MalformedVersion, nil},
+		"version 3":            {edit(`"v":1`, `"v":3`), asynqwire.MalformedVersion, nil},
 		"version 10":           {edit(`"v":1`, `"v":10`), asynqwire.MalformedVersion, nil},
 		"version as text":      {edit(`"v":1`, `"v":"1"`), asynqwire.MalformedVersion, nil},
 		"two versions":         {edit(`"v":1`, `"v":1,"v":2`), asynqwire.MalformedVersion, nil},

@@ -62,6 +62,10 @@ type Notification struct {
 	// CollapseKey makes a newer notification replace an older one. At most 64
 	// bytes of UTF-8 without control characters.
 	CollapseKey string `json:"collapse_key,omitempty"`
+	// Digest has those of its key that wait be told of in one push; nil for none. It
+	// excludes CollapseKey, APNs and FCM, and is for push type alert. A critical one, and one
+	// of an exempt category, goes by itself.
+	Digest *Digest `json:"digest,omitempty"`
 
 	// NotBefore is the earliest instant to send at; zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`

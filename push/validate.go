@@ -42,6 +42,9 @@ func (n *Notification) Validate() error {
 			n.checkShown(&f)
 		}
 		f = append(f, n.sizeFaults(len(f) == 0)...)
+		if len(f) == 0 {
+			n.checkDigestSize(&f)
+		}
 	}
 	return f.Err()
 }
@@ -60,6 +63,7 @@ func (n *Notification) faults() Faults {
 	n.checkData(&f)
 	n.checkTimes(&f)
 	n.checkRaw(&f)
+	n.checkDigest(&f)
 	return f
 }
 
@@ -74,6 +78,9 @@ func (n *Notification) leastSize() int {
 	}
 	for key, value := range n.Data {
 		size += len(key) + len(value) + len(`"":""`)
+	}
+	if n.Digest != nil {
+		size += len(n.Digest.Key) + len(n.Digest.Title) + len(n.Digest.Body)
 	}
 	for _, raw := range [][]byte{n.APNs, n.FCM} {
 		for _, c := range raw {

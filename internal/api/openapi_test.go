@@ -158,11 +158,12 @@ func TestDocumentHasTheNotification(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = bytes.ReplaceAll(text, []byte("#/$defs/target"), []byte("#/components/schemas/Target"))
+	text = bytes.ReplaceAll(text, []byte("#/$defs/digest"), []byte("#/components/schemas/Digest"))
 	var want map[string]any
 	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatal(err)
 	}
-	target := want["$defs"].(map[string]any)["target"]
+	defs := want["$defs"].(map[string]any)
 	maps.DeleteFunc(want, func(name string, _ any) bool { return strings.HasPrefix(name, "$") })
 	var doc struct {
 		Components struct{ Schemas map[string]any }
@@ -170,7 +171,7 @@ func TestDocumentHasTheNotification(t *testing.T) {
 	if err := json.Unmarshal(document, &doc); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"Notification": want, "Target": target} {
+	for name, want := range map[string]any{"Notification": want, "Target": defs["target"], "Digest": defs["digest"]} {
 		got, _ := json.Marshal(doc.Components.Schemas[name])
 		wanted, _ := json.Marshal(want)
 		if !bytes.Equal(got, wanted) {

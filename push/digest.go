@@ -1,0 +1,167 @@
+package push
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+)
+
+const (
+	// MaxDigestKeyBytes bounds a digest's key.
+	MaxDigestKeyBytes = 64
+	// MaxDigest is how many notifications one push tells of at most.
+	MaxDigest = 100
+	// DigestKey is where it stands in the data of both platforms how many notifications a
+	// push tells of.
+	DigestKey = "pushpace_digest"
+	// maxDigestSize bounds the JSON form of a notification with a digest: the IDs of all
+	// that one push tells of stand in the same job.
+	maxDigestSize = 32 << 10
+)
+
+// A Digest says with which other notifications of the user and the category one may be told
+// of in one push, and what that shows. While one with the key waits for a limit, for quiet
+// hours or for a provider, those that come later join it, and end as digested.
+//
+// In Title and Body {count} stands for how many the push tells of, {first}, {second} and
+// {third} for the titles of the first of them, as they joined, and {more} for how many there
+// are besides those that the text names.
+type Digest struct {
+	// Key is the same of those that belong together. 1 to 64 bytes of UTF-8 without control
+	// characters.
+	Key string `json:"key"`
+	// Title and Body are what the push shows; where one is empty, it is the notification's
+	// own. Of several notifications those of the newest count.
+	Title string `json:"title,omitempty"`
+	Body  string `json:"body,omitempty"`
+}
+
+// places are the placeholders of a digest's text; braces that are none are told apart by
+// what remains.
+var places = regexp.MustCompile(`\{(count|more|first|second|third)\}`)
+
+// ordinals are those of the placeholders that name a notification, by its place.
+var ordinals = []string{"{first}", "{second}", "{third}"}
+
+func (n *Notification) checkDigest(f *Faults) {
+	d := n.Digest
+	if d == nil {
+		return
+	}
+	switch {
+	case d.Key == "":
+		f.Add("/digest/key", "is missing")
+	case len(d.Key) > MaxDigestKeyBytes || !isPlain(d.Key):
+		f.Add("/digest/key", "must be UTF-8 without control characters and "+unseen+", of at most %d bytes", MaxDigestKeyBytes)
+	}
+	for _, text := range []struct{ field, value string }{{"/digest/title", d.Title}, {"/digest/body", d.Body}} {
+		if !utf8.ValidString(text.value) {
+			f.Add(text.field, "must be UTF-8")
+		}
+		if strings.ContainsAny(places.ReplaceAllString(text.value, ""), "{}") {
+			f.Add(text.field, "must have no braces but those of {count}, {more}, {first}, {second} and {third}")
+		}
+	}
+	if n.CollapseKey != "" {
+		f.Add("/digest", "must be left out beside collapse_key: one replaces what the other counts")
+	}
+	if !absent(n.APNs) || !absent(n.FCM) {
+		f.Add("/digest", "must be left out beside the blocks apns and fcm")
+	}
+	if n.pushType() != PushAlert {
+		f.Add("/digest", "must be left out: push type %q shows none", n.PushType)
+	}
+	if _, taken := n.Data[DigestKey]; taken {
+		f.Add(strictjson.Pointer("data", DigestKey), "is reserved for how many a digest tells of")
+	}
+}
+
+// checkDigestSize has the push of a digest fit with as many as there may be, whichever
+// notification carries it.
+func (n *Notification) checkDigestSize(f *Faults) {
+	if n.Digest == nil {
+		return
+	}
+	if text, err := strictjson.Encode(n); err != nil || len(text) > maxDigestSize {
+		f.Add("/digest", "must be left out: a notification with one is of at most %d bytes", maxDigestSize)
+		return
+	}
+	carrier := *n
+	carrier.ID, carrier.Priority = strings.Repeat("0", MaxIDBytes), Bulk
+	all := &Carried{IDs: make([]string, MaxDigest), Newest: n, ExpiresAt: n.ExpiresAt}
+	for _, fault := range all.push(&carrier, nil).sizeFaults(false) {
+		f.Add("/digest", "%s", fault.Problem)
+	}
+}
+
+// Carried is what one push tells of: the notification that carries the digest, and those
+// that have joined it.
+type Carried struct {
+	// IDs are those of all, the carrier's first, and Titles those of the first three.
+	IDs, Titles []string
+	// Newest is the one that was accepted last: its targets, data and texts count.
+	Newest *Notification
+	// ExpiresAt is when the last of them expires; zero for never.
+	ExpiresAt time.Time
+}
+
+// Push returns the notification that tells of all, under the carrier's ID. Titles that it
+// has no room for are left out.
+func (c *Carried) Push(carrier *Notification) *Notification {
+	if len(c.IDs) <= 1 {
+		return carrier
+	}
+	if full := c.push(carrier, c.Titles); len(full.sizeFaults(false)) == 0 {
+		return full
+	}
+	return c.push(carrier, nil)
+}
+
+func (c *Carried) push(carrier *Notification, titles []string) *Notification {
+	told := *c.Newest
+	told.ID, told.App, told.User, told.Category = carrier.ID, carrier.App, carrier.User, carrier.Category
+	told.Priority, told.NotBefore, told.IfFull = carrier.Priority, carrier.NotBefore, carrier.IfFull
+	told.ExpiresAt, told.TTL, told.Digest = c.ExpiresAt, 0, nil
+	told.Data = maps.Clone(told.Data)
+	if told.Data == nil {
+		told.Data = map[string]string{}
+	}
+	told.Data[DigestKey] = strconv.Itoa(len(c.IDs))
+	if text := c.Newest.Digest; text != nil {
+		if text.Title != "" {
+			told.Title = fill(text.Title, len(c.IDs), titles)
+		}
+		if text.Body != "" {
+			told.Body = fill(text.Body, len(c.IDs), titles)
+		}
+	}
+	return &told
+}
+
+// fill puts what they stand for in the place of a text's placeholders. What is put there is
+// not looked at again.
+func fill(text string, count int, titles []string) string {
+	named := 0
+	for _, o := range ordinals {
+		if strings.Contains(text, o) {
+			named++
+		}
+	}
+	return places.ReplaceAllStringFunc(text, func(place string) string {
+		switch i := slices.Index(ordinals, place); {
+		case place == "{count}":
+			return strconv.Itoa(count)
+		case place == "{more}":
+			return strconv.Itoa(max(0, count-named))
+		case i < len(titles):
+			return titles[i]
+		}
+		return ""
+	})
+}

@@ -1,0 +1,142 @@
+package push
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+)
+
+// liked is a notification with a digest.
+func liked(id, title string) *Notification {
+	return &Notification{
+		ID: id, App: "shop", User: "u1", Category: "likes", Targets: []Target{{FCM, "token"}, {APNs, "ab"}}, Title: title, Body: "likes your photo",
+		Digest: &Digest{Key: "post-4711", Title: "{count} people like your photo", Body: "{first}, {second} and {more} others"},
+	}
+}
+
+func TestDigestIsValidated(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(n *Notification)
+		field  string
+	}{
+		"as it is":        {func(*Notification) {}, ""},
+		"no texts":        {func(n *Notification) { n.Digest.Title, n.Digest.Body = "", "" }, ""},
+		"no key":          {func(n *Notification) { n.Digest.Key = "" }, "/digest/key"},
+		"a long key":      {func(n *Notification) { n.Digest.Key = strings.Repeat("é", 33) }, "/digest/key"},
+		"a hidden key":    {func(n *Notification) { n.Digest.Key = "a\u202eb" }, "/digest/key"},
+		"a placeholder":   {func(n *Notification) { n.Digest.Title = "{fourth}" }, "/digest/title"},
+		"a brace":         {func(n *Notification) { n.Digest.Body = "{count} :-}" }, "/digest/body"},
+		"a collapse key":  {func(n *Notification) { n.CollapseKey = "k" }, "/digest"},
+		"a raw block":     {func(n *Notification) { n.FCM = []byte(`{"data":{"a":"b"}}`) }, "/digest"},
+		"nothing shown":   {func(n *Notification) { n.PushType, n.Title, n.Body = PushBackground, "", "" }, "/digest"},
+		"its data":        {func(n *Notification) { n.Data = map[string]string{DigestKey: "1"} }, "/data/" + DigestKey},
+		"a long text":     {func(n *Notification) { n.Digest.Body = strings.Repeat("x", MaxFCMMessage) }, "/digest"},
+		"too many tokens": {func(n *Notification) { n.Targets = longTargets(20) }, "/digest"},
+	} {
+		n := liked("id", "Ada")
+		c.change(n)
+		err := n.Validate()
+		if c.field == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err == nil || !slices.ContainsFunc(faultsOf(t, err), func(f Fault) bool { return f.Field == c.field }) {
+			t.Errorf("%s: %v, want a fault at %s", name, err, c.field)
+		}
+	}
+}
+
+// longTargets are some with tokens of 2000 bytes.
+func longTargets(n int) []Target {
+	all := targets(n)
+	for i := range all {
+		all[i].Token += strings.Repeat("x", 2000)
+	}
+	return all
+}
+
+// One push tells of all: under the carrier's ID, with the newest's content and text.
+func TestDigestPush(t *testing.T) {
+	t.Parallel()
+	carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
+	carrier.Priority, carrier.NotBefore = Bulk, noon
+	newest.Targets, newest.Data, newest.Sound = []Target{{FCM, "other"}}, map[string]string{"k": "v"}, "s"
+	all := &Carried{IDs: slices.Repeat([]string{"id"}, 14), Titles: []string{"Ada {count}", "\u202eBen", "Cy"}, Newest: newest, ExpiresAt: noon.Add(time.Hour)}
+	got := all.Push(carrier)
+	if got.ID != "first" || got.Priority != Bulk || !got.NotBefore.Equal(noon) || !got.ExpiresAt.Equal(all.ExpiresAt) || got.Digest != nil ||
+		got.Targets[0].Token != "other" || got.Data["k"] != "v" || got.Data[DigestKey] != "14" || got.Sound != "s" {
+		t.Errorf("%+v", got)
+	}
+	if got.Title != "14 people like your photo" || got.Body != "Ada {count}, \u202eBen and 12 others" {
+		t.Errorf("%q %q", got.Title, got.Body)
+	}
+	if newest.Data[DigestKey] != "" {
+		t.Error("the newest one's data has changed")
+	}
+	newest.Digest = &Digest{Key: "post-4711"}
+	if got := all.Push(carrier); got.Title != "Zoe" || got.Body != "likes your photo" {
+		t.Errorf("its own texts: %q %q", got.Title, got.Body)
+	}
+	alone := &Carried{IDs: []string{"first"}, Titles: []string{"Ada"}, Newest: carrier}
+	if got := alone.Push(carrier); got != carrier {
+		t.Errorf("alone: %+v", got)
+	}
+}
+
+// Whatever the titles, what is told of as many as there may be fits, and so does its job.
+func TestDigestFits(t *testing.T) {
+	t.Parallel()
+	for _, letter := range []string{"x", "é", "\x01", `"`, "\u2028"} {
+		long := strings.Repeat(letter, 2000/len(letter))
+		carrier, newest := liked(strings.Repeat("i", MaxIDBytes), "Ada"), liked("n", "Zoe")
+		newest.Digest.Title = "{first}{first}{first} {count}"
+		if err := newest.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		all := &Carried{Titles: []string{long, long, long}, Newest: newest}
+		for i := range MaxDigest {
+			all.IDs = append(all.IDs, fmt.Sprint(strings.Repeat(`"`, MaxIDBytes-3), i))
+		}
+		got := all.Push(carrier)
+		if f := got.sizeFaults(true); len(f) > 0 {
+			t.Errorf("%q: %v", letter, f)
+		}
+		if got.Title != " 100" {
+			t.Errorf("%q: the count is gone: %q", letter, got.Title)
+		}
+		payload, err := Encode(&Job{Notification: got, AcceptedAt: noon, Digested: all.IDs[1:]})
+		if err != nil {
+			t.Errorf("%q: %v", letter, err)
+		}
+		if job, err := Decode(payload); err != nil || len(job.Digested) != MaxDigest-1 {
+			t.Errorf("%q: %v", letter, err)
+		}
+	}
+}
+
+// A job with a digest is of a version that builds without digests refuse as such.
+func TestDigestIsVersion2(t *testing.T) {
+	t.Parallel()
+	n := liked("id", "Ada")
+	payload, err := Encode(&Job{Notification: n, AcceptedAt: noon})
+	if err != nil || !strings.HasPrefix(string(payload), `{"v":2,`) || strings.Contains(string(payload), `"only"`) {
+		t.Fatalf("%s, %v", payload, err)
+	}
+	job, err := Decode(payload)
+	if err != nil || *job.Notification.Digest != *n.Digest {
+		t.Errorf("%+v, %v", job, err)
+	}
+	if _, err := Decode([]byte(strings.Replace(string(payload), `"v":2`, `"v":1`, 1))); err == nil {
+		t.Error("version 1 has a digest")
+	}
+	if text, err := strictjson.Encode(&Notification{}); err != nil || strings.Contains(string(text), "digest") {
+		t.Errorf("without a digest it is told of: %s, %v", text, err)
+	}
+}
