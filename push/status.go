@@ -24,7 +24,8 @@ const (
 	Expired       State = ledger.Expired
 	Cancelled     State = ledger.Cancelled
 	Superseded    State = ledger.Superseded
-	Muted         State = ledger.Muted // its user, its category or both are muted
+	Muted         State = ledger.Muted    // its user, its category or both are muted
+	Digested      State = ledger.Digested // told of in another's push
 )
 
 // DefaultRetention is how long an ID is known where no retention is given.
@@ -64,6 +65,10 @@ func (e *EndedError) Error() string { return (&ledger.EndedError{State: e.State}
 // Unwrap returns ErrEnded.
 func (e *EndedError) Unwrap() error { return ErrEnded }
 
+// A CarriesError means that the notification's push is to tell of Others too, which have
+// ended as Digested.
+type CarriesError = ledger.CarriesError
+
 // A Status is what a producer can know of a notification.
 type Status struct {
 	ID    string `json:"id"`
@@ -92,6 +97,10 @@ type Status struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
+	// Into is the notification whose push tells of this one, which is Digested, and Told is
+	// how many others its own push tells of, once that is settled.
+	Into string `json:"into,omitempty"`
+	Told int    `json:"digest,omitempty"`
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty
 	// when it has none.
 	Job string `json:"job,omitempty"`
@@ -129,7 +138,7 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 		ID: ref.ID, State: r.State, App: r.App, User: r.User, Category: r.Category, Queue: r.Queue,
 		Accepted: r.Accepted, NotBefore: r.NotBefore, ExpiresAt: r.ExpiresAt,
 		Deferrals: r.Deferrals, Until: r.Until, Scope: r.Scope, Rule: r.Rule,
-		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended,
+		Attempts: r.Attempts, FirstAttempt: r.FirstAttempt, Error: r.Error, Ended: r.Ended, Into: r.Into, Told: r.Told,
 	}
 	for _, o := range r.Outcomes {
 		s.Outcomes = append(s.Outcomes, TargetOutcome(o))
@@ -146,17 +155,27 @@ func (p *Producer) StatusOf(ctx context.Context, ref Ref) (*Status, error) {
 // limits is given back by a worker, within about a second while one runs, also
 // when this process crashes meanwhile. It answers ErrUnknownID, an *EndedError,
 // ErrUnderWay or an *AmbiguousError when there is nothing to cancel, or not now, or one is
-// to be chosen. After another error it may be cancelled or not; calling it again is safe.
+// to be chosen, and a *CarriesError for one whose push is to tell of others too. After another error it may be cancelled or not; calling it again is safe.
 func (p *Producer) Cancel(ctx context.Context, id string) error {
 	return p.CancelOf(ctx, Ref{ID: id})
 }
 
 // CancelOf is Cancel of the one that is named.
 func (p *Producer) CancelOf(ctx context.Context, ref Ref) error {
+	return p.cancel(ctx, ref, (*ledger.Shard).Take)
+}
+
+// CancelWithOthers is CancelOf also of one whose push is to tell of others, which nobody is
+// told of then.
+func (p *Producer) CancelWithOthers(ctx context.Context, ref Ref) error {
+	return p.cancel(ctx, ref, (*ledger.Shard).TakeWithOthers)
+}
+
+func (p *Producer) cancel(ctx context.Context, ref Ref, take func(*ledger.Shard, context.Context, Ref, State, func([]byte) (ledger.Contents, error)) (*ledger.Taken, error)) error {
 	var taken *ledger.Taken
 	at, err := p.records.Find(ctx, ref)
 	if err == nil {
-		taken, err = at.Take(ctx, ref, Cancelled, Contents)
+		taken, err = take(at, ctx, ref, Cancelled, Contents)
 	}
 	if ended := new(ledger.EndedError); errors.As(err, &ended) {
 		err = &EndedError{ended.State}

@@ -27,6 +27,7 @@ type summary struct {
 	Cancelled     int64 `json:"cancelled"`
 	Superseded    int64 `json:"superseded"`
 	Muted         int64 `json:"muted"`
+	Digested      int64 `json:"digested"`
 	Waiting       int64 `json:"waiting"`
 	Malformed     int64 `json:"malformed"`
 	Deferred      int64 `json:"deferred"`    // times one went back to the queue; a near slot is waited for in the worker
@@ -57,7 +58,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 	s := summary{
 		Accepted: c.Accepted, Delivered: c.Ended[push.Delivered], Undeliverable: c.Ended[push.Undeliverable],
 		Rejected: c.Ended[push.Rejected], Exhausted: c.Ended[push.Exhausted], Expired: c.Ended[push.Expired],
-		Cancelled: c.Ended[push.Cancelled], Superseded: c.Ended[push.Superseded], Muted: c.Ended[push.Muted],
+		Cancelled: c.Ended[push.Cancelled], Superseded: c.Ended[push.Superseded], Muted: c.Ended[push.Muted], Digested: c.Ended[push.Digested],
 		Waiting: c.Waiting(), Malformed: c.Malformed, Deferred: c.Deferred, DeadTokens: c.DeadTokens,
 	}
 	var pushes []violations.Push
@@ -89,7 +90,7 @@ func (d *demo) summarize(start time.Time) (summary, error) {
 
 // account compares the sums with what the Producer and the stand-ins say.
 func (s *summary) account(taken, received int64) {
-	ended := s.Delivered + s.Undeliverable + s.Rejected + s.Exhausted + s.Expired + s.Cancelled + s.Superseded + s.Muted
+	ended := s.Delivered + s.Undeliverable + s.Rejected + s.Exhausted + s.Expired + s.Cancelled + s.Superseded + s.Muted + s.Digested
 	if s.Accepted != taken {
 		s.fault("%d notifications count as accepted, but the Producer accepted %d", s.Accepted, taken)
 	}
@@ -143,7 +144,7 @@ func (s *summary) print(w io.Writer) error {
 	for _, state := range []struct {
 		name string
 		n    int64
-	}{{"rejected", s.Rejected}, {"exhausted", s.Exhausted}, {"cancelled", s.Cancelled}, {"superseded", s.Superseded}, {"muted", s.Muted}} {
+	}{{"rejected", s.Rejected}, {"exhausted", s.Exhausted}, {"cancelled", s.Cancelled}, {"superseded", s.Superseded}, {"muted", s.Muted}, {"digested", s.Digested}} {
 		if state.n > 0 {
 			row("  "+state.name, state.n, "")
 		}

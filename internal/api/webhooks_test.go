@@ -18,7 +18,7 @@ func TestDocumentHasTheWebhooks(t *testing.T) {
 	at := time.Unix(1, 0)
 	for name, report := range map[string]any{
 		"DeadToken":    ledger.DeadToken{Since: at, At: at},
-		"OutcomeEvent": ledger.OutcomeEvent{Category: "c", Reason: "r", At: at, Targets: []ledger.TargetOutcome{}},
+		"OutcomeEvent": ledger.OutcomeEvent{Category: "c", Reason: "r", Into: "i", At: at, Targets: []ledger.TargetOutcome{}},
 	} {
 		text, err := json.Marshal(report)
 		if err != nil {

@@ -181,6 +181,8 @@ func sentenceOfEnd(r *ledger.Record) string {
 		return "It was cancelled"
 	case push.Superseded:
 		return "A newer one with the same collapse key took its place"
+	case push.Digested:
+		return "Another one's push tells of it"
 	case push.Muted:
 		return "Its user, its category or both are muted"
 	}

@@ -25,6 +25,8 @@ type OutcomeEvent struct {
 	// State is one of EndStates, Reason why it was rejected or exhausted.
 	State  State  `json:"state"`
 	Reason string `json:"reason,omitempty"`
+	// Into is the notification whose push tells of this one, which is Digested.
+	Into string `json:"into,omitempty"`
 	// Attempts is how often it was sent.
 	Attempts int       `json:"attempts"`
 	At       time.Time `json:"at"`
@@ -37,7 +39,7 @@ type OutcomeEvent struct {
 // Records write them: see WithOutcomes.
 //
 //	outcomes    stream of each shard: id, app, user, category, state, reason, attempts,
-//	            at in RFC 3339, targets in JSON
+//	            at in RFC 3339, targets in JSON, and into where there is one
 //
 // Readers that are one another's substitutes share a consumer group, by Next and
 // Ack. It holds the latest events only.
@@ -62,7 +64,7 @@ func (o *Outcomes) Next(ctx context.Context, group string, left time.Duration, n
 	for i, e := range entries {
 		events[i] = OutcomeEvent{
 			Entry: e.ID, ID: field(e, "id"), App: field(e, "app"), User: field(e, "user"), Category: field(e, "category"),
-			State: State(field(e, "state")), Reason: field(e, "reason"), At: readInstant(e, "at"),
+			State: State(field(e, "state")), Reason: field(e, "reason"), Into: field(e, "into"), At: readInstant(e, "at"),
 		}
 		events[i].Attempts, _ = strconv.Atoi(field(e, "attempts"))
 		if json.Unmarshal([]byte(field(e, "targets")), &events[i].Targets) != nil || events[i].Targets == nil {

@@ -27,10 +27,12 @@ local function settle(record, counts, letters, stream, id, now, retention, place
   if tonumber(attempts) > 0 then redis.call('HSET', record, 'attempts', attempts) end
   if tonumber(deferrals) > 0 then redis.call('HINCRBY', record, 'deferrals', deferrals) end
   if stream then
-    local known = redis.call('HMGET', record, 'of', 'attempts')
+    local known = redis.call('HMGET', record, 'of', 'attempts', 'into')
     local app, user, category = string.match(known[1] or '\n\n\n', '^(.-)\n(.-)\n(.-)\n')
-    redis.pcall('XADD', stream, 'MAXLEN', '~', kept, '*', 'id', id, 'app', app, 'user', user, 'category', category,
-      'state', state, 'reason', reason, 'attempts', known[2] or 0, 'at', at, 'targets', targets)
+    local entry = {'id', id, 'app', app, 'user', user, 'category', category,
+      'state', state, 'reason', reason, 'attempts', known[2] or 0, 'at', at, 'targets', targets}
+    if known[3] then entry[#entry + 1], entry[#entry + 2] = 'into', known[3] end
+    redis.pcall('XADD', stream, 'MAXLEN', '~', kept, '*', unpack(entry))
   end
   -- known for the retention since it was accepted, and for a while in any case
   local since = now - (tonumber(redis.call('HGET', record, 'accepted') or nil) or now)

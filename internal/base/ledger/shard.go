@@ -61,8 +61,14 @@ type Record struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
+	// Into is the notification whose push tells of this one, which is Digested, and Told is
+	// how many others its own push tells of, or is about to,
+	// once that is settled.
+	Into string `json:"into,omitempty"`
+	Told int    `json:"digest,omitempty"`
 
 	outcomes string // as they are kept
+	carries  string // the name of the open digest that it carries; "" for none
 }
 
 //go:embed settle.lua
@@ -214,6 +220,8 @@ func (r *Shard) Lookup(ctx context.Context, id string) (*Record, error) {
 	}
 	rec.App, rec.User, rec.Category = splitOf(fields["of"])
 	rec.outcomes = fields["outcomes"]
+	rec.Into, rec.carries = fields["into"], fields["carries"]
+	rec.Told, _ = strconv.Atoi(fields["told"])
 	rec.Deferrals, _ = strconv.Atoi(fields["deferrals"])
 	rec.Attempts, _ = strconv.Atoi(fields["attempts"])
 	if rec.Attempts > 0 && rec.FirstAttempt.IsZero() { // the first was the last

@@ -17,11 +17,12 @@ const (
 	Expired       State = "expired"
 	Cancelled     State = "cancelled"
 	Superseded    State = "superseded"
-	Muted         State = "muted" // its user, its category or both are muted
+	Muted         State = "muted"    // its user, its category or both are muted
+	Digested      State = "digested" // told of in another's push
 )
 
 // EndStates are the states in which a notification can end.
-var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded, Muted}
+var EndStates = []State{Delivered, Undeliverable, Rejected, Exhausted, Expired, Cancelled, Superseded, Muted, Digested}
 
 // Ended reports whether s is one of EndStates.
 func (s State) Ended() bool { return s != "" && s != Waiting }

@@ -133,7 +133,18 @@ const takeTries = 5
 // or as delivered when one of its targets was. read reads its job's payload. It answers
 // ErrUnknownID, ErrEnded or ErrUnderWay when there is nothing to take, or not now. After
 // another error it may be taken or not; calling it again is safe.
+//
+// One whose push is to tell of others too is not taken: that is a *CarriesError.
 func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
+	return r.takeWith(ctx, ref, state, read, false)
+}
+
+// TakeWithOthers is Take also of one whose push is to tell of others.
+func (r *Shard) TakeWithOthers(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error)) (*Taken, error) {
+	return r.takeWith(ctx, ref, state, read, true)
+}
+
+func (r *Shard) takeWith(ctx context.Context, ref Ref, state State, read func(payload []byte) (Contents, error), others bool) (*Taken, error) {
 	id, jobless := ref.ID, false
 	for range takeTries {
 		record, err := r.Lookup(ctx, id)
@@ -150,6 +161,11 @@ func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payloa
 		if err != nil {
 			return nil, err
 		}
+		if job == nil || !job.active() {
+			if err := r.closeDigest(ctx, id, record, others); err != nil {
+				return nil, err
+			}
+		}
 		var t *Taken
 		switch {
 		case job == nil && !jobless: // it may have ended in between
@@ -165,6 +181,9 @@ func (r *Shard) Take(ctx context.Context, ref Ref, state State, read func(payloa
 				return nil, fmt.Errorf("the job cannot be read, a worker will set it aside: %w", err)
 			}
 			t, err = r.take(ctx, id, record, job, c, state)
+		}
+		if t != nil && record.Told > 0 {
+			r.Forget(ctx, id)
 		}
 		if t != nil || err != nil {
 			return t, err

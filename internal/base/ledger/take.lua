@@ -13,8 +13,8 @@ redis.call('HDEL', record, '') -- a Redis that is out of memory refuses a script
 if redis.call('HGET', notes, id) == ARGV[7] then return 1 end -- a reply was lost
 redis.call('ZSCORE', due, id) -- a key of another type shows before anything has changed
 local job = redis.call('HMGET', task, 'state', 'msg')
-local known = redis.call('HMGET', record, 'state', 'outcomes')
-if job[2] ~= ARGV[5] or known[1] ~= 'waiting' or (known[2] or '') ~= ARGV[6] then return 0 end
+local known = redis.call('HMGET', record, 'state', 'outcomes', 'carries')
+if job[2] ~= ARGV[5] or known[1] ~= 'waiting' or (known[2] or '') ~= ARGV[6] or known[3] then return 0 end
 local lists = {pending = KEYS[7], scheduled = KEYS[8], retry = KEYS[9], archived = KEYS[10]}
 local list = lists[job[1]]
 if not list then return 0 end
