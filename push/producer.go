@@ -269,6 +269,9 @@ func (p *Producer) RequeueOf(ctx context.Context, ref Ref) error {
 			return err
 		}
 		facts = &known
+		if facts.Told = len(job.Digested); facts.Told > 0 {
+			facts.Digest = nil // it was not handed over so
+		}
 		job.Replay = true // the worker looks at the record before it sends
 		if payload, err = Encode(job); err != nil {
 			return err

@@ -238,3 +238,21 @@ func (a *admission) tooEarly(ctx context.Context, d *delivery) (to disposition, 
 	}
 	return to, false
 }
+
+// busy reports whether the delivery is not to be sent now, since what is sent could not be
+// recorded or as many wait for its providers as may, and how it comes back.
+func (a *admission) busy(d *delivery) (to disposition, over bool) {
+	back := queue.Return{Why: queue.ProviderBusy, After: route.BusyDelay}
+	if d.at.Refused(d.queue) {
+		back.Why = queue.RedisRefuses
+		return snooze(back), true
+	}
+	return snooze(back), route.Busy(d.needs, d.Priority)
+}
+
+// foundBusy brings a job back that found no place in a bulkhead.
+func (a *admission) foundBusy(d *delivery) disposition {
+	to, _ := a.busy(d)
+	to.release = slot
+	return to
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/internal/base/asynqwire"
 	"github.com/pushpace/pushpace/internal/base/zone"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/worker/digest"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -22,12 +23,16 @@ func decode(job *queue.Job) (*delivery, error) {
 		return nil, &asynqwire.MalformedError{Reason: asynqwire.MalformedNotification, Err: errors.New("the task has another ID than its notification")}
 	}
 	in, _ := zone.Load(decoded.Notification.TimeZone) // see knowsZone
-	return &delivery{
+	d := &delivery{
 		Notification: decoded.Notification, accepted: decoded.AcceptedAt, zone: in, back: job.Back, slot: job.Last.Wanted, job: job.Payload, queue: job.Queue, visits: job.Retries, term: job.Term, at: job.At,
 		replay:   decoded.Replay,
 		outcomes: make([]outcome, len(decoded.Notification.Targets)),
 		held:     job.Last.Why != "" && job.Last.Why != queue.Deferred,
-	}, nil
+	}
+	if d.Digest != nil {
+		d.digest = digest.Of(d.at.Records(), d.Notification, d.accepted)
+	}
+	return d, nil
 }
 
 // knowsZone tells, at the first visit, of a job with a time zone that there is not: an older

@@ -9,6 +9,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
+	"github.com/pushpace/pushpace/worker/digest"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -28,6 +29,7 @@ type delivery struct {
 	replay bool
 	term   term          // in which the job was pulled: *queue.Term
 	at     *queue.Server // that has pulled it
+	digest *digest.Part  // nil for none
 	// attempts and first are what the record tells of earlier attempts.
 	attempts int
 	first    time.Time

@@ -19,6 +19,7 @@ var layers = map[string][]string{
 	"control":    {"clock", "pause", "queue", "route"},
 	"reschedule": {"clock", "control"},
 	"watch":      {"pause"},
+	"digest":     {},
 }
 
 // Imports lead downwards only, no package has more files than one can have in mind,

@@ -40,11 +40,19 @@ func (h *handler) Handle(ctx context.Context, d *delivery) error {
 	// what a provider is sent keeps its places until that is recorded: while it cannot
 	// be, nothing more is sent
 	defer func() { h.units.giveBack(d); route.Release(d.inside) }()
-	return h.settling.dispose(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
+	to := h.keepDigest(ctx, d, h.unlessMuted(d, h.deliver(ctx, d)))
+	err := h.settling.dispose(ctx, d, to)
+	if err == nil {
+		h.forgetDigest(ctx, d, to)
+	}
+	return err
 }
 
 // deliver takes the delivery along the pipeline, and returns what is to become of it.
 func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
+	if err := d.recallDigest(ctx); err != nil {
+		return later(err)
+	}
 	if to, over := h.load(ctx, d); over {
 		return to
 	}
@@ -63,6 +71,9 @@ func (h *handler) deliver(ctx context.Context, d *delivery) disposition {
 		return d.superseded()
 	}
 	if to, early := h.admission.tooEarly(ctx, d); early {
+		return to
+	}
+	if to, over := h.joinDigest(ctx, d); over {
 		return to
 	}
 	if h.holds.keep(d) {
@@ -100,6 +111,9 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	}
 	if h.muted(d) {
 		return d.silence(), true
+	}
+	if to, over := h.sealDigest(ctx, d); over {
+		return to, true
 	}
 	if h.sending.send(ctx, d); d.missed() {
 		return to, false // with its place, and its admission, which may still do

@@ -71,3 +71,18 @@ func (r routing) refuses(d *delivery) bool {
 	}
 	return unknown == limits.RefuseUnknown
 }
+
+// bulkheads are those that the delivery has to pass, each once, in an order that is
+// the same for all.
+func (d *delivery) bulkheads() []*route.Bulkhead {
+	var needed []*route.Bulkhead
+	for _, platform := range []push.Platform{push.APNs, push.FCM} {
+		for i, r := range d.routes {
+			if r != nil && r.Platform == platform && d.outcomes[i].due() {
+				needed = append(needed, r.Bulkhead)
+				break
+			}
+		}
+	}
+	return needed
+}

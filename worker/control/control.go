@@ -68,13 +68,24 @@ func (c *Control) Sampling(sample int) *Control {
 // behind it move up. It returns push.ErrUnknownID, push.ErrEnded, push.ErrUnderWay or a
 // *push.AmbiguousError when there is nothing to cancel, or not now, or one is to be
 // chosen. Calling it again after another error is safe. While the limits' Redis is away
-// the slot is given back later, by a worker.
+// the slot is given back later, by a worker. One whose push is to tell of others too is not
+// cancelled: that is a *push.CarriesError.
 func (c *Control) Cancel(ctx context.Context, ref push.Ref) error {
+	return c.cancel(ctx, ref, (*ledger.Shard).Take)
+}
+
+// CancelWithOthers is Cancel also of one whose push is to tell of others, which nobody is
+// told of then.
+func (c *Control) CancelWithOthers(ctx context.Context, ref push.Ref) error {
+	return c.cancel(ctx, ref, (*ledger.Shard).TakeWithOthers)
+}
+
+func (c *Control) cancel(ctx context.Context, ref push.Ref, take func(*ledger.Shard, context.Context, ledger.Ref, ledger.State, func([]byte) (ledger.Contents, error)) (*ledger.Taken, error)) error {
 	at, err := c.records.Find(ctx, ref)
 	if err != nil {
 		return err
 	}
-	taken, err := at.Take(ctx, ref, push.Cancelled, push.Contents)
+	taken, err := take(at, ctx, ref, push.Cancelled, push.Contents)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wa
 			continue
 		}
 		taking.Go(func() error {
-			one, err := at.Take(ctx, push.Ref{ID: n.ID, App: n.App, User: n.User}, push.Muted, push.Contents)
+			one, err := at.TakeWithOthers(ctx, push.Ref{ID: n.ID, App: n.App, User: n.User}, push.Muted, push.Contents)
 			switch {
 			case err == nil:
 				taken.Store(true)

@@ -99,6 +99,8 @@ type Facts struct {
 	NotBefore, ExpiresAt time.Time // zero for none
 	// Digest is that of the content; nil when nobody knows what was handed over.
 	Digest []byte
+	// Told is how many others its push tells of.
+	Told int
 }
 
 // fields are the record's, as names and values. What it is of comes first, where
@@ -115,6 +117,9 @@ func (f *Facts) fields() []any {
 	}
 	if !f.ExpiresAt.IsZero() {
 		all = append(all, "expires", f.ExpiresAt.UnixMilli())
+	}
+	if f.Told > 0 {
+		all = append(all, "told", f.Told)
 	}
 	return all
 }

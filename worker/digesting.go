@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/queue"
+)
+
+// recallDigest has a delivery that was visited before be the push of what it carries.
+func (d *delivery) recallDigest(ctx context.Context) error {
+	if d.digest == nil || d.visits == 0 && !d.replay && d.back.IsZero() {
+		return nil
+	}
+	if err := d.digest.Look(ctx); err != nil {
+		return err
+	}
+	d.adopt()
+	return nil
+}
+
+// adopt has the delivery be the push of its digest, as far as that is known, and reports
+// whether it goes to others than before or lives longer.
+func (d *delivery) adopt() (changed bool) {
+	n := d.digest.Push()
+	lives, same := d.ExpiresAt, slices.Equal(n.Targets, d.Targets)
+	d.Notification = n
+	if !same {
+		doubtful := slices.ContainsFunc(d.outcomes, func(o outcome) bool { return o.Ambiguous })
+		d.outcomes = make([]outcome, len(n.Targets))
+		for i := range d.outcomes {
+			d.outcomes[i].Ambiguous = doubtful
+		}
+	}
+	if others := d.digest.Others(); others != nil {
+		told := &push.Job{Notification: n, AcceptedAt: d.accepted, Replay: d.replay, Digested: others}
+		if job, err := push.Encode(told); err == nil { // which validation has made sure of
+			d.job = job // that a dead letter keeps
+		}
+	}
+	return !same || !lives.Equal(n.ExpiresAt)
+}
+
+// joinDigest has the delivery join one that waits with its digest's key.
+func (h *handler) joinDigest(ctx context.Context, d *delivery) (to disposition, over bool) {
+	if d.digest == nil || d.digest.Carries() || h.passes(d) {
+		return to, false
+	}
+	return h.join(ctx, d, false, 0)
+}
+
+// passes reports whether the delivery goes by itself: its category is exempt.
+func (h *handler) passes(d *delivery) bool {
+	return h.Limits.Passes(limits.Level{App: d.App, User: d.User, Category: d.Category}, false)
+}
+
+// join is digest.Part.Join, and ends the visit of a delivery that has joined another one.
+func (h *handler) join(ctx context.Context, d *delivery, carry bool, wait time.Duration) (to disposition, over bool) {
+	into, ended, err := d.digest.Join(ctx, carry, wait)
+	switch {
+	case err != nil:
+		return later(err), true
+	case ended:
+		return endedElsewhere(), true
+	case into == "":
+		return to, false
+	}
+	h.settling.events.ended(ctx, d, &disposition{state: push.Digested})
+	if d.asks > 0 || d.visits > 0 || !d.back.IsZero() { // else it has asked for no slot
+		to.unfreed = h.slots.giveBack(ctx, d, false)
+	}
+	return to, true
+}
+
+// endedElsewhere has the next visit find how another worker has ended the notification.
+func endedElsewhere() disposition {
+	return snooze(queue.Return{Why: queue.Failed, Detail: "another worker has ended it", After: queue.Again, Failed: true})
+}
+
+// sealDigest has nobody join the delivery any more, which is about to be sent. One that is
+// to go to others than it was admitted for comes back, and goes with its admission.
+func (h *handler) sealDigest(ctx context.Context, d *delivery) (to disposition, over bool) {
+	if d.digest == nil {
+		return to, false
+	}
+	ended, err := d.digest.Seal(ctx)
+	switch {
+	case err != nil:
+		return later(err), true
+	case ended:
+		return endedElsewhere(), true
+	}
+	return snooze(queue.Return{Why: queue.TooLate, After: queue.Again}), d.adopt()
+}
+
+// keepDigest does what a digest asks for before the disposition is carried out: one that waits
+// for a limit or a provider is joined from now on, or joins another one; and nobody joins what
+// ends. One whose end is overtaken by those that have joined it comes back.
+func (h *handler) keepDigest(ctx context.Context, d *delivery, to disposition) disposition {
+	switch {
+	case d.digest == nil || to.state == "":
+		return to
+	case to.state != push.Waiting:
+		if d.sent() { // which was sealed
+			return to
+		}
+		if back, over := h.sealDigest(ctx, d); over {
+			return back
+		}
+		return to
+	}
+	waits := to.deferral.Status == throttle.Deferred || to.kept.some()
+	if d.sent() || !d.digest.Carries() && (!waits || h.passes(d)) {
+		return to
+	}
+	if other, over := h.join(ctx, d, waits, max(0, to.back.After)); over && (other.state == "" || other.back.Failed) {
+		return other
+	}
+	return to // it carries, or nobody can tell, and it waits by itself
+}
+
+// forgetDigest lets go of what a delivery has told of, once it has ended.
+func (h *handler) forgetDigest(ctx context.Context, d *delivery, to disposition) {
+	if d.digest != nil && d.digest.Others() != nil && to.state.Ended() {
+		d.at.Records().Forget(ctx, d.ID)
+	}
+}

@@ -1,0 +1,184 @@
+package worker_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/pause"
+)
+
+// like is a notification with a digest.
+func like(id string) *push.Notification {
+	n := to(id)
+	n.Title, n.Digest = "title of "+id, &push.Digest{Key: "post-4711", Title: "{count} people like your photo", Body: "{first} and {more} others"}
+	return n
+}
+
+// joins enqueues the notification, and checks that it joins the other one.
+func (r *rig) joins(n *push.Notification, into string) {
+	r.t.Helper()
+	r.enqueue(n)
+	if state, record := r.ends(n.ID), r.record(n.ID); state != push.Digested || record.Into != into || record.Deferrals != 0 {
+		r.t.Errorf("%s ends %s, into %q, after %d deferrals", n.ID, state, record.Into, record.Deferrals)
+	}
+}
+
+// let gives the user limits that keep nobody waiting.
+func (r *rig) let(o *limits.Overrides) {
+	r.t.Helper()
+	must(r.t, o.Set(r.t.Context(), limits.Override{
+		Level: limits.Level{User: "u1"}, Policy: throttle.Policy{Rates: []throttle.Rate{{Count: 1000, Period: time.Second}}}, By: "ann",
+	}))
+}
+
+// accounts checks that all that was accepted is somewhere.
+func (r *rig) accounts() {
+	r.t.Helper()
+	wait(r.t, func() bool {
+		audit, err := r.control().Audit(r.t.Context())
+		must(r.t, err)
+		return audit.Difference == 0 && audit.Queued == audit.Waiting
+	})
+}
+
+// The first goes at once; of those that come while one waits for the limit, one push tells,
+// with one slot. What has another key or category, or is critical, does not join.
+func TestDigest(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), nil)
+		r.start()
+		r.enqueue(like("at once"))
+		r.ends("at once")
+		carrier := like("carrier")
+		carrier.ExpiresAt = time.Now().Add(50 * time.Minute) // before its slot
+		r.enqueue(carrier)
+		if state := r.ends("carrier"); state != push.Expired {
+			t.Errorf("alone it ends %s", state)
+		}
+		r.enqueue(like("waits"))
+		r.deferred("waits")
+		newest := like("newest")
+		newest.Targets = []push.Target{{Platform: push.FCM, Token: googleToken}}
+		for i := range 3 {
+			r.joins(like(fmt.Sprint("joins-", i)), "waits")
+		}
+		r.joins(newest, "waits")
+		if n := r.slots(); n != 2 { // and what "at once" was admitted with
+			t.Errorf("%d slots, want one more", n)
+		}
+		other, category, critical := like("other key"), like("other category"), like("critical")
+		other.Digest.Key, category.Category, critical.Priority = "post-12", "c", push.Critical
+		for _, n := range []*push.Notification{other, category, critical} {
+			r.enqueue(n)
+			r.deferred(n.ID)
+		}
+		r.accounts()
+
+		r.let(o)
+		counts := r.settled(10)
+		if counts.Ended[push.Digested] != 4 || counts.Ended[push.Delivered] != 5 || counts.Ended[push.Expired] != 1 || counts.Waiting() != 0 {
+			t.Errorf("%+v", counts)
+		}
+		if got := r.pushed("waits"); len(got) != 1 || got[0].Token != googleToken {
+			t.Errorf("%+v, want one push, to the newest one's target", got)
+		}
+		if record := r.record("waits"); record.Told != 4 || record.State != push.Delivered {
+			t.Errorf("%+v", record)
+		}
+		if got := r.pushed(""); len(got) != 5 {
+			t.Errorf("%d pushes, want 5", len(got))
+		}
+		wait(t, func() bool {
+			r.seen.mu.Lock()
+			defer r.seen.mu.Unlock()
+			return r.seen.ended[push.Digested] == 4
+		})
+		r.accounts()
+	})
+}
+
+// One that has waited for a provider is told of too; and what is cancelled is not lost by
+// accident.
+func TestDigestOfAPausedRoute(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r := newRig(t, client, unlimited)
+		log := r.logs()
+		r.start()
+		held := pause.Pause{App: "shop", Reason: "test"}
+		r.pause(held, log)
+		r.enqueue(like("carrier"))
+		r.asleep(1)
+		ref := push.Ref{ID: "carrier"}
+		r.joins(like("one"), "carrier")
+		r.joins(like("two"), "carrier")
+		carries := new(push.CarriesError)
+		if err := r.producer.Cancel(t.Context(), "carrier"); !errors.As(err, &carries) || carries.Others != 2 {
+			t.Errorf("a producer cancels it: %v", err)
+		}
+		if err := r.control().Cancel(t.Context(), ref); !errors.As(err, &carries) {
+			t.Errorf("an operator cancels it: %v", err)
+		}
+		if err := r.producer.Cancel(t.Context(), "one"); !errors.Is(err, push.ErrEnded) {
+			t.Errorf("one that has joined is cancelled: %v", err)
+		}
+		must(t, r.control().CancelWithOthers(t.Context(), ref))
+		r.enqueue(like("next"))
+		r.asleep(1)
+		r.joins(like("three"), "next")
+		r.resume(held)
+		if state := r.ends("next"); state != push.Delivered || r.record("next").Told != 1 {
+			t.Errorf("it ends %s: %+v", state, r.record("next"))
+		}
+		if len(r.pushed("")) != 1 {
+			t.Errorf("%+v", r.pushed(""))
+		}
+		r.accounts()
+	})
+}
+
+// A dead letter holds all that its push was to tell of, and brings them back.
+func TestDigestLetter(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), nil)
+		r.start()
+		with := func(id string) *push.Notification {
+			n := like(id)
+			n.Category = "mistyped"
+			return n
+		}
+		r.enqueue(with("at once"))
+		r.ends("at once")
+		r.enqueue(with("carrier"))
+		r.deferred("carrier")
+		r.joins(with("one"), "carrier")
+		r.joins(with("two"), "carrier")
+		r.options.Limits.SetUnknown(limits.RefuseUnknown)
+		r.let(o)
+		if state := r.ends("carrier"); state != push.Rejected {
+			t.Fatalf("it ends %s", state)
+		}
+		job, err := push.Decode(r.letter("carrier").Job)
+		must(t, err)
+		if n := job.Notification; !slices.Equal(job.Digested, []string{"one", "two"}) || n.Title != "3 people like your photo" || n.Body != "title of carrier and 2 others" || n.Data[push.DigestKey] != "3" {
+			t.Errorf("%+v of %q", n, job.Digested)
+		}
+		r.options.Limits.SetUnknown(limits.AllowUnknown)
+		must(t, r.producer.Requeue(t.Context(), "carrier"))
+		if state := r.ends("carrier"); state != push.Delivered || len(r.pushed("carrier")) != 1 || r.record("carrier").Told != 2 {
+			t.Errorf("it ends %s, %+v", state, r.record("carrier"))
+		}
+		counts := r.settled(4)
+		if counts.Ended[push.Digested] != 2 || counts.Ended[push.Delivered] != 2 || counts.Waiting() != 0 {
+			t.Errorf("%+v", counts)
+		}
+		r.accounts()
+	})
+}
