@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/route"
 )

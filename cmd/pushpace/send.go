@@ -24,6 +24,7 @@ type sending struct {
 	warned      warned // of what is rendered
 
 	n                    push.Notification
+	digest               push.Digest
 	priority             string
 	data                 []string
 	badge                int
@@ -76,6 +77,9 @@ provider would get.`,
 	f.StringArrayVar(&s.data, "data", nil, "`KEY=VALUE` for the app; repeatable")
 	f.StringVar(&s.n.PushType, "push-type", "", "APNs' push type; alert by default")
 	f.StringVar(&s.n.CollapseKey, "collapse-key", "", "a newer notification with this key replaces an older one")
+	f.StringVar(&s.digest.Key, "digest-key", "", "has one push tell of all with this `KEY` that wait")
+	f.StringVar(&s.digest.Title, "digest-title", "", "that push's title, with {count}, {more}, {first}, {second} and {third}; the newest one's own by default")
+	f.StringVar(&s.digest.Body, "digest-body", "", "that push's text, likewise")
 	f.StringVar((*string)(&s.n.IfFull), "if-full", "", "what to do when too many of the user's wait: wait (the default) or reject")
 	f.StringVar(&s.notBefore, "not-before", "", "the earliest `INSTANT` to send at, in RFC 3339")
 	f.StringVar(&s.n.NotBeforeLocal, "not-before-local", "", "the same by the user's clock: a `TIME` without an offset, such as 2026-11-25T09:00")
@@ -140,6 +144,9 @@ func (s *sending) complete(badge bool) error {
 	n.Priority, n.TTL = push.Priority(s.priority), push.Duration(s.ttl)
 	if badge {
 		n.Badge = &s.badge
+	}
+	if s.digest != (push.Digest{}) {
+		n.Digest = &s.digest
 	}
 	for _, pair := range s.data {
 		key, value, ok := strings.Cut(pair, "=")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -34,11 +35,31 @@ func newStatus() *cobra.Command {
 		if status.State == push.Waiting {
 			defer tellNoWorker(ctx, b)
 		}
-		return printStatus(out, status, time.Now())
+		into := ""
+		if status.Into != "" {
+			other, err := b.Status(ctx, push.Ref{ID: status.Into, App: status.App, User: status.User})
+			into = digestedInto(status.Into, other, err)
+		}
+		return printStatus(out, status, into, time.Now())
 	})
 }
 
-func printStatus(out io.Writer, s *control.Status, now time.Time) error {
+// digestedInto says whose push tells of a notification, and what became of that.
+func digestedInto(id string, other *control.Status, err error) string {
+	switch {
+	case errors.Is(err, push.ErrUnknownID):
+		return words.Quoted(id) + ", which was forgotten since"
+	case err != nil:
+		return words.Quoted(id) + ": " + err.Error()
+	case other.State == push.Waiting:
+		return words.Quoted(id) + ", which waits"
+	case other.State == push.Expired:
+		return words.Quoted(id) + ", which expired"
+	}
+	return words.Quoted(id) + ", which was " + string(other.State)
+}
+
+func printStatus(out io.Writer, s *control.Status, into string, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(w, name+"\t"+format+"\n", args...) }
 	line("id", "%s", s.ID)
@@ -72,6 +93,12 @@ func printStatus(out io.Writer, s *control.Status, now time.Time) error {
 	}
 	for i, o := range s.Outcomes {
 		line(fmt.Sprintf("target %d", i+1), "%s", words.Target(o))
+	}
+	if into != "" {
+		line("digested", "into %s", into)
+	}
+	if s.Told > 0 {
+		line("digest", "of %d: its push tells of %d others", s.Told+1, s.Told)
 	}
 	if s.Error != "" {
 		line("error", "%s", s.Error)

@@ -19,7 +19,7 @@ func TestStatusOfTargets(t *testing.T) {
 		{Ambiguous: true}, {Kind: "retry", Reason: "timed_out", Ambiguous: true}, {Kind: "delivered", Reason: "ok", Ambiguous: true},
 	}}}
 	var out strings.Builder
-	if err := printStatus(&out, s, time.Now()); err != nil {
+	if err := printStatus(&out, s, "", time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -57,7 +57,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	} {
 		s := &control.Status{ID: "one", Record: &ledger.Record{State: push.Waiting, App: "shop", User: "ada"}, Waits: &c.waits, Paused: c.paused}
 		var out strings.Builder
-		if err := printStatus(&out, s, now); err != nil {
+		if err := printStatus(&out, s, "", now); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {
@@ -71,7 +71,7 @@ func TestStatusSaysWhatIsWaitedFor(t *testing.T) {
 	}
 	var out strings.Builder
 	s := &control.Status{Record: &ledger.Record{State: push.Delivered, Attempts: 3, FirstAttempt: now, Outcomes: []ledger.TargetOutcome{{Platform: push.FCM, TokenEnd: "a1b2c3", Kind: "delivered", Reason: "ok", ProviderID: "projects/shop/messages/1"}}}}
-	if err := printStatus(&out, s, now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
+	if err := printStatus(&out, s, "", now); err != nil || !strings.Contains(out.String(), "attempts  3, the first at 2026-11-21T13:29:00.000Z\n") ||
 		!strings.Contains(out.String(), "fcm …a1b2c3 delivered ok as projects/shop/messages/1\n") {
 		t.Errorf("%v:\n%s", err, &out)
 	}

@@ -66,7 +66,15 @@ func (a *API) status(ctx context.Context, c *call) (reply, error) {
 
 // cancel ends a notification that waits.
 func (a *API) cancel(ctx context.Context, c *call) (reply, error) {
-	if err := c.as.Cancel(ctx, c.ref()); err != nil {
+	others, err := flag(c.query, digest)
+	if err != nil {
+		return reply{}, err
+	}
+	end := c.as.Cancel
+	if others {
+		end = c.as.CancelWithOthers
+	}
+	if err := end(ctx, c.ref()); err != nil {
 		return reply{}, err
 	}
 	return a.status(ctx, c)

@@ -126,3 +126,33 @@ func TestStatusOfUnsent(t *testing.T) {
 		t.Errorf("%+v", status)
 	}
 }
+
+// One whose push is to tell of another is cancelled only by who says so; the status of the
+// other says where it is told of.
+func TestCancelCarrier(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	at := ledgertest.At(r.t, r.options.Records, "one")
+	digest := at.Digest("shop", "ada", "", "k")
+	for _, id := range []string{"one", "two"} {
+		r.do(http.StatusAccepted, producerToken, "POST", "/v1/notifications", strings.Replace(notification(id, "ada"), "{", `{"digest":{"key":"k"},`, 1))
+		if _, err := digest.Join(t.Context(), &ledger.Joiner{ID: id, JSON: []byte("{}")}, true, 0, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := r.do(http.StatusConflict, producerToken, "DELETE", "/v1/notifications/one", "").problem(t)
+	if p.Carries != 1 || !strings.Contains(p.Detail, "carries 1 other") {
+		t.Errorf("%+v", p)
+	}
+	var status control.Status
+	r.do(http.StatusOK, viewerToken, "GET", "/v1/notifications/two", "").into(t, &status)
+	if status.State != push.Digested || status.Into != "one" {
+		t.Errorf("%+v", status)
+	}
+	r.do(http.StatusBadRequest, producerToken, "DELETE", "/v1/notifications/one?digest=no", "")
+	status = control.Status{}
+	r.do(http.StatusOK, producerToken, "DELETE", "/v1/notifications/one?digest=true", "").into(t, &status)
+	if status.State != push.Cancelled || status.Told != 1 {
+		t.Errorf("%+v", status)
+	}
+}

@@ -35,6 +35,8 @@ type problem struct {
 	Apps []string `json:"apps,omitempty"`
 	// Choices are whose notifications, or dead letters, have the ID.
 	Choices []choice `json:"choices,omitempty"`
+	// Carries is how many others the push of the one that was to be cancelled is to tell of.
+	Carries int `json:"carries,omitempty"`
 	// ID is the notification's, generated if it had none, when it is not known
 	// whether it was taken.
 	ID string `json:"id,omitempty"`
@@ -96,6 +98,7 @@ func problemOf(err error) *problem {
 		role     *operate.RoleError
 		unknown  *operate.UnknownError
 		ended    *ledger.EndedError
+		carries  *push.CarriesError
 		several  *push.AmbiguousError
 	)
 	switch {
@@ -131,6 +134,8 @@ func problemOf(err error) *problem {
 		return badQuery("cursor", "the next of an earlier answer")
 	case errors.Is(err, trail.ErrCursor):
 		return badQuery("before", "the cursor of an action")
+	case errors.As(err, &carries):
+		return &problem{Status: http.StatusConflict, Detail: sentence(carries), Carries: carries.Others}
 	case errors.As(err, &ended):
 		return &problem{Status: http.StatusConflict, Detail: sentence(ended)}
 	case errors.Is(err, push.ErrEnded):

@@ -29,20 +29,24 @@ type route struct {
 }
 
 var (
-	appQuery   = []string{"app"}
-	refQuery   = []string{"app", "user"} // whose the ID is
-	pauseQuery = []string{"app", "platform", "category", "all"}
+	appQuery = []string{"app"}
+	refQuery = []string{"app", "user"} // whose the ID is
+	// cancelQuery has, by digest, that one is cancelled with those that it carries.
+	cancelQuery = []string{"app", "user", digest}
+	pauseQuery  = []string{"app", "platform", "category", "all"}
 )
 
 // dryRun is the parameter that has a request validated, and nothing changed.
 const dryRun = "dry_run"
+
+const digest = "digest"
 
 // routes are all that the API answers. openapi.json describes each.
 var routes = []route{
 	{method: "POST", path: "/v1/notifications", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueue},
 	{method: "POST", path: "/v1/notifications:batch", action: operate.Enqueue, takes: true, charges: true, handle: (*API).enqueueBatch},
 	{method: "GET", path: "/v1/notifications/{id}", action: operate.Status, query: refQuery, handle: (*API).status},
-	{method: "DELETE", path: "/v1/notifications/{id}", action: operate.Cancel, query: refQuery, handle: (*API).cancel},
+	{method: "DELETE", path: "/v1/notifications/{id}", action: operate.Cancel, query: cancelQuery, handle: (*API).cancel},
 
 	{method: "GET", path: "/v1/waiting", action: operate.Look, query: waitingQuery, handle: (*API).waitingList},
 	{method: "POST", path: "/v1/cancellations", action: operate.CancelEach, takes: true, handle: (*API).cancelEach},

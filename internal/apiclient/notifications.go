@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/operate"
@@ -132,7 +133,23 @@ func (c *Client) Status(ctx context.Context, ref push.Ref) (*control.Status, err
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
 func (c *Client) Cancel(ctx context.Context, ref push.Ref) error {
-	err := about(c.call(ctx, http.MethodDelete, named(notifications, ref, ""), nil, nil), ref, push.ErrUnknownID)
+	return c.cancel(ctx, ref, named(notifications, ref, ""))
+}
+
+// CancelWithOthers is Cancel also of one whose push is to tell of others.
+func (c *Client) CancelWithOthers(ctx context.Context, ref push.Ref) error {
+	path := named(notifications, ref, "")
+	if strings.Contains(path, "?") {
+		return c.cancel(ctx, ref, path+"&digest=true")
+	}
+	return c.cancel(ctx, ref, path+"?digest=true")
+}
+
+func (c *Client) cancel(ctx context.Context, ref push.Ref, path string) error {
+	err := about(c.call(ctx, http.MethodDelete, path, nil, nil), ref, push.ErrUnknownID)
+	if p := new(Problem); errors.As(err, &p) && p.Carries > 0 {
+		return &push.CarriesError{Others: p.Carries}
+	}
 	if !is(err, http.StatusConflict) {
 		return err
 	}

@@ -29,6 +29,8 @@ type Problem struct {
 	Apps []string `json:"apps"`
 	// Choices are whose notifications, or dead letters, have the ID; they leave it out.
 	Choices []push.Ref `json:"choices"`
+	// Carries is how many others the push of one that was to be cancelled is to tell of.
+	Carries int `json:"carries"`
 	// RetryAfter is how long to wait before it is worth to ask again: 0 when the
 	// API does not say, 30 s at most.
 	RetryAfter time.Duration `json:"-"`

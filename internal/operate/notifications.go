@@ -191,7 +191,16 @@ func (o *Operator) Knows(ctx context.Context, id string) (notification, letter b
 
 // Cancel ends a notification that waits. Its errors are those of control.Control.
 func (o *Operator) Cancel(ctx context.Context, ref push.Ref) error {
-	if err := o.cancel(ctx, Cancel, ref, func() error { return o.s.refresh(ctx) }); err != nil {
+	return o.cancelOne(ctx, ref, false)
+}
+
+// CancelWithOthers is Cancel also of one whose push is to tell of others.
+func (o *Operator) CancelWithOthers(ctx context.Context, ref push.Ref) error {
+	return o.cancelOne(ctx, ref, true)
+}
+
+func (o *Operator) cancelOne(ctx context.Context, ref push.Ref, others bool) error {
+	if err := o.cancel(ctx, Cancel, ref, others, func() error { return o.s.refresh(ctx) }); err != nil {
 		return err
 	}
 	// a producer may cancel as many as it likes
@@ -202,7 +211,7 @@ func (o *Operator) Cancel(ctx context.Context, ref push.Ref) error {
 	return nil
 }
 
-func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, refresh func() error) error {
+func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, others bool, refresh func() error) error {
 	ref, err := o.mayKnow(ctx, a, ref)
 	if err != nil {
 		return err
@@ -211,14 +220,18 @@ func (o *Operator) cancel(ctx context.Context, a *Action, ref push.Ref, refresh 
 		return err
 	}
 	defer o.s.forgetID(ref.ID)
+	if others {
+		return o.s.with.Control.CancelWithOthers(ctx, ref)
+	}
 	return o.s.with.Control.Cancel(ctx, ref)
 }
 
-// CancelEach ends notifications that wait, and returns what became of each.
+// CancelEach ends notifications that wait, and what they carry, and returns what became of
+// each.
 func (o *Operator) CancelEach(ctx context.Context, refs []push.Ref) []error {
 	refresh := sync.OnceValue(func() error { return o.s.refresh(ctx) })
 	return o.each(ctx, CancelEach, refs, func(ctx context.Context, ref push.Ref) error {
-		return o.cancel(ctx, CancelEach, ref, refresh)
+		return o.cancel(ctx, CancelEach, ref, true, refresh)
 	})
 }
 
