@@ -182,3 +182,46 @@ func TestDigestLetter(t *testing.T) {
 		r.accounts()
 	})
 }
+
+// Of a burst one goes, one waits, and the others join it and give their slots back. A worker
+// that crashed after it had sealed changes nothing: the same is told once more. What comes
+// then waits for another push.
+func TestDigestOfABurst(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, o := tuned(t, client, every(time.Hour), nil)
+		r.start()
+		for i := range 5 {
+			r.enqueue(like(fmt.Sprint("burst-", i)))
+		}
+		carrier := ""
+		wait(t, func() bool {
+			counts, err := r.records.Counts(t.Context())
+			must(t, err)
+			return counts.Ended[push.Delivered] == 1 && counts.Ended[push.Digested] == 3 && r.slots() == 2
+		})
+		for i := range 5 {
+			if record := r.record(fmt.Sprint("burst-", i)); record.State == push.Digested && carrier == "" {
+				carrier = record.Into
+			} else if record.State == push.Digested && record.Into != carrier {
+				t.Errorf("into %s and %s", carrier, record.Into)
+			}
+		}
+		r.deferred(carrier)
+		told, err := home(client).Digest("shop", "u1", "", "post-4711").Seal(t.Context(), carrier)
+		must(t, err)
+		if len(told.IDs) != 4 {
+			t.Errorf("%+v", told)
+		}
+		r.enqueue(like("later"))
+		r.deferred("later")
+		r.let(o)
+		r.settled(6)
+		if record := r.record(carrier); record.State != push.Delivered || record.Told != 3 || len(r.pushed(carrier)) != 1 {
+			t.Errorf("%+v", record)
+		}
+		if record := r.record("later"); record.State != push.Delivered || record.Told != 0 || len(r.pushed("")) != 3 {
+			t.Errorf("%+v of %d", record, len(r.pushed("")))
+		}
+		r.accounts()
+	})
+}

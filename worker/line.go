@@ -38,6 +38,10 @@ type line struct {
 // A turn is a delivery's place in its line.
 type turn struct {
 	*delivery
+	// What says its place stays, also while the delivery takes up what a digest tells of.
+	id, category string
+	since        time.Time
+
 	line  *line
 	ready bool         // the delivery waits for its answer
 	asks  time.Time    // when it is to ask at first
@@ -73,13 +77,13 @@ func (l *lines) enter(d *delivery) {
 		in = &line{key: key}
 		l.open[key] = in
 	}
-	d.turn = &turn{delivery: d, line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
+	d.turn = &turn{delivery: d, id: d.ID, category: d.Category, since: d.due(), line: in, lead: make(chan []*turn, 1), told: make(chan answer, 1)}
 	in.insert(d.turn)
 }
 
 func (in *line) insert(t *turn) {
 	i := len(in.turns)
-	for i > 0 && in.turns[i-1].due().After(t.due()) {
+	for i > 0 && in.turns[i-1].since.After(t.since) {
 		i--
 	}
 	in.turns = slices.Insert(in.turns, i, t)
@@ -108,15 +112,15 @@ func (l *lines) next(in *line) {
 	var held []string // categories of which one is ahead that is not ready
 	for i := 0; i < len(in.turns); {
 		switch t := in.turns[i]; {
-		case slices.Contains(in.asking, t.Category), t.later(now), slices.Contains(held, t.Category):
+		case slices.Contains(in.asking, t.category), t.later(now), slices.Contains(held, t.category):
 			i++
 		case !t.ready:
-			held = append(held, t.Category)
+			held = append(held, t.category)
 			i++
 		default:
 			asked := together(in.turns[i:], now)
 			in.turns = slices.DeleteFunc(in.turns, func(t *turn) bool { return slices.Contains(asked, t) })
-			in.asking = append(in.asking, t.Category)
+			in.asking = append(in.asking, t.category)
 			t.lead <- asked
 		}
 	}
@@ -130,7 +134,7 @@ func (t *turn) later(now time.Time) bool { return t.ready && now.Before(t.asks) 
 
 // same reports whether the other turn is of the same notification: a job that another
 // worker has had meanwhile may come again before its first visit here is over.
-func (t *turn) same(other *turn) bool { return t.ID == other.ID }
+func (t *turn) same(other *turn) bool { return t.id == other.id }
 
 // together returns the turns from the first one on that are asked about with it. A
 // delivery that costs units is alone: it takes them first.
@@ -139,7 +143,7 @@ func together(turns []*turn, now time.Time) (all []*turn) {
 	for _, t := range turns {
 		switch {
 		case t.later(now):
-		case len(all) == mostTogether, !t.ready, t.Category != first.Category, t != first && (first.metered || t.metered), slices.ContainsFunc(all, t.same):
+		case len(all) == mostTogether, !t.ready, t.category != first.category, t != first && (first.metered || t.metered), slices.ContainsFunc(all, t.same):
 			return all
 		default:
 			all = append(all, t)
@@ -170,7 +174,7 @@ func (l *lines) answered(together []*turn, answers []answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := together[0].line
-	in.asking = slices.DeleteFunc(in.asking, func(category string) bool { return category == together[0].Category })
+	in.asking = slices.DeleteFunc(in.asking, func(category string) bool { return category == together[0].category })
 	for _, t := range together[len(answers):] {
 		in.insert(t)
 	}

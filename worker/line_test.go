@@ -251,7 +251,7 @@ func TestALineAsksOnceForEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLineRig()
 		all := []*delivery{r.taken("u", 1), r.taken("u", 2), r.taken("u", 3), r.taken("u", 4)}
-		all[1].ID, all[2].ID, all[3].ID = "a", "b", "a"
+		all[1].turn.id, all[2].turn.id, all[3].turn.id = "a", "b", "a"
 		r.decideAll(t.Context(), all...)
 		for range 3 {
 			r.answers <- mostTogether
