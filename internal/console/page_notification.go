@@ -182,7 +182,7 @@ func sentenceOfEnd(r *ledger.Record) string {
 	case push.Superseded:
 		return "A newer one with the same collapse key took its place"
 	case push.Digested:
-		return "Another one's push tells of it"
+		return "The push of " + r.Into + " tells of it"
 	case push.Muted:
 		return "Its user, its category or both are muted"
 	}

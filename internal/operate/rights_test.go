@@ -99,6 +99,9 @@ var tries = map[string]try{
 	"Cancel": {Cancel, func(ctx context.Context, o *Operator, app string) error {
 		return o.Cancel(ctx, push.Ref{ID: app + "-cancelled"})
 	}, push.ErrUnknownID, false},
+	"CancelWithOthers": {Cancel, func(ctx context.Context, o *Operator, app string) error {
+		return o.CancelWithOthers(ctx, push.Ref{ID: app + "-with-others"})
+	}, push.ErrUnknownID, false},
 	"CancelEach": {CancelEach, func(ctx context.Context, o *Operator, app string) error {
 		return o.CancelEach(ctx, []push.Ref{{ID: app + "-each"}})[0]
 	}, push.ErrUnknownID, false},
@@ -281,7 +284,7 @@ func plant(t *testing.T, s *Service) {
 	}
 	for _, app := range []string{"shop", "mail"} {
 		n := &push.Notification{App: app, User: "ada", Title: "t", NotBefore: time.Now().Add(time.Hour), Targets: []push.Target{{Platform: push.FCM, Token: "t"}}}
-		for _, what := range []string{"waits", "cancelled", "each"} {
+		for _, what := range []string{"waits", "cancelled", "with-others", "each"} {
 			one := *n
 			one.ID = app + "-" + what
 			must(everything.Enqueue(ctx, &one).Err)
