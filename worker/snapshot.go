@@ -115,7 +115,7 @@ func (w *Worker) Snapshot() control.Snapshot {
 type tally struct {
 	Observer
 	sent, deferred atomic.Int64
-	ended          [9]atomic.Int64 // by endsTold
+	ended          [10]atomic.Int64 // by endsTold
 	late           lately.Histogram
 
 	mu                 sync.Mutex
