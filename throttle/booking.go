@@ -69,6 +69,7 @@ type asked struct {
 	Horizon  int64  `json:"horizon"`
 	Accepted int64  `json:"accepted"` // or 0
 	Passes   bool   `json:"passes,omitempty"`
+	Said     int64  `json:"said,omitempty"` // see Request.said
 }
 
 // visit runs the script for one notification, with the other whose slot is inherited, if
@@ -116,7 +117,7 @@ func (l *Redis) visitIn(ctx context.Context, by hours, op string, all []Request,
 	}
 	for i := range all {
 		r := &all[i]
-		a.All[i] = asked{member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.accepted(), r.Passes && by.zone != ""}
+		a.All[i] = asked{member(r.ID), r.ID, r.Wait.Microseconds(), r.Horizon.Microseconds(), r.accepted(), r.Passes && by.zone != "", by.said(r)}
 	}
 	err = user.withOthers(func(others []string) (lacks []string, err error) {
 		a.Categories = append([]string{k.category}, others...)

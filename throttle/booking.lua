@@ -139,23 +139,19 @@ if ask.op == 'acquire' and #ask.all == 1 and passes(ask.all[1]) then
   return {now, 0, {}, {answer(granted, now, 0, 0, 0)}, {}}
 end
 
--- acceptedOf returns the instant that says whose zone it is: those who wait have one.
-local function acceptedOf(r)
-  if r.id == '' then return -1 end
-  local order = redis.call('ZSCORE', KEYS[5], r.id)
-  return order and tonumber(order) or r.accepted > 0 and r.accepted or now
-end
+-- saidOf returns the instant that says whose zone it is, or nil of one that says nothing.
+local function saidOf(r) return r.said and (r.said > 0 and r.said or now) end
 
--- The zone is that of the most recently accepted of those who wait.
+-- The zone is that of the most recently accepted of those who wait that names one.
 local zone, kept = {accepted = -1}, ask.zone and redis.call('HMGET', limitsKey, 'h', 'q' .. ask.categories[1], 'z') or {}
 if kept[3] then
   local accepted, name = string.match(kept[3], '^(%d+) (.*)$')
-  zone.accepted = tonumber(accepted)
-  if name ~= ask.zone and acceptedOf(ask.all[1]) <= zone.accepted then return {now, 0, {}, {}, {}, name} end
+  zone = {accepted = tonumber(accepted), written = kept[3]}
+  if name ~= ask.zone and (saidOf(ask.all[1]) or -1) <= zone.accepted then return {now, 0, {}, {}, {}, name} end
 end
 local function zoning(r)
-  local at = ask.zone and acceptedOf(r) or -1
-  if at > zone.accepted then zone = {accepted = at, written = text(at) .. ' ' .. ask.zone} end
+  local at = ask.zone and saidOf(r) or -1
+  if at > zone.accepted then zone = {accepted = at, written = text(at) .. ' ' .. ask.zone, said = true} end
 end
 
 -- See model.go for what the constants mean.
@@ -237,11 +233,11 @@ local answers, line = {}, nil
 for i, r in ipairs(ask.op == 'acquire' and ask.all or {}) do
   if redis.call('ZRANK', KEYS[5], r.id) then break end -- it is in the line
   line = line or lineOf()
-  zoning(r)
   answers[i] = line and behind(line, r)
   if not answers[i] then break end
+  zoning(r)
 end
-if answers[1] and zone.written then redis.call('HSET', limitsKey, 'z', zone.written) end
+if answers[1] and zone.said then redis.call('HSET', limitsKey, 'z', zone.written) end
 for key, last in pairs(line and line.lives or {}) do live(key, last) end
 if #answers == #ask.all then return {now, 1, {}, answers, {}} end
 
@@ -871,7 +867,7 @@ local function write(m)
       some = some or c.quiet
     end
   end
-  if some then fields.z = zone.written or m.fields.z end
+  if some then fields.z = zone.written or not ask.zone and m.fields.z or nil end
   for field, value in pairs(fields) do
     if m.fields[field] ~= value then redis.call('HSET', limitsKey, field, value) end
   end

@@ -149,11 +149,11 @@ type zoned struct {
 // quiet begins what a visit has to do with quiet hours: by which zone's clocks, that of those
 // who wait, or that of the notification where it was accepted after them.
 func (v *visit) quiet() {
-	if !v.anyQuiet() {
+	if len(v.classes) == 0 {
 		v.zone = zoned{}
 	}
 	in := v.r.zone()
-	if v.zone.in != nil && v.accepted() <= v.zone.accepted {
+	if v.zone.in != nil && v.said() <= v.zone.accepted {
 		v.told = v.zone.in.String() != in.String()
 		in = v.zone.in
 	}
@@ -181,15 +181,25 @@ func (v *visit) alike(all []Request) int {
 	return alike(all)
 }
 
-// accepted is the instant that says whose zone it is: those who wait have one.
-func (v *visit) accepted() int64 {
-	if v.r.ID == "" {
-		return none
+// said is the instant that says whose zone it is: that of the acceptance, saidNow for that of
+// the call, and 0 of one that says nothing of the zone.
+func (r *Request) said() int64 {
+	switch {
+	case r.Zone == nil || r.Passes || r.ID == "":
+		return 0
+	case !r.ZoneAt.IsZero():
+		return r.ZoneAt.UnixMicro()
+	case r.accepted() > 0:
+		return r.accepted()
 	}
-	if k := v.class.find(v.r.ID); k >= 0 {
-		return v.class.queue[k].order
-	}
-	if at := v.r.accepted(); at > 0 {
+	return saidNow
+}
+
+const saidNow = -1
+
+// said is Request.said, or now.
+func (v *visit) said() int64 {
+	if at := v.r.said(); at != saidNow {
 		return at
 	}
 	return v.now
@@ -207,7 +217,7 @@ func (u *model) anyQuiet() bool {
 
 // zoning has the zone of those who wait be the notification's where it is the newest.
 func (v *visit) zoning() {
-	if at := v.accepted(); v.r.asksQuiet() && (v.zone.in == nil || at > v.zone.accepted) {
+	if at := v.said(); v.r.asksQuiet() && at > 0 && (v.zone.in == nil || at > v.zone.accepted) {
 		v.zone = zoned{v.r.zone(), at}
 	}
 }

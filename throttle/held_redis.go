@@ -71,6 +71,14 @@ func (l *Redis) asking(op string, all []Request) hours {
 	return h
 }
 
+// said is the request's, where there are quiet hours.
+func (h hours) said(r *Request) int64 {
+	if h.zone == "" {
+		return 0
+	}
+	return r.said()
+}
+
 // in returns what the first one says by that zone. By one that this machine does not know it
 // is what its own says.
 func (h hours) in(name string) hours {

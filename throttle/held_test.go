@@ -278,7 +278,8 @@ func TestOneZoneAUser(t *testing.T) {
 		tokyo := zoneOf(n.t, "Asia/Tokyo")
 		in := func(r *Request) { r.Zone = tokyo }
 		n.want(n.ask("15:00:00", "tokyo", in), "deferred 1 00:00:00 quiet_hours")
-		n.want(n.ask("22:30:00", "berlin"), "deferred 1 08:00:01.003 gap")
+		berlin := func(r *Request) { r.Zone = zoneOf(n.t, "Europe/Berlin") }
+		n.want(n.ask("22:30:00", "berlin", berlin), "deferred 1 08:00:01.003 gap")
 		n.waiting("1 08:00:00", "1 08:00:01.003")
 		d := n.ask("1 00:00:00", "tokyo", in, n.accepted("15:00:00"))
 		n.want(d, "deferred 1 08:00:00 quiet_hours")
@@ -287,7 +288,7 @@ func TestOneZoneAUser(t *testing.T) {
 		}
 		n.waiting("1 08:00:00", "1 08:00:01.003")
 		n.want(n.ask("1 08:00:00", "tokyo", in, n.accepted("15:00:00")), "now")
-		n.want(n.ask("1 08:00:01.003", "berlin", n.accepted("22:30:00")), "now")
+		n.want(n.ask("1 08:00:01.003", "berlin", berlin, n.accepted("22:30:00")), "now")
 		n.want(n.ask("1 08:30:00", "again", in, n.user("other")), "now") // nobody waits: by its own zone
 	})
 }

@@ -114,10 +114,13 @@ type Request struct {
 	// the horizon, or behind others' slots and over 200 ms ahead.
 	// The zero value is the instant of the call, and behind them all.
 	Accepted time.Time
-	// Zone is the one by whose clocks quiet hours hold for the user: nil for that of the
-	// policies' Night. One user has one zone: of those who wait that of the most recently
-	// accepted. It has an IANA name.
+	// Zone is the one by whose clocks quiet hours hold for the user; nil where the notification
+	// names none. One user has one zone: of those who wait that of the most recently accepted
+	// that names one, else that of the policies' Night. What passes quiet hours, and what names
+	// no zone, changes none. One of zone.Load or time.UTC.
 	Zone *time.Location
+	// ZoneAt is when the notification was accepted that names Zone; zero for Accepted.
+	ZoneAt time.Time
 	// Passes has the notification pass quiet hours: what they would hold goes as soon as what
 	// was sent allows, and is charged. It has no slot until then, unless it had one.
 	Passes bool

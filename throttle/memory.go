@@ -157,6 +157,9 @@ func (m *Memory) visit(ctx context.Context, r *Request, do func(*visit)) error {
 	v := m.user(r).visit(r, now, m.keep)
 	do(v)
 	v.end()
+	if !v.anyQuiet() {
+		v.zone = zoned{}
+	}
 	return nil
 }
 

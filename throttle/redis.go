@@ -368,7 +368,8 @@ func (l *Redis) newClaim(r *Request, user *userState, asked int64) *claim {
 	c := l.spare.Get().(*claim)
 	c.keys, c.member = &user.keys, member(r.ID)
 	c.scopes = append(c.scopes[:0], r.Scopes...) // a lane may use them after the caller has left
-	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load(), l.keep, l.life()
+	// Those further away may wait by another zone than the request's: the script looks.
+	c.report, c.beside, c.keep, c.life = r.Report, user.beside.Load() && !r.asksQuiet(), l.keep, l.life()
 	kept := user.kept.Load()
 	c.housekeep = kept == 0 || asked-kept > l.keep/4
 	for len(c.views) < len(r.Scopes) {

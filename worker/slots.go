@@ -37,7 +37,7 @@ func (o *Options) request(d *delivery) throttle.Request {
 		horizon = max(0, time.Until(d.ExpiresAt))
 	}
 	return throttle.Request{
-		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(), Zone: d.zone, Passes: d.Priority == push.Critical,
+		App: d.App, User: d.User, ID: d.ID, Category: d.Category, Accepted: d.place(), Zone: d.zone, ZoneAt: d.accepted, Passes: d.Priority == push.Critical,
 		Scopes: o.Limits.Scopes(d.App, d.User, d.Category), Horizon: horizon,
 		MaxBooked: o.MaxBooked,
 	}

@@ -117,7 +117,7 @@ func newLimitsGet() *cobra.Command {
 			return err
 		}
 		holds := general.Policy
-		if own.Policy.Quiet != nil {
+		if own.Policy.Quiet != nil || own.Policy.Exempt {
 			holds = own.Policy
 		}
 		return printNights(out, holds, level.App, level.User, time.Now())

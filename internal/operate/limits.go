@@ -457,7 +457,9 @@ func (o *Operator) UndoLimit(ctx context.Context, version int64) error {
 	}
 	if u.Back != nil {
 		back := *u.Back
-		back.By = o.who.Name
+		if back, err = o.validated(back, (*limits.Override).Validate); err != nil {
+			return err
+		}
 		err = o.s.with.Overrides.Set(ctx, back, u.over())
 	} else {
 		_, err = o.s.with.Overrides.Unset(ctx, u.Level, o.who.Name, u.over())

@@ -100,7 +100,7 @@ func OverrideWarnings(o limits.Override, inForce throttle.Policy, configured []s
 	default:
 		warnings = append(warnings, "category "+strconv.Quote(o.Category)+" was exempt: from now on its notifications wait for limits, the general ones too")
 	}
-	if len(inForce.Quiet) > 0 && len(o.Policy.Quiet) == 0 && !o.Policy.Exempt {
+	if !o.Mute && len(inForce.Quiet) > 0 && len(o.Policy.Quiet) == 0 && !o.Policy.Exempt {
 		warnings = append(warnings, "quiet hours "+inForce.Quiet.String()+" no longer hold: an override replaces the whole policy")
 	}
 	return warnings

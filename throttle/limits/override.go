@@ -73,7 +73,7 @@ func (o *Override) Validate(horizon time.Duration) error {
 		all = append(all, o.quotaFaults()...)
 	case o.Policy.Exempt && o.Category == "":
 		all.Add("exempt", "is for a category, of all or of one user or app: give generous rates instead")
-	case !o.Policy.Exempt && !o.Policy.Says():
+	case !o.Policy.Exempt && o.Policy.Unlimited() && (o.Category == "" || o.Policy.Quiet == nil):
 		all.Add("min_gap", "is missing, as rates and quiet_hours are: an override replaces the whole policy; to have the one below it back, remove the override")
 	}
 	if o.Quota == "" && !o.Mute {

@@ -20,6 +20,8 @@ const (
 	// takenAtOnce is how many of the muted are taken from the queue side by side, and
 	// pagePause lies between two pages of what waits, so that Redis serves others too.
 	takenAtOnce = 16
+	// looks is how often a spot is looked through at most.
+	looks = 3
 	pagePause   = 500 * time.Microsecond
 )
 
@@ -48,8 +50,9 @@ func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
 		if spot.State == queue.JobActive {
 			continue
 		}
-		// again where some were taken: what is behind them may have moved past the look
-		for taken := true; taken; {
+		// Once more where some were taken: what is behind them may have moved past the look.
+		// What comes later ends at its first visit.
+		for look, taken := 0, true; taken && look < looks; look++ {
 			var err error
 			if taken, err = c.endThere(ctx, at, spot); err != nil {
 				failed = errors.Join(failed, err)
