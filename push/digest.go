@@ -134,22 +134,26 @@ func (c *Carried) push(carrier *Notification, titles []string) *Notification {
 	}
 	told.Data[DigestKey] = strconv.Itoa(len(c.IDs))
 	if text := c.Newest.Digest; text != nil {
-		if text.Title != "" {
-			told.Title = fill(text.Title, len(c.IDs), titles)
-		}
-		if text.Body != "" {
-			told.Body = fill(text.Body, len(c.IDs), titles)
-		}
+		told.Title = filled(text.Title, told.Title, len(c.IDs), titles)
+		told.Body = filled(text.Body, told.Body, len(c.IDs), titles)
 	}
 	return &told
+}
+
+// filled is the text as fill has it, or the newest's own where that shows nothing.
+func filled(text, own string, count int, titles []string) string {
+	if text = fill(text, count, titles); strings.TrimSpace(text) == "" {
+		return own
+	}
+	return text
 }
 
 // fill puts what they stand for in the place of a text's placeholders. What is put there is
 // not looked at again.
 func fill(text string, count int, titles []string) string {
 	named := 0
-	for _, o := range ordinals {
-		if strings.Contains(text, o) {
+	for i, o := range ordinals {
+		if i < len(titles) && strings.Contains(text, o) {
 			named++
 		}
 	}

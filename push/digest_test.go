@@ -140,3 +140,25 @@ func TestDigestIsVersion2(t *testing.T) {
 		t.Errorf("without a digest it is told of: %s, %v", text, err)
 	}
 }
+
+// A digest's text that names nobody, since there are no titles or no room for them, says how
+// many there are, and one that would show nothing is the newest's own.
+func TestDigestOfNoTitles(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 3000)
+	for _, c := range []struct {
+		body   string
+		titles []string
+		want   string
+	}{
+		{"{first}", []string{"", ""}, "somebody likes it"},
+		{"{first}, {second} and {more} others", []string{long, long, long}, ",  and 5 others"},
+	} {
+		carrier := &Notification{ID: "a", App: "shop", User: "u", Body: "somebody likes it", Digest: &Digest{Key: "k", Body: c.body},
+			Targets: []Target{{Platform: FCM, Token: "device"}}}
+		all := &Carried{IDs: []string{"a", "b", "c", "d", "e"}, Titles: c.titles, Newest: carrier}
+		if got := all.Push(carrier).Body; got != c.want {
+			t.Errorf("%q: %q, want %q", c.body, got, c.want)
+		}
+	}
+}

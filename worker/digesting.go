@@ -117,15 +117,15 @@ func (h *handler) keepDigest(ctx context.Context, d *delivery, to disposition) d
 	if d.sent() || !d.digest.Carries() && (!waits || h.passes(d)) {
 		return to
 	}
-	if other, over := h.join(ctx, d, waits, max(0, to.back.After)); over && (other.state == "" || other.back.Failed) {
+	if other, over := h.join(ctx, d, waits, max(0, to.back.After)); over {
 		return other
 	}
-	return to // it carries, or nobody can tell, and it waits by itself
+	return to // it carries, or waits by itself
 }
 
 // forgetDigest lets go of what a delivery has told of, once it has ended.
 func (h *handler) forgetDigest(ctx context.Context, d *delivery, to disposition) {
-	if d.digest != nil && d.digest.Others() != nil && to.state.Ended() {
+	if d.digest != nil && d.digest.Others() != nil && (to.state.Ended() || to.state == "") {
 		d.at.Records().Forget(ctx, d.ID)
 	}
 }

@@ -21,8 +21,15 @@ local known = redis.call('HMGET', record, 'state', 'told')
 local state, told = known[1], known[2]
 local carrier = redis.call('HGET', open, 'carrier')
 
+if not told and redis.call('EXISTS', sealed) == 1 then redis.call('DEL', sealed) end -- of an earlier one with the ID
+
+-- keep has a key live for as long, or longer where it does.
+local function keep(key)
+  if redis.call('PTTL', key) < tonumber(life) then redis.call('PEXPIRE', key, life) end
+end
+
 local function all(what, key)
-  redis.call('PEXPIRE', key, life)
+  keep(key)
   local answer = redis.call('HGETALL', key)
   table.insert(answer, 1, what)
   return answer
@@ -51,6 +58,7 @@ elseif op == 'seal' then
     redis.call('HSET', record, 'told', count - 1)
     if count > 1 then redis.call('RENAME', open, sealed) else redis.call('DEL', open) end
   elseif state == 'waiting' and not told then
+    redis.call('HDEL', record, 'carries') -- of a digest that is lost
     redis.call('HSET', record, 'told', 0)
   end
   if state and state ~= 'waiting' then return {'ended'} end
@@ -63,7 +71,7 @@ end
 local carry, most, at, title, expires, newest, name = ARGV[4] == '1', tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8]), ARGV[9], ARGV[10]
 if state and state ~= 'waiting' then return {'ended'} end
 if told then
-  redis.call('PEXPIRE', sealed, life)
+  if redis.call('EXISTS', sealed) == 1 then keep(sealed) end
   return {'none'}
 end
 if carrier == id then return all('carries', open) end
