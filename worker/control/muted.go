@@ -21,8 +21,8 @@ const (
 	// pagePause lies between two pages of what waits, so that Redis serves others too.
 	takenAtOnce = 16
 	// looks is how often a spot is looked through at most.
-	looks = 3
-	pagePause   = 500 * time.Microsecond
+	looks     = 3
+	pagePause = 500 * time.Microsecond
 )
 
 // levelOf is whose limits and mutes the notification goes by.
