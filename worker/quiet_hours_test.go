@@ -258,7 +258,12 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 		other := to("other")
 		other.User = "u2"
 		r.enqueue(other)
-		r.asleep(n + 1)
+		for _, id := range []string{"held-0", "held-1", "held-2", "other"} { // maybe of two shards
+			wait(t, func() bool {
+				status, err := r.control().Status(t.Context(), push.Ref{ID: id})
+				return err == nil && status.Job == "retry"
+			})
+		}
 		must(t, overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "u1"}, Policy: every(time.Second), By: "ann"}))
 		if counts := r.settled(n); counts.Ended[push.Delivered] != n || len(r.pushed("other")) != 0 {
 			t.Errorf("counts %+v", counts)
