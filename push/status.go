@@ -97,8 +97,8 @@ type Status struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is the notification whose push tells of this one, which is Digested, and Told is
-	// how many others its own push tells of, once that is settled.
+	// Into is the notification whose push tells of this one, which is Digested. Told is how
+	// many others its own push tells of, once nobody joins it any more.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 	// Job is where asynq has its job: pending, active, scheduled or retry; empty

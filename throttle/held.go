@@ -140,7 +140,7 @@ func (r *Request) Held(from, upto time.Time) (held time.Duration) {
 	return held
 }
 
-// A zoned is the zone of those who wait, of whom the most recently accepted says it.
+// A zoned is the zone of those who wait: that of the most recently accepted that names one.
 type zoned struct {
 	in       *time.Location // nil for none
 	accepted int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/worker/clock"
 )
 
@@ -118,4 +119,18 @@ func (c *collapsing) supersedeBack(ctx context.Context, one overtaken) bool {
 		return errors.Is(err, push.ErrUnknownID) || errors.Is(err, push.ErrEnded)
 	}
 	return c.taken.free(ctx, taken) == nil // else taken.follow gives the slot back
+}
+
+// postpone is delivery.postpone, now. Its collapse key lives on until its slot.
+func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) disposition {
+	to := d.postpone(decision, time.Now())
+	if to.state != push.Waiting || !d.ExpiresAt.IsZero() { // until then its key lives anyway
+		return to
+	}
+	if superseded, err := h.collapsing.collapse(ctx, d, decision.Left); err != nil {
+		return later(err)
+	} else if superseded {
+		return d.superseded()
+	}
+	return to
 }

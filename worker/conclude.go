@@ -7,6 +7,7 @@ import (
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -153,6 +154,17 @@ type budget struct {
 	time     time.Duration
 }
 
+// budget is what the delivery may spend. What quiet hours have held it since its first attempt takes none
+// of its time.
+func (o *Options) budget(d *delivery, now time.Time) budget {
+	b := budget{o.Attempts, o.RetryTime}
+	if !d.first.IsZero() {
+		request := o.request(d)
+		b.time += request.Held(d.first, now)
+	}
+	return b
+}
+
 // conclude decides what follows from the outcomes of all targets, after the
 // given number of attempts, the first of them that long ago.
 func conclude(outcomes []outcome, attempts int, since time.Duration, b budget, backoff time.Duration) disposition {
@@ -215,6 +227,22 @@ func (d *delivery) cutShort(state push.State, why string) disposition {
 		}
 	}
 	return c
+}
+
+// muted reports whether the delivery is of somebody who is muted now.
+func (h *handler) muted(d *delivery) bool {
+	return h.Limits.Muted(control.LevelOf(d.Notification), d.Priority == push.Critical)
+}
+
+// unlessMuted ends what would return to the queue and was muted meanwhile: who looks there
+// for what is muted may have come by.
+func (h *handler) unlessMuted(d *delivery, to disposition) disposition {
+	if to.state != push.Waiting || !h.muted(d) {
+		return to
+	}
+	ended := d.silence()
+	ended.attempt, ended.counted = to.attempt, to.counted
+	return ended
 }
 
 // silence ends what is muted.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/worker/control"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -55,7 +55,7 @@ func (h *handler) joinDigest(ctx context.Context, d *delivery) (to disposition, 
 
 // passes reports whether the delivery goes by itself: its category is exempt.
 func (h *handler) passes(d *delivery) bool {
-	return h.Limits.Passes(limits.Level{App: d.App, User: d.User, Category: d.Category}, false)
+	return h.Limits.Passes(control.LevelOf(d.Notification), false)
 }
 
 // join is digest.Part.Join, and ends the visit of a delivery that has joined another one.

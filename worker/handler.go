@@ -8,7 +8,6 @@ import (
 
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
-	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/queue"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -122,49 +121,8 @@ func (h *handler) depart(ctx context.Context, d *delivery) (to disposition, over
 	return d.settle(h.budget(d, now), now, rand.Float64()), true
 }
 
-// postpone is delivery.postpone, now. Its collapse key lives on until its slot.
-func (h *handler) postpone(ctx context.Context, d *delivery, decision throttle.Decision) disposition {
-	to := d.postpone(decision, time.Now())
-	if to.state != push.Waiting || !d.ExpiresAt.IsZero() { // until then its key lives anyway
-		return to
-	}
-	if superseded, err := h.collapsing.collapse(ctx, d, decision.Left); err != nil {
-		return later(err)
-	} else if superseded {
-		return d.superseded()
-	}
-	return to
-}
-
-// muted reports whether the delivery is of somebody who is muted now.
-func (h *handler) muted(d *delivery) bool {
-	return h.Limits.Muted(limits.Level{App: d.App, User: d.User, Category: d.Category}, d.Priority == push.Critical)
-}
-
-// unlessMuted ends what would return to the queue and was muted meanwhile: who looks there
-// for what is muted may have come by.
-func (h *handler) unlessMuted(d *delivery, to disposition) disposition {
-	if to.state != push.Waiting || !h.muted(d) {
-		return to
-	}
-	ended := d.silence()
-	ended.attempt, ended.counted = to.attempt, to.counted
-	return ended
-}
-
 // conclude is delivery.conclude, now.
 func (h *handler) conclude(d *delivery) disposition {
 	now := time.Now()
 	return d.conclude(h.budget(d, now), now, rand.Float64())
-}
-
-// budget is the delivery's. What quiet hours have held it since its first attempt takes none
-// of its time.
-func (o *Options) budget(d *delivery, now time.Time) budget {
-	b := budget{o.Attempts, o.RetryTime}
-	if !d.first.IsZero() {
-		request := o.request(d)
-		b.time += request.Held(d.first, now)
-	}
-	return b
 }

@@ -14,14 +14,10 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// quietHoursOf reads the values of --quiet-hours: nil for none of them, and an empty list for
-// the word none.
+// quietHoursOf reads the values of --quiet-hours: nil for none of them.
 func quietHoursOf(texts []string) (quiet.Hours, error) {
-	switch {
-	case len(texts) == 0:
+	if len(texts) == 0 {
 		return nil, nil
-	case len(texts) == 1 && texts[0] == "none":
-		return quiet.Hours{}, nil
 	}
 	return quiet.ParseHours(texts)
 }

@@ -109,7 +109,7 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	}
 	f.Rates, f.Exempt = strings.Join(rates, " "), inForce.Exempt
 	if inForce.Quiet != nil {
-		f.Quiet = noQuietHours
+		f.Quiet = quiet.None
 	}
 	if len(inForce.Quiet) > 0 {
 		windows := make([]string, len(inForce.Quiet))
@@ -120,9 +120,6 @@ func formOver(there *limits.Override, inForce throttle.Policy) limitForm {
 	}
 	return f
 }
-
-// noQuietHours is what the field of quiet hours says of a policy that says there are none.
-const noQuietHours = "none"
 
 // override returns what the form says at that instant, and what in it cannot be read, by
 // the field.
@@ -155,11 +152,8 @@ func (f *limitForm) override(at limits.Level, now time.Time) (limits.Override, m
 
 // quietHours reads the field of quiet hours, which has ; between windows.
 func quietHours(text string) (quiet.Hours, error) {
-	switch text = strings.TrimSpace(text); text {
-	case "":
+	if strings.TrimSpace(text) == "" {
 		return nil, nil
-	case noQuietHours:
-		return quiet.Hours{}, nil
 	}
 	windows := strings.Split(text, ";")
 	for i := range windows {

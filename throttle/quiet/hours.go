@@ -20,9 +20,15 @@ type Hours []Window
 // MaxWindows is how many there may be.
 const MaxWindows = 16
 
-// ParseHours reads windows as Parse does. Its error is that there are too many, the first of
+// None is what stands for no quiet hours where somebody writes some.
+const None = "none"
+
+// ParseHours reads windows as Parse does, or None alone. Its error is that there are too many, the first of
 // Parse's, or that of Validate.
 func ParseHours(texts []string) (Hours, error) {
+	if len(texts) == 1 && texts[0] == None {
+		return Hours{}, nil
+	}
 	h := make(Hours, len(texts))
 	if fault := h.tooMany(); fault != nil {
 		return nil, fault

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// takenAtOnce is how many of the muted are taken from the queue side by side, and
-	// pagePause lies between two pages of what waits, so that Redis serves others too.
+	// takenAtOnce is how many of the muted are taken from the queue side by side.
 	takenAtOnce = 16
-	// looks is how often a spot is looked through at most.
-	looks     = 3
+	// pagePause lies between two pages of what waits: Redis serves others then.
 	pagePause = 500 * time.Microsecond
+	// looks is how often a spot is looked through at most.
+	looks = 3
 )
 
-// levelOf is whose limits and mutes the notification goes by.
-func levelOf(n *push.Notification) limits.Level {
+// LevelOf is whose limits and mutes the notification goes by.
+func LevelOf(n *push.Notification) limits.Level {
 	return limits.Level{App: n.App, User: n.User, Category: n.Category}
 }
 
@@ -50,7 +50,7 @@ func (c *Control) endMuted(ctx context.Context, at *ledger.Shard) error {
 		if spot.State == queue.JobActive {
 			continue
 		}
-		// Once more where some were taken: what is behind them may have moved past the look.
+		// Again where some were taken: what is behind them may have moved past the look.
 		// What comes later ends at its first visit.
 		for look, taken := 0, true; taken && look < looks; look++ {
 			var err error
@@ -93,7 +93,7 @@ func (c *Control) endSome(ctx context.Context, at *ledger.Shard, jobs []queue.Wa
 			continue
 		}
 		n := decoded.Notification
-		if !c.limits.Muted(levelOf(n), n.Priority == push.Critical) {
+		if !c.limits.Muted(LevelOf(n), n.Priority == push.Critical) {
 			continue
 		}
 		taking.Go(func() error {

@@ -180,7 +180,7 @@ func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Sp
 			n = decoded.Notification
 			q.App, q.User, q.Category, q.CollapseKey, q.Accepted = n.App, n.User, n.Category, n.CollapseKey, decoded.AcceptedAt
 		}
-		if n == nil && !s.All() || n != nil && (!s.matches(n) || s.Mutable && c.limits.Passes(levelOf(n), n.Priority == push.Critical)) {
+		if n == nil && !s.All() || n != nil && (!s.matches(n) || s.Mutable && c.limits.Passes(LevelOf(n), n.Priority == push.Critical)) {
 			continue
 		}
 		q.For = in.causeOf(now, at.State, job.Last, n, nil)

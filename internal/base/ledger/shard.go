@@ -61,9 +61,8 @@ type Record struct {
 	// Error is the last attempt's.
 	Error string    `json:"error,omitempty"`
 	Ended time.Time `json:"ended_at,omitzero"`
-	// Into is the notification whose push tells of this one, which is Digested, and Told is
-	// how many others its own push tells of, or is about to,
-	// once that is settled.
+	// Into is the notification whose push tells of this one, which is Digested. Told is how
+	// many others its own push tells of, once nobody joins it any more.
 	Into string `json:"into,omitempty"`
 	Told int    `json:"digest,omitempty"`
 
