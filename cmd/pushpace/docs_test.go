@@ -244,7 +244,7 @@ func runTour(t *testing.T, page []block) {
 		if strings.HasPrefix(e.Notification, "order-") {
 			orders = append(orders, e)
 		}
-		if strings.HasPrefix(e.Notification, "night-") || e.Notification == "alarm" {
+		if strings.HasPrefix(e.Notification, "night-") || strings.HasPrefix(e.Notification, "like-") || e.Notification == "alarm" {
 			night = append(night, e)
 		}
 	}
@@ -252,7 +252,7 @@ func runTour(t *testing.T, page []block) {
 		t.Errorf("the orders arrived as %+v", orders)
 	}
 	slices.SortFunc(night, func(a, b standin.Entry) int { return a.At.Compare(b.At) })
-	if len(night) != 6 || night[0].Notification != "alarm" || night[1].At.Second() > 50 || night[5].At.Sub(night[1].At) < 3900*time.Millisecond {
+	if len(night) != 7 || night[0].Notification != "alarm" || night[1].At.Second() > 50 || night[6].Notification != "like-Rosa" || night[6].At.Sub(night[1].At) < 4900*time.Millisecond {
 		t.Errorf("the night's arrived as %+v", night)
 	}
 	// each in its turn: the point first, while a worker runs
@@ -262,7 +262,7 @@ func runTour(t *testing.T, page []block) {
 		"state delivered", `"notification":"order-5"`, "difference 0",
 		`{"id":"invoice-1"}`, `{"results":[{"id":"welcome-1","status":200},{"id":"code-1","status":200}]}`, `"id":"invoice-1","state":"`, `"workers":[{"id":"`, `"source":"user"`,
 		`"pointer":"/usr"`, `"difference":`, "eve in demo: ", "general gap 5s", "1 worker runs, 1 notification waits", "too-much is cancelled.",
-		"quiet from ", "night-5 demo finn orders quiet_hours", "quiet hours until ",
+		"quiet from ", "night-5 demo finn orders quiet_hours", "quiet hours until ", "into like-Rosa",
 	)
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 3 { // config.yaml, pushpace and the folder
