@@ -269,14 +269,15 @@ func (d *Decision) quietly(r *Request, l list) {
 
 // quietly says what is closed to the request, by the clocks of those who wait.
 func (t *Timeline) quietly(r *Request, u *model) {
-	if !r.asksQuiet() {
+	p, _ := r.quietPolicy()
+	if p == nil {
 		return
 	}
 	in := r.zone()
 	if u.zone.in != nil {
 		in = u.zone.in
 	}
-	t.Quiet, t.Zone = r.lists(in, t.Now.UnixMicro()).holds(), in.String()
+	t.Quiet, t.Hours, t.Zone = r.lists(in, t.Now.UnixMicro()).holds(), p.Quiet, in.String()
 }
 
 // endsAt reports whether an interval ends at the instant, or just before.

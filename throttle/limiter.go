@@ -362,9 +362,10 @@ type Timeline struct {
 	Now        time.Time          `json:"now"`
 	Admissions map[string][]Entry `json:"admissions"` // by scope
 	Bookings   []Booking          `json:"bookings"`
-	// Quiet is what is closed to the request by quiet hours, by the clocks of Zone, that of
-	// those who wait if any do. Empty when nothing is.
+	// Quiet is what the quiet hours Hours close to the request in the days ahead, by the clocks
+	// of Zone, that of those who wait if any do. Empty where nothing is closed.
 	Quiet []quiet.Interval `json:"-"`
+	Hours quiet.Hours      `json:"-"`
 	Zone  string           `json:"-"`
 
 	marks map[string]*view // what counts, by scope

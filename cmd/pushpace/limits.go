@@ -120,7 +120,7 @@ func newLimitsGet() *cobra.Command {
 		if own.Policy.Quiet != nil || own.Policy.Exempt {
 			holds = own.Policy
 		}
-		return printNights(out, holds, level.App, level.User, time.Now())
+		return printNights(out, holds, level.App, level.User)
 	})
 }
 

@@ -61,6 +61,9 @@ func printPreview(out io.Writer, of *overrideLevel, told *operate.Preview) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if err := printNights(out, told.After.Policy, of.App, of.User); err != nil {
+		return err
+	}
 	if of.Quota != "" {
 		fmt.Fprintln(out, "Who waits for a quota has no slot: how many leave sooner is not known.")
 		return nil

@@ -88,7 +88,7 @@ func TestLimitsCommands(t *testing.T) {
 	}
 
 	run(exitDone, "set", "--user", "ada", "--min-gap", "500ms", "--rate", "30/1m", "--rate", "100/24h", "--for", "2h", "--by", "ann", "--quiet-hours", "22:00-08:00")
-	night := regexp.MustCompile(`quiet from \w{3} (\S+ 22:00:00) to \w{3} \S+ 08:00:00 in Asia/Kolkata \(\S+T16:30:00Z to \S+T02:30:00Z\), each user's up to 10m later\n`)
+	night := regexp.MustCompile(`quiet from \w{3} (\S+ 22:00:00) to \w{3} \S+ 08:00:00 in Asia/Kolkata \(\S+T16:30:00.000Z to \S+T02:30:00.000Z\), each user's up to 10m later\n`)
 	if out := run(exitDone, "get", "--user", "ada").stdout.String(); !strings.Contains(out, "quiet 22:00-08:00  from the override") || len(night.FindAllString(out, -1)) != 2 {
 		t.Errorf("get prints %s", out)
 	}

@@ -22,44 +22,15 @@ func quietHoursOf(texts []string) (quiet.Hours, error) {
 	return quiet.ParseHours(texts)
 }
 
-// nightsShown is how many of the next quiet intervals are printed.
-const nightsShown = 2
-
-// printNights prints the next quiet hours of the policy, by the clocks of limits.time_zone and
-// in UTC. Those of one user in an app end at the instant that is the user's own; of others it
-// says by how much later they may end.
-func printNights(out io.Writer, p throttle.Policy, app, user string, now time.Time) error {
-	if len(p.Quiet) == 0 {
-		return nil
-	}
-	in, night, later := p.Night.Zone, p.Night, ""
-	if in == nil {
-		in = time.UTC
-	}
-	if app == "" || user == "" {
-		if night.Spread > 0 {
-			later = ", each user's up to " + throttle.FormatPeriod(night.Spread) + " later"
-		}
-		night.Spread = 0
-	}
-	shown := 0
-	for _, i := range p.Quiet.Ahead(in, night, app, user, now.Unix()) {
-		if i.Upto <= now.Unix() {
-			continue
-		}
-		if shown++; shown > nightsShown {
-			break
-		}
-		from, upto := time.Unix(i.From, 0), time.Unix(i.Upto, 0)
-		if _, err := fmt.Fprintf(out, "quiet from %s to %s in %s (%s to %s)%s\n", from.In(in).Format(nightLayout), upto.In(in).Format(nightLayout), in,
-			from.UTC().Format(time.RFC3339), upto.UTC().Format(time.RFC3339), later); err != nil {
+// printNights prints the next quiet hours of the policy.
+func printNights(out io.Writer, p throttle.Policy, app, user string) error {
+	for _, night := range words.Nights(p, app, user, time.Now()) {
+		if _, err := fmt.Fprintln(out, night); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-const nightLayout = "Mon 2006-01-02 15:04:05"
 
 // week returns a line of each policy with quiet hours: when they are in the next seven days,
 // by the clocks of limits.time_zone.

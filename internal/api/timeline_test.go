@@ -9,6 +9,8 @@ import (
 
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -51,6 +53,21 @@ func TestTimeline(t *testing.T) {
 		r.do(http.StatusBadRequest, viewerToken, "GET", "/v1/users/"+user+"/timeline?app=demo", "").problem(t)
 	}
 	r.do(http.StatusForbidden, producerToken, "GET", path+"?app=demo", "")
+
+	general := throttle.Policy{MinGap: time.Second, Night: quiet.Night{Zone: time.UTC}}
+	if general.Quiet, err = quiet.ParseHours([]string{"00:00-23:00"}); err != nil {
+		t.Fatal(err)
+	}
+	_, categories := r.options.Limits.Base()
+	r.options.Limits.SetBase(general, categories)
+	must(t, r.options.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "ö/d a", Mute: true}, By: "ada"}))
+	_, err = r.options.Overrides.Refresh(t.Context(), r.options.Limits)
+	must(t, err)
+	var got control.Timeline
+	r.do(http.StatusOK, viewerToken, "GET", path+"?app=demo", "").into(t, &got)
+	if s := got.Scopes[0]; !s.Muted || s.Quiet == nil || s.Quiet.Hours.String() != "00:00-23:00" || s.Quiet.Zone != "UTC" || len(s.Quiet.Closed) < 7 || s.Quiet.Closed[0].Until.Hour() != 23 {
+		t.Errorf("%+v", s)
+	}
 	r = newRigOn(t, r.client, func(o *rigOptions) { o.Apps = operate.Apps{"demo": both} })
 	r.do(http.StatusOK, operatorToken, "GET", path, "")
 }

@@ -64,10 +64,12 @@ func (editView) Lengths() []string { return lengths }
 type inForceView struct {
 	Policy, Source string
 	Until          time.Time
+	// Nights are the next quiet hours.
+	Nights []words.Sentence
 }
 
-func inForceOf(p limits.EffectivePolicy) inForceView {
-	return inForceView{p.Policy.String(), p.Source.Words(), p.Until}
+func inForceOf(p limits.EffectivePolicy, at limits.Level) inForceView {
+	return inForceView{p.Policy.String(), p.Source.Words(), p.Until, words.Nights(p.Policy, at.App, at.User, time.Now())}
 }
 
 // A limitForm is a policy as somebody writes it, and the version of the override that it
@@ -221,10 +223,10 @@ func editing(ctx context.Context, v *visit, values url.Values) (*editView, error
 		return nil, err
 	}
 	at = found.Level
-	view := &editView{Level: at, Name: words.Level(at), General: inForceOf(found.General)}
+	view := &editView{Level: at, Name: words.Level(at), General: inForceOf(found.General, at)}
 	inForce := found.General.Policy
 	if found.OfCategory != nil {
-		inForce, view.Own = found.OfCategory.Policy, new(inForceOf(*found.OfCategory))
+		inForce, view.Own = found.OfCategory.Policy, new(inForceOf(*found.OfCategory, at))
 	}
 	if at.Quota != "" {
 		inForce = throttle.Policy{}
@@ -271,8 +273,8 @@ func (c *Console) previewLimitsPage(ctx context.Context, v *visit) (page, error)
 	if view.Told, err = v.as.Preview(ctx, view.Level, &o); err != nil {
 		return view.refused(err)
 	}
-	view.Now = inForceOf(view.Told.Before)
-	view.Then = inForceView{o.Policy.String(), "", o.Until}
+	view.Now, view.Then = inForceOf(view.Told.Before, view.Level), inForceOf(view.Told.After, view.Level)
+	view.Then.Source = "" // the override that is asked about
 	view.Moves = view.Told.Moves[:min(len(view.Told.Moves), mostMoves)]
 	view.More = int64(len(view.Told.Moves) - len(view.Moves))
 	return view.page(http.StatusOK), nil

@@ -304,6 +304,19 @@ func limitRows(t *control.Timeline, s control.TimelineScope) (all []limitRow) {
 		edit.Set("category", one.Category)
 	}
 	one.Edit = Path + "limits/edit?" + edit.Encode()
+	if s.Muted {
+		row := one
+		row.Rule, row.Source, row.Until = "muted", "", time.Time{}
+		all = append(all, row)
+	}
+	if q := s.Quiet; q != nil {
+		row := one
+		row.Rule, row.Used, row.Known, row.Free = "quiet "+q.Hours.String()+" in "+q.Zone, "open", true, q.End(t.Now)
+		if !row.Free.IsZero() {
+			row.Used = "closed"
+		}
+		all = append(all, row)
+	}
 	for _, w := range s.Limits {
 		row := one
 		row.Rule, row.Used, row.Known = timeline.Rule(w), used(w), !w.Free.IsZero()

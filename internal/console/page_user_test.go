@@ -18,6 +18,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // limited has the rig's limits take the place of its own.
@@ -96,6 +97,33 @@ func TestUser(t *testing.T) {
 	if strings.Contains(one, ">exempt</text>") {
 		t.Error("another category is shown too")
 	}
+}
+
+// A user's page says which hours are quiet, until when, and that a category is muted; the
+// preview of limits says when the next quiet hours would be.
+func TestUserByNight(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	general := rates(time.Hour)
+	general.Night.Zone = time.UTC
+	general.Quiet = quiet.Hours{quietNow(t)}
+	r.limited(general, map[string]throttle.Policy{"news": rates(time.Minute)})
+	must(t, r.setting.Work.Overrides.Set(t.Context(), limits.Override{Level: limits.Level{User: "ada", Category: "news", Mute: true}, By: "ada"}))
+	_, err := r.setting.Work.Overrides.Refresh(t.Context(), r.setting.Work.Limits)
+	must(t, err)
+	page := r.get(http.StatusOK, "/console/users/ada?app=shop&category=news&span=24h")
+	r.has(page, "nothing waits. The general quiet hours end in ", `<path class="night"`, "muted; 0 sent",
+		">general</th><td>quiet ", " in UTC</td>", "closed", "<bdi>news</bdi></th><td>muted</td>")
+	r.has(r.get(http.StatusOK, "/console/limits/preview?user=ada&quiet_hours=22:00-08:00&over=0"), "Then in force", "quiet from ", " 08:00:00 in UTC (", "In force now", "quiet from ")
+}
+
+// quietNow has begun an hour ago, by UTC, and ends in two.
+func quietNow(t *testing.T) quiet.Window {
+	t.Helper()
+	now := time.Now().UTC()
+	w, err := quiet.Parse(now.Add(-time.Hour).Format("15:04") + "-" + now.Add(2*time.Hour).Format("15:04"))
+	must(t, err)
+	return w
 }
 
 // Of a user that nobody knows the page says so, and what would apply.

@@ -26,6 +26,15 @@ func (b band) Dots(booked, critical bool) string {
 	return path.String()
 }
 
+// Shades returns the path of what is closed.
+func (b band) Shades() string {
+	var path strings.Builder
+	for _, s := range b.Nights {
+		fmt.Fprintf(&path, "M%d %dh%dv%dh-%dz", s.X, s.Y, s.Width, s.Height, s.Width)
+	}
+	return path.String()
+}
+
 // Columns returns the path of the bars.
 func (b band) Columns(booked bool) string {
 	var path strings.Builder

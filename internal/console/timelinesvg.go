@@ -68,6 +68,8 @@ func (w legend) String() string {
 // A band is a scope.
 type band struct {
 	Name, Note label
+	// Nights are what its quiet hours close, behind all that follows.
+	Nights []shade
 	// Marks are its entries, along Y; none where they are counted in Bars.
 	Marks  []mark
 	Bars   []bar
@@ -75,6 +77,9 @@ type band struct {
 	Causes []cause
 	Limits []limitBar
 }
+
+// A shade is a part of the axis, over a band's height.
+type shade struct{ X, Y, Width, Height int }
 
 // A mark is an entry.
 type mark struct {
@@ -187,6 +192,7 @@ func drawTimeline(t *control.Timeline, span time.Duration, critical func(id stri
 	y := axisHeight
 	for _, s := range t.Scopes[:min(len(t.Scopes), mostBands)] {
 		b, end := a.band(t, s, y, critical)
+		b.Nights = a.nights(s.Quiet, y+headHeight, end)
 		p.Bands = append(p.Bands, b)
 		y = end + bandDistance
 	}
@@ -212,8 +218,11 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 	}
 	b.Name = label{0, y + 15, legend{{Text: name, Name: true}}}
 	b.Note = label{X: widthOf(name) + letter, Y: y + 15}
-	if y += headHeight; len(s.Limits) == 0 {
+	if y += headHeight; len(s.Limits) == 0 && s.Quiet == nil {
 		b.Note.Words = plain(timeline.Unlimited(s))
+		if s.Muted {
+			b.Note.Words = plain("muted")
+		}
 		return b, y
 	}
 	earlier, later := 0, 0
@@ -243,6 +252,9 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 		}
 	}
 	note := fmt.Sprintf("%s sent, %s booked", words.Grouped(sent), words.Grouped(len(b.Marks)-sent))
+	if s.Muted {
+		note = "muted; " + note
+	}
 	if earlier > 0 {
 		note += "; " + words.Grouped(earlier) + " earlier than the picture"
 	}
@@ -282,6 +294,21 @@ func (a timeAxis) band(t *control.Timeline, s control.TimelineScope, y int, crit
 		y += limitHeight
 	}
 	return b, y
+}
+
+// nights are the parts of the axis that are closed, from that height on to another.
+func (a timeAxis) nights(q *control.Quiet, y, end int) (all []shade) {
+	if q == nil {
+		return nil
+	}
+	for _, c := range q.Closed {
+		from, _ := a.x(c.From)
+		until, _ := a.x(c.Until)
+		if from < until {
+			all = append(all, shade{from, y, until - from, end - y})
+		}
+	}
+	return all
 }
 
 // label returns the text above the line, or before it where that is short: there, no
@@ -417,6 +444,9 @@ func autoSpan(t *control.Timeline) time.Duration {
 		}
 	} else {
 		for _, s := range t.Scopes {
+			if end := s.Quiet.End(t.Now); !end.IsZero() {
+				to(end)
+			}
 			for _, w := range s.Limits {
 				if w.Free.After(t.Now) {
 					to(w.Free)

@@ -25,6 +25,7 @@ import (
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
@@ -113,6 +114,17 @@ func TestPicture(t *testing.T) {
 			d.ask(t, 400, "", time.Second)
 			d.ask(t, 300, "", 0)
 			return d.timeline(t), 10 * time.Minute
+		},
+		"night": func(t *testing.T) (*control.Timeline, time.Duration) {
+			general := shipped
+			general.Night.Zone = time.UTC
+			var err error
+			if general.Quiet, err = quiet.ParseHours([]string{"19:00-08:00"}); err != nil {
+				t.Fatal(err)
+			}
+			d := draws(t, client, general, two)
+			d.ask(t, 3, "", time.Minute)
+			return d.timeline(t), 0
 		},
 		"names": func(t *testing.T) (*control.Timeline, time.Duration) {
 			d := draws(t, client, shipped, map[string]throttle.Policy{"Grüße <b>日本</b> \u202e" + strings.Repeat("日", 20): rates(time.Hour)})

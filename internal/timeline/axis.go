@@ -26,9 +26,15 @@ func newAxis(t *control.Timeline, columns int) axis {
 			a.past = max(a.past, time.Duration(w.Period))
 			a.future = max(a.future, w.Free.Sub(a.now))
 		}
+		if end := s.Quiet.End(a.now); !end.IsZero() {
+			a.future = max(a.future, end.Sub(a.now))
+		}
 		if n := len(s.Admissions); n > 0 {
 			a.future = max(a.future, s.Admissions[n-1].At.Sub(a.now))
 		}
+	}
+	if math.IsInf(a.scale, 1) { // quiet hours alone
+		a.scale = 1
 	}
 	if n := len(t.Bookings); n > 0 {
 		a.future = max(a.future, t.Bookings[n-1].Slot.Sub(a.now))

@@ -23,21 +23,26 @@ func heading(scope string) string {
 	return words.Printable(scope)
 }
 
-// source says by whose override a scope's limits are, if by any.
-func source(s control.TimelineScope) string {
+// notes say whether a scope is muted, and by whose override its limits are, if by any.
+func notes(s control.TimelineScope) (all []string) {
+	if s.Muted {
+		all = append(all, "muted")
+	}
 	if s.Source == "" || s.Source == limits.FromConfiguration {
-		return ""
+		return all
 	}
 	text := "overridden for the " + string(s.Source)
 	if !s.Until.IsZero() {
 		text += " until " + words.Stamp(s.Until)
 	}
-	return text
+	return append(all, text)
 }
 
 // Unlimited says why a scope has no limits.
 func Unlimited(s control.TimelineScope) string {
 	switch {
+	case s.Quiet != nil:
+		return "quiet hours alone"
 	case s.Exempt:
 		return "exempt"
 	case s.Scope == throttle.General:
@@ -52,6 +57,7 @@ func (d *drawing) chart() {
 	limited := false
 	for _, s := range d.t.Scopes {
 		label = max(label, uniseg.StringWidth(heading(s.Scope)))
+		limited = limited || s.Quiet != nil
 		for _, w := range s.Limits {
 			limited = true
 			label = max(label, 2+uniseg.StringWidth(Rule(w)))
@@ -67,12 +73,12 @@ func (d *drawing) chart() {
 	}
 	fmt.Fprintf(&d.out, "\n%s %s\n", spaces(label), d.marks.paint(dim, strings.TrimRight(a.scaleLine(), " ")))
 	for _, s := range d.t.Scopes {
-		if len(s.Limits) == 0 {
+		if len(s.Limits) == 0 && s.Quiet == nil {
 			continue
 		}
 		d.out.WriteString(d.marks.paint(bold, strings.TrimRight(fit(heading(s.Scope), d.width, d.marks.cut), " ")) + "\n")
-		if by := source(s); by != "" {
-			for _, line := range wrap(by, d.width-2) {
+		for _, note := range notes(s) {
+			for _, line := range wrap(note, d.width-2) {
 				d.out.WriteString("  " + line + "\n")
 			}
 		}
@@ -84,6 +90,11 @@ func (d *drawing) chart() {
 			if b.Scope == s.Scope {
 				booked.mark(b.Slot)
 			}
+		}
+		if s.Quiet != nil {
+			r := newRow(&a, d.marks, dim)
+			r.quiet(s.Quiet)
+			row("  quiet", r)
 		}
 		row("  sent", sent.counted())
 		if booked.entries > 0 {
@@ -137,6 +148,22 @@ func (r *row) counted() *row {
 		}
 	}
 	return r
+}
+
+// quiet draws what is closed.
+func (r *row) quiet(q *control.Quiet) {
+	for _, c := range q.Closed {
+		if !c.From.Before(r.a.now.Add(r.a.future)) {
+			break
+		}
+		from, _ := r.a.column(c.From)
+		until, _ := r.a.column(c.Until)
+		for i := from; i < until; i++ {
+			if i != r.a.centre {
+				r.cells[i] = r.marks.quiet
+			}
+		}
+	}
 }
 
 // window draws a limit's window, and beyond now until when it is used up.

@@ -8,14 +8,15 @@ type marks struct {
 	now         rune
 	open, in    rune // a window: where it begins, and inside
 	used, free  rune // of a window that is full: until it is free, and when
+	quiet       rune
 	full, empty string
 	cut         string
 	coloured    bool
 }
 
 var (
-	ascii   = marks{'o', '#', '|', '[', '-', '.', '>', "#", ".", "~", false}
-	colours = marks{'●', '#', '│', '├', '─', '╌', '▸', "█", "░", "…", true}
+	ascii   = marks{'o', '#', '|', '[', '-', '.', '>', '=', "#", ".", "~", false}
+	colours = marks{'●', '#', '│', '├', '─', '╌', '▸', '▒', "█", "░", "…", true}
 )
 
 // A paint is an SGR parameter.

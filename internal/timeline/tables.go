@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,14 @@ func (d *drawing) limits() {
 		t[0] = []string{"LIMIT", "USED", "", "NEXT"}
 	}
 	for _, s := range d.t.Scopes {
-		if len(s.Limits) == 0 {
+		if s.Quiet != nil {
+			line := []string{heading(s.Scope) + " quiet hours", "", opens(d.t, s.Quiet)}
+			if roomy {
+				line = slices.Insert(line, 1, "")
+			}
+			t = append(t, line)
+		}
+		if len(s.Limits) == 0 && s.Quiet == nil {
 			t = append(t, []string{heading(s.Scope), Unlimited(s)})
 			continue
 		}
@@ -50,6 +58,14 @@ func (d *drawing) limits() {
 		}
 	}
 	d.table(t)
+}
+
+// opens says when quiet hours let the next one pass.
+func opens(t *control.Timeline, q *control.Quiet) string {
+	if end := q.End(t.Now); !end.IsZero() {
+		return "in " + words.Span(end.Sub(t.Now))
+	}
+	return "now"
 }
 
 // waiters lists who waits.
@@ -85,8 +101,11 @@ func (d *drawing) waiters() {
 // bound names in few words the limit that a notification waits for.
 func bound(w *control.Waiter, period time.Duration) string {
 	rule := w.Rule
-	if rule == "gap" {
+	switch rule {
+	case throttle.GapRule:
 		rule = "gap " + words.Span(period)
+	case throttle.QuietRule:
+		rule = "quiet hours"
 	}
 	if w.Scope == throttle.General {
 		return strings.TrimSpace("general " + rule)

@@ -78,9 +78,14 @@ func Answer(t *control.Timeline) words.Sentence {
 	}
 	limited := false
 	for _, s := range t.Scopes {
-		limited = limited || len(s.Limits) > 0
+		limited = limited || len(s.Limits) > 0 || s.Quiet != nil
 	}
-	if !limited {
+	switch end := t.Scopes[0].Quiet.End(t.Now); {
+	case t.Scopes[0].Muted:
+		return words.Say(who, "muted, so that what comes is not sent and ends muted, unless it passes mutes.")
+	case !end.IsZero():
+		return words.Say(who, "nothing waits. The general quiet hours end in ", words.Span(end.Sub(t.Now)), ", at ", end, ".")
+	case !limited:
 		return words.Say(who, "no limit applies, so nothing waits for one.")
 	}
 	if scope, w := latest(t.Scopes[0]); w != nil && w.Free.After(t.Now) {

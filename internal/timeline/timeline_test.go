@@ -35,6 +35,8 @@ type user struct {
 	job        func(i int) (push.State, string)
 	source     limits.Source
 	until      time.Duration // from now, of the source
+	quiet      *control.Quiet
+	muted      bool
 }
 
 // timeline is what Control.Timeline answers of the user.
@@ -52,7 +54,7 @@ func (u user) timeline() *control.Timeline {
 		}
 	}
 	add := func(name string, p throttle.Policy) {
-		one := control.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name]}
+		one := control.TimelineScope{Scope: name, Exempt: p.Exempt, Source: u.source, Admissions: known.Admissions[name], Quiet: u.quiet, Muted: u.muted}
 		if u.until > 0 {
 			one.Until = now.Add(u.until)
 		}
@@ -125,6 +127,9 @@ func every(first, gap time.Duration, n int) []time.Duration {
 
 var shipped = throttle.Policy{MinGap: time.Second, Rates: []throttle.Rate{{Count: 10, Period: time.Minute}, {Count: 100, Period: 24 * time.Hour}}}
 
+var night = &control.Quiet{Zone: "Europe/Berlin", Closed: []control.Closed{
+	{From: now.Add(-time.Hour), Until: now.Add(11 * time.Hour)}, {From: now.Add(23 * time.Hour), Until: now.Add(35 * time.Hour)}}}
+
 var users = map[string]user{
 	"empty": {name: "ada", general: shipped},
 	"burst": {
@@ -171,8 +176,11 @@ var users = map[string]user{
 		job: func(int) (push.State, string) { return push.Waiting, "active" }},
 	"left_over": {name: "ada", general: shipped, booked: map[string][]time.Duration{"all": {time.Second, 2 * time.Second}},
 		job: func(i int) (push.State, string) { return []push.State{push.Expired, ""}[i], "" }},
-	"overridden": {name: "ada", general: shipped, source: limits.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
-	"hostile":    {name: "ada\x1b[2J\u202e", general: shipped},
+	"overridden":  {name: "ada", general: shipped, source: limits.FromUser, until: 2 * time.Hour, categories: map[string]throttle.Policy{"security": {Exempt: true}}},
+	"night":       {name: "ada", general: shipped, quiet: night, sent: map[string][]time.Duration{"all": {-2 * time.Hour}}, booked: map[string][]time.Duration{"all": every(11*time.Hour, 1003*time.Millisecond, 3)}},
+	"night_alone": {name: "ada", quiet: night},
+	"muted":       {name: "ada", general: shipped, muted: true},
+	"hostile":     {name: "ada\x1b[2J\u202e", general: shipped},
 }
 
 func TestDraw(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
+	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/queue"
 )
 
@@ -39,9 +40,52 @@ type TimelineScope struct {
 	// Source is where the limits are from, and Until when that ends, if it does.
 	Source limits.Source `json:"source"`
 	Until  time.Time     `json:"until,omitzero"`
+	// Quiet are the quiet hours that hold for it; nil for none.
+	Quiet *Quiet `json:"quiet,omitempty"`
+	// Muted says that what is of it ends muted, but what passes mutes.
+	Muted bool `json:"muted,omitempty"`
 	// Admissions are what was sent, oldest first, at most the newest
 	// throttle.TimelineEntries.
 	Admissions []throttle.Entry `json:"admissions"`
+}
+
+// Quiet are quiet hours, and what they close in the days ahead.
+type Quiet struct {
+	Hours quiet.Hours `json:"hours"`
+	Zone  string      `json:"time_zone"` // that of those who wait if any do
+	// Closed are in order; the first may have begun.
+	Closed []Closed `json:"closed"`
+}
+
+// Closed is the time from an instant up to another.
+type Closed struct {
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+}
+
+// End returns when what is closed at the instant opens; zero where it is open.
+func (q *Quiet) End(at time.Time) time.Time {
+	if q != nil {
+		for _, c := range q.Closed {
+			if !at.Before(c.From) && at.Before(c.Until) {
+				return c.Until
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func quietOf(t *throttle.Timeline) *Quiet {
+	if len(t.Hours) == 0 {
+		return nil
+	}
+	q := &Quiet{Hours: t.Hours, Zone: t.Zone, Closed: []Closed{}}
+	for _, i := range t.Quiet {
+		if until := time.Unix(i.Upto, 0).UTC(); until.After(t.Now) {
+			q.Closed = append(q.Closed, Closed{time.Unix(i.From, 0).UTC(), until})
+		}
+	}
+	return q
 }
 
 // A Window is what one limit holds, as throttle.Window tells it.
@@ -151,8 +195,9 @@ func (c *Control) addStates(ctx context.Context, at *ledger.Shard, list []Waiter
 // general ones.
 func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category string) error {
 	name := cmp.Or(category, throttle.General)
-	effective := c.limits.InForce(limits.Level{App: t.App, User: t.User, Category: category})
-	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Admissions: []throttle.Entry{}}
+	level := limits.Level{App: t.App, User: t.User, Category: category}
+	effective := c.limits.InForce(level)
+	one := TimelineScope{Scope: name, Limits: []Window{}, Exempt: effective.Policy.Exempt, Source: effective.Source, Until: effective.Until, Muted: c.limits.Muted(level, false), Admissions: []throttle.Entry{}}
 	scopes := c.limits.Scopes(t.App, t.User, category)
 	own := slices.IndexFunc(scopes, func(s throttle.Scope) bool { return s.Name == name })
 	if own < 0 {
@@ -171,6 +216,7 @@ func (c *Control) addScope(ctx context.Context, t *Timeline, at places, category
 	for _, w := range known.Windows(scopes[own]) {
 		one.Limits = append(one.Limits, Window{w.Rule, w.Count, push.Duration(w.Period), w.Used, w.AtLeast, w.Free.UTC()})
 	}
+	one.Quiet = quietOf(&known)
 	inHand := ahead(&known, name)
 	for _, a := range known.Admissions[name] {
 		a.At = a.At.UTC()
