@@ -123,6 +123,9 @@ func (h *handler) learn(ctx context.Context) error {
 	if err == nil && h.Overrides != nil {
 		_, err = h.Overrides.Refresh(ctx, h.Limits)
 	}
+	if at, found := h.Limits.Zoneless(); found && err == nil {
+		h.Log.LogAttrs(ctx, slog.LevelWarn, "overrides have quiet hours that go by UTC: set limits.time_zone", slog.Any("one_of_them", at))
+	}
 	return err
 }
 

@@ -273,3 +273,22 @@ func TestAnOverrideEndsQuietHours(t *testing.T) {
 		}
 	})
 }
+
+// Overrides whose quiet hours go by UTC, for want of a zone in the configuration, are told of
+// when the worker begins.
+func TestQuietHoursWithoutAZone(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, overrides := tuned(t, client, every(time.Second), nil)
+		quietly, _ := inANight(t, throttle.Policy{})
+		for _, level := range []limits.Level{{User: "u"}, {Category: "news"}} {
+			must(t, overrides.Set(t.Context(), limits.Override{Level: level, Policy: throttle.Policy{Quiet: quietly.Quiet, MinGap: time.Second}, By: "ada"}))
+			log := r.logs()
+			r.start()
+			if !strings.Contains(log.text(), "quiet hours that go by UTC") {
+				t.Errorf("%+v: it is not told", level)
+			}
+			_, err := overrides.Unset(t.Context(), level, "ada")
+			must(t, err)
+		}
+	})
+}

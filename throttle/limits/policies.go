@@ -208,6 +208,31 @@ func (l *Policies) Categories(app, user string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// Zoneless returns one of the levels whose overrides have quiet hours where the configuration
+// names no zone, so that they go by UTC; false where there is none.
+func (l *Policies) Zoneless() (Level, bool) {
+	b := l.base.Load()
+	if b.general.Night.Zone != nil {
+		return Level{}, false
+	}
+	quiet := func(all map[Level]*Override) (Level, bool) {
+		for level, o := range all {
+			if len(o.Policy.Quiet) > 0 {
+				return level, true
+			}
+		}
+		return Level{}, false
+	}
+	level, found := quiet(b.overrides)
+	for _, p := range l.users.Range {
+		if found {
+			break
+		}
+		level, found = quiet(p.(*userPolicy).overrides)
+	}
+	return level, found
+}
+
 // Now is the clock of the overrides' Redis, as learned on the way; before the
 // first Refresh, this machine's. It does not step with this machine's.
 func (l *Policies) Now() time.Time { return time.UnixMilli(l.now()) }
