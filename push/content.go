@@ -21,10 +21,11 @@ var notificationMark = []byte(`,"notification":`)
 func contentDigest(n *Notification, payload []byte) ([]byte, error) {
 	const size = 8 // only contents under one ID are compared
 	content := payload[bytes.Index(payload, notificationMark)+len(notificationMark) : len(payload)-len("}")]
-	if !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() || n.TimeZone != "" || len(n.APNs) > 0 || len(n.FCM) > 0 {
+	if !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() || n.TimeZone != "" || n.namesBlock() {
 		bare := *n
 		bare.NotBefore, bare.ExpiresAt, bare.TimeZone = time.Time{}, time.Time{}, ""
-		for _, raw := range []*json.RawMessage{&bare.APNs, &bare.FCM} {
+		for _, p := range platforms {
+			raw := p.block(&bare)
 			var err error
 			if *raw, err = canonical(*raw); err != nil {
 				return nil, err

@@ -71,8 +71,8 @@ func (n *Notification) checkDigest(f *Faults) {
 	if n.CollapseKey != "" {
 		f.Add("/digest", "must be left out beside collapse_key: one replaces what the other counts")
 	}
-	if !absent(n.APNs) || !absent(n.FCM) {
-		f.Add("/digest", "must be left out beside the blocks apns and fcm")
+	if n.hasBlock() {
+		f.Add("/digest", "must be left out beside the blocks %s", PlatformList("and"))
 	}
 	if n.pushType() != PushAlert {
 		f.Add("/digest", "must be left out: push type %q shows none", n.PushType)

@@ -72,4 +72,10 @@ func withOthers(data []byte, f Faults) Faults {
 }
 
 // openMembers are those of a notification whose names are an app's or a platform's own.
-var openMembers = []string{"data", "apns", "fcm"}
+var openMembers = func() []string {
+	names := []string{"data"}
+	for _, p := range Platforms() {
+		names = append(names, string(p))
+	}
+	return names
+}()

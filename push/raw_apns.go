@@ -1,6 +1,52 @@
 package push
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/pushpace/pushpace/internal/base/strictjson"
+)
+
+// apnsToken says what is wrong with a token for APNs, "" if nothing is.
+func apnsToken(s string) string {
+	if !isHex(s) {
+		return "must be hexadecimal: it is an APNs device token"
+	}
+	return ""
+}
+
+// apnsData says what is wrong with a name in Data, which stands beside "aps".
+func apnsData(n *Notification, name string) string {
+	switch {
+	case name == "aps":
+		return "is reserved by APNs: the block apns holds it"
+	case name == apnsImageKey && n.Image != "":
+		return "is where the image's URL travels: leave out one of the two"
+	}
+	return ""
+}
+
+// checkAPNsBlock has the block agree with the push type.
+func (n *Notification) checkAPNsBlock(block map[string]any, f *Faults) {
+	aps, _ := block["aps"].(map[string]any)
+	switch {
+	case n.PushType == PushBackground:
+		for _, name := range []string{"alert", "badge", "sound"} {
+			if aps[name] != nil {
+				f.Add(strictjson.Pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
+			}
+		}
+	case n.PushType == PushLiveActivity && n.has(APNs):
+		needed := []string{"event", "timestamp", "content-state"}
+		if aps["event"] == "start" {
+			needed = append(needed, "attributes-type", "attributes")
+		}
+		for _, name := range needed {
+			if aps[name] == nil {
+				f.Add(strictjson.Pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
+			}
+		}
+	}
+}
 
 // apnsShape is the raw block apns: the payload. Beside "aps" its members are the
 // app's own.

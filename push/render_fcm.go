@@ -112,6 +112,15 @@ func (n *Notification) fcmMessage(id, ttl string) ([]byte, error) {
 	return message, nil
 }
 
+// largestFCMMessage renders the message with the longest TTL that it can have.
+func (n *Notification) largestFCMMessage(id string) ([]byte, error) {
+	ttl := ""
+	if n.TTL != 0 || !n.ExpiresAt.IsZero() {
+		ttl = fcmTTL(MaxFCMTTL)
+	}
+	return n.fcmMessage(id, ttl)
+}
+
 // putID puts the ID where the raw block left it out: its data may be removed, and
 // a platform's own data replaces the message's.
 func putID(message map[string]any, id string) {

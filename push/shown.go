@@ -14,7 +14,7 @@ func (n *Notification) checkShown(f *Faults) {
 	if n.pushType() != PushAlert || absent(n.APNs) && (n.Title != "" || n.Body != "") {
 		return
 	}
-	if n.has(APNs) && !n.shownByAPNs() || n.has(FCM) && !n.reachesFCM() {
+	if slices.ContainsFunc(n.targeted(), func(p *platform) bool { return !p.shows(n) }) {
 		f.Add("/push_type", "%s", nothingShown)
 	}
 }

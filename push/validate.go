@@ -21,7 +21,7 @@ const (
 	MaxNameBytes = 128
 	// MaxTargets bounds the number of targets.
 	MaxTargets = 100
-	// MaxTokenBytes bounds a target's token. Neither platform fixes its length.
+	// MaxTokenBytes bounds a target's token. No platform fixes its length.
 	MaxTokenBytes = 4096
 	// MaxCollapseKeyBytes bounds the collapse key.
 	// Source: Apple, "Sending notification requests to APNs", apns-collapse-id.
@@ -82,8 +82,8 @@ func (n *Notification) leastSize() int {
 	if n.Digest != nil {
 		size += len(n.Digest.Key) + len(n.Digest.Title) + len(n.Digest.Body)
 	}
-	for _, raw := range [][]byte{n.APNs, n.FCM} {
-		for _, c := range raw {
+	for _, p := range platforms {
+		for _, c := range *p.block(n) {
 			if c > ' ' { // the encoding leaves white space out
 				size++
 			}
@@ -150,23 +150,29 @@ func (n *Notification) checkTargets(f *Faults) {
 	for i, t := range n.Targets {
 		// Pointers are built only where there is a fault: most have none.
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
-		if t.Platform != APNs && t.Platform != FCM {
-			f.Add(at("/platform"), "must be %s or %s", APNs, FCM)
+		p := platformOf(t.Platform)
+		if p == nil {
+			f.Add(at("/platform"), "must be %s", PlatformList("or"))
+			p = new(platform)
+		}
+		problem := ""
+		if p.token != nil {
+			problem = p.token(t.Token)
 		}
 		switch {
 		case t.Token == "":
 			f.Add(at("/token"), "is missing")
 		case len(t.Token) > MaxTokenBytes:
 			f.Add(at("/token"), "is %d bytes, at most %d are taken", len(t.Token), MaxTokenBytes)
-		case t.Platform == APNs && !isHex(t.Token):
-			f.Add(at("/token"), "must be hexadecimal: it is an APNs device token")
+		case problem != "":
+			f.Add(at("/token"), "%s", problem)
 		case !isPrintable(t.Token, '!'):
 			f.Add(at("/token"), "must be printable ASCII without spaces")
 		}
 		if seen == nil {
 			continue
 		}
-		if t.Platform == APNs {
+		if p.folds {
 			t.Token = strings.ToLower(t.Token)
 		}
 		if first, ok := seen[t]; ok {
@@ -221,8 +227,7 @@ func (n *Notification) checkData(f *Faults) {
 	if len(n.Data) == 0 {
 		return
 	}
-	toAPNs, toFCM := n.has(APNs), n.has(FCM)
-	before := len(*f)
+	before, targeted := len(*f), n.targeted()
 	for key, value := range n.Data {
 		problem := ""
 		switch {
@@ -230,12 +235,11 @@ func (n *Notification) checkData(f *Faults) {
 			problem = "must have a name"
 		case key == IDKey:
 			problem = "is reserved for the notification's ID"
-		case toAPNs && key == "aps":
-			problem = "is reserved by APNs: the block apns holds it"
-		case toAPNs && key == apnsImageKey && n.Image != "":
-			problem = "is where the image's URL travels: leave out one of the two"
-		case toFCM:
-			problem = reservedByFCM(key)
+		}
+		for _, p := range targeted {
+			if problem == "" {
+				problem = p.data(n, key)
+			}
 		}
 		if problem == "" && !(utf8.ValidString(key) && utf8.ValidString(value)) {
 			problem = "must be UTF-8"
@@ -245,11 +249,6 @@ func (n *Notification) checkData(f *Faults) {
 		}
 	}
 	slices.SortFunc((*f)[before:], func(a, b Fault) int { return strings.Compare(a.Field, b.Field) })
-}
-
-// has reports whether a target is on the platform.
-func (n *Notification) has(p Platform) bool {
-	return slices.ContainsFunc(n.Targets, func(t Target) bool { return t.Platform == p })
 }
 
 func (n *Notification) checkTimes(f *Faults) {
@@ -284,40 +283,26 @@ func checkInstant(f *Faults, field string, t time.Time) {
 }
 
 func (n *Notification) checkRaw(f *Faults) {
-	checkRawBlock(f, "fcm", n.FCM, fcmShape)
-	block := checkRawBlock(f, "apns", n.APNs, apnsShape)
-	aps, _ := block["aps"].(map[string]any)
-	switch {
-	case n.PushType == PushBackground:
-		for _, name := range []string{"alert", "badge", "sound"} {
-			if aps[name] != nil {
-				f.Add(strictjson.Pointer("apns", "aps", name), "must be left out: push type %q shows none", PushBackground)
-			}
-		}
-	case n.PushType == PushLiveActivity && n.has(APNs):
-		needed := []string{"event", "timestamp", "content-state"}
-		if aps["event"] == "start" {
-			needed = append(needed, "attributes-type", "attributes")
-		}
-		for _, name := range needed {
-			if aps[name] == nil {
-				f.Add(strictjson.Pointer("apns", "aps", name), "is missing: push type %q needs it", PushLiveActivity)
-			}
+	for _, p := range slices.Backward(platforms) { // which is the order that callers know
+		block := p.checkBlock(n, f)
+		if p.needs != nil {
+			p.needs(n, block, f)
 		}
 	}
 }
 
-// checkRawBlock returns the block decoded, nil when it is absent or no object.
-func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any {
+// checkBlock returns the block decoded, nil when it is absent or no object.
+func (p *platform) checkBlock(n *Notification, f *Faults) map[string]any {
+	raw := *p.block(n)
 	if absent(raw) {
 		return nil
 	}
 	var block map[string]any
 	if err := strictjson.Decode(raw, &block); err != nil {
-		f.Add("/"+name, "must be one JSON object")
+		f.Add("/"+string(p.name), "must be one JSON object")
 		return nil
 	}
-	s.check(block, []string{name}, f)
+	p.shape.check(block, []string{string(p.name)}, f)
 	return block
 }
 
@@ -325,7 +310,7 @@ func checkRawBlock(f *Faults, name string, raw []byte, s *shape) map[string]any 
 // large: JSON writes a byte in six at most, and what is around the values is less
 // than 1 kB. False says nothing.
 func (n *Notification) surelyFits() bool {
-	if !absent(n.APNs) || !absent(n.FCM) {
+	if n.hasBlock() {
 		return false
 	}
 	const perByte, perEntry, rest = 6, len(`"":"",`), 1024
@@ -334,7 +319,8 @@ func (n *Notification) surelyFits() bool {
 	for key, value := range n.Data {
 		values += len(key) + len(value)
 	}
-	return perByte*values+perEntry*len(n.Data)+rest <= min(MaxAPNsPayload, MaxFCMMessage)
+	size := perByte*values + perEntry*len(n.Data) + rest
+	return !slices.ContainsFunc(platforms, func(p *platform) bool { return size > p.most })
 }
 
 // sizeFaults renders for each platform that has a target. What keeps a block from
@@ -348,25 +334,14 @@ func (n *Notification) sizeFaults(only bool) Faults {
 	if id == "" {
 		id = "00000000-0000-0000-0000-000000000000" // as long as the one to be generated
 	}
-	note := func(p Platform, err error) {
+	for _, p := range n.targeted() {
+		_, err := p.largest(n, id)
 		var tooLarge Faults
 		if errors.As(err, &tooLarge) {
 			f = append(f, tooLarge...)
 		} else if err != nil && only {
-			f.Add("", "cannot be rendered for %s: %v", p, err)
+			f.Add("", "cannot be rendered for %s: %v", p.name, err)
 		}
-	}
-	if n.has(APNs) {
-		_, err := n.apnsPayload(id)
-		note(APNs, err)
-	}
-	if n.has(FCM) {
-		ttl := ""
-		if n.TTL != 0 || !n.ExpiresAt.IsZero() {
-			ttl = fcmTTL(MaxFCMTTL) // none is longer
-		}
-		_, err := n.fcmMessage(id, ttl)
-		note(FCM, err)
 	}
 	return f
 }

@@ -1,0 +1,128 @@
+package push
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A platform is all that this package knows of one. Whatever differs by platform goes by
+// the table: another platform is an entry, and its rendering.
+type platform struct {
+	name Platform
+	// title is how people call it.
+	title string
+	// token says what is wrong with a token, "" if nothing is; nil for what is wrong on
+	// none.
+	token func(string) string
+	// folds says that letters of either case make the same token.
+	folds bool
+	// data says what is wrong with a name in Data, "" if nothing is.
+	data func(n *Notification, name string) string
+	// block is the raw block that is laid over what is derived. Its name is the
+	// platform's.
+	block func(*Notification) *json.RawMessage
+	// shape is what the block may be.
+	shape *shape
+	// needs adds what the block, decoded, lacks or must not have for the push type; nil
+	// for nothing.
+	needs func(n *Notification, block map[string]any, f *Faults)
+	// shows reports whether the platform takes an alert so that somebody sees it.
+	shows func(*Notification) bool
+	// largest renders the largest of what is bounded in size, under the ID. Its error is
+	// of type Faults where that is too large.
+	largest func(n *Notification, id string) ([]byte, error)
+	// most is how many bytes of it the platform takes at least.
+	most int
+}
+
+// platforms are all that there are, in the order in which they are listed.
+var platforms = []*platform{
+	{
+		name: APNs, title: "APNs",
+		token: apnsToken, folds: true,
+		data:  apnsData,
+		block: func(n *Notification) *json.RawMessage { return &n.APNs }, shape: apnsShape, needs: (*Notification).checkAPNsBlock,
+		shows:   (*Notification).shownByAPNs,
+		largest: (*Notification).apnsPayload, most: MaxAPNsPayload,
+	},
+	{
+		name: FCM, title: "FCM",
+		data:  func(_ *Notification, name string) string { return reservedByFCM(name) },
+		block: func(n *Notification) *json.RawMessage { return &n.FCM }, shape: fcmShape,
+		shows:   (*Notification).reachesFCM,
+		largest: (*Notification).largestFCMMessage, most: MaxFCMMessage,
+	},
+}
+
+// platformOf returns the platform of that name, nil for none.
+func platformOf(name Platform) *platform {
+	for _, p := range platforms {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Platforms returns those that a target can have, in the order in which they are listed.
+// The slice is the caller's.
+func Platforms() []Platform {
+	names := make([]Platform, len(platforms))
+	for i, p := range platforms {
+		names[i] = p.name
+	}
+	return names
+}
+
+// PlatformTitle returns how people call the platform, such as "APNs"; its name for one that
+// is none of Platforms.
+func PlatformTitle(name Platform) string {
+	if p := platformOf(name); p != nil {
+		return p.title
+	}
+	return string(name)
+}
+
+// PlatformList returns the names of Platforms for a sentence, with the word before the
+// last: "apns or fcm".
+func PlatformList(word string) string {
+	var b strings.Builder
+	for i, p := range platforms {
+		switch {
+		case i == 0:
+		case i == len(platforms)-1:
+			b.WriteString(" " + word + " ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(p.name))
+	}
+	return b.String()
+}
+
+// targeted are the platforms that have a target.
+func (n *Notification) targeted() []*platform {
+	var some []*platform
+	for _, p := range platforms {
+		if n.has(p.name) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// has reports whether a target is on the platform.
+func (n *Notification) has(p Platform) bool {
+	return slices.ContainsFunc(n.Targets, func(t Target) bool { return t.Platform == p })
+}
+
+// namesBlock reports whether there is a raw block, if only a null.
+func (n *Notification) namesBlock() bool {
+	return slices.ContainsFunc(platforms, func(p *platform) bool { return len(*p.block(n)) > 0 })
+}
+
+// hasBlock reports whether a raw block says something.
+func (n *Notification) hasBlock() bool {
+	return slices.ContainsFunc(platforms, func(p *platform) bool { return !absent(*p.block(n)) })
+}
