@@ -1,10 +1,11 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle/limits"
 	"github.com/pushpace/pushpace/worker/route"
 )
@@ -76,14 +77,16 @@ func (r routing) refuses(d *delivery) bool {
 // bulkheads are those that the delivery has to pass, each once, in an order that is
 // the same for all.
 func (d *delivery) bulkheads() []*route.Bulkhead {
-	var needed []*route.Bulkhead
-	for _, platform := range []push.Platform{push.APNs, push.FCM} {
-		for i, r := range d.routes {
-			if r != nil && r.Platform == platform && d.outcomes[i].due() {
-				needed = append(needed, r.Bulkhead)
-				break
-			}
+	var through []*route.Route
+	for i, r := range d.routes {
+		if r != nil && d.outcomes[i].due() && !slices.Contains(through, r) {
+			through = append(through, r)
 		}
+	}
+	slices.SortFunc(through, func(a, b *route.Route) int { return cmp.Compare(a.Platform, b.Platform) })
+	needed := make([]*route.Bulkhead, len(through))
+	for i, r := range through {
+		needed[i] = r.Bulkhead
 	}
 	return needed
 }

@@ -58,7 +58,7 @@ func (c *Console) pausesPage(ctx context.Context, v *visit) (page, error) {
 
 // viewOfPauses makes the page of those in force; owns says which the visitor may end.
 func viewOfPauses(all []pause.Pause, owns func(pause.Pause) bool) pausesView {
-	v := pausesView{Answer: "Nothing is paused.", Platforms: []push.Platform{push.APNs, push.FCM}, Lengths: lengths}
+	v := pausesView{Answer: "Nothing is paused.", Platforms: push.Platforms(), Lengths: lengths}
 	count := map[pause.Kind]int{}
 	for _, p := range all {
 		count[p.Kind]++

@@ -129,9 +129,6 @@ func compareProvider(p *operate.Provider, other string) int {
 	return cmp.Or(cmp.Compare(p.App, other[:i]), cmp.Compare("/"+string(p.Platform), other[i:]))
 }
 
-// platformNames are how people call the platforms.
-var platformNames = map[push.Platform]string{push.APNs: "APNs", push.FCM: "FCM"}
-
 func sentenceOfProviders(o *operate.Overview) words.Sentence {
 	if why := o.NotRead(operate.PartWorkers); why != "" {
 		return words.Clauses(words.Say("it is not known which workers run: ", words.Printable(why)))
@@ -181,7 +178,7 @@ func classOfPause(p *pause.Pause) string {
 
 func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 	row := providerRow{
-		App: p.App, Platform: cmp.Or(platformNames[p.Platform], string(p.Platform)), Name: string(p.Platform), State: "works",
+		App: p.App, Platform: push.PlatformTitle(p.Platform), Name: string(p.Platform), State: "works",
 		InFlight: int64(p.InFlight), Queued: int64(p.Queued), P50: taken(p.Latency.P50), P99: taken(p.Latency.P99), Answers: answersOf(p.Answers),
 		CredentialEnds: p.CredentialEnds,
 	}

@@ -56,7 +56,7 @@ func UnknownNames(n *push.Notification, apps Apps, policies *limits.Policies) pu
 		f = append(f, push.Fault{Field: "/app", Problem: fault})
 	} else if sends := apps[n.App]; sends != nil {
 		for i, t := range n.Targets {
-			if (t.Platform == push.APNs || t.Platform == push.FCM) && !slices.Contains(sends, t.Platform) {
+			if !slices.Contains(sends, t.Platform) && slices.Contains(push.Platforms(), t.Platform) {
 				f = append(f, push.Fault{Field: "/targets/" + strconv.Itoa(i) + "/platform", Problem: "is not one that the configuration gives the app"})
 			}
 		}

@@ -17,6 +17,7 @@ package pause
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -115,8 +116,8 @@ func (p *Pause) Validate() error {
 			faults.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
 		}
 	}
-	if p.Platform != "" && p.Platform != push.APNs && p.Platform != push.FCM {
-		faults.Add("/platform", "must be %s or %s", push.APNs, push.FCM)
+	if p.Platform != "" && !slices.Contains(push.Platforms(), p.Platform) {
+		faults.Add("/platform", "must be %s", push.PlatformList("or"))
 	}
 	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
 		faults.Add("/until", "must be in the years 1 to 9999")
