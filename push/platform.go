@@ -3,7 +3,6 @@ package push
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // A platform is all that this package knows of one. Whatever differs by platform goes by
@@ -82,23 +81,6 @@ func PlatformTitle(name Platform) string {
 		return p.title
 	}
 	return string(name)
-}
-
-// PlatformList returns the names of Platforms for a sentence, with the word before the
-// last: "apns or fcm".
-func PlatformList(word string) string {
-	var b strings.Builder
-	for i, p := range platforms {
-		switch {
-		case i == 0:
-		case i == len(platforms)-1:
-			b.WriteString(" " + word + " ")
-		default:
-			b.WriteString(", ")
-		}
-		b.WriteString(string(p.name))
-	}
-	return b.String()
 }
 
 // targeted are the platforms that have a target.

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/strictjson"
 )
 
@@ -152,7 +153,7 @@ func (n *Notification) checkTargets(f *Faults) {
 		at := func(field string) string { return "/targets/" + strconv.Itoa(i) + field }
 		p := platformOf(t.Platform)
 		if p == nil {
-			f.Add(at("/platform"), "must be %s", PlatformList("or"))
+			f.Add(at("/platform"), "must be %s", faults.List(Platforms(), "or"))
 			p = new(platform)
 		}
 		problem := ""

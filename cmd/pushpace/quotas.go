@@ -14,16 +14,16 @@ func (s *system) limitTogether(o *worker.Options, cfg *config.Config) error {
 	o.Quotas, o.Throughputs, o.InFlight = map[string]map[push.Platform]worker.Quota{}, map[string]map[string]worker.Quota{}, map[string]map[push.Platform]int{}
 	for name, app := range cfg.Apps {
 		o.Quotas[name], o.Throughputs[name], o.InFlight[name] = map[push.Platform]worker.Quota{}, map[string]worker.Quota{}, map[push.Platform]int{}
-		for platform, shared := range app.Shared() {
-			o.InFlight[name][platform] = shared.Concurrency
-			if shared.Quota == nil {
+		for _, p := range app.Providers() {
+			o.InFlight[name][p.Platform] = p.Concurrency
+			if p.Quota == nil {
 				continue
 			}
-			key, err := quotas.KeyOfProvider(cfg, name, platform)
+			key, err := quotas.KeyOfProvider(name, &p)
 			if err != nil {
 				return err
 			}
-			o.Quotas[name][platform] = worker.Quota{Key: key, Spec: s.quotas.Spec(key, s.limits)}
+			o.Quotas[name][p.Platform] = worker.Quota{Key: key, Spec: s.quotas.Spec(key, s.limits)}
 		}
 		for category, c := range cfg.Limits.Categories {
 			if c.Throughput != nil {

@@ -2,8 +2,9 @@ package config
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/providers/apns"
 	"github.com/pushpace/pushpace/providers/fcm"
 	"github.com/pushpace/pushpace/push"
@@ -36,11 +37,11 @@ type FCM struct {
 }
 
 func (a App) check(k *check, key string, w Worker) {
-	switch {
-	case a.Simulated && (a.APNs != nil || a.FCM != nil):
-		k.fault(join(key, "simulated"), "excludes apns and fcm: remove one or the other")
-	case !a.Simulated && a.APNs == nil && a.FCM == nil:
-		k.fault(key, "has no provider: want apns, fcm, or simulated: true")
+	switch some := len(a.Providers()) > 0; {
+	case a.Simulated && some:
+		k.fault(join(key, "simulated"), "excludes "+faults.List(Providable(), "and")+": remove one or the other")
+	case !a.Simulated && !some:
+		k.fault(key, "has no provider: want "+listed(Providable())+", or simulated: true")
 	}
 	if a.DeadTokens.Webhook != nil {
 		a.DeadTokens.Webhook.check(k, join(join(key, "dead_tokens"), "webhook"))
@@ -52,66 +53,32 @@ func (a App) check(k *check, key string, w Worker) {
 			k.fault(at, "needs worker.outcomes, how many events are kept, such as 100000")
 		}
 	}
-	if a.APNs != nil {
-		checkProvider(k, join(key, "apns"), a.APNs.Validate(), orDefault(a.APNs.Timeout, apns.DefaultTimeout), w)
-		a.APNs.Shared.check(k, join(key, "apns"))
-	}
-	if a.FCM != nil {
-		checkProvider(k, join(key, "fcm"), a.FCM.Validate(), orDefault(a.FCM.Timeout, fcm.DefaultTimeout), w)
-		a.FCM.Shared.check(k, join(key, "fcm"))
+	for _, p := range a.Providers() {
+		p.check(k, join(key, string(p.Platform)), w)
 	}
 }
 
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d == 0 {
-		return otherwise
+// check takes over the provider's own faults. A send that outlasts the shutdown would be cut off, and sent again.
+func (p *Provider) check(k *check, key string, w Worker) {
+	k.found(key, p.Validate())
+	if p.Timeout >= w.ShutdownTimeout {
+		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", p.Timeout, w.ShutdownTimeout))
 	}
-	return d
+	p.Shared.check(k, key)
 }
 
-// checkProvider takes over a provider's own faults. A send that outlasts the shutdown would be cut off, and sent again.
-func checkProvider(k *check, key string, err error, timeout time.Duration, w Worker) {
-	k.found(key, err)
-	if timeout >= w.ShutdownTimeout {
-		k.fault(join(key, "timeout"), fmt.Sprintf("is %s; want less than worker.shutdown_timeout, %s", timeout, w.ShutdownTimeout))
-	}
-}
-
-// Platforms are those that the app sends to.
-func (a App) Platforms() []push.Platform {
-	var platforms []push.Platform
-	if a.APNs != nil || a.Simulated {
-		platforms = append(platforms, push.APNs)
-	}
-	if a.FCM != nil || a.Simulated {
-		platforms = append(platforms, push.FCM)
-	}
-	return platforms
-}
-
-// Shared returns what bounds all workers together, by platform.
-func (a App) Shared() map[push.Platform]Shared {
-	all := map[push.Platform]Shared{}
-	if a.APNs != nil {
-		all[push.APNs] = a.APNs.Shared
-	}
-	if a.FCM != nil {
-		all[push.FCM] = a.FCM.Shared
-	}
-	return all
-}
-
-// providers names what the app sends through.
-func (a App) providers() []string {
-	var names []string
-	if a.APNs != nil {
-		names = append(names, "apns")
-	}
-	if a.FCM != nil {
-		names = append(names, "fcm")
-	}
+// through names what the app sends through.
+func (a App) through() string {
 	if a.Simulated {
-		names = append(names, "simulated")
+		return "simulated"
 	}
-	return names
+	return listed(a.Platforms())
+}
+
+func listed(platforms []push.Platform) string {
+	names := make([]string, len(platforms))
+	for i, p := range platforms {
+		names[i] = string(p)
+	}
+	return strings.Join(names, ", ")
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 )
@@ -82,7 +81,7 @@ func (c *Config) String() string { return c.LogValue().String() }
 func (c *Config) LogValue() slog.Value {
 	apps := make([]string, 0, len(c.Apps))
 	for name, app := range c.Apps {
-		apps = append(apps, name+" ("+strings.Join(app.providers(), ", ")+")")
+		apps = append(apps, name+" ("+app.through()+")")
 	}
 	slices.Sort(apps)
 	return slog.GroupValue(

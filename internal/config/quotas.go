@@ -10,7 +10,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/near"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/meter"
 )
@@ -194,13 +193,13 @@ func (c *Config) checkQuotas(k *check) {
 	}
 	metered := false
 	for _, name := range apps {
-		for platform, s := range c.Apps[name].Shared() {
-			if s.Quota == nil {
+		for _, p := range c.Apps[name].Providers() {
+			if p.Quota == nil {
 				continue
 			}
-			metered = metered || platform == push.FCM
-			if s.Quota.Name != "" {
-				c.checkName(k, name, join("apps", name, string(platform), "quota"), s.Quota.Name)
+			metered = metered || p.Project != nil
+			if p.Quota.Name != "" {
+				c.checkName(k, name, join("apps", name, string(p.Platform), "quota"), p.Quota.Name)
 			}
 		}
 	}
@@ -226,16 +225,13 @@ func (c *Config) checkName(k *check, app, key, name string) {
 func (c *Config) UnnamedQuotas() map[string]string {
 	unnamed := map[string]string{}
 	for name, q := range c.Limits.Quotas {
-		platform := push.FCM
-		if app := c.Apps[q.Apps[0]]; app.FCM == nil && app.APNs != nil {
-			platform = push.APNs
-		}
-		unnamed[name] = join("apps", q.Apps[0], string(platform), "quota")
+		platforms := c.Apps[q.Apps[0]].Platforms() // any would do
+		unnamed[name] = join("apps", q.Apps[0], string(platforms[len(platforms)-1]), "quota")
 	}
 	for _, app := range c.Apps {
-		for _, s := range app.Shared() {
-			if s.Quota != nil {
-				delete(unnamed, s.Quota.Name)
+		for _, p := range app.Providers() {
+			if p.Quota != nil {
+				delete(unnamed, p.Quota.Name)
 			}
 		}
 	}

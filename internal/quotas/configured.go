@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
@@ -24,20 +23,20 @@ func Of(cfg *config.Config) (map[string]Quota, error) {
 		all[key] = Quota{Key: key, Name: name, Apps: of.Apps, Quota: q}
 	}
 	for _, app := range slices.Sorted(maps.Keys(cfg.Apps)) {
-		for platform, shared := range cfg.Apps[app].Shared() {
-			if shared.Quota == nil {
+		for _, p := range cfg.Apps[app].Providers() {
+			if p.Quota == nil {
 				continue
 			}
-			key, err := KeyOfProvider(cfg, app, platform)
+			key, err := KeyOfProvider(app, &p)
 			if err != nil {
-				unknown = append(unknown, fmt.Errorf("the quota of apps.%s.%s: its project is not known: %w", app, platform, err))
+				unknown = append(unknown, fmt.Errorf("the quota of apps.%s.%s: its project is not known: %w", app, p.Platform, err))
 				continue
 			}
-			q := shared.Quota.Quota
-			if shared.Quota.Name != "" {
-				q = cfg.Limits.Quotas[shared.Quota.Name].Quota
+			q := p.Quota.Quota
+			if p.Quota.Name != "" {
+				q = cfg.Limits.Quotas[p.Quota.Name].Quota
 			}
-			add(app, key, shared.Quota.Name, q)
+			add(app, key, p.Quota.Name, q)
 		}
 		for category, c := range cfg.Limits.Categories {
 			if c.Throughput != nil {
@@ -48,20 +47,20 @@ func Of(cfg *config.Config) (map[string]Quota, error) {
 	return all, errors.Join(unknown...)
 }
 
-// KeyOfProvider returns the key of the quota of an app's provider: of limits.quotas, of the
-// Firebase project, or of the app.
-func KeyOfProvider(cfg *config.Config, app string, platform push.Platform) (string, error) {
-	if name := cfg.Apps[app].Shared()[platform].Quota.Name; name != "" {
-		return KeyOf(name), nil
+// KeyOfProvider returns the key of the quota that an app's provider has: of limits.quotas,
+// of the project, or of the app.
+func KeyOfProvider(app string, p *config.Provider) (string, error) {
+	if p.Quota.Name != "" {
+		return KeyOf(p.Quota.Name), nil
 	}
 	of := app
-	if platform == push.FCM { // it is the project's, whichever of its apps sends
+	if p.Project != nil { // it is the project's, whichever of its apps sends
 		var err error
-		if of, err = cfg.Apps[app].FCM.Project(); err != nil {
+		if of, err = p.Project(); err != nil {
 			return "", err
 		}
 	}
-	return string(platform) + "/" + throttle.Escape(of), nil
+	return string(p.Platform) + "/" + throttle.Escape(of), nil
 }
 
 // KeyOfCategory returns the key of the throughput of an app's category.

@@ -23,6 +23,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/push"
 )
@@ -104,7 +105,7 @@ func (p *Pause) Selector() string {
 
 // Validate reports everything that is wrong with an operator's pause, as push.Faults.
 func (p *Pause) Validate() error {
-	var faults push.Faults
+	var found push.Faults
 	for _, text := range []struct {
 		field, value string
 		most         int
@@ -113,16 +114,16 @@ func (p *Pause) Validate() error {
 		{"/by", p.By, push.MaxNameBytes}, {"/reason", p.Reason, maxReasonBytes},
 	} {
 		if len(text.value) > text.most || !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, unicode.IsControl) {
-			faults.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
+			found.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
 		}
 	}
 	if p.Platform != "" && !slices.Contains(push.Platforms(), p.Platform) {
-		faults.Add("/platform", "must be %s", push.PlatformList("or"))
+		found.Add("/platform", "must be %s", faults.List(push.Platforms(), "or"))
 	}
 	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
-		faults.Add("/until", "must be in the years 1 to 9999")
+		found.Add("/until", "must be in the years 1 to 9999")
 	}
-	return faults.Err()
+	return found.Err()
 }
 
 // An entry is an operator's or a provider's pause as Redis has it. Its instants are

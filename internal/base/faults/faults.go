@@ -78,3 +78,19 @@ func Of(err error) Faults {
 	}
 	return all
 }
+
+// List writes names for a sentence, with the word before the last: "a, b or c".
+func List[S ~string](names []S, word string) string {
+	var b strings.Builder
+	for i, name := range names {
+		switch i {
+		case 0:
+		case len(names) - 1:
+			b.WriteString(" " + word + " ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
+}

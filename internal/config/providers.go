@@ -1,0 +1,84 @@
+package config
+
+import (
+	"time"
+
+	"github.com/pushpace/pushpace/providers/apns"
+	"github.com/pushpace/pushpace/providers/fcm"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Provider is an app's way to one platform.
+type Provider struct {
+	Platform push.Platform
+	// Shared bounds what all workers together do through it.
+	Shared
+	// Timeout bounds one attempt.
+	Timeout time.Duration
+	// Validate reports what is wrong with the keys that are the provider's own.
+	Validate func() error
+	// Project returns whose the quota is; nil where it is the app's.
+	Project func() (string, error)
+}
+
+// ways are one for each platform that an app can send to, in the order in which they are
+// listed: the provider of an app, nil where it has none.
+var ways = []struct {
+	platform push.Platform
+	of       func(App) *Provider
+}{
+	{push.APNs, func(a App) *Provider {
+		if a.APNs == nil {
+			return nil
+		}
+		return &Provider{Shared: a.APNs.Shared, Timeout: orDefault(a.APNs.Timeout, apns.DefaultTimeout), Validate: a.APNs.Validate}
+	}},
+	{push.FCM, func(a App) *Provider {
+		if a.FCM == nil {
+			return nil
+		}
+		return &Provider{Shared: a.FCM.Shared, Timeout: orDefault(a.FCM.Timeout, fcm.DefaultTimeout), Validate: a.FCM.Validate, Project: a.FCM.Project}
+	}},
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Providers are those that the app names, in the order in which they are listed; none of
+// one that is simulated.
+func (a App) Providers() []Provider {
+	var all []Provider
+	for _, way := range ways {
+		if p := way.of(a); p != nil {
+			p.Platform = way.platform
+			all = append(all, *p)
+		}
+	}
+	return all
+}
+
+// Providable are the platforms that an app can send to, in the order in which they are
+// listed. The slice is the caller's.
+func Providable() []push.Platform {
+	all := make([]push.Platform, len(ways))
+	for i, way := range ways {
+		all[i] = way.platform
+	}
+	return all
+}
+
+// Platforms are those that the app sends to.
+func (a App) Platforms() []push.Platform {
+	if a.Simulated {
+		return Providable()
+	}
+	var platforms []push.Platform
+	for _, p := range a.Providers() {
+		platforms = append(platforms, p.Platform)
+	}
+	return platforms
+}
