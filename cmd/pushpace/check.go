@@ -216,19 +216,6 @@ type effectiveApp struct {
 	Outcomes  bool           `json:"outcomes_webhook"`    // the same
 }
 
-type effectiveAPNs struct {
-	Topic       string `json:"topic"`
-	Environment string `json:"environment"`
-	Endpoint    string `json:"endpoint,omitempty"`
-	effectiveShared
-}
-
-type effectiveFCM struct {
-	ProjectID string `json:"project_id,omitempty"`
-	Endpoint  string `json:"endpoint,omitempty"`
-	effectiveShared
-}
-
 // effectiveShared bounds all workers together.
 type effectiveShared struct {
 	Quota       string `json:"quota,omitempty"` // as it is written
@@ -324,14 +311,8 @@ func httpOf(h config.HTTP) effectiveHTTP {
 
 func appOf(a config.App) effectiveApp {
 	e := effectiveApp{Simulated: a.Simulated, Webhook: a.DeadTokens.Webhook != nil, Outcomes: a.Outcomes.Webhook != nil}
-	if c := a.APNs; c != nil {
-		e.APNs = &effectiveAPNs{c.Topic, c.Environment, c.Endpoint, sharedOf(c.Shared)}
-		if c.Environment == "" {
-			e.APNs.Environment = "production"
-		}
-	}
-	if c := a.FCM; c != nil {
-		e.FCM = &effectiveFCM{c.ProjectID, c.Endpoint, sharedOf(c.Shared)}
+	for _, p := range a.Providers() {
+		platformOf(p.Platform).effective(a, &e)
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
 )
 
 // check --providers says of each provider that it is reached, or at which step not
@@ -45,14 +46,14 @@ func TestCheckProviders(t *testing.T) {
 			return []string{"PUSHPACE_APPS__SHOP__APNS__ROOT_CA_FILE=" + file, "PUSHPACE_APPS__SHOP__FCM__ROOT_CA_FILE=" + file}
 		}, map[string]string{"apns": "tls", "fcm": "token"}, "signed by an unknown authority"},
 		"token server refuses": {func(_ *testing.T, s *standIns) []string {
-			s.fcm.TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "invalid_grant"})
+			s.servers[push.FCM].(*fcmtest.Server).TokenScript.RespondAlways(standin.Answer{Status: http.StatusBadRequest, Reason: "invalid_grant"})
 			return nil
 		}, map[string]string{"fcm": "token"}, "400 invalid_grant"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			s, err := startStandIns(dir, apnstest.Options{}, fcmtest.Options{})
+			s, err := startStandIns(dir, func(*platform) standInOptions { return standInOptions{} })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,8 +85,10 @@ func TestCheckProviders(t *testing.T) {
 			if got.status != want || !strings.Contains(got.stdout, "\nshop apns  ") || !strings.Contains(got.stdout, "\nshop fcm  ") || !strings.Contains(got.stdout, c.says) {
 				t.Errorf("%+v", got)
 			}
-			if all := len(s.apns.Ledger().Entries()) + len(s.fcm.Ledger().Entries()); all > 0 {
-				t.Errorf("%d notifications were sent", all)
+			for platform, server := range s.servers {
+				if all := server.Ledger().Len(); all > 0 {
+					t.Errorf("%d notifications were sent to %s", all, platform)
+				}
 			}
 		})
 	}

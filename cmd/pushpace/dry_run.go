@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/pushpace/pushpace/internal/config"
@@ -120,34 +119,9 @@ func (s *sending) renderOne(cfg *config.Config, line int, n *push.Notification, 
 }
 
 func renderTarget(app config.App, n *push.Notification, t push.Target, now time.Time) (renderedTarget, error) {
-	rendered := renderedTarget{Platform: t.Platform, Token: t.Token}
-	if t.Platform == push.FCM {
-		m, err := n.RenderFCM(t, now)
-		rendered.Message = m.JSON
-		return rendered, err
-	}
-	m, err := n.RenderAPNs(t)
-	rendered.Payload = m.Payload
-	topic := m.TopicSuffix // after what a simulated app has
-	if app.APNs != nil {
-		topic = app.APNs.Topic + topic
-	}
-	for _, h := range []header{
-		{"apns-id", m.ID}, {"apns-topic", topic}, {"apns-push-type", m.PushType}, {"apns-priority", strconv.Itoa(m.Priority)},
-		{"apns-expiration", unixOrNone(m.Expiration)}, {"apns-collapse-id", m.CollapseID},
-	} {
-		if h.Value != "" {
-			rendered.Headers = append(rendered.Headers, h)
-		}
-	}
+	rendered, err := platformOf(t.Platform).render(app, n, t, now)
+	rendered.Platform, rendered.Token = t.Platform, t.Token
 	return rendered, err
-}
-
-func unixOrNone(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return strconv.FormatInt(t.Unix(), 10)
 }
 
 // print writes r for a person.
@@ -160,7 +134,7 @@ func (r *rendering) print(out io.Writer) error {
 			fmt.Fprintf(&b, "%s: %s\n", h.Name, h.Value)
 		}
 		text := t.Payload
-		if t.Platform == push.FCM {
+		if text == nil {
 			text = t.Message
 		}
 		if err := json.Indent(&b, text, "", "  "); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/apiclient"
+	"github.com/pushpace/pushpace/internal/base/faults"
 	"github.com/pushpace/pushpace/internal/operate"
 	"github.com/pushpace/pushpace/internal/words"
 	"github.com/pushpace/pushpace/push"
@@ -25,12 +26,16 @@ import (
 // pauseFlags adds the flags that say what is paused, and returns what reads them.
 func pauseFlags(cmd *cobra.Command) func() (pause.Pause, error) {
 	app := cmd.Flags().String("app", "", "what is for the `APP`")
-	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, apns or fcm")
+	platform := cmd.Flags().String("platform", "", "what goes to the `PLATFORM`, "+faults.List(push.Platforms(), "or"))
 	category := cmd.Flags().String("category", "", "what is of the `CATEGORY`")
 	all := cmd.Flags().Bool("all", false, "everything, of all apps")
 	completeApps(cmd)
 	completeCategories(cmd)
-	complete(cmd, "platform", string(push.APNs), string(push.FCM))
+	var names []string
+	for _, p := range push.Platforms() {
+		names = append(names, string(p))
+	}
+	complete(cmd, "platform", names...)
 	return func() (pause.Pause, error) {
 		p := pause.Pause{App: *app, Platform: push.Platform(*platform), Category: *category}
 		switch some := p != (pause.Pause{}); {

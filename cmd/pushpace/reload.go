@@ -104,6 +104,15 @@ type livePart struct {
 	inForce *config.Config
 }
 
+// quotaKeys are the keys of what counts all workers' pushes.
+func quotaKeys() []string {
+	keys := []string{"limits.quotas", "limits.categories.*.throughput.*"}
+	for _, p := range config.Providable() {
+		keys = append(keys, "apps.*."+string(p)+".quota.*")
+	}
+	return keys
+}
+
 // live are the parts of the configuration that take effect while serve runs. All
 // others need a restart.
 func (s *system) live(c *configured) []*livePart {
@@ -129,7 +138,7 @@ func (s *system) live(c *configured) []*livePart {
 		},
 		{
 			// what is below them: a quota that is new, or gone, changes what a worker counts
-			keys:    []string{"limits.quotas", "apps.*.apns.quota.*", "apps.*.fcm.quota.*", "limits.categories.*.throughput.*"},
+			keys:    quotaKeys(),
 			take:    s.quotas.Take,
 			inForce: c.started,
 		},

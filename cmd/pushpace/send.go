@@ -64,8 +64,9 @@ provider would get.`,
 	f.StringVar(&s.n.User, "user", "", "the user whose limits count")
 	f.StringVar(&s.n.Category, "category", "", "the category, which may have limits of its own")
 	f.StringVar(&s.priority, "priority", "", "critical, default or bulk")
-	f.Var(targetFlag{&s.n.Targets, push.APNs}, "apns", "an APNs `TOKEN`; repeatable")
-	f.Var(targetFlag{&s.n.Targets, push.FCM}, "fcm", "an FCM `TOKEN`; repeatable")
+	for _, p := range platforms {
+		f.Var(targetFlag{&s.n.Targets, p.name}, string(p.name), p.token)
+	}
 	f.StringVar(&s.n.Title, "title", "", "the title")
 	f.StringVar(&s.n.Subtitle, "subtitle", "", "the subtitle, for Apple devices")
 	f.StringVar(&s.n.Body, "body", "", "the text")

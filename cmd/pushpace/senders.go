@@ -6,10 +6,6 @@ import (
 
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/providers"
-	"github.com/pushpace/pushpace/providers/apns"
-	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/fcm"
-	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 )
@@ -23,7 +19,7 @@ type senders map[string]map[push.Platform]providers.Sender
 func openSenders(ctx context.Context, apps map[string]config.App, folder string, ledger *standin.Ledger, log *slog.Logger, c *closers) (senders, error) {
 	var simulated config.App
 	if anySimulated(apps) {
-		s, err := startStandIns(folder, apnstest.Options{Ledger: ledger}, fcmtest.Options{Ledger: ledger})
+		s, err := startStandIns(folder, func(*platform) standInOptions { return standInOptions{ledger: ledger} })
 		if err != nil {
 			return nil, err
 		}
@@ -36,28 +32,15 @@ func openSenders(ctx context.Context, apps map[string]config.App, folder string,
 			app = simulated
 		}
 		all[name] = map[push.Platform]providers.Sender{}
-		if app.APNs != nil {
-			s, err := apns.New(app.APNs.Config)
+		for _, p := range app.Providers() {
+			s, err := platformOf(p.Platform).open(ctx, app)
 			if err != nil {
-				return nil, misusedf("apps.%s.apns.%w", name, err)
+				return nil, misusedf("apps.%s.%s.%w", name, p.Platform, err)
 			}
-			all.add(name, push.APNs, s, log, c)
-		}
-		if app.FCM != nil {
-			s, err := fcm.New(ctx, app.FCM.Config)
-			if err != nil {
-				return nil, misusedf("apps.%s.fcm.%w", name, err)
-			}
-			all.add(name, push.FCM, s, log, c)
+			all.add(name, p.Platform, s, log, c)
 		}
 	}
 	return all, nil
-}
-
-// A reloader is a sender that tells of credentials that change.
-type reloader interface {
-	providers.Sender
-	OnReload(func(error))
 }
 
 func (all senders) add(app string, platform push.Platform, s reloader, log *slog.Logger, c *closers) {

@@ -25,7 +25,6 @@ import (
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/apns/apnstest"
-	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
@@ -340,7 +339,7 @@ func TestSendKeepsAUsersOrder(t *testing.T) {
 // The printed settings make the shipped configuration send to the stand-ins.
 func TestVariables(t *testing.T) {
 	t.Parallel()
-	s, err := startStandIns(t.TempDir(), apnstest.Options{}, fcmtest.Options{})
+	s, err := startStandIns(t.TempDir(), func(*platform) standInOptions { return standInOptions{} })
 	if err != nil {
 		t.Fatal(err)
 	}

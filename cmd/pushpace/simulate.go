@@ -18,28 +18,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
 	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 )
 
 // A simulation is what the command's flags say.
 type simulation struct {
-	app               string
-	apnsPort, fcmPort uint16
-	dir, ledger       string
-	latency           standin.Latency
-	quota             string
-	perDevice         []string
-	admin             bool
-	apnsFault         string
-	fcmFault          string
-	retryAfter        time.Duration
+	app         string
+	ports       map[*platform]*uint16
+	dir, ledger string
+	latency     standin.Latency
+	quota       string
+	perDevice   []string
+	admin       bool
+	faults      map[*platform]*string
+	retryAfter  time.Duration
 }
 
 func newSimulate() *cobra.Command {
-	var s simulation
+	s := simulation{ports: map[*platform]*uint16{}, faults: map[*platform]*string{}}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run stand-ins for APNs and FCM, and print the settings that point serve at them",
@@ -67,8 +66,11 @@ run, and for one token:
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.app, "app", "demo", "`NAME` of the app in the configuration: small letters, digits and _")
-	f.Uint16Var(&s.apnsPort, "apns-port", 0, "APNs' port; 0 for a free one")
-	f.Uint16Var(&s.fcmPort, "fcm-port", 0, "FCM's port; 0 for a free one")
+	for _, p := range providable() {
+		s.ports[p] = f.Uint16(p.flag("port"), 0, p.whose()+" port; 0 for a free one")
+		s.faults[p] = f.String(p.flag("fault"), "", "the `STATUS or trouble` that every push to "+push.PlatformTitle(p.name)+" meets")
+		complete(cmd, p.flag("fault"), "close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain")
+	}
 	f.StringVar(&s.dir, "dir", "", "`FOLDER` for the credentials; by default one that is removed at the end")
 	f.StringVar(&s.ledger, "ledger", "", "`FILE` that gets one JSON line for each accepted push, appended")
 	durationVar(f, &s.latency.Typical, "latency", "how long most answers take")
@@ -76,11 +78,6 @@ run, and for one token:
 	f.Float64Var(&s.latency.TailShare, "tail-share", 0.01, "the share of slow answers, 0 to 1, when --tail is given")
 	f.StringVar(&s.quota, "fcm-quota", "", "what FCM takes for the project, such as 600000/1m, in minutes that begin when they like; more is answered 429")
 	f.StringSliceVar(&s.perDevice, "fcm-device-quota", nil, "what FCM takes for each device, such as 240/1m,5000/1h")
-	f.StringVar(&s.apnsFault, "apns-fault", "", "the `STATUS or trouble` that every push to APNs meets")
-	f.StringVar(&s.fcmFault, "fcm-fault", "", "the `STATUS or trouble` that every push to FCM meets")
-	for _, flag := range []string{"apns-fault", "fcm-fault"} {
-		complete(cmd, flag, "close", "goaway", "goaway-unprocessed", "black-hole", "page", "drain")
-	}
 	durationVar(f, &s.retryAfter, "retry-after", "what such a status asks to wait; 0 for nothing")
 	f.BoolVar(&s.admin, "admin", false, "serve the stand-ins' controls on the loopback, and print their URLs to standard error")
 	return cmd
@@ -97,10 +94,10 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 	if l := s.latency; l.Typical < 0 || l.Tail < 0 || l.TailShare < 0 || l.TailShare > 1 {
 		return misusedf("--latency, --tail, --tail-share: want durations, and a share from 0 to 1")
 	}
-	var f fcmtest.Options
+	var o standInOptions
 	var err error
 	if s.quota != "" {
-		if f.ProjectQuota, err = quota("--fcm-quota", s.quota); err != nil {
+		if o.projectQuota, err = quota("--fcm-quota", s.quota); err != nil {
 			return err
 		}
 	}
@@ -109,27 +106,25 @@ func (s *simulation) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		f.DeviceQuotas = append(f.DeviceQuotas, q)
+		o.deviceQuotas = append(o.deviceQuotas, q)
 	}
 	if s.retryAfter < 0 {
 		return misusedf("--retry-after: want a duration of 0 or more")
 	}
-	toAPNs, err := trouble("--apns-fault", s.apnsFault, s.retryAfter)
-	if err != nil {
-		return err
-	}
-	toFCM, err := trouble("--fcm-fault", s.fcmFault, s.retryAfter)
-	if err != nil {
-		return err
+	always := map[push.Platform]*standin.Answer{}
+	for _, p := range providable() {
+		if always[p.name], err = trouble("--"+p.flag("fault"), *s.faults[p], s.retryAfter); err != nil {
+			return err
+		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	var c closers
-	err = s.serve(ctx, out, f, toAPNs, toFCM, &c)
+	err = s.serve(ctx, out, o, always, &c)
 	return errors.Join(err, c.close())
 }
 
-func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options, toAPNs, toFCM *standin.Answer, c *closers) error {
+func (s *simulation) serve(ctx context.Context, out io.Writer, o standInOptions, always map[push.Platform]*standin.Answer, c *closers) error {
 	ledger, err := openLedger(s.ledger, c)
 	if err != nil {
 		return err
@@ -138,26 +133,28 @@ func (s *simulation) serve(ctx context.Context, out io.Writer, f fcmtest.Options
 	if err != nil {
 		return err
 	}
-	a := apnstest.Options{Address: loopback(s.apnsPort), Latency: s.latency, Ledger: ledger}
-	f.Address, f.Latency, f.Ledger = loopback(s.fcmPort), s.latency, ledger
+	o.latency, o.ledger = s.latency, ledger
 	if s.admin {
-		a.Admin, f.Admin = loopback(0), loopback(0)
+		o.admin = loopback(0)
 	}
-	servers, err := startStandIns(dir, a, f)
+	all, err := startStandIns(dir, func(p *platform) standInOptions {
+		o.address = loopback(*s.ports[p])
+		return o
+	})
 	if err != nil {
 		return err
 	}
-	c.add(servers.close)
-	if toAPNs != nil {
-		servers.apns.RespondAlways(*toAPNs)
+	c.add(all.close)
+	for _, p := range providable() {
+		server := all.servers[p.name]
+		if answer := always[p.name]; answer != nil {
+			server.RespondAlways(*answer)
+		}
+		if s.admin {
+			fmt.Fprintf(os.Stderr, "%s is controlled at %s\n", push.PlatformTitle(p.name), server.AdminURL())
+		}
 	}
-	if toFCM != nil {
-		servers.fcm.RespondAlways(*toFCM)
-	}
-	if s.admin {
-		fmt.Fprintf(os.Stderr, "APNs is controlled at %s\nFCM is controlled at %s\n", servers.apns.AdminURL(), servers.fcm.AdminURL())
-	}
-	if _, err := io.WriteString(out, variables(s.app, servers.app)); err != nil {
+	if _, err := io.WriteString(out, variables(s.app, all.app)); err != nil {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "The stand-ins run. End them with Ctrl-C.")
@@ -217,17 +214,13 @@ func credentialsDir(dir string, c *closers) (string, error) {
 func variables(app string, a config.App) string {
 	var b strings.Builder
 	set := func(key, value string) {
-		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(app), key, value)
+		fmt.Fprintf(&b, "PUSHPACE_APPS__%s__%s=%s\n", strings.ToUpper(app), strings.ToUpper(key), value)
 	}
-	set("SIMULATED", "false")
-	set("APNS__TOPIC", a.APNs.Topic)
-	set("APNS__ENDPOINT", a.APNs.Endpoint)
-	set("APNS__ROOT_CA_FILE", a.APNs.RootCAFile)
-	set("APNS__KEY_FILE", a.APNs.KeyFile)
-	set("APNS__KEY_ID", a.APNs.KeyID)
-	set("APNS__TEAM_ID", a.APNs.TeamID)
-	set("FCM__CREDENTIALS_FILE", a.FCM.CredentialsFile)
-	set("FCM__ENDPOINT", a.FCM.Endpoint)
-	set("FCM__ROOT_CA_FILE", a.FCM.RootCAFile)
+	set("simulated", "false")
+	for _, p := range a.Providers() {
+		for _, s := range platformOf(p.Platform).settings(a) {
+			set(string(p.Platform)+"__"+s[0], s[1])
+		}
+	}
 	return b.String()
 }

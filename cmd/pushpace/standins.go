@@ -5,54 +5,58 @@ import (
 	"fmt"
 
 	"github.com/pushpace/pushpace/internal/config"
-	"github.com/pushpace/pushpace/providers/apns/apnstest"
 	"github.com/pushpace/pushpace/providers/fcm/fcmtest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/push"
 )
 
-// standIns are servers in the place of both providers.
+// standInOptions are what a stand-in is told. The zero value is ready to use.
+type standInOptions struct {
+	address string // "" for a free port of the loopback
+	admin   string // where it serves its controls; "" for nowhere
+	latency standin.Latency
+	ledger  *standin.Ledger // nil for one of its own
+
+	// FCM's alone.
+	projectQuota fcmtest.Quota
+	deviceQuotas []fcmtest.Quota
+}
+
+// A standInServer is in the place of a provider.
+type standInServer interface {
+	RespondAlways(standin.Answer)
+	AdminURL() string
+	Ledger() *standin.Ledger
+	Close() error
+}
+
+// standIns are servers in the place of all providers.
 type standIns struct {
-	apns *apnstest.Server
-	fcm  *fcmtest.Server
+	servers map[push.Platform]standInServer
 	// app is the configuration of an app that sends to them.
 	app config.App
 }
 
-// startStandIns starts both, and writes what a sender needs into the folder.
-func startStandIns(dir string, a apnstest.Options, f fcmtest.Options) (*standIns, error) {
-	s := new(standIns)
-	err := s.start(dir, a, f)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the stand-ins do not start: %w", err), s.close())
+// startStandIns starts one for each platform, with what it is told, and writes what a
+// sender needs into the folder.
+func startStandIns(folder string, options func(*platform) standInOptions) (*standIns, error) {
+	s := &standIns{servers: map[push.Platform]standInServer{}}
+	for _, p := range providable() {
+		server, err := p.standIn(folder, options(p), &s.app)
+		if server != nil {
+			s.servers[p.name] = server
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("the stand-ins do not start: %w", err), s.close())
+		}
 	}
 	return s, nil
 }
 
-func (s *standIns) start(dir string, a apnstest.Options, f fcmtest.Options) (err error) {
-	if s.apns, err = apnstest.NewServer(a); err != nil {
-		return err
-	}
-	if s.fcm, err = fcmtest.NewServer(f); err != nil {
-		return err
-	}
-	apnsConfig, err := s.apns.WriteCredentials(dir)
-	if err != nil {
-		return err
-	}
-	fcmConfig, err := s.fcm.WriteCredentials(dir)
-	if err != nil {
-		return err
-	}
-	s.app = config.App{APNs: &config.APNs{Config: apnsConfig}, FCM: &config.FCM{Config: fcmConfig}}
-	return nil
-}
-
 func (s *standIns) close() error {
 	var errs []error
-	if s.apns != nil {
-		errs = append(errs, s.apns.Close())
-	}
-	if s.fcm != nil {
-		errs = append(errs, s.fcm.Close())
+	for _, server := range s.servers {
+		errs = append(errs, server.Close())
 	}
 	return errors.Join(errs...)
 }
