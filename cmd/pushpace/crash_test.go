@@ -116,6 +116,7 @@ type crashSite struct {
 	client redis.UniversalClient
 	apns   *apnstest.Server
 	fcm    *fcmtest.Server
+	digests
 }
 
 func newCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *crashSite {
@@ -129,13 +130,14 @@ func newCrashSite(t *testing.T, policy throttle.Policy, typical time.Duration) *
 // standInsBeside is a crashSite on the Redis of that address, without a client.
 func standInsBeside(t *testing.T, address string, policy throttle.Policy, typical time.Duration) *crashSite {
 	t.Helper()
+	c := new(crashSite)
 	latency := standin.Latency{Typical: typical}
 	apns, err := apnstest.NewServer(apnstest.Options{Latency: latency})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { apns.Close() })
-	fcm, err := fcmtest.NewServer(fcmtest.Options{Latency: latency})
+	fcm, err := fcmtest.NewServer(fcmtest.Options{Latency: latency, Seen: c.see})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +155,7 @@ func standInsBeside(t *testing.T, address string, policy throttle.Policy, typica
 	for i, r := range policy.Rates {
 		rates[i] = r.String()
 	}
-	c := &crashSite{apns: apns, fcm: fcm}
+	c.apns, c.fcm = apns, fcm
 	c.dir = write(t, "config.yaml", fmt.Sprintf(`
 redis: {address: %s}
 limits:
