@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/internal/base/strictjson"
 	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/throttle"
 	"github.com/pushpace/pushpace/throttle/limits"
@@ -222,6 +224,33 @@ func TestDigestOfABurst(t *testing.T) {
 		if record := r.record("later"); record.State != push.Delivered || record.Told != 0 || len(r.pushed("")) != 3 {
 			t.Errorf("%+v of %d", record, len(r.pushed("")))
 		}
+		r.accounts()
+	})
+}
+
+// The job of one that has joined in the hands of another worker, which has not come to be
+// done with it, ends when it is visited.
+func TestJoinedElsewhere(t *testing.T) {
+	overRedis(t, func(t *testing.T, client redis.UniversalClient) {
+		r, _ := tuned(t, client, every(time.Hour), nil)
+		stop := r.start()
+		r.enqueue(like("at once"))
+		r.ends("at once")
+		r.enqueue(like("carrier"))
+		r.deferred("carrier")
+		stop()
+		n := like("joined")
+		r.enqueue(n)
+		text, err := strictjson.Encode(n)
+		must(t, err)
+		part, err := home(client).Digest("shop", "u1", "", n.Digest.Key).Join(t.Context(), &ledger.Joiner{
+			ID: n.ID, Accepted: time.Now(), Title: n.Title, JSON: text, Targets: push.Unsent(n.Targets),
+		}, false, 0, push.MaxDigest)
+		must(t, err)
+		if part.Into != "carrier" {
+			t.Fatalf("%+v", part)
+		}
+		r.start()
 		r.accounts()
 	})
 }

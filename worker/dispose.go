@@ -89,7 +89,7 @@ func (s *settling) bringBack(ctx context.Context, d *delivery, to disposition) e
 		}
 	}
 	s.events.show(d, &to)
-	to.back.Failed = to.attempt && !to.counted
+	to.back.Failed = to.back.Failed || to.attempt && !to.counted
 	return &to.back
 }
 
