@@ -1,13 +1,15 @@
 package violations
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
 // inQuietHours answers by how much the push is too early where all the policies that may have
-// been in force had quiet hours, by the clocks of limits.time_zone. Each user's may end later:
+// been in force had quiet hours, by the clocks of its user's zone. Each user's may end later:
 // nobody is judged by that.
 func inQuietHours(p Push, policies InForce) (mildest Violation) {
 	if p.Passes {
@@ -29,7 +31,7 @@ func inQuietHours(p Push, policies InForce) (mildest Violation) {
 		}
 	}
 	for i, by := range may {
-		v := Violation{p.App, p.User, by.scope, throttle.QuietRule, p.At, leftQuiet(by.policy, p.At)}
+		v := Violation{p.App, p.User, by.scope, throttle.QuietRule, p.At, leftQuiet(by.policy.Quiet, cmp.Or(p.Zone, by.policy.Night.Zone, time.UTC), p.At)}
 		if i == 0 || v.Early < mildest.Early {
 			mildest = v
 		}
@@ -37,17 +39,13 @@ func inQuietHours(p Push, policies InForce) (mildest Violation) {
 	return mildest
 }
 
-// leftQuiet is for how long the clock of the policy's zone shows a quiet time from an instant
-// on, as if it did not jump until then; 0 where it shows another.
-func leftQuiet(p throttle.Policy, at time.Time) (left time.Duration) {
-	zone := p.Night.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+// leftQuiet is for how long the zone's clock shows a quiet time from an instant on, as if it
+// did not jump until then; 0 where it shows another.
+func leftQuiet(hours quiet.Hours, zone *time.Location, at time.Time) (left time.Duration) {
 	const day = 24 * time.Hour
 	shown := at.In(zone)
 	since := time.Duration(shown.Hour())*time.Hour + time.Duration(shown.Minute())*time.Minute + time.Duration(shown.Second())*time.Second + time.Duration(shown.Nanosecond())
-	for _, w := range p.Quiet {
+	for _, w := range hours {
 		from, upto := time.Duration(w.From)*time.Minute, time.Duration(w.Upto)*time.Minute
 		if upto <= from {
 			upto += day

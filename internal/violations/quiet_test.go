@@ -9,11 +9,15 @@ import (
 	"github.com/pushpace/pushpace/throttle/quiet"
 )
 
-// A push in quiet hours is a violation, by the clock of the zone and the day on which they
-// began, unless it passes or its category has other hours, or none.
+// A push in quiet hours is a violation, by the clock of its user's zone, or the policy's, and
+// the day on which they began, unless it passes or its category has other hours, or none.
 func TestFindInQuietHours(t *testing.T) {
 	t.Parallel()
 	berlin, err := zone.Load("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokyo, err := zone.Load("Asia/Tokyo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,29 +34,32 @@ func TestFindInQuietHours(t *testing.T) {
 	for _, c := range []struct {
 		at, category string // by Berlin's clock
 		passes       bool
-		want         string // by which scope it was too early, and how much
+		zone         *time.Location // its user's
+		want         string         // by which scope it was too early, and how much
 	}{
-		{"2026-11-26T21:59", "", false, ""},
-		{"2026-11-26T22:00", "", false, "all 10h0m0s"},
-		{"2026-11-27T07:59", "", false, "all 1m0s"},
-		{"2026-11-27T08:00", "", false, ""},
-		{"2026-11-28T07:00", "orders", false, "all 1h0m0s"}, // it began on Friday
-		{"2026-11-28T23:00", "", false, ""},
-		{"2026-11-29T07:00", "", false, ""},
-		{"2026-11-30T07:00", "", false, ""}, // Sunday's is none
-		{"2026-11-28T12:30", "", false, "all 30m0s"},
-		{"2026-11-26T23:00", "", true, ""},
-		{"2026-11-26T23:00", "alerts", false, ""},
-		{"2026-11-26T23:00", "security", false, ""},
-		{"2026-11-26T23:00", "news", false, ""},
-		{"2026-11-27T09:30", "news", false, "news 30m0s"},
+		{"2026-11-26T21:59", "", false, nil, ""},
+		{"2026-11-26T22:00", "", false, nil, "all 10h0m0s"},
+		{"2026-11-27T07:59", "", false, nil, "all 1m0s"},
+		{"2026-11-27T08:00", "", false, nil, ""},
+		{"2026-11-28T07:00", "orders", false, nil, "all 1h0m0s"}, // it began on Friday
+		{"2026-11-28T23:00", "", false, nil, ""},
+		{"2026-11-29T07:00", "", false, nil, ""},
+		{"2026-11-30T07:00", "", false, nil, ""}, // Sunday's is none
+		{"2026-11-28T12:30", "", false, nil, "all 30m0s"},
+		{"2026-11-26T23:00", "", true, nil, ""},
+		{"2026-11-26T23:00", "alerts", false, nil, ""},
+		{"2026-11-26T23:00", "security", false, nil, ""},
+		{"2026-11-26T23:00", "news", false, nil, ""},
+		{"2026-11-27T09:30", "news", false, nil, "news 30m0s"},
+		{"2026-11-26T23:00", "", false, tokyo, "all 1h0m0s"}, // 07:00 there
+		{"2026-11-27T07:00", "", false, tokyo, ""},
 	} {
 		at, err := time.ParseInLocation("2006-01-02T15:04", c.at, berlin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		for _, v := range Find([]Push{{App: "shop", User: "u", Category: c.category, At: at, Passes: c.passes}}, general, categories, time.Second) {
+		for _, v := range Find([]Push{{App: "shop", User: "u", Category: c.category, At: at, Passes: c.passes, Zone: c.zone}}, general, categories, time.Second) {
 			got += v.Scope + " " + v.Early.String()
 		}
 		if got != c.want {

@@ -15,6 +15,8 @@ type Push struct {
 	App, User, Category string
 	At                  time.Time
 	Passes              bool // quiet hours: it is critical
+	// Zone is by whose clocks its user lives; nil for that of users whose own is not known.
+	Zone *time.Location
 }
 
 // A Violation is one push that came too soon.
