@@ -50,7 +50,7 @@ type envelope struct {
 	Notification *Notification `json:"notification"`
 }
 
-// only answers APP/PLATFORM for a job of which nothing but that one provider's
+// only answers APP/SERVICE for a job of which nothing but that one provider's
 // state decides whether it can be sent now, and "" for others. It stands before
 // the notification, where a script finds it without reading the whole.
 func (j *Job) only() string {
@@ -58,14 +58,14 @@ func (j *Job) only() string {
 	if len(n.Targets) != 1 || j.Replay || n.CollapseKey != "" || n.Digest != nil || !n.NotBefore.IsZero() || !n.ExpiresAt.IsZero() {
 		return ""
 	}
-	return n.App + "/" + string(n.Targets[0].Platform)
+	return n.App + "/" + string(n.Targets[0].Service())
 }
 
 // OnlyMark is what the encodings have in them of the jobs that are for that
-// app's platform only, and of which nothing else decides when they are sent. No
+// app's push service only, and of which nothing else decides when they are sent. No
 // content of a notification makes it appear.
-func OnlyMark(app string, platform Platform) string {
-	text, err := strictjson.Encode(app + "/" + string(platform))
+func OnlyMark(app string, service Platform) string {
+	text, err := strictjson.Encode(app + "/" + string(service))
 	if err != nil {
 		return "" // strings have an encoding
 	}

@@ -3,6 +3,7 @@ package push
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // A platform is all that this package knows of one. Whatever differs by platform goes by
@@ -11,6 +12,10 @@ type platform struct {
 	name Platform
 	// title is how people call it.
 	title string
+	// services are its push services, and service returns that of a target; none and nil
+	// where there is one alone.
+	services []string
+	service  func(Target) string
 	// token says what is wrong with a token, "" if nothing is; nil for what is wrong on
 	// none.
 	token func(string) string
@@ -74,13 +79,18 @@ func Platforms() []Platform {
 	return names
 }
 
-// PlatformTitle returns how people call the platform, such as "APNs"; its name for one that
-// is none of Platforms.
+// PlatformTitle returns how people call the platform, such as "APNs", or a push service of
+// one, such as "Web Push (mozilla)"; the name itself of another.
 func PlatformTitle(name Platform) string {
-	if p := platformOf(name); p != nil {
-		return p.title
+	of, service, _ := strings.Cut(string(name), ":")
+	p := platformOf(Platform(of))
+	switch {
+	case p == nil:
+		return string(name)
+	case service != "":
+		return p.title + " (" + service + ")"
 	}
-	return string(name)
+	return p.title
 }
 
 // targeted are the platforms that have a target.

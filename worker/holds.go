@@ -34,7 +34,7 @@ type holds struct {
 
 // operator returns the operator's pause of the delivery's target; nil for none.
 func (h *holds) operator(d *delivery, i int, now time.Time) *pause.Pause {
-	return h.inForce.Load().On(now, d.App, d.Targets[i].Platform, d.Category)
+	return h.inForce.Load().On(now, d.App, d.Targets[i].Service(), d.Category)
 }
 
 // keep marks the targets whose route is closed, by trouble or by an operator, and reports

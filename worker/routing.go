@@ -29,7 +29,7 @@ func (r routing) find(d *delivery) bool {
 		if !d.outcomes[i].open() { // settled by an earlier visit
 			continue
 		}
-		switch to, ok := app[target.Platform]; {
+		switch to, ok := app[target.Service()]; {
 		case refused:
 			d.reject(i, providers.UnknownCategory, errUnknownCategory)
 		case ok:

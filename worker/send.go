@@ -117,7 +117,7 @@ func (s *sending) sendTo(ctx context.Context, d *delivery, i int) {
 	}
 	o = s.routes.Learn(ctx, r, o, credential)
 	r.Answered(o.Reason, took)
-	s.Observer.Attempted(d.App, d.Targets[i].Platform, o, took)
+	s.Observer.Attempted(d.App, d.routes[i].Platform, o, took)
 	o.Ambiguous = o.Ambiguous || d.outcomes[i].Ambiguous // an earlier one may still have been taken
 	d.outcomes[i] = outcome{Outcome: o, sent: true}
 }

@@ -183,7 +183,7 @@ func rowOfProvider(o *operate.Overview, p *operate.Provider) providerRow {
 		CredentialEnds: p.CredentialEnds,
 	}
 	for i := range o.Pauses {
-		if q := &o.Pauses[i]; q.Kind == pause.Operator && (q.App == "" || q.App == p.App) && (q.Platform == "" || q.Platform == p.Platform) {
+		if q := &o.Pauses[i]; q.Kind == pause.Operator && (q.App == "" || q.App == p.App) && push.Covers(q.Platform, p.Platform) {
 			row.Pauses = append(row.Pauses, words.Pause(q, o.At))
 			if q.Category == "" {
 				row.State, row.Class = "paused by an operator", "waits"

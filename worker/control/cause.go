@@ -117,12 +117,12 @@ func causeOfPause(p *pause.Pause) Cause {
 }
 
 // keeps returns, of the pauses that keep every target that is left, the one that is over
-// first; nil where a target may be sent to. A platform is kept by the operator's pause of
-// it that ends last, else by its provider's.
+// first; nil where a target may be sent to. A push service is kept by the operator's pause of
+// it that ends last, else by its own.
 func (in *surroundings) keeps(n *push.Notification, outcomes []ledger.TargetOutcome) *pause.Pause {
 	var first *pause.Pause
-	for _, platform := range platformsLeft(n, outcomes) {
-		p := in.keepsPlatform(n, platform)
+	for _, service := range servicesLeft(n, outcomes) {
+		p := in.keepsService(n, service)
 		if p == nil {
 			return nil
 		}
@@ -133,12 +133,12 @@ func (in *surroundings) keeps(n *push.Notification, outcomes []ledger.TargetOutc
 	return first
 }
 
-func (in *surroundings) keepsPlatform(n *push.Notification, platform push.Platform) (by *pause.Pause) {
+func (in *surroundings) keepsService(n *push.Notification, service push.Platform) (by *pause.Pause) {
 	for i := range in.pauses {
 		p := &in.pauses[i]
 		operator := p.Kind == pause.Operator
 		switch {
-		case p.App != "" && p.App != n.App, p.Platform != "" && p.Platform != platform, p.Category != "" && p.Category != n.Category:
+		case p.App != "" && p.App != n.App, !push.Covers(p.Platform, service), p.Category != "" && p.Category != n.Category:
 		case by == nil, operator && by.Kind != pause.Operator:
 			by = p
 		case operator && (p.Until.IsZero() || !by.Until.IsZero() && p.Until.After(by.Until)):
@@ -148,12 +148,12 @@ func (in *surroundings) keepsPlatform(n *push.Notification, platform push.Platfo
 	return by
 }
 
-// closedTo reports whether each platform that is left is closed: a pause keeps it, or a
+// closedTo reports whether each push service that is left is closed: a pause keeps it, or a
 // worker's breaker of the route is open, whose trouble may not be told yet.
 func (in *surroundings) closedTo(n *push.Notification, outcomes []ledger.TargetOutcome) bool {
-	left := platformsLeft(n, outcomes)
-	for _, platform := range left {
-		if in.keepsPlatform(n, platform) == nil && !in.open(n.App, platform) {
+	left := servicesLeft(n, outcomes)
+	for _, service := range left {
+		if in.keepsService(n, service) == nil && !in.open(n.App, service) {
 			return false
 		}
 	}
@@ -161,9 +161,9 @@ func (in *surroundings) closedTo(n *push.Notification, outcomes []ledger.TargetO
 }
 
 // open reports whether a worker's breaker of that route is open.
-func (in *surroundings) open(app string, platform push.Platform) bool {
+func (in *surroundings) open(app string, service push.Platform) bool {
 	return in.anyRoute(func(r *route.Status) bool {
-		return r.Breaker == route.BreakerOpen && r.App == app && r.Platform == platform
+		return r.Breaker == route.BreakerOpen && r.App == app && r.Platform == service
 	})
 }
 
@@ -171,7 +171,7 @@ func (in *surroundings) open(app string, platform push.Platform) bool {
 // at all.
 func (in *surroundings) openFor(n *push.Notification) bool {
 	return in.anyRoute(func(r *route.Status) bool {
-		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Platform == r.Platform }))
+		return r.Breaker == route.BreakerOpen && (n == nil || r.App == n.App && slices.ContainsFunc(n.Targets, func(t push.Target) bool { return t.Service() == r.Platform }))
 	})
 }
 
@@ -196,14 +196,14 @@ func (in *surroundings) keep(n *push.Notification, outcomes []ledger.TargetOutco
 	return which
 }
 
-// platformsLeft are those of the targets that are left, each once.
-func platformsLeft(n *push.Notification, outcomes []ledger.TargetOutcome) (left []push.Platform) {
+// servicesLeft are those of the targets that are left, each once.
+func servicesLeft(n *push.Notification, outcomes []ledger.TargetOutcome) (left []push.Platform) {
 	if n == nil {
 		return nil
 	}
 	for i, t := range n.Targets {
-		if (i >= len(outcomes) || outcomes[i].Open()) && !slices.Contains(left, t.Platform) {
-			left = append(left, t.Platform)
+		if service := t.Service(); (i >= len(outcomes) || outcomes[i].Open()) && !slices.Contains(left, service) {
+			left = append(left, service)
 		}
 	}
 	return left
@@ -225,7 +225,7 @@ func overQuota(n *push.Notification, workers []Snapshot) (r queue.Return) {
 	}
 	for _, w := range workers {
 		for _, r := range w.Routes {
-			if r.App == n.App && r.Platform == n.Targets[0].Platform && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
+			if r.App == n.App && r.Platform == n.Targets[0].Service() && (r.Quota.Binds() || r.Quota.Key != "" && r.Queued == 0) {
 				return OverQuota(r.Quota)
 			}
 		}

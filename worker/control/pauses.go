@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pushpace/pushpace/internal/base/ledger"
+	"github.com/pushpace/pushpace/push"
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
@@ -50,7 +51,7 @@ func Resumes(p, s pause.Pause) bool {
 	if s.Kind == pause.Operator {
 		return s.App == p.App && s.Platform == p.Platform && s.Category == p.Category
 	}
-	return p.Category == "" && (p.App == "" || p.App == s.App) && (p.Platform == "" || p.Platform == s.Platform)
+	return p.Category == "" && (p.App == "" || p.App == s.App) && push.Covers(p.Platform, s.Platform)
 }
 
 // Pauses returns the pauses in force, the operators' first, then the providers',

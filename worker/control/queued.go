@@ -187,7 +187,7 @@ func (c *Control) classify(ctx context.Context, shard *ledger.Shard, at queue.Sp
 		if job.Last.Why == queue.ProviderPaused {
 			q.Until = time.Time{} // it is woken
 		}
-		returned := job.Last.Why != "" && n != nil && len(platformsLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
+		returned := job.Last.Why != "" && n != nil && len(servicesLeft(n, nil)) > 1 && (len(in.keep(n, nil)) > 0 || in.openFor(n))
 		if returned || q.For == ForProvider {
 			seen[q.ID] = &returnedJob{n, job.Last}
 		}

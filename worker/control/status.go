@@ -251,7 +251,7 @@ func (c *circumstances) returned() *Waits {
 		if c.job.Last.Why == queue.ProviderPaused { // it is woken when the provider works, long before it looks by itself
 			w.Until = time.Time{}
 		}
-		if left := platformsLeft(c.n, c.record.Outcomes); len(left) == 1 {
+		if left := servicesLeft(c.n, c.record.Outcomes); len(left) == 1 {
 			w.Platform = left[0]
 		}
 	case ForLimiter:

@@ -17,7 +17,6 @@ package pause
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -117,7 +116,7 @@ func (p *Pause) Validate() error {
 			found.Add(text.field, "must be UTF-8 without control characters, of at most %d bytes", text.most)
 		}
 	}
-	if p.Platform != "" && !slices.Contains(push.Platforms(), p.Platform) {
+	if p.Platform != "" && !push.Known(p.Platform) {
 		found.Add("/platform", "must be %s", faults.List(push.Platforms(), "or"))
 	}
 	if year := p.Until.UTC().Year(); !p.Until.IsZero() && (year < 1 || year > 9999) { // which JSON cannot hold
@@ -185,7 +184,7 @@ func (p *Pause) Keeps(n *push.Notification, outcomes []ledger.TargetOutcome) boo
 		if i < len(outcomes) && !outcomes[i].Open() {
 			continue
 		}
-		if p.Platform == "" || p.Platform == t.Platform {
+		if push.Covers(p.Platform, t.Service()) {
 			return true
 		}
 	}

@@ -224,26 +224,24 @@ func read[T entry | Try](f *InForce, hash any, take func(field string, e T)) {
 }
 
 // On returns an operator's pause of what is sent for that app and category to that
-// platform, the one without an end or with the last one where there are several; nil
+// push service, the one without an end or with the last one where there are several; nil
 // when there is none.
-func (f *InForce) On(now time.Time, app string, platform push.Platform, category string) *Pause {
+func (f *InForce) On(now time.Time, app string, service push.Platform, category string) *Pause {
 	if f == nil || len(f.bySelector) == 0 {
 		return nil
 	}
 	var last *Pause
-	for i := range 8 {
-		s := selector{app, string(platform), category}
-		for j := range s {
-			if i>>j&1 == 1 {
-				s[j] = ""
+	for _, app := range []string{app, ""} {
+		for _, platform := range []push.Platform{service, push.PlatformOf(service), ""} {
+			for _, category := range []string{category, ""} {
+				p, ok := f.bySelector[selector{app, string(platform), category}]
+				if !ok || p.Left(now) <= 0 {
+					continue
+				}
+				if last == nil || p.Left(now) > last.Left(now) {
+					last = &p
+				}
 			}
-		}
-		p, ok := f.bySelector[s]
-		if !ok || p.Left(now) <= 0 {
-			continue
-		}
-		if last == nil || p.Left(now) > last.Left(now) {
-			last = &p
 		}
 	}
 	return last

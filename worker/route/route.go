@@ -1,4 +1,4 @@
-// Package route is an app's way to a platform's provider, and what stands on it so
+// Package route is an app's way to a push service, and what stands on it so
 // that one trouble stays one trouble: a bulkhead, which bounds what is in flight, and a
 // share, where all workers are bounded together; a
 // circuit breaker, for a provider that fails; the ratio of dead tokens, for a
@@ -44,9 +44,10 @@ import (
 	"github.com/pushpace/pushpace/worker/pause"
 )
 
-// A Route is one app's way to one platform.
+// A Route is one app's way to one push service.
 type Route struct {
-	App      string
+	App string
+	// Platform is one of push.Services.
 	Platform push.Platform
 	Sender   providers.Sender
 	Bulkhead *Bulkhead
@@ -96,8 +97,8 @@ type Config struct {
 	Senders map[string]map[push.Platform]providers.Sender
 	// Concurrency is how many pushes are in flight at once on each route.
 	Concurrency int
-	// InFlight is how many are from all workers together, by app and platform, 0 for no
-	// bound, and Shares divides them among the workers; nil without a bound.
+	// InFlight is how many are from all workers together to each push service, by app and
+	// platform, 0 for no bound, and Shares divides them among the workers; nil without a bound.
 	InFlight map[string]map[push.Platform]int
 	Shares   meter.Shares
 	Pauses   *pause.Store
@@ -128,7 +129,7 @@ type Times struct {
 type Routes struct {
 	Config
 	quotas
-	all map[string]map[push.Platform]*Route
+	all map[string]map[push.Platform]*Route // by app and push service
 	// ahead is by how much Redis's clock is for certain, in ns; negative behind.
 	ahead atomic.Int64
 }
@@ -140,28 +141,36 @@ func New(c Config) *Routes {
 	for app, senders := range c.Senders {
 		rs.all[app] = make(map[push.Platform]*Route, len(senders))
 		for platform, sender := range senders {
-			quota := rs.pool(c.Quotas[app][platform])
-			r := &Route{
-				App: app, Platform: platform, Sender: sender, Bulkhead: newBulkhead(c.Concurrency), Quota: quota,
-				breaker: newBreaker(c.Open, func(open bool) {
-					if open && quota != nil {
-						quota.Slow()
-					}
-					c.Observer.Breaker(app, platform, open)
-				}),
-				fingerprint: func() string { return "" }, tried: -1,
+			for _, service := range push.Services(platform) {
+				r := rs.route(app, service, sender)
+				if n := c.InFlight[app][platform]; n > 0 {
+					r.share = newShare(r, c.Shares, n)
+				}
+				rs.all[app][service] = r
 			}
-			if known, ok := sender.(interface{ Fingerprint() string }); ok {
-				r.fingerprint = known.Fingerprint
-			}
-			r.credential = r.fingerprint()
-			if n := c.InFlight[app][platform]; n > 0 {
-				r.share = newShare(r, c.Shares, n)
-			}
-			rs.all[app][platform] = r
 		}
 	}
 	return rs
+}
+
+// route returns the app's to the push service, through the sender of its platform.
+func (rs *Routes) route(app string, service push.Platform, sender providers.Sender) *Route {
+	quota := rs.pool(rs.Quotas[app][push.PlatformOf(service)])
+	r := &Route{
+		App: app, Platform: service, Sender: sender, Bulkhead: newBulkhead(rs.Concurrency), Quota: quota,
+		breaker: newBreaker(rs.Open, func(open bool) {
+			if open && quota != nil {
+				quota.Slow()
+			}
+			rs.Observer.Breaker(app, service, open)
+		}),
+		fingerprint: func() string { return "" }, tried: -1,
+	}
+	if known, ok := sender.(interface{ Fingerprint() string }); ok {
+		r.fingerprint = known.Fingerprint
+	}
+	r.credential = r.fingerprint()
+	return r
 }
 
 // All are the routes, in no order.
@@ -177,7 +186,7 @@ func (rs *Routes) All() iter.Seq[*Route] {
 	}
 }
 
-// Of returns the app's routes by platform; nil for an app that is not known.
+// Of returns the app's routes by push service; nil for an app that is not known.
 func (rs *Routes) Of(app string) map[push.Platform]*Route { return rs.all[app] }
 
 // Name is the route's in Redis: APP/PLATFORM.
