@@ -6,12 +6,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -19,43 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
 )
-
-// patience is how long a browser takes to start at most, and a tab waits for what it
-// expects.
-const patience = 2 * time.Minute
-
-// chromium returns the browser's path. Without one the test is skipped, or fails when
-// PUSHPACE_REQUIRE_CHROMIUM is 1.
-func chromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if os.Getenv("PUSHPACE_REQUIRE_CHROMIUM") == "1" {
-		t.Fatal("PUSHPACE_REQUIRE_CHROMIUM is 1, and there is no chromium")
-	}
-	t.Skip("this test needs chromium")
-	return ""
-}
-
-// startBrowser runs a browser until the test ends, for tabs of all its subtests.
-func startBrowser(t *testing.T) context.Context {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.WSURLReadTimeout(patience))
-	if os.Geteuid() == 0 { // whom chromium refuses its sandbox
-		options = append(options, chromedp.NoSandbox)
-	}
-	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
-	browser, stop := chromedp.NewContext(allocator)
-	t.Cleanup(func() { stop(); end() })
-	if err := chromedp.Do(browser); err != nil {
-		t.Fatal(err)
-	}
-	return browser
-}
 
 // A look is how a tab shows pages.
 type look struct {
@@ -145,7 +107,7 @@ func (b *tab) hear(event any) {
 
 func (b *tab) call(f func(ctx context.Context) error) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, chromium.Patience)
 	defer cancel()
 	if chromedp.FromContext(b.ctx).Target == nil { // the tab lives as long as the context that it starts with
 		ctx = b.ctx
@@ -217,7 +179,7 @@ func (b *tab) until(selector string, want ...string) {
 // untilTrue waits until the condition holds in the page.
 func (b *tab) untilTrue(condition string) {
 	b.t.Helper()
-	if !eventually.Within(patience, func() bool { return evaluate[bool](b, condition) }) {
+	if !eventually.Within(chromium.Patience, func() bool { return evaluate[bool](b, condition) }) {
 		b.t.Fatalf("%s does not come:\n%s", condition, b.text("body"))
 	}
 }

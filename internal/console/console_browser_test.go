@@ -18,6 +18,7 @@ import (
 
 	"github.com/pushpace/pushpace/internal/access"
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/internal/config"
 	"github.com/pushpace/pushpace/internal/redistest"
 )
@@ -61,7 +62,7 @@ func (s *site) fill(t *testing.T) {
 	s.ask(t, "PUT", "/v1/limits/users/bob", `{"min_gap":"5s","rates":["20/1h"]}`)
 	s.ask(t, "POST", "/v1/notifications", `{"id":"lost","app":"demo","user":"eve","title":"Hello","targets":[{"platform":"apns","token":"fade0413"}]}`)
 	s.untilReceived(t, "ada", 4)
-	if !eventually.Within(patience, func() bool { return strings.Contains(s.ask(t, "GET", "/v1/notifications/lost", ""), "rejected") }) {
+	if !eventually.Within(chromium.Patience, func() bool { return strings.Contains(s.ask(t, "GET", "/v1/notifications/lost", ""), "rejected") }) {
 		t.Fatal("there is no dead letter")
 	}
 }

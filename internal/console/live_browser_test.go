@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
 )
 
 // Who watches sees what leaves without doing anything.
@@ -17,7 +18,7 @@ func (s *site) testWatch(t *testing.T) {
 	b := s.tab(t, look{width: 360, scripted: true})
 	b.signIn(viewerToken, "/console/live")
 	sent := 0
-	seen := eventually.Within(patience, func() bool {
+	seen := eventually.Within(chromium.Patience, func() bool {
 		if sent < 200 {
 			s.send(t, 1, fmt.Sprintf("watched-%d", sent), "security")
 			sent++

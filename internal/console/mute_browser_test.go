@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/push"
 )
 
@@ -32,7 +33,7 @@ func (s *site) testMute(t *testing.T) {
 	ends := func(i int) {
 		t.Helper()
 		var status struct{ State push.State }
-		if !eventually.Within(patience, func() bool {
+		if !eventually.Within(chromium.Patience, func() bool {
 			text := s.ask(t, http.MethodGet, fmt.Sprintf("/v1/notifications/opal-orders-%d", i), "")
 			if err := json.Unmarshal([]byte(text), &status); err != nil {
 				t.Fatal(err)

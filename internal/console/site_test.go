@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/pushpace/pushpace/internal/base/eventually"
+	"github.com/pushpace/pushpace/internal/chromium"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/providers/standin"
 )
@@ -39,7 +40,7 @@ type site struct {
 // newSite builds the program and has it serve.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{browser: startBrowser(t), dir: t.TempDir()}
+	s := &site{browser: chromium.Start(t), dir: t.TempDir()}
 	s.binary = filepath.Join(s.dir, "pushpace")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", s.binary, "../../cmd/pushpace").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -99,7 +100,7 @@ func (s *site) start(t *testing.T, env []string, args ...string) *program {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(chromium.Patience, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		_ = cmd.Wait() // however it ends
 	})
@@ -117,7 +118,7 @@ func (p *program) until(t *testing.T, want *regexp.Regexp) (parts []string) {
 		parts = want.FindStringSubmatch(text)
 		return parts != nil
 	}
-	if !eventually.Within(patience, written) {
+	if !eventually.Within(chromium.Patience, written) {
 		t.Fatalf("%s does not come:\n%s", want, text)
 	}
 	return parts
@@ -177,7 +178,7 @@ func (s *site) received(t *testing.T, user string) (entries []standin.Entry) {
 // untilReceived waits until the user's device has got n pushes.
 func (s *site) untilReceived(t *testing.T, user string, n int) {
 	t.Helper()
-	if !eventually.Within(patience, func() bool { return len(s.received(t, user)) >= n }) {
+	if !eventually.Within(chromium.Patience, func() bool { return len(s.received(t, user)) >= n }) {
 		t.Fatalf("%s has got %d of %d", user, len(s.received(t, user)), n)
 	}
 }
