@@ -24,7 +24,7 @@ func TestAProducerWritesWhatAsynqWrites(t *testing.T) {
 	for name, headers := range map[string]map[string]string{"bare": nil, "with headers": {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
 		for when, notBefore := range map[string]time.Time{"due": {}, "later": time.Now().Add(time.Hour).Truncate(time.Second)} {
 			t.Run(name+", "+when, func(t *testing.T) {
-				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{APNs, "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
+				n := Notification{ID: "one", App: "shop", User: "ada", Targets: []Target{{Platform: APNs, Token: "00fcab"}}, Title: "Grüße", NotBefore: notBefore}
 				queue := n.Priority.Queue()
 				task, sorted := asynqwire.QueueKey(queue, "t:"+n.ID), asynqwire.QueueKey(queue, "scheduled")
 				written := func(enqueue func() error) (hash map[string]string, pending []string, scheduled []any) {

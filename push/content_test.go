@@ -12,7 +12,7 @@ func TestContentDigestStays(t *testing.T) {
 	t.Parallel()
 	badge := 3
 	n := Notification{
-		ID: "order-4711", App: "shop", User: "ada", Category: "orders", Priority: Bulk, Targets: []Target{{APNs, "00fcab"}, {FCM, "t:1"}},
+		ID: "order-4711", App: "shop", User: "ada", Category: "orders", Priority: Bulk, Targets: []Target{{Platform: APNs, Token: "00fcab"}, {Platform: FCM, Token: "t:1"}},
 		Title: "a <b> & c", Subtitle: "s", Body: "ü\u2028", Badge: &badge, Sound: "default", Image: "https://example.com/a.png", Thread: "t", Channel: "c",
 		Data: map[string]string{"z": "1", "a": "2"}, PushType: "alert", CollapseKey: "k",
 	}

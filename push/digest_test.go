@@ -13,7 +13,7 @@ import (
 // liked is a notification with a digest.
 func liked(id, title string) *Notification {
 	return &Notification{
-		ID: id, App: "shop", User: "u1", Category: "likes", Targets: []Target{{FCM, "token"}, {APNs, "ab"}}, Title: title, Body: "likes your photo",
+		ID: id, App: "shop", User: "u1", Category: "likes", Targets: []Target{{Platform: FCM, Token: "token"}, {Platform: APNs, Token: "ab"}}, Title: title, Body: "likes your photo",
 		Digest: &Digest{Key: "post-4711", Title: "{count} people like your photo", Body: "{first}, {second} and {more} others"},
 	}
 }
@@ -67,7 +67,7 @@ func TestDigestPush(t *testing.T) {
 	t.Parallel()
 	carrier, newest := liked("first", "Ada"), liked("last", "Zoe")
 	carrier.Priority, carrier.NotBefore = Bulk, noon
-	newest.Targets, newest.Data, newest.Sound = []Target{{FCM, "other"}}, map[string]string{"k": "v"}, "s"
+	newest.Targets, newest.Data, newest.Sound = []Target{{Platform: FCM, Token: "other"}}, map[string]string{"k": "v"}, "s"
 	all := &Carried{IDs: slices.Repeat([]string{"id"}, 14), Titles: []string{"Ada {count}", "\u202eBen", "Cy"}, Newest: newest, ExpiresAt: noon.Add(time.Hour)}
 	got := all.Push(carrier)
 	if got.ID != "first" || got.Priority != Bulk || !got.NotBefore.Equal(noon) || !got.ExpiresAt.Equal(all.ExpiresAt) || got.Digest != nil ||

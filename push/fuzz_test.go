@@ -71,7 +71,7 @@ func FuzzValidateAndRender(f *testing.F) {
 		n := &Notification{
 			ID: "fuzz", App: "a", User: "u", Title: title, Body: body, PushType: pushType, CollapseKey: collapse,
 			Priority:  []Priority{"", Critical, Default, Bulk}[priority%4],
-			Targets:   []Target{{APNs, "ab"}, {FCM, `quoted"\`}},
+			Targets:   []Target{{Platform: APNs, Token: "ab"}, {Platform: FCM, Token: `quoted"\`}},
 			Data:      map[string]string{key: value},
 			ExpiresAt: noon.Add(time.Hour),
 			APNs:      json.RawMessage(apns), FCM: json.RawMessage(fcm),

@@ -160,7 +160,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Notification{App: "a", User: "u", Targets: []Target{{FCM, "t"}}, TTL: Duration(90 * time.Minute)}
+	want := &Notification{App: "a", User: "u", Targets: []Target{{Platform: FCM, Token: "t"}}, TTL: Duration(90 * time.Minute)}
 	if !reflect.DeepEqual(n, want) {
 		t.Errorf("parsed %+v, want %+v", n, want)
 	}

@@ -101,8 +101,20 @@ type Notification struct {
 type Target struct {
 	Platform Platform `json:"platform"`
 	// Token is what the platform calls the device: hexadecimal for APNs, printable
-	// ASCII without spaces for FCM. At most 4096 bytes.
+	// ASCII without spaces for FCM, the subscription's endpoint for Web Push. At most
+	// 4096 bytes.
 	Token string `json:"token"`
+	// Keys are those of a Web Push subscription; nil on other platforms.
+	Keys *Keys `json:"keys,omitempty"`
+}
+
+// Keys are what a Web Push message is encrypted for, each in base64url as the
+// browser hands them over. Source: W3C Push API, PushSubscription.getKey.
+type Keys struct {
+	// P256DH is the browser's public key, an uncompressed point of P-256: 65 bytes.
+	P256DH string `json:"p256dh"`
+	// Auth is the authentication secret: 16 bytes.
+	Auth string `json:"auth"`
 }
 
 // hintLength is how much of a token may be told.
@@ -122,8 +134,9 @@ type Platform = ledger.Platform
 
 // The platforms.
 const (
-	APNs Platform = "apns"
-	FCM  Platform = "fcm"
+	APNs            Platform = "apns"
+	FCM             Platform = "fcm"
+	PlatformWebPush Platform = "webpush"
 )
 
 // A Priority selects the queue, and with it how soon a notification is looked at.

@@ -144,7 +144,7 @@ func TestAPNsIDIsStable(t *testing.T) {
 func TestRenderFCM(t *testing.T) {
 	t.Parallel()
 	minimal := func(n *Notification) {
-		*n = Notification{ID: "i", App: "a", User: "u", Targets: []Target{{FCM, "tok"}}, Body: "b"}
+		*n = Notification{ID: "i", App: "a", User: "u", Targets: []Target{{Platform: FCM, Token: "tok"}}, Body: "b"}
 	}
 	raw := func(block string) func(*Notification) {
 		return func(n *Notification) { minimal(n); n.FCM = json.RawMessage(block) }

@@ -9,7 +9,7 @@ import (
 // queued before it could be is still delivered.
 func TestAnAlertShowsSomething(t *testing.T) {
 	t.Parallel()
-	apns, fcm := []Target{{APNs, "ab"}}, []Target{{FCM, "t"}}
+	apns, fcm := []Target{{Platform: APNs, Token: "ab"}}, []Target{{Platform: FCM, Token: "t"}}
 	both := []Target{apns[0], fcm[0]}
 	data, badge := map[string]string{"k": "v"}, 0
 	for name, test := range map[string]struct {

@@ -25,7 +25,7 @@ func TestLoneSurrogates(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	job, err := Encode(&Job{Notification: &Notification{ID: "1", App: "a", User: "half", Title: "t", Targets: []Target{{FCM, "x"}}}, AcceptedAt: time.Now()})
+	job, err := Encode(&Job{Notification: &Notification{ID: "1", App: "a", User: "half", Title: "t", Targets: []Target{{Platform: FCM, Token: "x"}}}, AcceptedAt: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func sample() *Notification {
 	badge := 3
 	return &Notification{
 		ID: "order-4711-shipped", App: "shop", User: "u1", Category: "orders", Priority: Default,
-		Targets: []Target{{APNs, "00fc13adff785122"}, {FCM, "dGVzdA:APA91b"}},
+		Targets: []Target{{Platform: APNs, Token: "00fc13adff785122"}, {Platform: FCM, Token: "dGVzdA:APA91b"}},
 		Title:   "Shipped", Subtitle: "Order 4711", Body: "It is <on> its way & \"soon\" there", Badge: &badge,
 		Sound: "default", Image: "https://example.com/a.png", Thread: "orders", Channel: "orders",
 		Data: map[string]string{"order": "4711"}, CollapseKey: "order-4711",
@@ -112,28 +112,30 @@ func TestValidateNamesTheFault(t *testing.T) {
 		change func(*Notification)
 		field  string
 	}{
-		"long ID":                {func(n *Notification) { n.ID = strings.Repeat("a", 129) }, "/id"},
-		"ID not ASCII":           {func(n *Notification) { n.ID = "é" }, "/id"},
-		"ID not printable":       {func(n *Notification) { n.ID = "a\x7f" }, "/id"},
-		"no app":                 {func(n *Notification) { n.App = "" }, "/app"},
-		"long app":               {func(n *Notification) { n.App = strings.Repeat("a", 129) }, "/app"},
-		"no user":                {func(n *Notification) { n.User = "" }, "/user"},
-		"user not UTF-8":         {func(n *Notification) { n.User = "\xff" }, "/user"},
-		"user with a control":    {func(n *Notification) { n.User = "a\nb" }, "/user"},
-		"long category":          {func(n *Notification) { n.Category = strings.Repeat("a", 129) }, "/category"},
-		"unknown if_full":        {func(n *Notification) { n.IfFull = "drop" }, "/if_full"},
-		"unknown priority":       {func(n *Notification) { n.Priority = "urgent" }, "/priority"},
-		"no target":              {func(n *Notification) { n.Targets = nil }, "/targets"},
-		"101 targets":            {func(n *Notification) { n.Targets = targets(101) }, "/targets"},
-		"unknown platform":       {func(n *Notification) { n.Targets[1].Platform = "wns" }, "/targets/1/platform"},
-		"no token":               {func(n *Notification) { n.Targets[1].Token = "" }, "/targets/1/token"},
-		"long token":             {func(n *Notification) { n.Targets[1].Token = strings.Repeat("a", 4097) }, "/targets/1/token"},
-		"token with a space":     {func(n *Notification) { n.Targets[1].Token = "a b" }, "/targets/1/token"},
-		"APNs token not hex":     {func(n *Notification) { n.Targets[0].Token = "xyz" }, "/targets/0/token"},
-		"APNs token with @":      {func(n *Notification) { n.Targets[0].Token = "ab@1" }, "/targets/0/token"},
-		"APNs token with DLE":    {func(n *Notification) { n.Targets[0].Token = "ab\x10" }, "/targets/0/token"},
-		"duplicate FCM":          {func(n *Notification) { n.Targets = append(n.Targets, n.Targets[1]) }, "/targets/2"},
-		"duplicate APNs, case":   {func(n *Notification) { n.Targets = append(n.Targets, Target{APNs, "00FC13ADFF785122"}) }, "/targets/2"},
+		"long ID":             {func(n *Notification) { n.ID = strings.Repeat("a", 129) }, "/id"},
+		"ID not ASCII":        {func(n *Notification) { n.ID = "é" }, "/id"},
+		"ID not printable":    {func(n *Notification) { n.ID = "a\x7f" }, "/id"},
+		"no app":              {func(n *Notification) { n.App = "" }, "/app"},
+		"long app":            {func(n *Notification) { n.App = strings.Repeat("a", 129) }, "/app"},
+		"no user":             {func(n *Notification) { n.User = "" }, "/user"},
+		"user not UTF-8":      {func(n *Notification) { n.User = "\xff" }, "/user"},
+		"user with a control": {func(n *Notification) { n.User = "a\nb" }, "/user"},
+		"long category":       {func(n *Notification) { n.Category = strings.Repeat("a", 129) }, "/category"},
+		"unknown if_full":     {func(n *Notification) { n.IfFull = "drop" }, "/if_full"},
+		"unknown priority":    {func(n *Notification) { n.Priority = "urgent" }, "/priority"},
+		"no target":           {func(n *Notification) { n.Targets = nil }, "/targets"},
+		"101 targets":         {func(n *Notification) { n.Targets = targets(101) }, "/targets"},
+		"unknown platform":    {func(n *Notification) { n.Targets[1].Platform = "wns" }, "/targets/1/platform"},
+		"no token":            {func(n *Notification) { n.Targets[1].Token = "" }, "/targets/1/token"},
+		"long token":          {func(n *Notification) { n.Targets[1].Token = strings.Repeat("a", 4097) }, "/targets/1/token"},
+		"token with a space":  {func(n *Notification) { n.Targets[1].Token = "a b" }, "/targets/1/token"},
+		"APNs token not hex":  {func(n *Notification) { n.Targets[0].Token = "xyz" }, "/targets/0/token"},
+		"APNs token with @":   {func(n *Notification) { n.Targets[0].Token = "ab@1" }, "/targets/0/token"},
+		"APNs token with DLE": {func(n *Notification) { n.Targets[0].Token = "ab\x10" }, "/targets/0/token"},
+		"duplicate FCM":       {func(n *Notification) { n.Targets = append(n.Targets, n.Targets[1]) }, "/targets/2"},
+		"duplicate APNs, case": {func(n *Notification) {
+			n.Targets = append(n.Targets, Target{Platform: APNs, Token: "00FC13ADFF785122"})
+		}, "/targets/2"},
 		"unknown push type":      {func(n *Notification) { n.PushType = "silent" }, "/push_type"},
 		"background with title":  {func(n *Notification) { silent(PushBackground)(n); n.Title = "t" }, "/title"},
 		"background with badge":  {func(n *Notification) { silent(PushBackground)(n); n.Badge = new(int) }, "/badge"},
@@ -264,7 +266,7 @@ func TestFaultsAreBounded(t *testing.T) {
 func TestFaultsHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	n := sample()
-	n.Targets = []Target{{APNs, "secret-token"}, {FCM, "secret token"}, {"secret-x", "secret"}}
+	n.Targets = []Target{{Platform: APNs, Token: "secret-token"}, {Platform: FCM, Token: "secret token"}, {Platform: "secret-x", Token: "secret"}}
 	n.Title, n.Image, n.PushType, n.Priority = "secret\xff", "secret:", "secret", "secret"
 	n.Data = map[string]string{"from": "secret"}
 	n.APNs = json.RawMessage(`{"aps":{"badge":"secret","interruption-level":"secret"}}`)
@@ -284,7 +286,7 @@ func TestFaultsHoldNoSecret(t *testing.T) {
 func targets(n int) []Target {
 	ts := make([]Target, n)
 	for i := range ts {
-		ts[i] = Target{FCM, fmt.Sprint("token-", i)}
+		ts[i] = Target{Platform: FCM, Token: fmt.Sprint("token-", i)}
 	}
 	return ts
 }
@@ -327,7 +329,7 @@ func TestSurelyFits(t *testing.T) {
 		for size := range 600 {
 			value := strings.Repeat(text, size/len(text))
 			n := &Notification{
-				App: "a", User: "u", Category: value, Targets: []Target{{APNs, "ab"}, {FCM, "t"}}, Title: value, Subtitle: value, Body: value,
+				App: "a", User: "u", Category: value, Targets: []Target{{Platform: APNs, Token: "ab"}, {Platform: FCM, Token: "t"}}, Title: value, Subtitle: value, Body: value,
 				Badge: &badge, Sound: value, Image: value, Thread: value, Channel: value, CollapseKey: value,
 				Data: map[string]string{value + "k": value, value: "", "": value},
 			}
