@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/pushpace/pushpace/providers"
@@ -27,15 +26,9 @@ import (
 //     push rendered it.
 type attempt struct {
 	bearer string
-	body   []byte
-	// connected is called once there is a connection to write to.
-	connected func()
+	body   *providers.Body
 
-	sent bool // the SDK made its request
-	// wrote is set once the body is asked for, which is after the headers are
-	// written. The transport may do so while the attempt is given up.
-	wrote  atomic.Bool
-	late   atomic.Bool // it was not to be written any more
+	sent   bool // the SDK made its request
 	status int
 	header http.Header
 	reply  []byte
@@ -106,52 +99,8 @@ func readReply(response *http.Response) ([]byte, error) {
 // this one attempt, so its header may be changed.
 func (a *attempt) request(r *http.Request) *http.Request {
 	r.Header.Set("Authorization", "Bearer "+a.bearer)
-	sent := r.WithContext(r.Context())
-	sent.ContentLength = int64(len(a.body))
-	sent.GetBody = func() (io.ReadCloser, error) { return &body{ctx: r.Context(), attempt: a, left: a.body}, nil }
-	sent.Body, _ = sent.GetBody()
-	return sent
+	return a.body.Sent(r)
 }
-
-// A body is the attempt's on its way to a connection.
-type body struct {
-	ctx     context.Context
-	attempt *attempt
-	left    []byte
-	begun   bool
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if !b.begun {
-		b.begun = true
-		if !b.leave() {
-			return 0, providers.ErrTooLate // what there is of the request is void
-		}
-	}
-	if len(b.left) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, b.left)
-	b.left = b.left[n:]
-	if len(b.left) == 0 {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// leave answers whether the body may be written, now that there is a connection.
-func (b *body) leave() bool {
-	if b.attempt.wrote.Swap(true) {
-		providers.Return(b.ctx) // the server refused it over another connection
-	} else {
-		b.attempt.connected()
-	}
-	late := !providers.Depart(b.ctx)
-	b.attempt.late.Store(late)
-	return !late
-}
-
-func (b *body) Close() error { return nil }
 
 func spent(r *http.Request, body []byte) *http.Response {
 	return answered(r, "599 Spent", statusSpent, body)
@@ -171,7 +120,7 @@ func answered(r *http.Request, status string, code int, body []byte) *http.Respo
 // outcome says what became of the attempt.
 func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) providers.Outcome {
 	switch {
-	case a.late.Load():
+	case a.body.Late():
 		return providers.MissedOutcome()
 	case !a.sent:
 		o := rejected(providers.Invalid)
@@ -180,7 +129,7 @@ func (a *attempt) outcome(ctx context.Context, tokenWorked bool, now time.Time) 
 	case a.err != nil && (a.status < 200 || a.status > 299):
 		// With a status but half a body it is refused, and only the reason lost.
 		o := providers.TransportOutcome(cause(ctx, a.err))
-		o.Ambiguous = o.Ambiguous && a.wrote.Load() && a.status == 0
+		o.Ambiguous = o.Ambiguous && a.body.Wrote() && a.status == 0
 		return o
 	}
 	said := readAnswer(a.status, a.header, a.reply, now)

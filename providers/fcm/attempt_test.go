@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/pushpace/pushpace/providers"
 )
 
 type roundTripFunc func(*http.Request) (*http.Response, error)
@@ -32,7 +34,7 @@ func TestOneAttempt(t *testing.T) {
 			requests++
 			return next(r)
 		})}
-		a := &attempt{connected: func() {}}
+		a := &attempt{body: providers.NewBody(t.Context(), nil, func() {})}
 		for range 3 {
 			r, err := http.NewRequestWithContext(context.WithValue(t.Context(), attemptKey{}, a), http.MethodPost, "https://example.com", strings.NewReader("{}"))
 			if err != nil {

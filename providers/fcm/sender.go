@@ -27,7 +27,7 @@ type Sender struct {
 	client    *messaging.Client
 	transport *http.Transport
 	tokens    *accessTokens
-	line      *line
+	line      *providers.Line
 	timeout   time.Duration
 	dryRun    bool
 	end       context.CancelFunc
@@ -60,7 +60,7 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	roots, err := readRoots(cfg.RootCAFile)
+	roots, err := providers.ReadRoots(cfg.RootCAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func newSender(ctx context.Context, cfg Config, interval time.Duration) (*Sender
 	}
 	timeout := cmp.Or(cfg.Timeout, DefaultTimeout)
 	s := &Sender{
-		client: client, transport: transport, line: newLine(), timeout: timeout, dryRun: cfg.DryRun, end: end,
+		client: client, transport: transport, line: providers.NewLine(maxInFlight), timeout: timeout, dryRun: cfg.DryRun, end: end,
 		tokens:          &accessTokens{account: account, base: transport, timeout: timeout, life: life},
 		credentialsFile: cfg.CredentialsFile, endpoint: endpoint, project: project, rootCAFile: cfg.RootCAFile,
 	}
@@ -121,7 +121,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	leave, err := s.line.enter(ctx)
+	leave, err := s.line.Enter(ctx)
 	if err != nil {
 		return notSent(err)
 	}
@@ -137,7 +137,7 @@ func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) 
 }
 
 func (s *Sender) attempt(ctx context.Context, token *accessToken, message push.FCMMessage, t push.Target) providers.Outcome {
-	a := &attempt{bearer: token.value, body: sendRequest(message, s.dryRun), connected: s.line.connected}
+	a := &attempt{bearer: token.value, body: providers.NewBody(ctx, sendRequest(message, s.dryRun), s.line.Connected)}
 	// What the SDK returns says less than what the attempt saw.
 	_, _ = s.client.Send(context.WithValue(ctx, attemptKey{}, a), &messaging.Message{Token: t.Token})
 	worked := token.worked.Load()

@@ -1,4 +1,4 @@
-package fcm
+package providers
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 
 func TestFirstGoesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLine()
-		leave, err := l.enter(t.Context())
+		l := NewLine(256)
+		leave, err := l.Enter(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		entered := make(chan func(), 2)
 		for range 2 {
 			go func() {
-				leave, err := l.enter(t.Context())
+				leave, err := l.Enter(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
@@ -33,8 +33,8 @@ func TestFirstGoesAlone(t *testing.T) {
 		if len(entered) != 1 {
 			t.Fatalf("%d entered, want 1", len(entered))
 		}
-		l.connected()
-		l.connected()
+		l.Connected()
+		l.Connected()
 		synctest.Wait()
 		if len(entered) != 2 {
 			t.Fatalf("%d entered, want 2", len(entered))
@@ -49,17 +49,17 @@ func TestFirstGoesAlone(t *testing.T) {
 
 func TestLineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLine()
-		l.connected()
-		for range maxInFlight {
-			if _, err := l.enter(t.Context()); err != nil {
+		l := NewLine(256)
+		l.Connected()
+		for range 256 {
+			if _, err := l.Enter(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		refused := make(chan error, 1)
 		go func() {
-			_, err := l.enter(ctx)
+			_, err := l.Enter(ctx)
 			refused <- err
 		}()
 		synctest.Wait()
@@ -70,7 +70,7 @@ func TestLineIsBounded(t *testing.T) {
 		if err := <-refused; !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
-		if _, err := l.enter(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := l.Enter(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v with a context that has ended", err)
 		}
 	})

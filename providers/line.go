@@ -1,18 +1,14 @@
-package fcm
+package providers
 
 import (
 	"context"
 	"sync"
 )
 
-// maxInFlight bounds the pushes on their way: four connections carry Google's
-// 100 streams each, and a request that finds no stream free would wait for a
-// further connection that maxConns does not allow.
-const maxInFlight = 256
-
-// A line bounds the pushes in flight, and lets the first go alone until it has
-// a connection: a burst on a cold transport would open one for each push.
-type line struct {
+// A Line bounds the pushes in flight to one host, and lets the first go alone until
+// it has a connection: a burst on a cold transport would open one for each push. It is
+// safe for concurrent use.
+type Line struct {
 	slots chan struct{}
 	// alone holds one element while a push tries for the first connection.
 	alone chan struct{}
@@ -21,17 +17,18 @@ type line struct {
 	once sync.Once
 }
 
-func newLine() *line {
-	return &line{
-		slots: make(chan struct{}, maxInFlight),
+// NewLine returns a line of at most so many pushes in flight, 1 or more.
+func NewLine(inFlight int) *Line {
+	return &Line{
+		slots: make(chan struct{}, inFlight),
 		alone: make(chan struct{}, 1),
 		warm:  make(chan struct{}),
 	}
 }
 
-// enter waits for a push's turn. When err is nil the caller calls leave once
+// Enter waits for a push's turn. When err is nil the caller calls leave once
 // the push is over.
-func (l *line) enter(ctx context.Context) (leave func(), err error) {
+func (l *Line) Enter(ctx context.Context) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -56,8 +53,8 @@ func (l *line) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// connected ends the wait for the first connection.
-func (l *line) connected() {
+// Connected ends the wait for the first connection.
+func (l *Line) Connected() {
 	select {
 	case <-l.warm:
 	default:

@@ -1,0 +1,79 @@
+package providers
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync/atomic"
+)
+
+// A Body is a request's body that leaves when Depart lets it: it asks once there is a
+// connection to write to.
+type Body struct {
+	ctx       context.Context
+	content   []byte
+	connected func()
+	wrote     atomic.Bool
+	late      atomic.Bool
+}
+
+// NewBody returns a body for one request within ctx. It calls connected once there is a
+// connection.
+func NewBody(ctx context.Context, content []byte, connected func()) *Body {
+	return &Body{ctx: ctx, content: content, connected: connected}
+}
+
+// Sent returns r with the body.
+func (b *Body) Sent(r *http.Request) *http.Request {
+	sent := r.WithContext(r.Context())
+	sent.ContentLength = int64(len(b.content))
+	sent.GetBody = func() (io.ReadCloser, error) { return &bodyReader{body: b, left: b.content}, nil }
+	sent.Body, _ = sent.GetBody()
+	return sent
+}
+
+// Wrote reports whether the body was asked for, which is after the headers are written.
+// The transport may ask while the request is given up.
+func (b *Body) Wrote() bool { return b.wrote.Load() }
+
+// Late reports whether the body was not to be written any more.
+func (b *Body) Late() bool { return b.late.Load() }
+
+// leave answers whether the body may be written, now that there is a connection.
+func (b *Body) leave() bool {
+	if b.wrote.Swap(true) {
+		Return(b.ctx) // the server refused it over another connection
+	} else {
+		b.connected()
+	}
+	late := !Depart(b.ctx)
+	b.late.Store(late)
+	return !late
+}
+
+// A bodyReader is the body on its way to one connection.
+type bodyReader struct {
+	body  *Body
+	left  []byte
+	begun bool
+}
+
+func (r *bodyReader) Read(p []byte) (int, error) {
+	if !r.begun {
+		r.begun = true
+		if !r.body.leave() {
+			return 0, ErrTooLate // what there is of the request is void
+		}
+	}
+	if len(r.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, r.left)
+	r.left = r.left[n:]
+	if len(r.left) == 0 {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (r *bodyReader) Close() error { return nil }
