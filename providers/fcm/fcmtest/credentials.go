@@ -32,7 +32,7 @@ func (s *Server) WriteCredentials(dir string) (fcm.Config, error) {
 		"private_key":    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
 		"client_email":   clientEmail,
 		"client_id":      "100000000000000000000",
-		"token_uri":      s.url + "/token",
+		"token_uri":      s.URL() + "/token",
 	}, "", "  ")
 	if err != nil {
 		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
@@ -40,12 +40,12 @@ func (s *Server) WriteCredentials(dir string) (fcm.Config, error) {
 	c := fcm.Config{
 		CredentialsFile: filepath.Join(dir, "fcm-credentials.json"),
 		RootCAFile:      filepath.Join(dir, "fcm-root-ca.pem"),
-		Endpoint:        s.url,
+		Endpoint:        s.URL(),
 	}
 	if err := os.WriteFile(c.CredentialsFile, text, 0o600); err != nil {
 		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
-	if err := os.WriteFile(c.RootCAFile, s.ca, 0o644); err != nil {
+	if err := os.WriteFile(c.RootCAFile, s.CA(), 0o644); err != nil {
 		return fcm.Config{}, fmt.Errorf("fcmtest: %w", err)
 	}
 	return c, nil

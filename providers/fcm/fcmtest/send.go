@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -18,14 +17,14 @@ const maxRequest = 64 << 10
 // serveSend is the method projects.messages.send.
 func (s *Server) serveSend(w http.ResponseWriter, r *http.Request) {
 	if r.PathValue("method") != "messages:send" {
-		writePage(w, http.StatusNotFound)
+		standin.WritePage(w, http.StatusNotFound)
 		return
 	}
 	project := r.PathValue("project")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	now := time.Now()
 	if err != nil {
-		writePage(w, http.StatusRequestEntityTooLarge)
+		standin.WritePage(w, http.StatusRequestEntityTooLarge)
 		return
 	}
 	s.Begin() // not before: a sender that is late voids a request by its body
@@ -91,16 +90,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, project string, 
 			Notification: request.notification, PayloadBytes: request.payloadBytes,
 		})
 	}
-	s.pause(r, s.latency()+answer.Delay)
+	s.Pause(r, s.latency()+answer.Delay)
 	switch answer.Fault {
 	case standin.NoFault:
 	case standin.Drain:
 		w.Header().Set("Connection", "close") // a GOAWAY, in HTTP/2
 	case standin.Page:
-		writePage(w, statusOf(answer))
+		standin.WritePage(w, answer.Status)
 		return
 	default:
-		s.fail(r, answer.Fault)
+		s.Fail(r, answer.Fault)
 		return
 	}
 	if answer.Accepts() {
@@ -120,53 +119,8 @@ func (s *Server) refuse(w http.ResponseWriter, now time.Time, wait time.Duration
 	writeError(w, e)
 }
 
-// pause waits for d. It ends the handler when the client or the server is gone.
-func (s *Server) pause(r *http.Request, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-		panic(http.ErrAbortHandler) // no answer, not even an empty one
-	case <-s.closing:
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// fail breaks the connection, or never answers. net/http gives no say over the
-// streams of HTTP/2, so GoAway and GoAwayUnprocessed are a broken connection
-// here; what was taken and what not is as standin says.
-func (s *Server) fail(r *http.Request, fault standin.Fault) {
-	if fault == standin.BlackHole {
-		select {
-		case <-r.Context().Done():
-		case <-s.closing:
-		}
-	} else if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
-		_ = c.Close()
-	}
-	panic(http.ErrAbortHandler)
-}
-
-func statusOf(a standin.Answer) int {
-	if a.Status == 0 {
-		return http.StatusBadGateway
-	}
-	return a.Status
-}
-
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
-}
-
-// writePage writes a proxy's page.
-func writePage(w http.ResponseWriter, status int) {
-	w.Header().Set("Content-Type", "text/html; charset=UTF-8")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<html><head><title>%d %s</title></head><body><h1>%[2]s</h1></body></html>\n", status, http.StatusText(status))
 }

@@ -9,15 +9,10 @@ package fcmtest
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -78,21 +73,17 @@ var serviceKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Ge
 type Server struct {
 	standin.Script
 	standin.Counters
+	// HTTPS is where it is: its URL is the value of fcm.Config.Endpoint.
+	*standin.HTTPS
 	// TokenScript says how requests for an access token are answered, under the
 	// empty token.
 	TokenScript standin.Script
 
-	url      string
-	ca       []byte
 	key      *rsa.PrivateKey
 	projects []string
 	ledger   *standin.Ledger
 	latency  func() time.Duration
 	seen     func(body []byte)
-	http     *http.Server
-	served   chan struct{}
-	closing  chan struct{}
-	closed   sync.Once
 	names    atomic.Uint64
 	admin    *standin.Admin // nil for none
 
@@ -106,28 +97,16 @@ type Server struct {
 // NewServer starts a server with a certificate authority and a service account
 // of its own. Close it.
 func NewServer(o Options) (*Server, error) {
-	certificate, ca, err := standin.NewCertificate()
-	if err != nil {
-		return nil, fmt.Errorf("fcmtest: make a certificate: %w", err)
-	}
 	key, err := serviceKey()
 	if err != nil {
 		return nil, fmt.Errorf("fcmtest: make the service account's key: %w", err)
 	}
-	listener, err := net.Listen("tcp", cmp.Or(o.Address, "127.0.0.1:0"))
-	if err != nil {
-		return nil, fmt.Errorf("fcmtest: %w", err)
-	}
 	s := &Server{
-		url:      "https://" + listener.Addr().String(),
-		ca:       ca,
 		key:      key,
 		projects: slices.Clone(o.Projects),
 		ledger:   cmp.Or(o.Ledger, standin.NewLedger(nil)),
 		latency:  o.Latency.Draws(),
 		seen:     o.Seen,
-		served:   make(chan struct{}),
-		closing:  make(chan struct{}),
 		access:   accessTokens{lifetime: cmp.Or(o.TokenLifetime, time.Hour)},
 		project:  newQuotas(o.ProjectQuota),
 		device:   newQuotas(o.DeviceQuotas...),
@@ -137,41 +116,20 @@ func NewServer(o Options) (*Server, error) {
 	if len(s.projects) == 0 {
 		s.projects = []string{DefaultProject}
 	}
+	s.HTTPS, err = standin.NewHTTPS(standin.HTTPSOptions{
+		Address: o.Address, HTTP1: o.HTTP1, Streams: streams, Counters: &s.Counters,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fcmtest: %w", err)
+	}
 	if o.Admin != "" {
 		if s.admin, err = standin.NewAdmin(o.Admin, s); err != nil {
-			_ = listener.Close()
+			_ = s.HTTPS.Close()
 			return nil, fmt.Errorf("fcmtest: %w", err)
 		}
 	}
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(!o.HTTP1)
-	s.http = &http.Server{
-		Handler:           s.routes(),
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streams},
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // clients that do not trust it are no news
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-		ConnState:         s.connState,
-	}
-	go func() {
-		defer close(s.served)
-		_ = s.http.ServeTLS(listener, "", "") // ends with Close
-	}()
+	s.Serve(s.routes())
 	return s, nil
-}
-
-type connKey struct{}
-
-func (s *Server) connState(_ net.Conn, state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		s.Opened()
-	case http.StateClosed:
-		s.Closed()
-	}
 }
 
 func (s *Server) routes() http.Handler {
@@ -179,14 +137,10 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /token", s.serveToken)
 	mux.HandleFunc("POST /v1/projects/{project}/{method}", s.serveSend)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writePage(w, http.StatusNotFound) // as Google's front end does
+		standin.WritePage(w, http.StatusNotFound) // as Google's front end does
 	})
 	return mux
 }
-
-// URL returns where the server is: https, address and port. It is the value of
-// fcm.Config.Endpoint.
-func (s *Server) URL() string { return s.url }
 
 // AdminURL returns where the controls are, empty without Options.Admin.
 func (s *Server) AdminURL() string {
@@ -215,14 +169,9 @@ func (s *Server) TokensIssued() int64 { return s.access.issued.Load() }
 // Close breaks every connection and ends the server. It returns the ledger's
 // error, if it has one.
 func (s *Server) Close() error {
-	var err error
-	s.closed.Do(func() {
-		close(s.closing)
-		err = s.http.Close()
-		<-s.served
-		if s.admin != nil {
-			err = errors.Join(err, s.admin.Close())
-		}
-	})
+	err := s.HTTPS.Close()
+	if s.admin != nil {
+		err = errors.Join(err, s.admin.Close())
+	}
 	return errors.Join(err, s.ledger.Err())
 }

@@ -57,14 +57,14 @@ func (a *accessTokens) expire() { a.expiries.Clear() }
 // serveToken exchanges an assertion for an access token (RFC 7523).
 func (s *Server) serveToken(w http.ResponseWriter, r *http.Request) {
 	answer := s.TokenScript.Next("")
-	s.pause(r, answer.Delay)
+	s.Pause(r, answer.Delay)
 	switch answer.Fault {
 	case standin.NoFault:
 	case standin.Page:
-		writePage(w, statusOf(answer))
+		standin.WritePage(w, answer.Status)
 		return
 	default:
-		s.fail(r, answer.Fault)
+		s.Fail(r, answer.Fault)
 		return
 	}
 	if answer.Status != 0 && answer.Status != http.StatusOK {
@@ -127,7 +127,7 @@ func (s *Server) verify(assertion string, now time.Time) string {
 	switch {
 	case claims.Iss != clientEmail:
 		return "Invalid grant: account not found"
-	case claims.Aud != s.url+"/token":
+	case claims.Aud != s.URL()+"/token":
 		return "Invalid JWT: Failed audience check."
 	case issued.After(now.Add(maxSkew)), expires.Before(now.Add(-maxSkew)), expires.Sub(issued) > time.Hour+maxSkew:
 		return "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim."
