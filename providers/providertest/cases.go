@@ -14,7 +14,6 @@ import (
 	"github.com/pushpace/pushpace/internal/base/eventually"
 	"github.com/pushpace/pushpace/providers"
 	"github.com/pushpace/pushpace/providers/standin"
-	"github.com/pushpace/pushpace/push"
 )
 
 // brief is the time-out of cases in which no answer comes; enough for a
@@ -338,7 +337,7 @@ func testLeaks(t *testing.T, start func(t *testing.T) Harness) {
 		b.send(t.Context(), s, i)
 	}
 	unreachable := h.Unreachable(t)
-	unreachable.Send(t.Context(), notification("id"), push.Target{Platform: h.Platform, Token: h.Token(0)})
+	unreachable.Send(t.Context(), notification("id"), h.target(0))
 	for _, s := range []providers.Sender{s, unreachable} {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)

@@ -39,6 +39,8 @@ type Harness struct {
 	DryRun func(t *testing.T) providers.Sender
 	// Token returns the i-th of any number of valid device tokens.
 	Token func(i int) string
+	// Keys returns the keys that go with the i-th token; nil where a token needs none.
+	Keys func(i int) *push.Keys
 	// Reasons are the provider's own.
 	Reasons []providers.Reason
 	// Misconfigured is an answer that says that the app's configuration is
@@ -50,6 +52,15 @@ type Harness struct {
 	// Cannot names the cases that this provider cannot be put through, each with
 	// the reason.
 	Cannot map[string]string
+}
+
+// target returns the i-th target.
+func (h Harness) target(i int) push.Target {
+	t := push.Target{Platform: h.Platform, Token: h.Token(i)}
+	if h.Keys != nil {
+		t.Keys = h.Keys(i)
+	}
+	return t
 }
 
 // common are the reasons that any sender may give.
@@ -123,8 +134,8 @@ func (b *bench) send(ctx context.Context, s providers.Sender, i int) providers.O
 
 func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push.Notification) providers.Outcome {
 	b.Helper()
-	token := b.Token(i)
-	o := s.Send(ctx, n, push.Target{Platform: b.Platform, Token: token})
+	t := b.target(i)
+	o := s.Send(ctx, n, t)
 	if o.Kind < providers.Delivered || o.Kind > providers.Misconfigured {
 		b.Errorf("kind %d is none", o.Kind)
 	}
@@ -138,7 +149,7 @@ func (b *bench) sendThis(ctx context.Context, s providers.Sender, i int, n *push
 		b.Errorf("%v is ambiguous (%v) or has a Retry-After (%v)", o.Kind, o.Ambiguous, o.RetryAfter)
 	}
 	if o.Err != nil {
-		for _, secret := range append([]string{token, marker}, b.Secrets...) {
+		for _, secret := range append([]string{t.Token, marker}, b.Secrets...) {
 			if strings.Contains(o.Err.Error(), secret) {
 				b.Errorf("the error holds a token, a body or a key: %v", o.Err)
 			}
