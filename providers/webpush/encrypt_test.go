@@ -1,0 +1,147 @@
+package webpush
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/pushpace/pushpace/push"
+)
+
+func unbase64(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func wantBytes(t *testing.T, name string, got []byte, want string) {
+	t.Helper()
+	if s := base64.RawURLEncoding.EncodeToString(got); s != want {
+		t.Errorf("%s is %s, want %s", name, s, want)
+	}
+}
+
+// The example of RFC 8291, section 5, with the intermediate values of its appendix A.
+func TestTheVectorsOfRFC8291(t *testing.T) {
+	t.Parallel()
+	sender, err := ecdh.P256().NewPrivateKey(unbase64(t, "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "as_public", sender.PublicKey().Bytes(), "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8")
+	public, err := ecdh.P256().NewPublicKey(unbase64(t, "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := receiver{public: public, auth: unbase64(t, "BTBZMqHH6r4Tts7J_aSIgg")}
+	shared, err := sender.ECDH(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "ecdh_secret", shared, "kyrL1jIIOHEzg3sM2ZWRHDRB62YACZhhSlknJ672kSs")
+	ikm, err := keyingMaterial(to, sender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "IKM", ikm, "S4lYMb_L0FxCeq0WhDx813KgSYqU26kOyzWUdsXYyrg")
+	salt := unbase64(t, "DGv6ra1nlYgDCS1FRnbzlw")
+	secret, err := hkdf.Extract(sha256.New, ikm, salt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "PRK", secret, "09_eUZGrsvxChDCGRCdkLiDXrReGOEVeSCdCcPBSJSc")
+	body, err := seal([]byte("When I grow up, I want to be a watermelon"), to, sender, salt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "the body", body, "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_"+
+		"yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN")
+	if len(body) != 144 {
+		t.Errorf("%d bytes, want 144", len(body))
+	}
+}
+
+// The example of RFC 8188, section 3.1.
+func TestTheVectorOfRFC8188(t *testing.T) {
+	t.Parallel()
+	salt := unbase64(t, "I1BsxtFttlv3u_Oo94xnmw")
+	header := append(binary.BigEndian.AppendUint32(bytes.Clone(salt), recordSize), 0)
+	body, err := sealRecord(header, []byte("I am the walrus"), unbase64(t, "yqdlZ-tYemfogSmv7Ws5PQ"), salt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantBytes(t, "the body", body, "I1BsxtFttlv3u_Oo94xnmwAAEAAA-NAVub2qFgBEuQKRapoZu-IxkIva3MEB1PD-ly8Thjg")
+}
+
+func newReceiver(t testing.TB) receiver {
+	t.Helper()
+	private, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receiver{public: private.PublicKey(), auth: bytes.Repeat([]byte{7}, authSize)}
+}
+
+func TestEachMessageHasItsOwnKeyAndSalt(t *testing.T) {
+	t.Parallel()
+	to := newReceiver(t)
+	seen := map[string]bool{}
+	for range 100 {
+		body, err := encrypt([]byte("x"), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		salt, key := string(body[:saltSize]), string(body[saltSize+5:headerSize])
+		if seen[salt] || seen[key] {
+			t.Fatal("a salt or a key is used twice")
+		}
+		seen[salt], seen[key] = true, true
+	}
+}
+
+func TestTheLongestPayloadFillsTheRecord(t *testing.T) {
+	t.Parallel()
+	to := newReceiver(t)
+	body, err := encrypt([]byte(strings.Repeat("x", push.MaxWebPushPayload)), to)
+	if err != nil || len(body) != recordSize {
+		t.Errorf("%d bytes (%v), want %d", len(body), err, recordSize)
+	}
+	if _, err := encrypt([]byte(strings.Repeat("x", push.MaxWebPushPayload+1)), to); err == nil {
+		t.Error("a byte more is taken")
+	}
+}
+
+// maxAllocations bounds what a push of 300 bytes costs beside its way.
+const maxAllocations = 45
+
+func TestEncryptionAllocatesLittle(t *testing.T) {
+	to, payload := newReceiver(t), make([]byte, 300)
+	n := testing.AllocsPerRun(100, func() {
+		if _, err := encrypt(payload, to); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%v allocations", n)
+	if n > maxAllocations {
+		t.Errorf("%v allocations, at most %d are allowed", n, maxAllocations)
+	}
+}
+
+func BenchmarkEncrypt(b *testing.B) {
+	to, payload := newReceiver(b), make([]byte, 300)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := encrypt(payload, to); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
