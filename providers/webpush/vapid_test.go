@@ -1,0 +1,106 @@
+package webpush
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+)
+
+// claimsOf verifies the value of a header field Authorization by the key that it names, at
+// the instant.
+func claimsOf(t *testing.T, authorization string, at time.Time) jwt.MapClaims {
+	t.Helper()
+	m := regexp.MustCompile(`^vapid t=(\S+), k=(\S{87})$`).FindStringSubmatch(authorization)
+	if m == nil {
+		t.Fatalf("%q has not the form of RFC 8292", authorization)
+	}
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), unbase64(t, m[2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := jwt.MapClaims{}
+	parser := jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}), jwt.WithoutClaimsValidation())
+	if _, err := parser.ParseWithClaims(m[1], claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if ends := time.Unix(int64(claims["exp"].(float64)), 0); !ends.After(at) || ends.Sub(at) > 24*time.Hour {
+		t.Errorf("it ends at %v, %v from then", ends, ends.Sub(at))
+	}
+	return claims
+}
+
+// The example of RFC 8292, section 2.4, is read as what is made here.
+func TestTheExampleOfRFC8292(t *testing.T) {
+	t.Parallel()
+	claims := claimsOf(t, "vapid t=eyJ0eXAiOiJKV1QiLCJhbGciOiJFUzI1NiJ9.eyJhdWQiOiJodHRwczovL3B1c2guZXhhbXBsZS5uZXQiLCJleHAiOjE0NTM1MjM3NjgsInN1YiI6Im1haWx0bzpwdXNoQGV4YW1wbGUuY29tIn0.i3CYb7t4xfxCDquptFOepC9GAu_HLGkMlMuCGSK2rpiUfnK9ojFwDXb1JrErtmysazNjjvW2L9OkSSHzvoD1oA, "+
+		"k=BA1Hxzyi1RUM1b5wjxsn7nGxAszw2u61m164i3MrAIxHF6YK5h4SDYic-dRuU_RCPCfA5aq9ojSwk5Y2EmClBPs", time.Unix(1453523768, 0).Add(-time.Hour))
+	if claims["aud"] != "https://push.example.net" || claims["sub"] != "mailto:push@example.com" {
+		t.Errorf("%v", claims)
+	}
+}
+
+func TestATokenForEachOriginAndTwelveHours(t *testing.T) {
+	t.Parallel()
+	key, err := GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, now := newTokens(key, "mailto:push@example.com"), time.Now()
+	get := func(origin string, at time.Time) *token {
+		t.Helper()
+		made, err := tokens.get(origin, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	first := get("https://a.example", now)
+	claims := claimsOf(t, first.authorization, now)
+	if claims["aud"] != "https://a.example" || claims["sub"] != "mailto:push@example.com" || int64(claims["exp"].(float64)) != now.Add(12*time.Hour).Unix() || len(claims) != 3 {
+		t.Errorf("%v", claims)
+	}
+	for i := range 10_000 {
+		if get("https://a.example", now.Add(time.Duration(i)*time.Second)) != first {
+			t.Fatalf("push %d has another token", i)
+		}
+	}
+	if get("https://b.example", now) == first {
+		t.Error("two origins share a token")
+	}
+	second := get("https://a.example", now.Add(tokenLife-tokenReserve))
+	if second == first {
+		t.Error("a token is used within an hour of its end")
+	}
+	tokens.drop("https://a.example", first)
+	if get("https://a.example", now) != second {
+		t.Error("an older token's refusal drops the newer one")
+	}
+	tokens.drop("https://a.example", second)
+	if get("https://a.example", now) == second {
+		t.Error("a refused token is used again")
+	}
+	for i := range 2 * maxTokens {
+		get(fmt.Sprintf("https://%d.example", i), now)
+	}
+	if n := tokens.byOrigin.Len(); n != maxTokens {
+		t.Errorf("%d tokens are kept, want %d", n, maxTokens)
+	}
+}
+
+func BenchmarkToken(b *testing.B) {
+	key, err := GenerateKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	tokens, now := newTokens(key, "mailto:push@example.com"), time.Now()
+	for b.Loop() {
+		if _, err := tokens.get("https://fcm.googleapis.com", now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
