@@ -1,0 +1,173 @@
+package webpush
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+// How long to wait where a service names no time.
+const (
+	// deviceWait is for too many messages to one device.
+	deviceWait = 30 * time.Second
+	// appWait is for too many messages of the app at Windows.
+	appWait = 15 * time.Minute
+	// doubtWait is for an endpoint that Google refuses at times, for up to a day.
+	doubtWait = 30 * time.Minute
+	// mismatchWait is before the first key that a subscription does not fit is asked for again.
+	mismatchWait = time.Minute
+	// failureWait is for a service in trouble.
+	failureWait = 10 * time.Second
+)
+
+// Mozilla's numbers. Source: autopush-rs, docs/src/errors.md.
+const (
+	invalidRouterToken    = 108
+	invalidAuthentication = 109
+)
+
+// classify says what an answer means. It is pure; a mismatch of keys is for mismatched to
+// say. What a stranger answers concerns its own subscriptions alone.
+func classify(a answer) providers.Outcome {
+	if a.HTTP >= 200 && a.HTTP < 300 {
+		return providers.Outcome{Kind: providers.Delivered, Reason: providers.OK, ProviderID: a.ID}
+	}
+	o, ok := byWord(a)
+	if !ok {
+		o = byStatus(a)
+	}
+	if a.service == Other {
+		if o.Kind == providers.Misconfigured {
+			o.Kind = providers.Rejected
+		}
+		o.Concerns = providers.ConcernsToken
+	}
+	o.Err = describe(a, o)
+	return o
+}
+
+// byWord goes by what the services say besides the status.
+func byWord(a answer) (providers.Outcome, bool) {
+	switch {
+	case a.Errno == invalidRouterToken, a.Word == invalidTokenFormat:
+		return dead(InvalidToken), true
+	case a.Doubted:
+		return providers.Outcome{Kind: providers.Retry, Reason: EndpointDoubted, Concerns: providers.ConcernsToken, RetryAfter: doubtWait}, true
+	case a.Errno == invalidAuthentication, a.Word == unauthorizedRegistration, a.Word == "BadJwtToken", a.Word == "BadVapidPublicKey":
+		return unauthorized(a), true
+	}
+	return providers.Outcome{}, false
+}
+
+// byStatus goes by the HTTP status. Source: RFC 8030, sections 5 and 7; RFC 8292, section 4.
+func byStatus(a answer) providers.Outcome {
+	switch a.HTTP {
+	case http.StatusNotFound:
+		return dead(NotFound)
+	case http.StatusGone:
+		return dead(Gone)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return unauthorized(a)
+	case http.StatusRequestEntityTooLarge:
+		return providers.Outcome{Kind: providers.Rejected, Reason: TooLarge, Concerns: providers.ConcernsMessage}
+	case http.StatusTooManyRequests, http.StatusNotAcceptable:
+		if a.service == Windows { // which says 406 too
+			return retry(a, Throttled, providers.ConcernsApp, appWait)
+		}
+		if a.HTTP == http.StatusTooManyRequests {
+			return retry(a, TooManyRequests, providers.ConcernsToken, deviceWait)
+		}
+	}
+	switch {
+	case a.HTTP >= 500:
+		o := retry(a, ServerError, providers.ConcernsProvider, failureWait)
+		if a.Page {
+			o.Reason = providers.Unreadable
+		}
+		// A gateway does not know what became of the request behind it.
+		o.Ambiguous = a.Page || a.HTTP == http.StatusBadGateway || a.HTTP == http.StatusGatewayTimeout
+		return o
+	case a.HTTP < 400:
+		return providers.Outcome{Kind: providers.Rejected, Reason: Redirected, Concerns: providers.ConcernsToken}
+	}
+	return providers.Outcome{Kind: providers.Rejected, Reason: BadRequest, Concerns: providers.ConcernsMessage}
+}
+
+func dead(reason providers.Reason) providers.Outcome {
+	return providers.Outcome{Kind: providers.DeadToken, Reason: reason, Concerns: providers.ConcernsToken}
+}
+
+func retry(a answer, reason providers.Reason, concerns providers.Concern, wait time.Duration) providers.Outcome {
+	if a.RetryAfter != 0 {
+		wait = a.RetryAfter
+	}
+	return providers.Outcome{Kind: providers.Retry, Reason: reason, Concerns: concerns, RetryAfter: wait}
+}
+
+// unauthorized is a token that is refused: one that was taken before ran out before its
+// time, and the next one will do.
+func unauthorized(a answer) providers.Outcome {
+	o := providers.Outcome{Kind: providers.Misconfigured, Reason: Unauthorized, Concerns: providers.ConcernsCredential}
+	if a.TokenWorked {
+		o.Kind = providers.Retry
+	}
+	return o
+}
+
+// manyMismatches is how many different subscriptions have to be refused, with none taken,
+// before the key is what is wrong.
+const manyMismatches = 5
+
+// mismatched says what it means that a subscription was made with another key: the
+// subscription's trouble once the key is known to work at the service, the key's once so
+// many subscriptions were refused and none taken, and open before.
+func mismatched(a answer, delivered bool, refused int) providers.Outcome {
+	o := providers.Outcome{Kind: providers.Retry, Reason: VapidMismatch, Concerns: providers.ConcernsToken, RetryAfter: mismatchWait}
+	switch {
+	case delivered:
+		o.Kind, o.RetryAfter = providers.DeadToken, 0
+	case refused >= manyMismatches:
+		o.Kind, o.RetryAfter, o.Concerns = providers.Misconfigured, 0, providers.ConcernsCredential
+	}
+	o.Err = describe(a, o)
+	return o
+}
+
+// describe says what was answered and what to do. Of the answer it repeats numbers and
+// single words: a service's text may quote the endpoint.
+func describe(a answer, o providers.Outcome) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s answered %d", a.host, a.HTTP)
+	if isWord(a.Word) {
+		b.WriteString(" " + a.Word)
+	}
+	if a.Errno != 0 {
+		fmt.Fprintf(&b, " errno %d", a.Errno)
+	}
+	if a.Page {
+		b.WriteString(" with a page")
+	}
+	if hint := hints[o.Reason]; hint != "" && (o.Kind != providers.Retry || o.Reason == VapidMismatch) {
+		b.WriteString(": " + hint)
+	}
+	return fmt.Errorf("%s", b.String())
+}
+
+var hints = map[providers.Reason]string{
+	NotFound:      "the subscription is gone; drop it",
+	Gone:          "the subscription is gone; drop it",
+	InvalidToken:  "the endpoint is malformed; drop it",
+	VapidMismatch: "the subscription was made with another public key than this app's; compare the site's applicationServerKey with `pushpace vapid public`",
+	Unauthorized:  "check subject, private_key_file and this machine's clock",
+	BadRequest:    "the service does not take the message",
+	TooLarge:      "the message is too large for this browser; 2 kB suit all",
+	Redirected:    "redirects are not followed",
+}
+
+// isWord reports whether s is a name such as BadJwtToken.
+func isWord(s string) bool {
+	return s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") == ""
+}

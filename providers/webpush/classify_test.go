@@ -1,0 +1,190 @@
+package webpush
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+)
+
+const (
+	googleMismatch = "the VAPID credentials in the authorization header do not correspond to the credentials used to create the subscriptions.\n"
+	googlePage     = "<HTML>\n<HEAD>\n<TITLE>UnauthorizedRegistration</TITLE>\n</HEAD>\n<BODY></BODY></HTML>"
+)
+
+func TestAnswersOfTheServices(t *testing.T) {
+	t.Parallel()
+	header := func(pairs ...string) http.Header {
+		h := http.Header{}
+		for i := 0; i < len(pairs); i += 2 {
+			h.Set(pairs[i], pairs[i+1])
+		}
+		return h
+	}
+	const token, message, credential, app, provider = providers.ConcernsToken, providers.ConcernsMessage, providers.ConcernsCredential, providers.ConcernsApp, providers.ConcernsProvider
+	for _, c := range []struct {
+		service  Service
+		status   int
+		header   http.Header
+		body     string
+		kind     providers.Kind
+		reason   providers.Reason
+		concerns providers.Concern
+		wait     time.Duration
+	}{
+		{Google, 201, header("Location", "https://fcm.googleapis.com/0:17%31"), "", providers.Delivered, providers.OK, providers.NoConcern, 0},
+		{Mozilla, 200, nil, "", providers.Delivered, providers.OK, providers.NoConcern, 0},
+		{Other, 202, nil, "<html>", providers.Delivered, providers.OK, providers.NoConcern, 0},
+
+		{Google, 410, nil, "push subscription has unsubscribed or expired.\n", providers.DeadToken, Gone, token, 0},
+		{Google, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+		{Mozilla, 404, nil, `{"code":404,"errno":102,"error":"Not Found","message":"x"}`, providers.DeadToken, NotFound, token, 0},
+		{Mozilla, 410, nil, `{"code":410,"errno":103,"error":"Gone"}`, providers.DeadToken, Gone, token, 0},
+		{Mozilla, 410, nil, `{"code":410,"errno":106}`, providers.DeadToken, Gone, token, 0},
+		{Apple, 410, nil, `{"reason":"Unregistered"}`, providers.DeadToken, Gone, token, 0},
+		{Windows, 410, nil, "", providers.DeadToken, Gone, token, 0},
+		{Windows, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+		{Other, 404, nil, "", providers.DeadToken, NotFound, token, 0},
+
+		{Google, 400, nil, googlePage, providers.Misconfigured, Unauthorized, credential, 0},
+		{Google, 400, nil, strings.Replace(googlePage, "UnauthorizedRegistration", "InvalidTokenFormat", 1), providers.DeadToken, InvalidToken, token, 0},
+		{Google, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
+		{Google, 403, nil, "invalid JWT provided\n", providers.Misconfigured, Unauthorized, credential, 0},
+		{Google, 403, nil, "invalid push subscription endpoint.", providers.Retry, EndpointDoubted, token, doubtWait},
+		{Mozilla, 401, nil, `{"code":401,"errno":109,"message":"Invalid bearer auth"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{Mozilla, 400, nil, `{"code":400,"errno":108}`, providers.DeadToken, InvalidToken, token, 0},
+		{Apple, 403, nil, `{"reason":"BadJwtToken"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{Apple, 400, nil, `{"reason":"BadVapidPublicKey"}`, providers.Misconfigured, Unauthorized, credential, 0},
+		{Windows, 401, nil, "", providers.Misconfigured, Unauthorized, credential, 0},
+		{Other, 401, nil, "", providers.Rejected, Unauthorized, token, 0},
+		{Other, 403, nil, googleMismatch, providers.Rejected, Unauthorized, token, 0},
+
+		{Apple, 400, nil, `{"reason":"BadTtl"}`, providers.Rejected, BadRequest, message, 0},
+		{Apple, 400, nil, `{"reason":"BadUrgency"}`, providers.Rejected, BadRequest, message, 0},
+		{Apple, 400, nil, `{"reason":"BadWebPushTopic"}`, providers.Rejected, BadRequest, message, 0},
+		{Mozilla, 400, nil, `{"code":400,"errno":110}`, providers.Rejected, BadRequest, message, 0},
+		{Mozilla, 400, nil, `{"code":400,"errno":114}`, providers.Rejected, BadRequest, message, 0},
+		{Google, 405, nil, "", providers.Rejected, BadRequest, message, 0},
+		{Other, 400, nil, "", providers.Rejected, BadRequest, token, 0},
+		{Mozilla, 413, nil, `{"code":413,"errno":104}`, providers.Rejected, TooLarge, message, 0},
+		{Other, 413, nil, "", providers.Rejected, TooLarge, token, 0},
+
+		{Apple, 429, header("Retry-After", "120"), "", providers.Retry, TooManyRequests, token, 120 * time.Second},
+		{Mozilla, 429, nil, "", providers.Retry, TooManyRequests, token, deviceWait},
+		{Windows, 429, nil, "", providers.Retry, Throttled, app, appWait},
+		{Windows, 406, header("Retry-After", "900", "X-WNS-STATUS", "appthrottled"), "", providers.Retry, Throttled, app, 900 * time.Second},
+		{Google, 406, nil, "", providers.Rejected, BadRequest, message, 0},
+
+		{Google, 301, nil, "", providers.Rejected, Redirected, token, 0},
+		{Other, 302, header("Location", "https://127.0.0.1/"), "", providers.Rejected, Redirected, token, 0},
+		{Mozilla, 503, header("Retry-After", "120"), `{"code":503,"errno":202}`, providers.Retry, ServerError, provider, 120 * time.Second},
+		{Google, 500, nil, "", providers.Retry, ServerError, provider, failureWait},
+		{Google, 502, nil, "<html>", providers.Retry, providers.Unreadable, provider, failureWait},
+		{Google, 504, nil, "", providers.Retry, ServerError, provider, failureWait},
+		{Other, 503, nil, "", providers.Retry, ServerError, token, failureWait},
+	} {
+		a := readAnswer(c.service, "push.example.net", c.status, c.header, []byte(c.body), time.Now())
+		o := classify(a)
+		if a.Mismatch || o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concerns || o.RetryAfter != c.wait {
+			t.Errorf("%s %d %s: %v %s, concerns %d, wait %v (%v)", c.service, c.status, c.body, o.Kind, o.Reason, o.Concerns, o.RetryAfter, o.Err)
+		}
+		if (o.Err == nil) != (o.Kind == providers.Delivered) {
+			t.Errorf("%s %d: error %v", c.service, c.status, o.Err)
+		}
+		if ambiguous := c.status == 502 || c.status == 504; o.Ambiguous != ambiguous {
+			t.Errorf("%s %d: ambiguous %v", c.service, c.status, o.Ambiguous)
+		}
+		a.TokenWorked = true
+		if o := classify(a); o.Reason == Unauthorized && c.service != Other && (o.Kind != providers.Retry || o.Concerns != credential) {
+			t.Errorf("%s %d with a token that has worked: %v", c.service, c.status, o.Kind)
+		}
+	}
+}
+
+// What the service calls a message is told, and nothing that would let somebody delete it.
+func TestNamesOfMessages(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ field, value, want string }{
+		{"apns-id", "8DB14AFF", "8DB14AFF"}, {"X-WNS-MSG-ID", "4D1A", "4D1A"},
+		{"Location", "https://fcm.googleapis.com/0:17%31", "0:17%31"}, {"Location", "0:17", "0:17"}, {"Location", "https://push.example.net/", ""},
+		{"Location", "https://push.example.net/a b", ""}, {"Location", "https://push.example.net/" + strings.Repeat("a", 513), ""},
+	} {
+		h := http.Header{}
+		h.Set(c.field, c.value)
+		if got := messageID(h); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.field, c.value, got, c.want)
+		}
+	}
+}
+
+func TestMismatchedKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		service Service
+		status  int
+		body    string
+	}{
+		{Google, 403, googleMismatch}, {Apple, 400, `{"reason":"VapidPkHashMismatch"}`}, {Apple, 403, `{"reason":"VapidPkHashMismatch"}`},
+		{Mozilla, 401, `{"code":401,"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"}`},
+	} {
+		if a := readAnswer(c.service, "h", c.status, nil, []byte(c.body), time.Now()); !a.Mismatch {
+			t.Errorf("%s %d: %+v", c.service, c.status, a)
+		}
+	}
+	a := answer{service: Google, host: "fcm.googleapis.com", HTTP: 403, Mismatch: true}
+	for _, c := range []struct {
+		delivered bool
+		refused   int
+		kind      providers.Kind
+		concerns  providers.Concern
+		wait      time.Duration
+	}{
+		{false, 1, providers.Retry, providers.ConcernsToken, time.Minute}, {false, 4, providers.Retry, providers.ConcernsToken, time.Minute},
+		{false, 5, providers.Misconfigured, providers.ConcernsCredential, 0}, {true, 0, providers.DeadToken, providers.ConcernsToken, 0},
+	} {
+		o := mismatched(a, c.delivered, c.refused)
+		if o.Kind != c.kind || o.Concerns != c.concerns || o.RetryAfter != c.wait || o.Reason != VapidMismatch || o.Err == nil {
+			t.Errorf("delivered %v, refused %d: %+v", c.delivered, c.refused, o)
+		}
+	}
+}
+
+func TestWhatIsKnownOfAKey(t *testing.T) {
+	t.Parallel()
+	var p proof
+	for range 3 { // one subscription counts once
+		if delivered, n := p.refuse("a"); delivered || n != 1 {
+			t.Errorf("%v %d", delivered, n)
+		}
+	}
+	for i, endpoint := range []string{"b", "c", "d", "e", "f", "g"} {
+		if delivered, n := p.refuse(endpoint); delivered || n != min(i+2, manyMismatches) {
+			t.Errorf("%s: %v %d", endpoint, delivered, n)
+		}
+	}
+	p.works()
+	if delivered, n := p.refuse("h"); !delivered || n != 0 {
+		t.Errorf("%v %d", delivered, n)
+	}
+}
+
+// No text of a peer gets into an error: it may quote the endpoint.
+func FuzzAnswer(f *testing.F) {
+	f.Add(400, `{"reason":"secret secret"}`, "secret")
+	f.Add(401, `{"errno":109,"message":"secret secret"}`, "")
+	f.Add(403, googleMismatch, "1")
+	f.Fuzz(func(t *testing.T, status int, body, retryAfter string) {
+		for _, service := range []Service{Google, Mozilla, Apple, Windows, Other} {
+			h := http.Header{"Retry-After": {retryAfter}}
+			o := classify(readAnswer(service, "h", status, h, []byte(body), time.Now()))
+			if o.Kind == 0 || o.Reason == "" || o.RetryAfter < 0 || o.RetryAfter > providers.MaxRetryAfter {
+				t.Errorf("%+v", o)
+			}
+			if o.Err != nil && strings.Contains(o.Err.Error(), "secret secret") {
+				t.Errorf("%v", o.Err)
+			}
+		}
+	})
+}
