@@ -3,6 +3,7 @@ module github.com/pushpace/pushpace
 go 1.26.0
 
 require (
+	code.dny.dev/ssrf v0.3.0
 	firebase.google.com/go/v4 v4.19.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/anishathalye/porcupine v1.3.1

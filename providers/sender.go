@@ -33,7 +33,7 @@ type Outcome struct {
 	// Concerns says what the trouble is with; Delivered concerns nothing.
 	Concerns Concern
 	// ProviderID is the provider's name for the accepted notification: the
-	// apns-id, or FCM's message name.
+	// apns-id, FCM's message name, or what a Web Push service calls it.
 	ProviderID string
 	// Since is the instant at which APNs knew the token to be dead; zero if it
 	// did not say.

@@ -1,7 +1,7 @@
 // Package standin holds what the stand-ins for the push services share: the
 // answers and faults they can be told to give, and the ledger of what they
-// accepted. The stand-ins are providers/apns/apnstest and
-// providers/fcm/fcmtest.
+// accepted. The stand-ins are providers/apns/apnstest, providers/fcm/fcmtest and
+// providers/webpush/webpushtest.
 package standin
 
 import (

@@ -14,12 +14,13 @@ import (
 type Entry struct {
 	// At is when it was accepted.
 	At time.Time `json:"at"`
-	// Platform is "apns" or "fcm".
+	// Platform is "apns", "fcm" or "webpush".
 	Platform string `json:"platform"`
-	// App is what the provider knows the app by: APNs' topic, FCM's project.
+	// App is what the provider knows the app by: APNs' topic, FCM's project, the public key of
+	// Web Push.
 	App   string `json:"app"`
 	Token string `json:"token"`
-	// APNsID is the apns-id; Name is FCM's message name.
+	// APNsID is the apns-id; Name is what others call the message.
 	APNsID string `json:"apns_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 	// Notification is the ID that the payload carries as pushpace_id.

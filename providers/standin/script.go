@@ -41,7 +41,10 @@ func (s *Script) Recover() {
 
 // Next returns the answer to one push to token: what Respond says, else what
 // RespondAlways says, else what ByToken reads from the token, else acceptance.
-func (s *Script) Next(token string) Answer {
+func (s *Script) Next(token string) Answer { return s.NextBy(token, token) }
+
+// NextBy is Next for a token in which ByToken reads the part code.
+func (s *Script) NextBy(token, code string) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left := s.tokens[token]; len(left) > 0 {
@@ -55,7 +58,7 @@ func (s *Script) Next(token string) Answer {
 	if s.always != nil {
 		return *s.always
 	}
-	a, once, ok := ByToken(token)
+	a, once, ok := ByToken(code)
 	if !ok || !once {
 		return a
 	}

@@ -2,6 +2,7 @@ package webpush
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/golang-jwt/jwt/v4"
@@ -22,6 +23,8 @@ const (
 type token struct {
 	authorization string
 	until         time.Time
+	// worked says that the service has taken it.
+	worked atomic.Bool
 }
 
 // tokens are a key's, one for each origin: some services count how often a sender comes

@@ -1,0 +1,157 @@
+package webpush
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// maxAnswer bounds how much of an answer's body is read, in bytes.
+const maxAnswer = 4 << 10
+
+// attempt makes the one request of a push. It calls connected once there is a connection.
+func (s *Sender) attempt(ctx context.Context, to subscription, message push.WebPush, connected func()) providers.Outcome {
+	sealed, signed, failed := s.prepare(to, message)
+	if failed != nil {
+		return *failed
+	}
+	body := providers.NewBody(ctx, sealed, connected)
+	transport := s.transport
+	if to.service == Other {
+		transport = s.strangersTransport
+	}
+	response, err := providers.TraceRequest(body.Sent(s.request(ctx, to, message, signed)), transport.RoundTrip)
+	switch {
+	case body.Late():
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return providers.MissedOutcome()
+	case err != nil:
+		return unanswered(ctx, to, err, body.Wrote())
+	}
+	// With half a body only the reason is lost.
+	reply, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	_ = response.Body.Close()
+	a := readAnswer(to.service, to.host, response.StatusCode, response.Header, reply, time.Now())
+	a.TokenWorked = signed.worked.Load()
+	return s.conclude(to, a, signed)
+}
+
+// prepare encrypts the message and gets the token for its service.
+func (s *Sender) prepare(to subscription, message push.WebPush) (sealed []byte, signed *token, failed *providers.Outcome) {
+	sealed, err := encrypt(message.Payload, to.receiver)
+	if err == nil {
+		signed, err = s.tokens.get(to.origin(), time.Now())
+	}
+	if err != nil {
+		return nil, nil, &providers.Outcome{
+			Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: fmt.Errorf("encrypt and sign: %w", err),
+		}
+	}
+	return sealed, signed, nil
+}
+
+// rehearse makes a message, and sends it to nobody.
+func (s *Sender) rehearse(ctx context.Context, to subscription, message push.WebPush) providers.Outcome {
+	if err := ctx.Err(); err != nil {
+		return notSent(err)
+	}
+	if _, _, failed := s.prepare(to, message); failed != nil {
+		return *failed
+	}
+	return providers.Outcome{Kind: providers.Delivered, Reason: providers.DryRun}
+}
+
+// request returns the request without its body. Source: RFC 8030, section 5; RFC 8291,
+// section 4.
+func (s *Sender) request(ctx context.Context, to subscription, message push.WebPush, signed *token) *http.Request {
+	header := http.Header{
+		"Authorization":    {signed.authorization},
+		"Content-Encoding": {"aes128gcm"},
+		"Content-Type":     {"application/octet-stream"},
+		"Ttl":              {strconv.Itoa(message.TTL)},
+		"Urgency":          {message.Urgency},
+	}
+	if message.Topic != "" {
+		header["Topic"] = []string{message.Topic}
+	}
+	if to.service == Windows {
+		// Without it Windows drops what it cannot deliver at once.
+		header["X-Wns-Cache-Policy"] = []string{"cache"}
+	}
+	u := *to.url
+	if s.endpoint != nil {
+		u.Host = s.endpoint.Host
+	}
+	return (&http.Request{Method: http.MethodPost, URL: &u, Host: to.host, Header: header}).WithContext(ctx)
+}
+
+// conclude says what an answer means, and remembers what it tells of the key and the token.
+func (s *Sender) conclude(to subscription, a answer, signed *token) providers.Outcome {
+	if a.Mismatch {
+		delivered, refused := s.services[to.service].proof.refuse(to.url.String())
+		return mismatched(a, delivered, refused)
+	}
+	o := classify(a)
+	switch {
+	case o.Reason == Unauthorized:
+		if a.TokenWorked {
+			s.tokens.drop(to.origin(), signed)
+		}
+	case o.Kind == providers.Delivered && !a.TokenWorked:
+		signed.worked.Store(true)
+		if at := s.services[to.service]; at != nil {
+			at.proof.works()
+		}
+	}
+	return o
+}
+
+// unanswered says what it means that a request brought no answer.
+func unanswered(ctx context.Context, to subscription, err error, wrote bool) providers.Outcome {
+	if isGuarded(err) {
+		o := providers.Outcome{
+			Kind: providers.Rejected, Reason: EndpointRefused, Concerns: providers.ConcernsToken,
+			Err: fmt.Errorf("%s has an address that is not a public one", to.host),
+		}
+		if to.service != Other { // whose addresses are what this machine's DNS says
+			o.Kind, o.Concerns = providers.Retry, providers.ConcernsProvider
+		}
+		return o
+	}
+	if ended := ctx.Err(); ended != nil { // which a transport may report in words of its own
+		err = ended
+	}
+	o := providers.TransportOutcome(err)
+	o.Ambiguous = o.Ambiguous && wrote
+	if to.service == Other {
+		return ofStranger(o)
+	}
+	return o
+}
+
+// ofStranger is the outcome at a host that is not a known service's: its trouble concerns
+// its own subscriptions alone.
+func ofStranger(o providers.Outcome) providers.Outcome {
+	if o.Kind == providers.Misconfigured {
+		o.Kind = providers.Retry
+	}
+	if o.Concerns > providers.ConcernsToken {
+		o.Concerns = providers.ConcernsToken
+	}
+	return o
+}
+
+// notSent is the outcome of a push that waited for its turn until err.
+func notSent(err error) providers.Outcome {
+	o := providers.TransportOutcome(err)
+	o.Ambiguous = false
+	return o
+}

@@ -1,0 +1,122 @@
+package webpush
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pushpace/pushpace/internal/base/faults"
+)
+
+// DefaultTimeout bounds one attempt when Config.Timeout is zero.
+const DefaultTimeout = 10 * time.Second
+
+// MaxTimeout is the longest Config.Timeout.
+const MaxTimeout = time.Minute
+
+// A Config says how to send Web Push on behalf of one app.
+type Config struct {
+	// Subject is where a push service turns to in trouble: mailto: with one address, or an
+	// https URL. Source: RFC 8292, section 2.1.
+	Subject string `yaml:"subject"`
+	// PrivateKeyFile holds the app's key, as ParseKey reads it.
+	PrivateKeyFile string `yaml:"private_key_file"`
+	// Hosts are those that endpoints may be at: a name such as fcm.googleapis.com, *. and
+	// a name for all that is below it, or * alone for each public host. Empty means
+	// DefaultHosts.
+	Hosts []string `yaml:"hosts"`
+	// Timeout bounds one attempt, connecting included. Zero means DefaultTimeout; at most
+	// MaxTimeout.
+	Timeout time.Duration `yaml:"timeout"`
+	// DryRun does everything but send: it renders, checks, encrypts and signs, and connects
+	// to nothing. What would be sent is delivered, with the reason providers.DryRun.
+	DryRun bool `yaml:"dry_run"`
+	// Endpoint is an https URL, host and port, that takes the messages for each
+	// subscription in place of its push service, such as a stand-in's. Which address it has
+	// is not checked.
+	Endpoint string `yaml:"endpoint"`
+	// RootCAFile holds the PEM certificates to trust instead of the system's.
+	RootCAFile string `yaml:"root_ca_file"`
+}
+
+// Validate returns every fault of the configuration, each with its key. It reads no file.
+func (c Config) Validate() error {
+	var all faults.Faults
+	if problem := checkSubject(c.Subject); problem != "" {
+		all.Add("subject", "%s", problem)
+	}
+	if c.PrivateKeyFile == "" {
+		all.Add("private_key_file", "is missing: name the file of the private key whose public key the site subscribes with")
+	}
+	for i, host := range c.Hosts {
+		name := strings.TrimPrefix(host, "*.")
+		switch {
+		case host == anyHost && len(c.Hosts) > 1:
+			all.Add(fmt.Sprintf("hosts[%d]", i), `"*" stands for each public host: leave the others out`)
+		case host != anyHost && !isHostName(name):
+			all.Add(fmt.Sprintf("hosts[%d]", i), `%q is not a host's name in lower case, "*." and a name, or "*"`, host)
+		}
+	}
+	if c.Endpoint != "" && !isServer(c.Endpoint) {
+		all.Add("endpoint", "must be https://host or https://host:port")
+	}
+	if c.Timeout < 0 || c.Timeout > MaxTimeout {
+		all.Add("timeout", "%v is not between 0 and %v", c.Timeout, MaxTimeout)
+	}
+	return all.Err()
+}
+
+// checkSubject says what is wrong with a subject, "" if nothing is. Apple refuses what
+// names no domain of the public Internet.
+func checkSubject(subject string) string {
+	const example = "want mailto: and an address, or an https URL, such as mailto:push@example.com"
+	if subject == "" {
+		return "is missing: " + example
+	}
+	u, err := url.Parse(subject)
+	if err != nil || strings.Trim(subject, visible) != "" || strings.ContainsAny(subject, "<>") {
+		return "is not a URL: " + example
+	}
+	host := u.Hostname()
+	switch u.Scheme {
+	case "mailto":
+		user, domain, _ := strings.Cut(u.Opaque, "@")
+		if user == "" || strings.Contains(user, ":") || strings.ContainsAny(domain, "@,") || u.RawQuery != "" {
+			return "does not name one address: " + example
+		}
+		host = domain
+	case "https":
+	default:
+		return "is neither mailto: nor https: " + example
+	}
+	host = strings.ToLower(host)
+	if _, err := netip.ParseAddr(host); err == nil || !isHostName(host) || isReserved(host) {
+		return "names no domain that the Internet knows, and Apple refuses it: " + example
+	}
+	return ""
+}
+
+// isReserved reports whether a name is below a domain that is nobody's. Source: RFC 6761,
+// RFC 6762.
+func isReserved(host string) bool {
+	return slices.ContainsFunc([]string{".localhost", ".local", ".invalid", ".test", ".internal"}, func(suffix string) bool {
+		return strings.HasSuffix(host, suffix)
+	})
+}
+
+func isServer(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil &&
+		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
+}
+
+// hosts returns those that may be sent to.
+func (c Config) hosts() hosts {
+	if len(c.Hosts) == 0 {
+		return DefaultHosts()
+	}
+	return c.Hosts
+}

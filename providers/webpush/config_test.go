@@ -1,0 +1,72 @@
+package webpush
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func good() Config {
+	return Config{Subject: "mailto:push@example.com", PrivateKeyFile: "vapid.pem"}
+}
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	subject := func(s string) func(*Config) { return func(c *Config) { c.Subject = s } }
+	hosts := func(h ...string) func(*Config) { return func(c *Config) { c.Hosts = h } }
+	for name, c := range map[string]struct {
+		change func(*Config)
+		key    string
+	}{
+		"no subject":            {subject(""), "subject"},
+		"an address alone":      {subject("push@example.com"), "subject"},
+		"mailto twice":          {subject("mailto:mailto:push@example.com"), "subject"},
+		"angle brackets":        {subject("mailto:<push@example.com>"), "subject"},
+		"a space":               {subject("mailto: push@example.com"), "subject"},
+		"two addresses":         {subject("mailto:a@example.com,b@example.com"), "subject"},
+		"no user":               {subject("mailto:@example.com"), "subject"},
+		"localhost":             {subject("mailto:push@localhost"), "subject"},
+		"local":                 {subject("mailto:push@printer.local"), "subject"},
+		"invalid":               {subject("https://a.invalid"), "subject"},
+		"an IP address":         {subject("https://192.0.2.1/contact"), "subject"},
+		"http":                  {subject("http://example.com"), "subject"},
+		"no key":                {func(c *Config) { c.PrivateKeyFile = "" }, "private_key_file"},
+		"a URL as host":         {hosts("https://a.example"), "hosts[0]"},
+		"a port":                {hosts("a.example", "b.example:443"), "hosts[1]"},
+		"upper case":            {hosts("A.example"), "hosts[0]"},
+		"a star within":         {hosts("a.*.example"), "hosts[0]"},
+		"a star and no point":   {hosts("*example.com"), "hosts[0]"},
+		"a star before a label": {hosts("*.com"), "hosts[0]"},
+		"any host and another":  {hosts("*", "a.example"), "hosts[0]"},
+		"an address":            {hosts("127.0.0.1"), "hosts[0]"},
+		"http endpoint":         {func(c *Config) { c.Endpoint = "http://127.0.0.1" }, "endpoint"},
+		"endpoint with a path":  {func(c *Config) { c.Endpoint = "https://127.0.0.1/x" }, "endpoint"},
+		"long timeout":          {func(c *Config) { c.Timeout = 2 * time.Minute }, "timeout"},
+		"negative timeout":      {func(c *Config) { c.Timeout = -1 }, "timeout"},
+	} {
+		cfg := good()
+		c.change(&cfg)
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), c.key) {
+			t.Errorf("%s: %v, want a fault of %s", name, err, c.key)
+		}
+	}
+}
+
+func TestConfigurationsThatAreTaken(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config){
+		"least":     func(*Config) {},
+		"a site":    func(c *Config) { c.Subject = "https://example.com/contact" },
+		"each host": func(c *Config) { c.Hosts = []string{"*"} },
+		"hosts":     func(c *Config) { c.Hosts = []string{"fcm.googleapis.com", "*.push.apple.com"} },
+		"all": func(c *Config) {
+			c.Timeout, c.DryRun, c.Endpoint, c.RootCAFile = time.Minute, true, "https://[::1]:8443/", "ca.pem"
+		},
+	} {
+		cfg := good()
+		change(&cfg)
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

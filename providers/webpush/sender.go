@@ -1,0 +1,215 @@
+// Package webpush sends notifications to browsers by Web Push (RFC 8030): encrypted (RFC
+// 8291), in the name of an app's key (RFC 8292), to the push service that each
+// subscription's endpoint names. Package webpushtest is its stand-in for tests.
+package webpush
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/push"
+)
+
+// A Sender sends for one app. It implements providers.Sender.
+type Sender struct {
+	key     *Key
+	tokens  *tokens
+	hosts   hosts
+	timeout time.Duration
+	dryRun  bool
+	// endpoint takes the messages in place of the push services; nil for none.
+	endpoint    *url.URL
+	fingerprint string
+
+	services           map[Service]*service
+	strangers          *strangers
+	transport          *http.Transport
+	strangersTransport *http.Transport
+	end                context.CancelFunc
+
+	mu     sync.RWMutex
+	closed bool
+	sends  sync.WaitGroup
+}
+
+var _ providers.Sender = (*Sender)(nil)
+
+// A service is a known one as the Sender meets it.
+type service struct {
+	line  *providers.Line
+	proof proof
+}
+
+// New returns a sender for cfg. It reads the files that cfg names and connects to
+// nothing. Its error names the key of cfg to mend.
+func New(cfg Config) (*Sender, error) {
+	dial := guarded(httpsPort).DialContext
+	if cfg.Endpoint != "" { // the operator's choice, and not a stranger's
+		dial = (&net.Dialer{Timeout: providers.DialTimeout, KeepAlive: providers.KeepAlive}).DialContext
+	}
+	return newSender(cfg, dial)
+}
+
+func newSender(cfg Config, dial providers.DialFunc) (*Sender, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	key, err := ReadKey(cfg.PrivateKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("private_key_file: %w", err)
+	}
+	roots, err := providers.ReadRoots(cfg.RootCAFile)
+	if err != nil {
+		return nil, err
+	}
+	life, end := context.WithCancel(context.Background())
+	s := &Sender{
+		key: key, tokens: newTokens(key, cfg.Subject), hosts: cfg.hosts(), timeout: cmp.Or(cfg.Timeout, DefaultTimeout), dryRun: cfg.DryRun,
+		fingerprint: providers.Fingerprint(key.Public(), cfg.Subject, cfg.Endpoint, cfg.RootCAFile),
+		services:    make(map[Service]*service, len(known)), strangers: newStrangers(),
+		transport: newTransport(life, roots, dial), strangersTransport: newStrangersTransport(life, roots, dial), end: end,
+	}
+	for _, k := range known {
+		s.services[k.service] = &service{line: providers.NewLine(maxInFlight)}
+	}
+	if cfg.Endpoint != "" {
+		s.endpoint, _ = url.Parse(cfg.Endpoint) // Validate has parsed it
+		s.strangersTransport = s.transport
+		s.transport.MaxConnsPerHost *= len(known) + 1 // it is the host of all
+		s.transport.MaxIdleConnsPerHost = s.transport.MaxConnsPerHost
+	}
+	return s, nil
+}
+
+// Send makes one attempt, as providers.Sender says. It ends with the context or after
+// Config.Timeout, whichever comes first.
+func (s *Sender) Send(ctx context.Context, n *push.Notification, t push.Target) providers.Outcome {
+	message, err := render(n, t, time.Now())
+	if err != nil {
+		return providers.Outcome{Kind: providers.Rejected, Reason: providers.Invalid, Concerns: providers.ConcernsMessage, Err: err}
+	}
+	to, refused := s.subscription(t)
+	if refused != nil {
+		return *refused
+	}
+	if !s.begin() {
+		return providers.Outcome{Kind: providers.Retry, Reason: providers.Cancelled, Err: errors.New("the sender is closed")}
+	}
+	defer s.sends.Done()
+
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if s.dryRun {
+		return s.rehearse(ctx, to, message)
+	}
+	if to.service == Other {
+		return s.sendToStranger(ctx, to, message)
+	}
+	at := s.services[to.service]
+	leave, err := at.line.Enter(ctx)
+	if err != nil {
+		return notSent(err)
+	}
+	defer leave()
+	return s.attempt(ctx, to, message, at.line.Connected)
+}
+
+// sendToStranger makes an attempt at a host that is not a known service's.
+func (s *Sender) sendToStranger(ctx context.Context, to subscription, message push.WebPush) providers.Outcome {
+	at := s.strangers.get(to.host)
+	if left := at.left(time.Now()); left > 0 {
+		return leftAlone(to.host, left)
+	}
+	leave, err := s.strangers.enter(ctx, at)
+	if err != nil {
+		return ofStranger(notSent(err))
+	}
+	defer leave()
+	if left := at.left(time.Now()); left > 0 { // it failed meanwhile
+		return leftAlone(to.host, left)
+	}
+	o := s.attempt(ctx, to, message, func() {})
+	at.note(isFailure(o), time.Now())
+	return o
+}
+
+// isFailure reports whether an outcome says that a host is out of order.
+func isFailure(o providers.Outcome) bool {
+	switch o.Reason {
+	case providers.DialFailed, providers.TimedOut, providers.ConnectionLost, providers.TLSRefused, providers.Unreadable, ServerError:
+		return true
+	}
+	return false
+}
+
+// A subscription is whom a target stands for.
+type subscription struct {
+	endpoint
+	receiver
+	service Service
+}
+
+// removedHost is where Edge on Android puts the endpoint of a subscription that has ended.
+const removedHost = "permanently-removed.invalid"
+
+// subscription reads a target, and refuses one that is not to be sent to.
+func (s *Sender) subscription(t push.Target) (subscription, *providers.Outcome) {
+	refused := func(kind providers.Kind, reason providers.Reason, err error) *providers.Outcome {
+		return &providers.Outcome{Kind: kind, Reason: reason, Concerns: providers.ConcernsToken, Err: err}
+	}
+	at, err := parseEndpoint(t.Token)
+	switch {
+	case err != nil:
+		return subscription{}, refused(providers.Rejected, EndpointRefused, err)
+	case at.host == removedHost:
+		return subscription{}, refused(providers.DeadToken, Gone, fmt.Errorf("the endpoint is at %s, where the browser puts those of subscriptions that have ended", removedHost))
+	case !s.hosts.allow(at.host):
+		return subscription{}, refused(providers.Rejected, EndpointRefused, fmt.Errorf("the endpoint's host %s is not among hosts", at.host))
+	}
+	to, err := parseKeys(t.Keys)
+	if err != nil {
+		return subscription{}, refused(providers.Rejected, providers.Invalid, err)
+	}
+	return subscription{endpoint: at, receiver: to, service: ServiceOf(at.host)}, nil
+}
+
+// begin counts a push in, unless the sender is closed.
+func (s *Sender) begin() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return false
+	}
+	s.sends.Add(1)
+	return true
+}
+
+// PublicKey returns the public key that browsers subscribe with, as Key.Public does.
+func (s *Sender) PublicKey() string { return s.key.Public() }
+
+// Fingerprint answers that of the key and what it is used for: see providers.Fingerprint.
+func (s *Sender) Fingerprint() string { return s.fingerprint }
+
+// CredentialExpiry reports false: a key does not end.
+func (s *Sender) CredentialExpiry() (time.Time, bool) { return time.Time{}, false }
+
+// Close waits for the pushes under way, which their deadlines bound, and then closes the
+// connections. It returns nil. Later pushes are not sent: their outcome is Retry.
+func (s *Sender) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.sends.Wait()
+	s.end()
+	s.transport.CloseIdleConnections()
+	s.strangersTransport.CloseIdleConnections()
+	return nil
+}

@@ -1,0 +1,354 @@
+package webpush_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+var services = []webpush.Service{webpush.Google, webpush.Mozilla, webpush.Apple, webpush.Windows, webpush.Other}
+
+// started returns a stand-in and a sender to it that are closed with the test.
+func started(t testing.TB, options webpushtest.Options) (*webpushtest.Server, *webpush.Sender) {
+	t.Helper()
+	server, cfg := start(t, options)
+	sender := newSender(t, cfg)
+	t.Cleanup(func() {
+		if err := sender.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, sender
+}
+
+func note() *push.Notification {
+	return &push.Notification{ID: "id", App: "app", User: "user", Title: "title"}
+}
+
+func target(service webpush.Service, name string) push.Target {
+	return webpushtest.Subscription(webpushtest.Endpoint(service, name))
+}
+
+func want(t *testing.T, o providers.Outcome, kind providers.Kind, reason providers.Reason, concerns providers.Concern) {
+	t.Helper()
+	if o.Kind != kind || o.Reason != reason || o.Concerns != concerns {
+		t.Fatalf("outcome %v %s, concerns %d (%v); want %v %s, concerns %d", o.Kind, o.Reason, o.Concerns, o.Err, kind, reason, concerns)
+	}
+}
+
+func delivered(t *testing.T, o providers.Outcome) {
+	t.Helper()
+	want(t, o, providers.Delivered, providers.OK, providers.NoConcern)
+}
+
+// What the browser decrypts is what push rendered, byte for byte, and the header says the
+// rest of it.
+func TestTheMessageArrivesAsRendered(t *testing.T) {
+	t.Parallel()
+	seen := make(chan webpushtest.Push, 1)
+	_, sender := started(t, webpushtest.Options{Seen: func(p webpushtest.Push) { seen <- p }})
+	n := &push.Notification{
+		ID: "id", App: "app", User: "user", Title: "<1 & 2>", Body: "\u2028 é 👍", Priority: push.Bulk, Data: map[string]string{"a": "<b>"},
+		ExpiresAt: time.Now().Add(time.Hour),
+	}
+	for _, service := range services {
+		to := target(service, "device")
+		m, err := n.RenderWebPush(to, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := sender.Send(t.Context(), n, to)
+		delivered(t, o)
+		if o.ProviderID == "" || strings.Contains(o.ProviderID, "/") {
+			t.Errorf("%s: the message is called %q", service, o.ProviderID)
+		}
+		p := <-seen
+		if string(p.Payload) != string(m.Payload) || p.Endpoint != to.Token {
+			t.Errorf("%s: %s arrived at %s", service, p.Payload, p.Endpoint)
+		}
+		if ttl := p.Header.Get("TTL"); ttl != "3599" && ttl != "3600" && ttl != "3598" {
+			t.Errorf("%s: TTL %s", service, ttl)
+		}
+		if p.Header.Get("Urgency") != m.Urgency || p.Header.Get("Topic") != m.Topic || p.Header.Get("Content-Type") != "application/octet-stream" {
+			t.Errorf("%s: %v", service, p.Header)
+		}
+	}
+}
+
+func TestOneTokenForEachOrigin(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, webpushtest.Options{})
+	for i := range 50 {
+		for _, service := range services {
+			delivered(t, sender.Send(t.Context(), note(), target(service, fmt.Sprint("device-", i))))
+		}
+	}
+	for _, service := range services {
+		if n := server.TokensShown(service); n != 1 {
+			t.Errorf("%s was shown %d tokens, want 1", service, n)
+		}
+	}
+}
+
+func TestATokenThatIsRefused(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, webpushtest.Options{})
+	for _, service := range []webpush.Service{webpush.Google, webpush.Mozilla, webpush.Apple, webpush.Windows} {
+		to := target(service, "device")
+		delivered(t, sender.Send(t.Context(), note(), to))
+		server.ExpireTokens()
+		want(t, sender.Send(t.Context(), note(), to), providers.Retry, webpush.Unauthorized, providers.ConcernsCredential)
+		delivered(t, sender.Send(t.Context(), note(), to))
+	}
+}
+
+// Which key fits no subscription is found out, and which subscription does not fit the key.
+func TestAKeyThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	server, good := start(t, webpushtest.Options{})
+	defer func() { _ = server.Close() }()
+	other, err := webpush.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := other.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := good
+	wrong.PrivateKeyFile = filepath.Join(t.TempDir(), "other.pem")
+	if err := os.WriteFile(wrong.PrivateKeyFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, service := range []webpush.Service{webpush.Google, webpush.Mozilla, webpush.Apple} {
+		sender := newSender(t, wrong)
+		for range 10 { // one subscription proves nothing
+			want(t, sender.Send(t.Context(), note(), target(service, "a")), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+		}
+		for _, name := range []string{"b", "c", "d"} {
+			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+		}
+		for _, name := range []string{"e", "a"} {
+			want(t, sender.Send(t.Context(), note(), target(service, name)), providers.Misconfigured, webpush.VapidMismatch, providers.ConcernsCredential)
+		}
+		_ = sender.Close()
+
+		sender = newSender(t, good)
+		to := target(service, "other-key")
+		server.Respond(to.Token, standin.Answer{Reason: string(webpush.VapidMismatch), Status: 403}, standin.Answer{Reason: string(webpush.VapidMismatch), Status: 403})
+		want(t, sender.Send(t.Context(), note(), to), providers.Retry, webpush.VapidMismatch, providers.ConcernsToken)
+		delivered(t, sender.Send(t.Context(), note(), target(service, "fits")))
+		want(t, sender.Send(t.Context(), note(), to), providers.DeadToken, webpush.VapidMismatch, providers.ConcernsToken)
+		_ = sender.Close()
+	}
+}
+
+func TestOutcomesByTheName(t *testing.T) {
+	t.Parallel()
+	_, sender := started(t, webpushtest.Options{})
+	for _, service := range services {
+		want(t, sender.Send(t.Context(), note(), target(service, "deaddead01")), providers.DeadToken, webpush.Gone, providers.ConcernsToken)
+		o := sender.Send(t.Context(), note(), target(service, "fade350301"))
+		if o.Kind != providers.Retry || o.Reason != webpush.ServerError || o.RetryAfter != standin.TokenRetryAfter {
+			t.Errorf("%s: %+v", service, o)
+		}
+		delivered(t, sender.Send(t.Context(), note(), target(service, "fade350301")))
+	}
+	for _, service := range []webpush.Service{webpush.Google, webpush.Mozilla} {
+		want(t, sender.Send(t.Context(), note(), target(service, "baddbadd01")), providers.DeadToken, webpush.InvalidToken, providers.ConcernsToken)
+	}
+}
+
+func TestTargetsThatAreNotSentTo(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, webpushtest.Options{})
+	defer func() { _ = server.Close() }()
+	cfg.Hosts = nil
+	sender := newSender(t, cfg)
+	defer func() { _ = sender.Close() }()
+	keys := target(webpush.Google, "device").Keys
+	for name, c := range map[string]struct {
+		target push.Target
+		kind   providers.Kind
+		reason providers.Reason
+	}{
+		"another host":    {push.Target{Token: "https://push.example.net/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
+		"another port":    {push.Target{Token: "https://fcm.googleapis.com:8443/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
+		"http":            {push.Target{Token: "http://fcm.googleapis.com/capability", Keys: keys}, providers.Rejected, webpush.EndpointRefused},
+		"no keys":         {push.Target{Token: "https://fcm.googleapis.com/capability"}, providers.Rejected, providers.Invalid},
+		"keys of others":  {push.Target{Token: "https://fcm.googleapis.com/capability", Keys: &push.Keys{P256DH: "capability", Auth: "capability"}}, providers.Rejected, providers.Invalid},
+		"removed by Edge": {push.Target{Token: "https://permanently-removed.invalid/capability", Keys: keys}, providers.DeadToken, webpush.Gone},
+	} {
+		c.target.Platform = push.PlatformWebPush
+		o := sender.Send(t.Context(), note(), c.target)
+		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != providers.ConcernsToken || o.Err == nil || strings.Contains(o.Err.Error(), "capability") {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	want(t, sender.Send(t.Context(), note(), push.Target{Platform: push.FCM, Token: "x"}), providers.Rejected, providers.Invalid, providers.ConcernsMessage)
+	if n := server.Count().Received; n != 0 {
+		t.Errorf("%d pushes came in", n)
+	}
+}
+
+func TestWrongSurroundings(t *testing.T) {
+	t.Parallel()
+	server, good := start(t, webpushtest.Options{})
+	defer func() { _ = server.Close() }()
+	for _, c := range []struct {
+		name    string
+		change  func(*webpush.Config)
+		service webpush.Service
+		kind    providers.Kind
+		reason  providers.Reason
+		concern providers.Concern
+	}{
+		{"the system's roots", func(c *webpush.Config) { c.RootCAFile = "" }, webpush.Google, providers.Misconfigured, providers.TLSRefused, providers.ConcernsApp},
+		{"the system's roots at a stranger", func(c *webpush.Config) { c.RootCAFile = "" }, webpush.Other, providers.Retry, providers.TLSRefused, providers.ConcernsToken},
+		{"nobody there", func(c *webpush.Config) { c.Endpoint = "https://127.0.0.1:1" }, webpush.Apple, providers.Retry, providers.DialFailed, providers.ConcernsProvider},
+		{"no stranger there", func(c *webpush.Config) { c.Endpoint = "https://127.0.0.1:1" }, webpush.Other, providers.Retry, providers.DialFailed, providers.ConcernsToken},
+	} {
+		cfg := good
+		c.change(&cfg)
+		sender := newSender(t, cfg)
+		o := sender.Send(t.Context(), note(), target(c.service, "device"))
+		_ = sender.Close()
+		if o.Kind != c.kind || o.Reason != c.reason || o.Concerns != c.concern || o.Ambiguous {
+			t.Errorf("%s: %v %s, concerns %d (%v)", c.name, o.Kind, o.Reason, o.Concerns, o.Err)
+		}
+	}
+}
+
+func TestConnectionsStayFew(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, webpushtest.Options{Latency: standin.Latency{Typical: 20 * time.Millisecond}})
+	const n = 300
+	var sends sync.WaitGroup
+	var failed atomic.Int64
+	for i := range n {
+		sends.Go(func() {
+			if o := sender.Send(t.Context(), note(), target(webpush.Google, fmt.Sprint("device-", i))); o.Kind != providers.Delivered {
+				failed.Add(1)
+			}
+		})
+	}
+	sends.Wait()
+	c := server.Count()
+	if failed.Load() > 0 || server.Ledger().Len() != n || c.Peak > 256 || c.Open > 20 {
+		t.Errorf("%d failed, %d were accepted, %+v", failed.Load(), server.Ledger().Len(), c)
+	}
+}
+
+// One host that fails keeps no other back, and is left alone after three times.
+func TestAStrangerThatFails(t *testing.T) {
+	t.Parallel()
+	server, sender := started(t, webpushtest.Options{})
+	failing, fine := target(webpush.Other, "device"), webpushtest.Subscription("https://push.example.org/device")
+	server.Respond(failing.Token, standin.Answer{Fault: standin.Close}, standin.Answer{Status: http.StatusServiceUnavailable}, standin.Answer{Status: http.StatusBadGateway, Fault: standin.Page})
+	for _, reason := range []providers.Reason{providers.ConnectionLost, webpush.ServerError, providers.Unreadable, webpush.OriginBackoff} {
+		want(t, sender.Send(t.Context(), note(), failing), providers.Retry, reason, providers.ConcernsToken)
+		delivered(t, sender.Send(t.Context(), note(), fine))
+	}
+	if n := server.Count().Received; n != 7 {
+		t.Errorf("%d pushes came in, want 7", n)
+	}
+}
+
+// What is late does not leave.
+func TestDepartsBeforeTheWrite(t *testing.T) {
+	t.Parallel()
+	for _, service := range []webpush.Service{webpush.Google, webpush.Other} {
+		server, sender := started(t, webpushtest.Options{})
+		delivered(t, sender.Send(t.Context(), note(), target(service, "device")))
+		asked := 0
+		ctx := providers.LeaveWhile(t.Context(), func() bool { asked++; return false })
+		o := sender.Send(ctx, note(), target(service, "device"))
+		want(t, o, providers.Retry, providers.TooLate, providers.ConcernsMessage)
+		if o.Ambiguous || asked == 0 || server.Ledger().Len() != 1 {
+			t.Errorf("%s: ambiguous %v, asked %d times, %d accepted", service, o.Ambiguous, asked, server.Ledger().Len())
+		}
+		want(t, sender.Send(providers.DepartBy(t.Context(), time.Now().Add(-time.Second)), note(), target(service, "device")), providers.Retry, providers.TooLate, providers.ConcernsMessage)
+		delivered(t, sender.Send(providers.DepartBy(t.Context(), time.Now().Add(time.Minute)), note(), target(service, "device")))
+	}
+}
+
+func TestCheckAndFingerprint(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, webpushtest.Options{})
+	defer func() { _ = server.Close() }()
+	sender := newSender(t, cfg)
+	defer func() { _ = sender.Close() }()
+	if r := sender.Check(t.Context()); !r.OK() || len(r.Passed) < 3 {
+		t.Errorf("%+v", r)
+	}
+	if n := server.Count().Received; n != 0 {
+		t.Errorf("%d pushes came in", n)
+	}
+	if _, ends := sender.CredentialExpiry(); ends {
+		t.Error("the key ends")
+	}
+	cfg.Subject = "https://example.com"
+	other := newSender(t, cfg)
+	defer func() { _ = other.Close() }()
+	if sender.Fingerprint() == other.Fingerprint() || sender.PublicKey() != other.PublicKey() || len(sender.PublicKey()) != 87 {
+		t.Errorf("%s %s", sender.Fingerprint(), sender.PublicKey())
+	}
+	cfg.Endpoint = "https://127.0.0.1:1"
+	nobody := newSender(t, cfg)
+	defer func() { _ = nobody.Close() }()
+	if r := nobody.Check(t.Context()); r.Failed != providers.StepConnect || r.Err == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestFilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	server, good := start(t, webpushtest.Options{})
+	defer func() { _ = server.Close() }()
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for key, change := range map[string]func(*webpush.Config){
+		"private_key_file": func(c *webpush.Config) { c.PrivateKeyFile = empty },
+		"root_ca_file":     func(c *webpush.Config) { c.RootCAFile = empty },
+		"subject":          func(c *webpush.Config) { c.Subject = "" },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := webpush.New(cfg); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+// A push alone, its way over the loopback included.
+func BenchmarkSend(b *testing.B) {
+	_, sender := started(b, webpushtest.Options{Ledger: standin.NewLedger(func(standin.Entry) error { return nil })})
+	n, to := note(), target(webpush.Google, "device")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if o := sender.Send(context.Background(), n, to); o.Kind != providers.Delivered {
+				b.Errorf("%v", o.Err)
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package webpush_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pushpace/pushpace/internal/redistest"
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/providertest"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+func TestMain(m *testing.M) {
+	redistest.Parallel()
+	goleak.VerifyTestMain(m)
+}
+
+func TestSuite(t *testing.T) {
+	for _, c := range []struct {
+		service webpush.Service
+		http1   bool
+	}{{webpush.Google, false}, {webpush.Google, true}, {webpush.Apple, false}, {webpush.Mozilla, true}} {
+		t.Run(fmt.Sprintf("%s/HTTP1=%v", c.service, c.http1), func(t *testing.T) {
+			providertest.Test(t, func(t *testing.T) providertest.Harness {
+				return harness(t, c.service, webpushtest.Options{HTTP1: c.http1})
+			})
+		})
+	}
+}
+
+func harness(t *testing.T, service webpush.Service, options webpushtest.Options) providertest.Harness {
+	server, cfg := start(t, options)
+	endpoint := func(i int) string { return webpushtest.Endpoint(service, fmt.Sprint("capability-of-device-", i)) }
+	return providertest.Harness{
+		Platform: push.PlatformWebPush,
+		StandIn:  server,
+		New: func(t *testing.T, timeout time.Duration) providers.Sender {
+			cfg := cfg
+			cfg.Timeout = timeout
+			return newSender(t, cfg)
+		},
+		Unreachable: func(t *testing.T) providers.Sender {
+			cfg := cfg
+			cfg.Endpoint = "https://127.0.0.1:1"
+			return newSender(t, cfg)
+		},
+		DryRun: func(t *testing.T) providers.Sender {
+			cfg := cfg
+			cfg.DryRun = true
+			return newSender(t, cfg)
+		},
+		Token:         endpoint,
+		Keys:          func(i int) *push.Keys { return webpushtest.Subscription(endpoint(i)).Keys },
+		Reasons:       webpush.Reasons(),
+		Misconfigured: standin.Answer{Status: http.StatusForbidden, Reason: string(webpush.Unauthorized)},
+		Rejected:      standin.Answer{Status: http.StatusRequestEntityTooLarge},
+		Secrets:       []string{"capability", "PRIVATE KEY", "eyJ", keyText(t, cfg), webpushtest.Subscription(endpoint(0)).Keys.P256DH, webpushtest.Subscription(endpoint(0)).Keys.Auth},
+	}
+}
+
+// start starts a stand-in, which the test closes, and returns how to reach it.
+func start(t testing.TB, options webpushtest.Options) (*webpushtest.Server, webpush.Config) {
+	t.Helper()
+	server, err := webpushtest.NewServer(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := server.WriteCredentials(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, cfg
+}
+
+// keyText returns a line of the private key.
+func keyText(t *testing.T, cfg webpush.Config) string {
+	t.Helper()
+	text, err := os.ReadFile(cfg.PrivateKeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 3 {
+		t.Fatal("the file holds no key")
+	}
+	return lines[1]
+}
+
+func newSender(t testing.TB, cfg webpush.Config) *webpush.Sender {
+	t.Helper()
+	sender, err := webpush.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sender
+}

@@ -1,0 +1,257 @@
+// Package webpushtest is a stand-in for the push services of Web Push, over TLS, with
+// HTTP/2 and HTTP/1.1, on a free port of the loopback. Which service it plays a request's
+// Host says: Google, Mozilla, Apple or Windows, and any other is one that keeps to RFC 8030.
+//
+// It has the keys of every subscription that Subscription returns, and so decrypts what it
+// gets. It checks what the services check (the token and its key, the header, the body)
+// and answers as they do. Trouble is scripted with Respond, whose token is the endpoint,
+// or chosen by the name in the endpoint, as standin.ByToken says.
+package webpushtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
+)
+
+// streams is how many requests a connection may carry at once.
+const streams = 100
+
+const (
+	// maxReceivers bounds the receivers that are remembered.
+	maxReceivers = 16 << 10
+	// maxUsed bounds the salts and the keys that are.
+	maxUsed = 128 << 10
+)
+
+// Options are what a server may be told at its start. The zero value is ready to use.
+type Options struct {
+	// Address to listen on. Empty means a free port of 127.0.0.1.
+	Address string
+	// PublicKeys are those that the subscriptions were made with, as webpush.Key.Public
+	// returns them, besides that of WriteCredentials.
+	PublicKeys []string
+	// Ledger records what is accepted. Nil means a new one that keeps it.
+	Ledger *standin.Ledger
+	// Latency is how long each answer takes.
+	Latency standin.Latency
+	// HTTP1 leaves HTTP/2 out.
+	HTTP1 bool
+	// Seen is called with each push that passes the checks, before it is answered. It may be
+	// called by several goroutines at once.
+	Seen func(Push)
+	// Admin is where standin.Admin serves the controls: an address of the loopback such as
+	// 127.0.0.1:0. Empty means nowhere.
+	Admin string
+}
+
+// A Server is a running stand-in. Its Script says how it answers pushes, under the
+// endpoint, and its Counters count them. It is safe for concurrent use.
+type Server struct {
+	standin.Script
+	standin.Counters
+	// HTTPS is where it is: its URL is the value of webpush.Config.Endpoint.
+	*standin.HTTPS
+
+	key       *webpush.Key
+	keys      []string
+	ledger    *standin.Ledger
+	latency   func() time.Duration
+	seen      func(Push)
+	admin     *standin.Admin // nil for none
+	tokens    *tokens
+	receivers *lru.Cache[string, receiver]
+	used      *lru.Cache[string, struct{}] // salts and senders' keys
+	names     atomic.Uint64
+}
+
+// NewServer starts a server with a certificate authority and an app's key of its own.
+// Close it.
+func NewServer(o Options) (*Server, error) {
+	key, err := webpush.GenerateKey()
+	if err != nil {
+		return nil, fmt.Errorf("webpushtest: make a key: %w", err)
+	}
+	receivers, _ := lru.New[string, receiver](maxReceivers) // fails for no size
+	used, _ := lru.New[string, struct{}](maxUsed)
+	s := &Server{
+		key: key, keys: append(slices.Clone(o.PublicKeys), key.Public()),
+		ledger: cmp.Or(o.Ledger, standin.NewLedger(nil)), latency: o.Latency.Draws(), seen: o.Seen,
+		tokens: newTokens(), receivers: receivers, used: used,
+	}
+	s.HTTPS, err = standin.NewHTTPS(standin.HTTPSOptions{Address: o.Address, HTTP1: o.HTTP1, Streams: streams, Counters: &s.Counters})
+	if err != nil {
+		return nil, fmt.Errorf("webpushtest: %w", err)
+	}
+	if o.Admin != "" {
+		if s.admin, err = standin.NewAdmin(o.Admin, s); err != nil {
+			_ = s.HTTPS.Close()
+			return nil, fmt.Errorf("webpushtest: %w", err)
+		}
+	}
+	s.Serve(http.HandlerFunc(s.serve))
+	return s, nil
+}
+
+// receiver returns the receiver at an endpoint.
+func (s *Server) receiver(endpoint string) receiver {
+	if r, ok := s.receivers.Get(endpoint); ok {
+		return r
+	}
+	r := receiverAt(endpoint)
+	s.receivers.Add(endpoint, r)
+	return r
+}
+
+// serve takes a push.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	host := strings.ToLower(r.Host)
+	if name, port, err := net.SplitHostPort(host); err == nil && port != "443" {
+		host = name
+	}
+	if r.Method == http.MethodGet { // of who only looks whether it is there
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		panic(http.ErrAbortHandler) // a sender that is late voids a request by its body
+	}
+	s.Begin()
+	defer s.End()
+	request := &request{
+		service: webpush.ServiceOf(host), host: host, endpoint: "https://" + host + r.URL.RequestURI(), name: nameIn(r.URL),
+		method: r.Method, header: r.Header, body: body,
+	}
+	if refused := s.check(request, time.Now()); refused != nil {
+		refused.write(w, request.service)
+		return
+	}
+	if s.seen != nil {
+		s.seen(Push{Endpoint: request.endpoint, Header: r.Header, Payload: request.payload})
+	}
+	s.answer(w, r, request, s.NextBy(request.endpoint, request.name))
+}
+
+// answer does with a valid push what the script says.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, request *request, answer standin.Answer) {
+	entry := standin.Entry{
+		At: time.Now(), Platform: string(push.PlatformWebPush), App: request.key, Token: request.endpoint,
+		Notification: standin.NotificationID(request.payload), PayloadBytes: len(request.payload),
+	}
+	if request.service == webpush.Apple {
+		entry.APNsID = strings.ToUpper(uuid.NewString())
+	} else {
+		entry.Name = fmt.Sprintf("0:%016x", s.names.Add(1))
+	}
+	if answer.Accepts() {
+		s.ledger.Add(entry)
+	}
+	s.Pause(r, s.latency()+answer.Delay)
+	switch answer.Fault {
+	case standin.NoFault:
+	case standin.Drain:
+		w.Header().Set("Connection", "close") // a GOAWAY, in HTTP/2
+	case standin.Page:
+		standin.WritePage(w, answer.Status)
+		return
+	default:
+		s.Fail(r, answer.Fault)
+		return
+	}
+	if answer.Accepts() {
+		accept(w, request, entry)
+		return
+	}
+	if v := answer.RetryAfterHeader(time.Now()); v != "" {
+		w.Header().Set("Retry-After", v)
+	}
+	ordered(request.service, answer).write(w, request.service)
+}
+
+// accept answers that the push is taken. Source: RFC 8030, section 5.
+func accept(w http.ResponseWriter, request *request, entry standin.Entry) {
+	h := w.Header()
+	switch request.service {
+	case webpush.Apple:
+		h.Set("apns-id", entry.APNsID)
+	case webpush.Windows:
+		h.Set("X-WNS-MSG-ID", entry.Name)
+		h.Set("X-WNS-STATUS", "received")
+	default:
+		h.Set("Location", "https://"+request.host+"/m/"+entry.Name)
+		h.Set("TTL", request.header.Get("TTL"))
+	}
+	w.WriteHeader(http.StatusCreated)
+}
+
+// AdminURL returns where the controls are, empty without Options.Admin.
+func (s *Server) AdminURL() string {
+	if s.admin == nil {
+		return ""
+	}
+	return s.admin.URL()
+}
+
+// WriteCredentials writes into dir the private key that the subscriptions were made with,
+// and the certificate of the server's authority. It returns the configuration of a sender
+// that uses them, to each host.
+func (s *Server) WriteCredentials(dir string) (webpush.Config, error) {
+	text, err := s.key.PEM()
+	if err != nil {
+		return webpush.Config{}, fmt.Errorf("webpushtest: %w", err)
+	}
+	c := webpush.Config{
+		Subject:        "mailto:push@example.com",
+		PrivateKeyFile: filepath.Join(dir, "vapid.pem"),
+		RootCAFile:     filepath.Join(dir, "webpush-root-ca.pem"),
+		Endpoint:       s.URL(),
+		Hosts:          []string{"*"},
+	}
+	if err := os.WriteFile(c.PrivateKeyFile, text, 0o600); err != nil {
+		return webpush.Config{}, fmt.Errorf("webpushtest: %w", err)
+	}
+	if err := os.WriteFile(c.RootCAFile, s.CA(), 0o644); err != nil {
+		return webpush.Config{}, fmt.Errorf("webpushtest: %w", err)
+	}
+	return c, nil
+}
+
+// Ledger returns the record of what was accepted.
+func (s *Server) Ledger() *standin.Ledger { return s.ledger }
+
+// TokensShown returns how many different tokens senders have shown to the service.
+func (s *Server) TokensShown(service webpush.Service) int {
+	s.tokens.mu.Lock()
+	defer s.tokens.mu.Unlock()
+	return s.tokens.count[service]
+}
+
+// ExpireTokens has every token that was shown so far refused.
+func (s *Server) ExpireTokens() { s.tokens.expire() }
+
+// Close breaks every connection and ends the server. It returns the ledger's error, if it
+// has one.
+func (s *Server) Close() error {
+	err := s.HTTPS.Close()
+	if s.admin != nil {
+		err = errors.Join(err, s.admin.Close())
+	}
+	return errors.Join(err, s.ledger.Err())
+}

@@ -1,0 +1,310 @@
+package webpushtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ecdh"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+)
+
+// A rig sends requests to a server as they are told.
+type rig struct {
+	*testing.T
+	server  *Server
+	client  *http.Client
+	private *ecdsa.PrivateKey
+	public  string
+}
+
+func newRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := private.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, private: private, public: base64.RawURLEncoding.EncodeToString(point)}
+	o.PublicKeys = []string{r.public}
+	if r.server, err = NewServer(o); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.server.CA())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	r.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		if err := r.server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// token returns a signed token with the claims.
+func (r *rig) token(claims jwt.MapClaims) string {
+	r.Helper()
+	signed, err := jwt.NewWithClaims(jwt.SigningMethodES256, claims).SignedString(r.private)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return signed
+}
+
+// good are claims that are taken at a host.
+func good(host string) jwt.MapClaims {
+	return jwt.MapClaims{"aud": "https://" + host, "exp": time.Now().Add(12 * time.Hour).Unix(), "sub": "mailto:push@example.com"}
+}
+
+// encrypt is what a sender does, with the padding that it is told to put after the payload.
+func (r *rig) encrypt(endpoint, payload, padding string) []byte {
+	r.Helper()
+	to := receiverAt(endpoint)
+	sender, err := ecdh.P256().GenerateKey(rand.Reader)
+	if err != nil {
+		r.Fatal(err)
+	}
+	shared, err := sender.ECDH(to.private.PublicKey())
+	if err != nil {
+		r.Fatal(err)
+	}
+	body := make([]byte, saltSize)
+	_, _ = rand.Read(body)
+	derive := func(secret, salt []byte, info string, n int) []byte {
+		key, err := hkdf.Key(sha256.New, secret, salt, info, n)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return key
+	}
+	ikm := derive(shared, to.auth, "WebPush: info\x00"+string(to.private.PublicKey().Bytes())+string(sender.PublicKey().Bytes()), 32)
+	block, err := aes.NewCipher(derive(ikm, body, "Content-Encoding: aes128gcm\x00", 16))
+	if err != nil {
+		r.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		r.Fatal(err)
+	}
+	nonce := derive(ikm, body, "Content-Encoding: nonce\x00", 12)
+	body = append(binary.BigEndian.AppendUint32(body, maxBody), pointSize)
+	body = append(body, sender.PublicKey().Bytes()...)
+	return gcm.Seal(body, nonce, []byte(payload+padding), nil)
+}
+
+// send sends a push that is good, after change has done what it does.
+func (r *rig) send(endpoint string, change func(*http.Request)) (*http.Response, string) {
+	r.Helper()
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		r.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.server.URL()+u.RequestURI(), nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	request.Host = u.Host
+	request.Header = http.Header{
+		"Authorization": {"vapid t=" + r.token(good(u.Host)) + ", k=" + r.public}, "Content-Encoding": {"aes128gcm"}, "Ttl": {"60"}, "Urgency": {"high"},
+	}
+	if strings.HasSuffix(u.Host, "windows.com") {
+		request.Header.Set("X-WNS-Cache-Policy", "cache")
+	}
+	put(request, r.encrypt(endpoint, `{"pushpace_id":"id"}`, "\x02"))
+	if change != nil {
+		change(request)
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return response, string(text)
+}
+
+func put(r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+var all = []webpush.Service{webpush.Google, webpush.Mozilla, webpush.Apple, webpush.Windows, webpush.Other}
+
+func TestGoodPushesAreTaken(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	for _, service := range all {
+		endpoint := Endpoint(service, "device")
+		for name, change := range map[string]func(*http.Request){
+			"good":    nil,
+			"padded":  func(q *http.Request) { put(q, r.encrypt(endpoint, `{}`, "\x02\x00\x00\x00")) },
+			"a topic": func(q *http.Request) { q.Header.Set("Topic", strings.Repeat("a", 32)) },
+			"no spaces": func(q *http.Request) {
+				q.Header.Set("Authorization", strings.Replace(q.Header.Get("Authorization"), ", k", ",k", 1))
+			},
+		} {
+			if response, text := r.send(endpoint, change); response.StatusCode != http.StatusCreated {
+				t.Errorf("%s: %s: %s %s", service, name, response.Status, text)
+			}
+		}
+	}
+	entries := r.server.Ledger().Entries()
+	if len(entries) != 20 {
+		t.Fatalf("%d pushes were accepted", len(entries))
+	}
+	for _, e := range entries {
+		if e.Platform != "webpush" || e.App != r.public || !strings.HasPrefix(e.Token, "https://") || e.APNsID+e.Name == "" {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	header := func(field, value string) func(*http.Request) {
+		return func(q *http.Request) { q.Header.Set(field, value) }
+	}
+	without := func(field string) func(*http.Request) { return func(q *http.Request) { q.Header.Del(field) } }
+	claims := func(change func(jwt.MapClaims)) func(*http.Request) {
+		return func(q *http.Request) {
+			c := good(q.Host)
+			change(c)
+			q.Header.Set("Authorization", "vapid t="+r.token(c)+", k="+r.public)
+		}
+	}
+	body := func(change func([]byte) []byte) func(*http.Request) {
+		return func(q *http.Request) {
+			b, err := io.ReadAll(q.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(q, change(b))
+		}
+	}
+	again := r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "\x02")
+	for name, c := range map[string]struct {
+		service webpush.Service
+		change  func(*http.Request)
+		status  int
+	}{
+		"no TTL":               {webpush.Google, without("TTL"), 400},
+		"a TTL with a sign":    {webpush.Google, header("TTL", "+5"), 400},
+		"TTL 0 at Apple":       {webpush.Apple, header("TTL", "0"), 400},
+		"TTL 0 at Windows":     {webpush.Windows, header("TTL", "0"), 400},
+		"TTL 0":                {webpush.Mozilla, header("TTL", "0"), 201},
+		"another urgency":      {webpush.Google, header("Urgency", "critical"), 400},
+		"a long topic":         {webpush.Google, header("Topic", strings.Repeat("a", 33)), 400},
+		"a topic of 13":        {webpush.Apple, header("Topic", strings.Repeat("a", 13)), 400},
+		"a topic of 13 there":  {webpush.Google, header("Topic", strings.Repeat("a", 13)), 201},
+		"a point in the topic": {webpush.Google, header("Topic", "a.b"), 400},
+		"aesgcm":               {webpush.Google, header("Content-Encoding", "aesgcm"), 400},
+		"Crypto-Key":           {webpush.Google, header("Crypto-Key", "dh=x"), 400},
+		"Encryption":           {webpush.Mozilla, header("Encryption", "salt=x"), 400},
+		"no cache policy":      {webpush.Windows, without("X-WNS-Cache-Policy"), 400},
+		"PUT":                  {webpush.Google, func(q *http.Request) { q.Method = http.MethodPut }, 405},
+		"no authorization":     {webpush.Google, without("Authorization"), 403},
+		"Bearer":               {webpush.Google, header("Authorization", "Bearer x"), 403},
+		"another origin":       {webpush.Google, claims(func(c jwt.MapClaims) { c["aud"] = "https://example.com" }), 403},
+		"aud with a path":      {webpush.Google, claims(func(c jwt.MapClaims) { c["aud"] = "https://fcm.googleapis.com/" }), 403},
+		"expired":              {webpush.Apple, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(-time.Minute).Unix() }), 403},
+		"more than a day":      {webpush.Mozilla, claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(25 * time.Hour).Unix() }), 403},
+		"no sub":               {webpush.Google, claims(func(c jwt.MapClaims) { delete(c, "sub") }), 403},
+		"localhost at Apple":   {webpush.Apple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 403},
+		"brackets at Apple":    {webpush.Apple, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:<a@example.com>" }), 403},
+		"localhost elsewhere":  {webpush.Google, claims(func(c jwt.MapClaims) { c["sub"] = "mailto:a@localhost" }), 201},
+		"another's signature": {webpush.Google, func(q *http.Request) {
+			q.Header.Set("Authorization", q.Header.Get("Authorization")[:len(q.Header.Get("Authorization"))-87]+r.server.key.Public())
+		}, 403},
+		"too long":       {webpush.Google, body(func(b []byte) []byte { return append(b, make([]byte, maxBody)...) }), 413},
+		"cut off":        {webpush.Google, body(func(b []byte) []byte { return b[:80] }), 400},
+		"changed":        {webpush.Google, body(func(b []byte) []byte { b[len(b)-1] ^= 1; return b }), 400},
+		"a small record": {webpush.Google, body(func(b []byte) []byte { b[18] = 0; b[19] = 20; return b }), 400},
+		"off the curve":  {webpush.Google, body(func(b []byte) []byte { b[80] ^= 1; return b }), 400},
+		"another's":      {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "other"), `{}`, "\x02") }), 400},
+		"no delimiter":   {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "") }), 400},
+		"a record that is not the last": {webpush.Google, body(func([]byte) []byte {
+			return r.encrypt(Endpoint(webpush.Google, "device"), `{}`, "\x01")
+		}), 400},
+		"no JSON": {webpush.Google, body(func([]byte) []byte { return r.encrypt(Endpoint(webpush.Google, "device"), `x`, "\x02") }), 400},
+	} {
+		if response, text := r.send(Endpoint(c.service, "device"), c.change); response.StatusCode != c.status {
+			t.Errorf("%s: %s %s, want %d", name, response.Status, text, c.status)
+		}
+	}
+	once := body(func([]byte) []byte { return again })
+	if response, _ := r.send(Endpoint(webpush.Google, "device"), once); response.StatusCode != http.StatusCreated {
+		t.Errorf("%s", response.Status)
+	}
+	if response, _ := r.send(Endpoint(webpush.Google, "device"), once); response.StatusCode != http.StatusBadRequest {
+		t.Errorf("a body that is sent again: %s", response.Status)
+	}
+}
+
+// Each service has its own words.
+func TestTheWordsOfTheServices(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Options{})
+	for _, c := range []struct {
+		service webpush.Service
+		answer  standin.Answer
+		status  int
+		text    string
+	}{
+		{webpush.Google, standin.Answer{Status: 410}, 410, "push subscription has unsubscribed or expired."},
+		{webpush.Google, standin.Answer{Reason: "vapid_mismatch", Status: 403}, 403, "do not correspond to the credentials used to create"},
+		{webpush.Google, standin.Answer{Reason: "UnauthorizedRegistration", Status: 400}, 400, "<TITLE>UnauthorizedRegistration</TITLE>"},
+		{webpush.Google, standin.Answer{Reason: "endpoint_doubted", Status: 403}, 403, "invalid push subscription endpoint"},
+		{webpush.Mozilla, standin.Answer{Status: 410}, 410, `"errno":103`},
+		{webpush.Mozilla, standin.Answer{Reason: "vapid_mismatch", Status: 401}, 401, `"errno":109,"error":"Unauthorized","message":"VAPID public key mismatch"`},
+		{webpush.Apple, standin.Answer{Status: 403}, 403, `{"reason":"BadJwtToken"}`},
+		{webpush.Apple, standin.Answer{Reason: "VapidPkHashMismatch", Status: 400}, 400, `{"reason":"VapidPkHashMismatch"}`},
+		{webpush.Windows, standin.Answer{Status: 406, RetryAfter: 15 * time.Minute}, 406, ""},
+	} {
+		endpoint := Endpoint(c.service, "told")
+		r.server.Respond(endpoint, c.answer)
+		response, text := r.send(endpoint, nil)
+		if response.StatusCode != c.status || !strings.Contains(text, c.text) {
+			t.Errorf("%s %+v: %s %s", c.service, c.answer, response.Status, text)
+		}
+		if c.service == webpush.Windows && (response.Header.Get("X-WNS-STATUS") != "appthrottled" || response.Header.Get("Retry-After") != "900") {
+			t.Errorf("%v", response.Header)
+		}
+	}
+}
+
+// A subscription is the same wherever it is named.
+func TestSubscriptionsFollowFromTheEndpoint(t *testing.T) {
+	t.Parallel()
+	a, b := Subscription("https://push.example.net/a"), Subscription("https://push.example.net/a")
+	other := Subscription("https://push.example.net/b")
+	if *a.Keys != *b.Keys || *a.Keys == *other.Keys || len(a.Keys.P256DH) != 87 || len(a.Keys.Auth) != 22 {
+		t.Errorf("%+v %+v %+v", a.Keys, b.Keys, other.Keys)
+	}
+}

@@ -1,0 +1,66 @@
+package webpushtest
+
+import (
+	"crypto/ecdh"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/push"
+)
+
+// Endpoint returns an endpoint as the service hands them out, with the name where a
+// browser's token would be: letters, digits, "-" and "_". What standin.ByToken reads from
+// a token it reads from the name.
+func Endpoint(service webpush.Service, name string) string {
+	switch service {
+	case webpush.Google:
+		return "https://fcm.googleapis.com/wp/" + name
+	case webpush.Mozilla:
+		return "https://updates.push.services.mozilla.com/wpush/v2/" + name
+	case webpush.Apple:
+		return "https://web.push.apple.com/" + name
+	case webpush.Windows:
+		return "https://wns2-par02p.notify.windows.com/w/?token=" + name
+	}
+	return "https://push.example.net/" + name
+}
+
+// Subscription returns the target of the browser that has subscribed at the endpoint. Its
+// keys follow from the endpoint, so that any process can name it and any Server decrypt
+// what it gets.
+func Subscription(endpoint string) push.Target {
+	r := receiverAt(endpoint)
+	return push.Target{Platform: push.PlatformWebPush, Token: endpoint, Keys: &push.Keys{
+		P256DH: base64.RawURLEncoding.EncodeToString(r.private.PublicKey().Bytes()),
+		Auth:   base64.RawURLEncoding.EncodeToString(r.auth),
+	}}
+}
+
+// A receiver is a browser's side of a subscription.
+type receiver struct {
+	private *ecdh.PrivateKey
+	auth    []byte
+}
+
+// receiverAt returns the receiver at an endpoint.
+func receiverAt(endpoint string) receiver {
+	auth := sha256.Sum256([]byte("pushpace stand-in auth " + endpoint))
+	for i := 0; ; i++ { // one hash in four thousand million is no scalar
+		scalar := sha256.Sum256(fmt.Appendf(nil, "pushpace stand-in key %d %s", i, endpoint))
+		if private, err := ecdh.P256().NewPrivateKey(scalar[:]); err == nil {
+			return receiver{private: private, auth: auth[:16]}
+		}
+	}
+}
+
+// nameIn returns the name in an endpoint's URL: Windows' token, or the last part of the path.
+func nameIn(u *url.URL) string {
+	if token := u.Query().Get("token"); token != "" {
+		return token
+	}
+	return u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+}

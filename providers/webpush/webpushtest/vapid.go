@@ -1,0 +1,130 @@
+package webpushtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"encoding/base64"
+	"errors"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/pushpace/pushpace/providers/webpush"
+)
+
+// maxLife is how far ahead a token may end. Source: RFC 8292, section 2.
+const maxLife = 24 * time.Hour
+
+// maxShown bounds the tokens that are remembered.
+const maxShown = 16 << 10
+
+// tokens are those that senders have shown.
+type tokens struct {
+	mu    sync.Mutex
+	shown *lru.Cache[string, *shown]
+	count map[webpush.Service]int
+}
+
+// A shown is a token with a signature that is right.
+type shown struct {
+	key     string // in base64url
+	claims  claims
+	expired bool
+}
+
+type claims struct {
+	Aud string `json:"aud"`
+	Exp int64  `json:"exp"`
+	Sub string `json:"sub"`
+}
+
+// Valid has check look at the claims.
+func (claims) Valid() error { return nil }
+
+func newTokens() *tokens {
+	all, _ := lru.New[string, *shown](maxShown) // fails for no size
+	return &tokens{shown: all, count: make(map[webpush.Service]int)}
+}
+
+// read returns the token of a header field Authorization.
+func (t *tokens) read(service webpush.Service, authorization string) (shown, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s, ok := t.shown.Get(authorization); ok {
+		return *s, nil
+	}
+	s, err := parseAuthorization(authorization)
+	if err != nil {
+		return shown{}, err
+	}
+	t.count[service]++
+	t.shown.Add(authorization, &s)
+	return s, nil
+}
+
+// expire refuses those that were shown so far.
+func (t *tokens) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.shown.Values() {
+		s.expired = true
+	}
+}
+
+// parameters are those of the scheme. Source: RFC 8292, section 3.
+var parameters = regexp.MustCompile(`^vapid t=([\w-]+\.[\w-]+\.[\w-]+), ?k=([\w-]{87})$`)
+
+func parseAuthorization(authorization string) (shown, error) {
+	m := parameters.FindStringSubmatch(authorization)
+	if m == nil {
+		return shown{}, errors.New("want vapid t=…, k=…")
+	}
+	point, err := base64.RawURLEncoding.DecodeString(m[2])
+	if err != nil {
+		return shown{}, errors.New("k is not base64url")
+	}
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	if err != nil {
+		return shown{}, errors.New("k is not on the curve")
+	}
+	s := shown{key: m[2]}
+	parser := jwt.NewParser(jwt.WithValidMethods([]string{"ES256"}))
+	if _, err := parser.ParseWithClaims(m[1], &s.claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
+		return shown{}, errors.New("t is not signed by k")
+	}
+	return s, nil
+}
+
+// check returns what is wrong with a token that is shown for a host.
+func (s shown) check(service webpush.Service, host string, now time.Time) error {
+	switch left := time.Unix(s.claims.Exp, 0).Sub(now); {
+	case s.expired:
+		return errors.New("the token is expired")
+	case s.claims.Aud != "https://"+host:
+		return errors.New("aud is not this origin")
+	case left <= 0 || left > maxLife:
+		return errors.New("exp is not within 24 hours")
+	case s.claims.Sub == "":
+		return errors.New("sub is missing")
+	case service == webpush.Apple && !usable(s.claims.Sub):
+		return errors.New("sub is not usable")
+	}
+	return nil
+}
+
+// subject is one that Apple takes.
+var subject = regexp.MustCompile(`^(?:mailto:[^\s<>@:]+@|https://)((?:[\w-]+\.)+[A-Za-z]{2,})(?:/\S*)?$`)
+
+func usable(sub string) bool {
+	m := subject.FindStringSubmatch(sub)
+	if m == nil {
+		return false
+	}
+	_, err := netip.ParseAddr(m[1])
+	return err != nil && !strings.HasSuffix(m[1], ".local") && !strings.HasSuffix(m[1], ".invalid")
+}
