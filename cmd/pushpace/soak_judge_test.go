@@ -66,7 +66,7 @@ func (s *soak) judge(t *testing.T) {
 }
 
 // judgeRecords: everything that was accepted has ended, and what a provider has
-// taken is told as taken, or as perhaps taken.
+// taken is told as taken, or as perhaps taken. Who has joined another is told of in its push.
 func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]int {
 	t.Helper()
 	taken := map[string][]delivery{}
@@ -74,7 +74,7 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 		taken[d.ID] = append(taken[d.ID], d)
 	}
 	records := ledger.NewRecords(s.client, "", 0)
-	states := map[push.State]int{}
+	states, told := map[push.State]int{}, map[string][]string{}
 	for id := range s.accepted {
 		record, _, err := records.Lookup(t.Context(), ledger.Ref{ID: id})
 		if err != nil {
@@ -82,10 +82,16 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 			continue
 		}
 		states[record.State]++
+		if record.State == push.Digested {
+			told[record.Into] = append(told[record.Into], id)
+		}
 		for target, o := range record.Outcomes {
 			if o.Kind == providers.Delivered.String() && !slices.ContainsFunc(taken[id], func(d delivery) bool { return d.target == target }) {
 				t.Errorf("target %d of %s is told as delivered, and in no ledger: %+v", target+1, id, record)
 			}
+		}
+		if record.State == push.Muted && s.notification(id).Priority == push.Critical {
+			t.Errorf("%s is critical, and was muted: %+v", id, record)
 		}
 		if record.State == push.Delivered && len(taken[id]) == 0 {
 			t.Errorf("%s is delivered, and in no ledger: %+v", id, record)
@@ -100,6 +106,10 @@ func (s *soak) judgeRecords(t *testing.T, deliveries []delivery) map[push.State]
 					d.At.Format(time.StampMilli), during(s.windows, d.At), o, record.State, record.Attempts, record.FirstAttempt.Format(time.StampMilli), record.Ended.Format(time.StampMilli))
 			}
 		}
+	}
+	s.judgeTold(t, told, s.sent())
+	if len(told) == 0 {
+		t.Error("nobody has joined another")
 	}
 	counts, err := records.Counts(t.Context())
 	if err != nil {
@@ -153,7 +163,7 @@ func (s *soak) closes(d delivery) bool {
 	if _, err := fmt.Sscanf(d.ID, "s-%d", &i); err != nil {
 		return false
 	}
-	return slices.ContainsFunc(oddAnswers(s.seed, i, d.Targets[d.target].Platform), func(a standin.Answer) bool { return a.Accepts() })
+	return slices.ContainsFunc(oddAnswers(s.seed, i, d.Notification, d.Targets[d.target].Platform), func(a standin.Answer) bool { return a.Accepts() })
 }
 
 // met reports whether the push's answer or its record may have been lost by the
@@ -161,7 +171,7 @@ func (s *soak) closes(d delivery) bool {
 func (d delivery) met(w window) bool {
 	const around = 500 * time.Millisecond
 	switch w.why {
-	case pauseSome:
+	case pauseSome, muteSome:
 		return false
 	case breakAPNs, breakFCM:
 		if w.why != breaks[d.Targets[d.target].Platform] {
@@ -181,10 +191,13 @@ func (s *soak) judgeLimits(t *testing.T, deliveries []delivery) {
 			longest = max(longest, w.to.Sub(w.from))
 		}
 	}
-	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare}
+	categories := map[string]throttle.Policy{"orders": soakOrders, rare: soakRare, news: s.news}
 	// who does not reach Redis, or was frozen, hears of a change later
 	h := readHistory(t, limits.NewOverrides(s.client, "", 0), soakDefault, categories, time.Second+longest+time.Second)
 	admitted := admissions(t, s.client, "shop", soakUsers, s.sent(), slices.Collect(maps.Keys(categories))...)
+	for i := range admitted {
+		admitted[i].Zone = clocks(t, zoneNamed(admitted[i].User))
+	}
 	if found := violations.FindInForce(admitted, h.inForce, time.Millisecond); len(found) > 0 {
 		t.Errorf("%d of %d admissions exceed the limits in force, such as %+v", len(found), len(admitted), found[0])
 	}

@@ -122,11 +122,13 @@ func (s *soak) cause(t *testing.T, what mishap) (mend func()) {
 		query := []string{"app=shop", "app=shop&platform=apns", "app=shop&platform=fcm", "category=orders", "category=" + rare}[what.N%5]
 		s.call(http.MethodPut, "/v1/pauses?"+query, fmt.Sprintf(`{"reason":"soak","until":%q}`, time.Now().Add(what.For+2*time.Second).UTC().Format(time.RFC3339)))
 		return func() { s.call(http.MethodDelete, "/v1/pauses?"+query, "") }
+	case muteSome:
+		return s.muteSome(ctx, what)
 	case cancelSome:
 		newest := int(s.next.Load())
 		for k := range 5 {
 			if i := newest - 1 - (what.N+k*97)%400; i >= 0 {
-				s.call(http.MethodDelete, fmt.Sprint("/v1/notifications/s-", i), "")
+				s.call(http.MethodDelete, fmt.Sprintf("/v1/notifications/s-%d?digest=%t", i, what.N%2 == 0), "")
 			}
 		}
 	case requeueSome:
@@ -182,6 +184,25 @@ func (s *soak) changeLimit(ctx context.Context, what mishap) {
 		override.Until = time.Now().Add(time.Duration(500+what.N%3000) * time.Millisecond)
 	}
 	_ = overrides.Set(ctx, override)
+}
+
+// muteSome mutes one who gets news, or the news, which goes on for a little longer where
+// Redis is away when it is to end.
+func (s *soak) muteSome(ctx context.Context, what mishap) (unmute func()) {
+	overrides := limits.NewOverrides(s.client, "", 0)
+	of := limits.Level{User: fmt.Sprint("user-", what.N/2%soakReaders), Mute: true}
+	if what.N%2 == 0 {
+		of.User, of.Category = "", news
+	}
+	inTime := func(f func(context.Context)) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		f(ctx)
+	}
+	inTime(func(ctx context.Context) {
+		_ = overrides.Set(ctx, limits.Override{Level: of, By: "soak", Until: time.Now().Add(what.For + 2*time.Second)})
+	})
+	return func() { inTime(func(ctx context.Context) { _, _ = overrides.Unset(ctx, of, "soak") }) }
 }
 
 // call asks the API for something, which may be away.

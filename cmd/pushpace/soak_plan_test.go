@@ -17,10 +17,12 @@ import (
 
 // What the soak sends, and to whom.
 const (
-	soakUsers = 300
-	soakRate  = 60 // notifications a second
-	rare      = "rare"
-	security  = "security"
+	soakUsers   = 300
+	soakReaders = 20 // the first of them get news, which the quiet hours hold
+	soakRate    = 60 // notifications a second
+	rare        = "rare"
+	security    = "security"
+	news        = "news"
 )
 
 // The limits of the soak. Nobody gets a second rare one while it lasts: one that
@@ -60,6 +62,7 @@ const (
 	changeLimit   mishapKind = "change a limit"
 	restoreLimit  mishapKind = "restore a limit"
 	pauseSome     mishapKind = "pause"
+	muteSome      mishapKind = "mute"
 	cancelSome    mishapKind = "cancel"
 	requeueSome   mishapKind = "requeue dead letters"
 	enqueueBroken mishapKind = "enqueue a hostile job"
@@ -89,6 +92,7 @@ var mishaps = []struct {
 	{changeLimit, 8, 0, 0},
 	{restoreLimit, 4, 0, 0},
 	{pauseSome, 3, 500 * time.Millisecond, 4 * time.Second},
+	{muteSome, 3, 500 * time.Millisecond, 4 * time.Second},
 	{cancelSome, 6, 0, 0},
 	{requeueSome, 3, 0, 0},
 	{enqueueBroken, 10, 0, 0},
@@ -164,6 +168,9 @@ func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.
 		n.TTL = push.Duration(time.Duration(500+r.IntN(4000)) * time.Millisecond)
 	case k < 16:
 		notBefore = time.Duration(r.IntN(5000)) * time.Millisecond
+	case k < 18:
+		makeNews(n, r)
+		return n, 0
 	}
 	if n.Category == rare && r.IntN(3) == 0 {
 		n.CollapseKey = rare
@@ -182,9 +189,12 @@ func soakNotification(seed uint64, i int) (n *push.Notification, notBefore time.
 	return n, notBefore
 }
 
-// oddAnswers are what the provider says of the token of a notification now and
-// then: nil is nothing odd.
-func oddAnswers(seed uint64, i int, platform push.Platform) []standin.Answer {
+// oddAnswers are what the provider says of the token of the i-th notification now and
+// then: nil is nothing odd, and of news, whose token is that of others too.
+func oddAnswers(seed uint64, i int, n *push.Notification, platform push.Platform) []standin.Answer {
+	if n.Category == news {
+		return nil
+	}
 	r := rand.New(rand.NewPCG(seed, ^uint64(i)))
 	switch k := r.IntN(100); {
 	case k < 2 && platform == push.APNs:

@@ -60,7 +60,7 @@ func (s *soak) take() *push.Notification {
 		n.NotBefore = time.Now().Add(notBefore)
 	}
 	for _, target := range n.Targets {
-		answers := oddAnswers(s.seed, i, target.Platform)
+		answers := oddAnswers(s.seed, i, n, target.Platform)
 		if len(answers) == 0 {
 			continue
 		}

@@ -24,13 +24,16 @@ import (
 	"github.com/pushpace/pushpace/internal/base/ledger"
 	"github.com/pushpace/pushpace/internal/redistest"
 	"github.com/pushpace/pushpace/push"
+	"github.com/pushpace/pushpace/throttle"
+	"github.com/pushpace/pushpace/throttle/quiet"
 	"github.com/pushpace/pushpace/worker/control"
 )
 
 // Everything goes wrong at once: workers, producers and Redis are killed, frozen
-// and ended, providers fail and lie, operators change limits, pause, cancel and
-// requeue, and jobs are hostile. Nothing is lost, nobody gets more than the limits
-// allow, what is sent twice was being sent when something broke, and the audit is
+// and ended, providers fail and lie, operators change limits, pause, mute, cancel and
+// requeue, quiet hours begin and end, and jobs are hostile. Nothing is lost, nobody gets
+// more than the limits allow or anything in their quiet hours, one push tells of whom it
+// says, what is sent twice was being sent when something broke, and the audit is
 // exact at rest and never wrong in motion.
 //
 // PUSHPACE_SOAK is for how long, PUSHPACE_SOAK_SEED repeats a plan. The workers'
@@ -55,7 +58,7 @@ func TestSoak(t *testing.T) {
 	}
 	s := &soak{skewed: buildSkewed(t)}
 	t.Logf("PUSHPACE_SOAK=%s PUSHPACE_SOAK_SEED=%d", length, seed)
-	s.begin(t, seed)
+	s.begin(t, seed, length)
 	s.run(t, soakPlan(seed, length), length)
 	s.rest(t)
 	s.judge(t)
@@ -65,8 +68,9 @@ func TestSoak(t *testing.T) {
 type soak struct {
 	*crashSite
 	seed    uint64
-	skewed  string // the program whose clock CLOCK_SKEW_SECONDS sets off
-	url     string // the API's
+	news    throttle.Policy // of that category
+	skewed  string          // the program whose clock CLOCK_SKEW_SECONDS sets off
+	url     string          // the API's
 	workers []*program
 	api     *program
 	http    *http.Client
@@ -91,10 +95,15 @@ type window struct {
 
 const soakWorkers = 3
 
-func (s *soak) begin(t *testing.T, seed uint64) {
+func (s *soak) begin(t *testing.T, seed uint64, length time.Duration) {
 	t.Helper()
 	s.seed, s.accepted, s.underWay = seed, map[string]bool{}, map[string]bool{}
 	s.crashSite = newCrashSite(t, soakDefault, 5*time.Millisecond)
+	s.news = throttle.Policy{Quiet: soakHours(t, time.Now(), length), Night: quiet.Night{Zone: time.UTC}}
+	hours, err := json.Marshal(s.news.Quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
 	address := redistest.FreeAddress(t)
 	s.url = "http://" + address
 	file := filepath.Join(s.dir, "config.yaml")
@@ -102,8 +111,8 @@ func (s *soak) begin(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	categories := fmt.Sprintf("  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}}\napps:",
-		soakOrders.Rates[0], rare, soakRare.Rates[0], security)
+	categories := fmt.Sprintf("  time_zone: UTC\n  quiet_hours_spread: 0s\n  categories: {orders: {rates: [%s]}, %s: {rates: [%s]}, %s: {exempt: true}, %s: {quiet_hours: %s}}\napps:",
+		soakOrders.Rates[0], rare, soakRare.Rates[0], security, news, hours)
 	extended := strings.Replace(string(text), "apps:", categories, 1) + fmt.Sprintf(`
     dead_tokens: {webhook: {url: "http://%s/nowhere", secret: soak-soak-soak-soak-soak-soak-soak}}
 worker: {attempts: 4, shutdown_timeout: 10s}

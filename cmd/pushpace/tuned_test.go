@@ -263,6 +263,9 @@ func readHistory(t *testing.T, o *limits.Overrides, general throttle.Policy, cat
 	slices.Reverse(changes)
 	h := &history{general, categories, late, changes, map[[2]string][]ruled{}}
 	for _, c := range changes {
+		if c.Mute { // which touches no limits
+			continue
+		}
 		level := [2]string{c.User, c.Category}
 		if c.From != nil && !c.From.Until.IsZero() && c.From.Until.Before(c.At) { // it had stopped counting then
 			h.levels[level] = append(h.levels[level], ruled{from: c.From.Until})
