@@ -14,9 +14,9 @@ import (
 )
 
 // NewCertificate returns a certificate for this machine (localhost and its
-// loopback addresses), valid for a year, and in PEM that of the authority that
-// signed it, which is made for the occasion.
-func NewCertificate() (server tls.Certificate, ca []byte, err error) {
+// loopback addresses) and for the names, valid for a year, and in PEM that of the
+// authority that signed it, which is made for the occasion.
+func NewCertificate(names ...string) (server tls.Certificate, ca []byte, err error) {
 	now := time.Now()
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pushpace stand-in CA"},
@@ -35,7 +35,7 @@ func NewCertificate() (server tls.Certificate, ca []byte, err error) {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		DNSNames: append([]string{"localhost"}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -62,6 +62,19 @@ func TestStrangersAreBounded(t *testing.T) {
 	if len(s.slots) != 0 || len(at.slots) != 0 {
 		t.Errorf("%d and %d are in flight", len(s.slots), len(at.slots))
 	}
+	for i := range maxInFlight {
+		leave, err := s.enter(t.Context(), s.get(fmt.Sprintf("%d.example", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer leave()
+	}
+	brief, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	last := s.get("last.example")
+	if _, err := s.enter(brief, last); err == nil || len(last.slots) != 0 {
+		t.Errorf("one more host is let in, or its slot is kept: %v", err)
+	}
 	for i := range 2 * maxStrangers {
 		s.get(fmt.Sprintf("%d.example", i))
 	}

@@ -1,0 +1,220 @@
+package webpush_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+	"github.com/pushpace/pushpace/push"
+)
+
+// An inside is a service of the worker's own network, on one port of the loopback's
+// addresses, that nobody is to reach.
+type inside struct {
+	port    int
+	reached atomic.Int64
+}
+
+func newInside(t *testing.T) *inside {
+	t.Helper()
+	in := &inside{}
+	accept := func(l net.Listener) {
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				in.reached.Add(1)
+				_ = c.Close()
+			}
+		}()
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.port = l.Addr().(*net.TCPAddr).Port
+	accept(l)
+	if l, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(in.port))); err == nil { // where there is IPv6
+		accept(l)
+	}
+	return in
+}
+
+// errOutside ends a dial to an address that the guard has let through: no test goes there.
+var errOutside = errors.New("an address outside")
+
+// dialing returns how a sender connects that takes the port of in for 443, so that only
+// the guard stands in between, and counts what the guard lets through.
+func (in *inside) dialing(guard *net.Dialer, names *nameServer, passed *atomic.Int64) providers.DialFunc {
+	d := *guard
+	d.Resolver = names.resolver()
+	check := d.Control
+	d.Control = func(network, address string, c syscall.RawConn) error {
+		if check != nil {
+			if err := check(network, address, c); err != nil {
+				return err
+			}
+		}
+		passed.Add(1)
+		if host, _, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsLoopback() {
+			return nil
+		}
+		return errOutside
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil || port != "443" {
+			return nil, errors.New("another port than 443 is dialled")
+		}
+		return d.DialContext(ctx, network, net.JoinHostPort(host, strconv.Itoa(in.port)))
+	}
+}
+
+const public = "93.184.215.14"
+
+var strangersURLs = []struct {
+	name     string
+	endpoint string
+	// lookups are the addresses of the endpoint's host, each time it is looked up.
+	lookups [][]string
+	// passes is how many addresses may be dialled in two pushes: public ones.
+	passes int64
+}{
+	{"127.1", "https://127.1/x", nil, 0},
+	{"a loopback address", "https://127.0.0.1/x", nil, 0},
+	{"in hexadecimal", "https://0x7f000001/x", nil, 0},
+	{"in octal", "https://0177.0.0.1/x", nil, 0},
+	{"::1", "https://[::1]/x", nil, 0},
+	{"::ffff:127.0.0.1", "https://[::ffff:127.0.0.1]/x", nil, 0},
+	{"fe80::1", "https://[fe80::1%25lo]/x", nil, 0},
+	{"localhost", "https://localhost/x", nil, 0},
+	{"port 8443", "https://push.example.com:8443/x", [][]string{{"127.0.0.1"}}, 0},
+	{"a user", "https://fcm.googleapis.com@127.0.0.1/x", nil, 0},
+	{"a path that looks like a host", "https://10.0.0.1/x.google.com/", nil, 0},
+	{"http", "http://push.example.com/x", [][]string{{"127.0.0.1"}}, 0},
+	{"a name at the loopback", "https://push.example.com/x", [][]string{{"127.0.0.1"}}, 0},
+	{"a name at 127.8.8.8", "https://push.example.com/x", [][]string{{"127.8.8.8"}}, 0},
+	{"a name at 0.0.0.0", "https://push.example.com/x", [][]string{{"0.0.0.0"}}, 0},
+	{"a name at ::1", "https://push.example.com/x", [][]string{{"::1"}}, 0},
+	{"a name at ::", "https://push.example.com/x", [][]string{{"::"}}, 0},
+	{"a name at a mapped loopback", "https://push.example.com/x", [][]string{{"::ffff:127.0.0.1"}}, 0},
+	{"a name at 10/8", "https://push.example.com/x", [][]string{{"10.1.2.3"}}, 0},
+	{"a name at 172.16/12", "https://push.example.com/x", [][]string{{"172.31.255.1"}}, 0},
+	{"a name at 192.168/16", "https://push.example.com/x", [][]string{{"192.168.1.1"}}, 0},
+	{"a name at 169.254.169.254", "https://push.example.com/x", [][]string{{"169.254.169.254"}}, 0},
+	{"a name at 100.64/10", "https://push.example.com/x", [][]string{{"100.64.0.1"}}, 0},
+	{"a name at NAT64's loopback", "https://push.example.com/x", [][]string{{"64:ff9b::7f00:1"}}, 0},
+	{"a name at 6to4's loopback", "https://push.example.com/x", [][]string{{"2002:7f00:1::"}}, 0},
+	{"a name at fe80::", "https://push.example.com/x", [][]string{{"fe80::1"}}, 0},
+	{"a name at fc00::", "https://push.example.com/x", [][]string{{"fd00::1"}}, 0},
+	{"a public and a private address", "https://push.example.com/x", [][]string{{public, "127.0.0.1"}}, 2},
+	{"a private and a public address", "https://push.example.com/x", [][]string{{"127.0.0.1", public}}, 2},
+	{"a name that changes", "https://push.example.com/x", [][]string{{public}, {"127.0.0.1"}}, 1},
+	{"a known service's name with a final point", "https://fcm.googleapis.com./x", [][]string{{public}}, 2},
+	{"a known service's name at the loopback", "https://fcm.googleapis.com/x", [][]string{{"127.0.0.1"}}, 0},
+}
+
+// A stranger's URL leads nowhere inside.
+func TestStrangersURLs(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, webpushtest.Options{}) // for its key alone
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
+	keys := target(webpush.Google, "device").Keys
+	for _, c := range strangersURLs {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			in := newInside(t)
+			names := &nameServer{names: map[string][][]string{"push.example.com": c.lookups, "fcm.googleapis.com": c.lookups}}
+			var passed atomic.Int64
+			sender, err := webpush.NewDialing(cfg, in.dialing(webpush.Guarded(uint16(in.port)), names, &passed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = sender.Close() }()
+			for range 2 {
+				o := sender.Send(t.Context(), note(), push.Target{Platform: push.PlatformWebPush, Token: c.endpoint, Keys: keys})
+				if o.Kind == providers.Delivered || c.passes == 0 && o.Reason != webpush.EndpointRefused || o.Err == nil || strings.Contains(o.Err.Error(), "/x") {
+					t.Errorf("%v %s (%v)", o.Kind, o.Reason, o.Err)
+				}
+			}
+			if n := in.reached.Load(); n != 0 {
+				t.Errorf("it was reached %d times", n)
+			}
+			if n := passed.Load(); n != c.passes {
+				t.Errorf("%d addresses were dialled, want %d", n, c.passes)
+			}
+		})
+	}
+}
+
+// Without the guard the same names do lead inside: the test above would see it.
+func TestTheGuardIsWhatStandsInBetween(t *testing.T) {
+	t.Parallel()
+	server, cfg := start(t, webpushtest.Options{})
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Endpoint, cfg.RootCAFile, cfg.Hosts = "", "", []string{"*"}
+	in := newInside(t)
+	var passed atomic.Int64
+	names := &nameServer{names: map[string][][]string{"push.example.com": {{"127.0.0.1"}}}}
+	sender, err := webpush.NewDialing(cfg, in.dialing(&net.Dialer{}, names, &passed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sender.Close() }()
+	sender.Send(t.Context(), note(), webpushtest.Subscription("https://push.example.com/x"))
+	if in.reached.Load() == 0 || passed.Load() == 0 {
+		t.Errorf("reached %d times, %d addresses dialled", in.reached.Load(), passed.Load())
+	}
+}
+
+// A sender goes through no proxy, whatever the environment says: what it dials would be the
+// proxy.
+func TestNoProxy(t *testing.T) {
+	in := newInside(t)
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy"} {
+		t.Setenv(name, "http://127.0.0.1:"+strconv.Itoa(in.port))
+	}
+	server, sender := started(t, webpushtest.Options{})
+	delivered(t, sender.Send(t.Context(), note(), target(webpush.Google, "device")))
+	delivered(t, sender.Send(t.Context(), note(), target(webpush.Other, "device")))
+	if n := in.reached.Load(); n != 0 || server.Count().Received != 2 {
+		t.Errorf("the proxy was reached %d times", n)
+	}
+	for _, transport := range sender.Transports() {
+		if transport.Proxy != nil {
+			t.Error("a transport has a proxy")
+		}
+	}
+}
+
+// A redirect is an answer like another.
+func TestNoRedirect(t *testing.T) {
+	t.Parallel()
+	in := newInside(t)
+	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://127.0.0.1:"+strconv.Itoa(in.port)+"/", http.StatusFound)
+	})
+	for _, endpoint := range []string{"https://push.example.com/x", "https://fcm.googleapis.com/x"} {
+		want(t, h.sender.Send(t.Context(), note(), webpushtest.Subscription(endpoint)), providers.Rejected, webpush.Redirected, providers.ConcernsToken)
+	}
+	if n := in.reached.Load(); n != 0 {
+		t.Errorf("it was reached %d times", n)
+	}
+}

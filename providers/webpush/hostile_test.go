@@ -1,0 +1,253 @@
+package webpush_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pushpace/pushpace/providers"
+	"github.com/pushpace/pushpace/providers/standin"
+	"github.com/pushpace/pushpace/providers/webpush"
+	"github.com/pushpace/pushpace/providers/webpush/webpushtest"
+)
+
+// A hostile is a server behind each name below example.com, and behind Google's, with a
+// sender that dials nothing else.
+type hostile struct {
+	sender *webpush.Sender
+	open   atomic.Int64
+}
+
+// hostileTimeout bounds an attempt at one.
+const hostileTimeout = 2 * time.Second
+
+func newHostile(t *testing.T, handler http.HandlerFunc) *hostile {
+	t.Helper()
+	certificate, ca, err := standin.NewCertificate("*.example.com", "fcm.googleapis.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostile{}
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			handler(w, r)
+		}),
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ErrorLog: log.New(io.Discard, "", 0),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				h.open.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				h.open.Add(-1)
+			}
+		},
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+
+	own, cfg := start(t, webpushtest.Options{}) // for its key alone
+	if err := own.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Endpoint, cfg.Hosts, cfg.Timeout, cfg.RootCAFile = "", []string{"*"}, hostileTimeout, filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(cfg.RootCAFile, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.sender, err = webpush.NewDialing(cfg, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, listener.Addr().String())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.sender.Close() })
+	return h
+}
+
+func TestAnswersWithoutEnd(t *testing.T) {
+	junk := bytes.Repeat([]byte("capability "), 4096)
+	slowly := func(w http.ResponseWriter, r *http.Request, atOnce, text string) {
+		c, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, atOnce)
+		for i := range len(text) {
+			if _, err := io.WriteString(c, text[i:i+1]); err != nil {
+				return
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-r.Context().Done():
+			}
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		endpoint string
+		handler  http.HandlerFunc
+		kind     providers.Kind
+		reason   providers.Reason
+	}{
+		{"a refusal of 4 GB", "https://a.example.com/x", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			for range 4 << 30 / len(junk) {
+				if _, err := w.Write(junk); err != nil {
+					return
+				}
+			}
+		}, providers.Rejected, webpush.BadRequest},
+		{"a refusal of 4 GB at Google", "https://fcm.googleapis.com/x", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadRequest)
+			for range 4 << 30 / len(junk) {
+				if _, err := w.Write(junk); err != nil {
+					return
+				}
+			}
+		}, providers.Rejected, webpush.BadRequest},
+		{"a header of 1 MB", "https://a.example.com/x", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<20))
+		}, providers.Retry, providers.ConnectionLost},
+		{"a header of 1 MB at Google", "https://fcm.googleapis.com/x", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<20))
+		}, providers.Retry, providers.ConnectionLost},
+		{"early hints without end", "https://a.example.com/x", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<10))
+			for r.Context().Err() == nil {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+		}, providers.Retry, providers.ConnectionLost},
+		{"a header a byte at a time", "https://a.example.com/x", func(w http.ResponseWriter, r *http.Request) {
+			slowly(w, r, "HTTP/1.1 201 Created\r\n", strings.Repeat("X: x\r\n", 1000))
+		}, providers.Retry, providers.TimedOut},
+		{"a body a byte at a time", "https://a.example.com/x", func(w http.ResponseWriter, r *http.Request) {
+			slowly(w, r, "HTTP/1.1 400 Bad Request\r\n\r\n", strings.Repeat("x", 10_000))
+		}, providers.Rejected, webpush.BadRequest},
+		{"no answer", "https://a.example.com/x", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, providers.Retry, providers.TimedOut},
+		{"no HTTP", "https://a.example.com/x", func(w http.ResponseWriter, r *http.Request) {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(c, "capability capability\r\n\r\n")
+				_ = c.Close()
+			}
+		}, providers.Retry, providers.ConnectionLost},
+		{"a status that is none", "https://a.example.com/x", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(999) }, providers.Retry, webpush.ServerError},
+	} {
+		t.Run(c.name, func(t *testing.T) { // one after the other: memory is measured
+			h := newHostile(t, c.handler)
+			to := webpushtest.Subscription(c.endpoint)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			o := h.sender.Send(t.Context(), note(), to)
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+			if o.Kind != c.kind || o.Reason != c.reason || o.Err == nil || strings.Contains(o.Err.Error(), "capability") {
+				t.Errorf("%v %s (%v)", o.Kind, o.Reason, o.Err)
+			}
+			if took > hostileTimeout+3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			// The peer is in this process, and what it writes counts too.
+			if grown := int64(after.HeapInuse) - int64(before.HeapInuse); grown > 32<<20 {
+				t.Errorf("%d MiB more memory", grown>>20)
+			}
+		})
+	}
+}
+
+// However many hosts there are, and whatever they do, what they take up is bounded, and a
+// known service's pushes go on beside them. With PUSHPACE_SOAK there are 10,000.
+func TestManyHostileOrigins(t *testing.T) {
+	origins := 1_500
+	if os.Getenv("PUSHPACE_SOAK") != "" {
+		origins = 10_000
+	}
+	h := newHostile(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Host == "fcm.googleapis.com":
+			w.WriteHeader(http.StatusCreated)
+		case strings.HasPrefix(r.Host, "hole"):
+			<-r.Context().Done()
+		case strings.HasPrefix(r.Host, "down"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusCreated)
+		}
+	})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	var kept, google atomic.Int64
+	for range 32 { // of whose handshakes a busy machine is capable within the time-out
+		workers.Go(func() {
+			for i := range next {
+				name := [...]string{"fine", "down", "fine", "down", "fine"}[i%5]
+				if i%20 == 0 {
+					name = "hole"
+				}
+				o := h.sender.Send(t.Context(), note(), webpushtest.Subscription(fmt.Sprintf("https://%s-%d.example.com/x", name, i)))
+				if o.Kind != providers.Delivered && o.Concerns != providers.ConcernsToken {
+					t.Errorf("%s: concerns %d (%v)", name, o.Concerns, o.Err)
+				}
+				if o.Kind == providers.Delivered {
+					kept.Add(1)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	workers.Go(func() { // a known service beside them
+		to := target(webpush.Google, "device")
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			if o := h.sender.Send(t.Context(), note(), to); o.Kind != providers.Delivered {
+				t.Errorf("Google: %v (%v)", o.Reason, o.Err)
+			}
+			google.Add(1)
+		}
+	})
+	for i := range origins {
+		next <- i
+	}
+	close(next)
+	close(done)
+	workers.Wait()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	t.Logf("%d of %d delivered, %d to Google, %d connections open, %d KiB more memory", kept.Load(), origins, google.Load(), h.open.Load(), grown>>10)
+	if n := h.open.Load(); n > 64+8 { // some may be closing still
+		t.Errorf("%d connections are open, want at most 64", n)
+	}
+	if grown > 32<<20 {
+		t.Errorf("%d MiB more memory, want at most 32", grown>>20)
+	}
+	if google.Load() == 0 || kept.Load() == 0 {
+		t.Errorf("%d delivered, %d to Google", kept.Load(), google.Load())
+	}
+}
